@@ -1,4 +1,5 @@
-"""Which core this is: a digest of its source, so that a log names the rules it was decided by."""
+"""The fingerprint of the core: a digest of its source, so that a log names the rules that
+decided it."""
 
 import hashlib
 from functools import cache
@@ -9,7 +10,7 @@ from importlib.resources.abc import Traversable
 
 @cache
 def core_fingerprint() -> str:
-    """A hex digest of every source file of controller.core, the same on every machine."""
+    """A hex digest of all source files of controller.core. It is the same on every machine."""
     digest = hashlib.blake2b(digest_size=12)
     for name, source in _sources(files("controller.core"), ""):
         digest.update(name.encode() + b"\0")
@@ -18,7 +19,7 @@ def core_fingerprint() -> str:
 
 
 def code_version() -> str:
-    """The version of the installed package; "unknown" when it runs from a bare checkout."""
+    """The version of the installed package; "unknown" in a plain checkout."""
     try:
         return version("refold")
     except PackageNotFoundError:

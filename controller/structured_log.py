@@ -1,4 +1,4 @@
-"""Messages for the operator on standard error: one JSON object a line, or text for a terminal."""
+"""Log messages on standard error: one JSON object per line, or text on a terminal."""
 
 import logging
 import sys
@@ -11,11 +11,11 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asc
 
 
 class JsonLines(logging.Formatter):
-    """time (UTC), level, logger, message, then what the caller gave as `extra`; a dict given as
-    `extra["fields"]` is spread."""
+    """One JSON object per line: time (UTC), level, logger, message, then the `extra` attributes.
+    The entries of a dict `extra["fields"]` become top-level fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line of JSON."""
+        """Return one line of JSON."""
         document = {
             "time": _time(record),
             "level": record.levelname.lower(),
@@ -29,10 +29,10 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """The same for people: time, level, message, then the fields as name=value."""
+    """The same content for people: time, level, message, then the fields as name=value."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and a traceback below it if there is one."""
+        """Return one line, followed by the traceback if there is one."""
         fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
         line = f"{_time(record)} {record.levelname:7} {record.getMessage()}{fields}"
         if record.exc_info:
@@ -41,14 +41,16 @@ class TextLines(logging.Formatter):
 
 
 def configure(form: Literal["auto", "json", "text"]) -> None:
-    """Send all messages from "info" on to standard error; libraries' only from "warning" on."""
+    """Log refold's messages from level "info" on to standard error, those of libraries from
+    "warning" on."""
     is_text = form == "text" or (form == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines() if is_text else JsonLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for room in ("controller", "eventstore", "replay"):
         logging.getLogger(room).setLevel(logging.INFO)
-    # Their callers tell of trouble themselves, once; these would say the same at each try.
+    # refold reports failures of these libraries itself, once; the libraries would log every
+    # attempt.
     for library in ("aiokafka", "aiozk"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
 

@@ -1,7 +1,7 @@
-"""The checksum chain: each record's hash covers the record and the hash of the one before it.
+"""The checksum chain: each record's hash covers the record and the hash of the previous one.
 
-Events and commands have a chain each; both begin with the header. The chain finds accidents and
-careless edits; it holds no key, so it is no proof against someone who computes it anew.
+Events and commands have separate chains; both begin with the header. The chain detects accidents
+and careless edits. It uses no key, so it does not protect against someone who recomputes it.
 """
 
 from collections.abc import Iterable
@@ -16,21 +16,21 @@ CHAIN_BYTES = 16
 _encode = msgspec.msgpack.Encoder().encode
 
 Row = tuple[object, ...]
-"""A record's fields in order, with its chain value at the end."""
+"""A record's fields in order, followed by its chain value."""
 
 
 def link(previous: bytes, record: Row) -> bytes:
-    """The chain value of a record (without one) that follows the value `previous`."""
+    """The chain value of a record that follows the chain value `previous`."""
     return blake2b(previous + _encode(record), digest_size=CHAIN_BYTES).digest()
 
 
 def checksum(body: bytes) -> bytes:
-    """The checksum of a header's or closing record's stored body."""
+    """The checksum of the stored body of a header or closing record."""
     return blake2b(body, digest_size=CHAIN_BYTES).digest()
 
 
 def start(header: Header, body: bytes) -> Tip:
-    """Where the chains of a segment begin; `body` is the header as it is stored."""
+    """The start of a segment's chains; `body` is the stored header."""
     before = header.predecessor
     return Tip(
         last_seq=header.first_seq - 1,
@@ -43,7 +43,7 @@ def start(header: Header, body: bytes) -> Tip:
 def chained(
     previous: bytes, records: Iterable[EventRecord] | Iterable[CommandRecord]
 ) -> tuple[list[Row], bytes]:
-    """The rows to store, and the chain value of the last one. On the hot path of an append."""
+    """The rows to store, and the last chain value. On the hot path of an append."""
     rows: list[Row] = []
     for record in records:
         previous = blake2b(previous + _encode(record), digest_size=CHAIN_BYTES).digest()

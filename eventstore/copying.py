@@ -1,4 +1,4 @@
-"""Copying a log to another folder, also while a daemon writes it."""
+"""Copies a log to another folder, even while a daemon writes it."""
 
 import shutil
 from pathlib import Path
@@ -9,16 +9,16 @@ from eventstore.segment import open_segment
 
 
 def copy_log(source: Path, target: Path) -> list[Path]:
-    """Copy a log, a folder or one segment, with its snapshots into the folder `target`; returns
-    the new segments. Each is as it was at one moment. `verify` then checks the copy.
+    """Copy a log (a folder or one segment) and its snapshots to the folder `target`; return the new
+    segments. Each segment is copied as of one moment. `verify` can then check the copy.
 
-    Raises LogExists if there is a log in `target`, and what reading and writing raise.
+    Raises LogExists if `target` contains a log, and the errors of reading and writing.
     """
     originals = folders.segments_of(source)
     try:
         target.mkdir(parents=True, exist_ok=True)
         if folders.segments_in(target):
-            raise LogExists(target, "holds a log already: name another folder")
+            raise LogExists(target, "already contains a log: use another folder")
         copies = [_copy_segment(original, target) for original in originals]
         if source.is_dir():
             for name in snapshots.names_in(source):

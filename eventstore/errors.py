@@ -1,11 +1,11 @@
-"""What can go wrong with a log. Each error names the file, the record if there is one, and says
-what to do; none is raised for a bug of the caller."""
+"""Errors of logs. Each names the file and the record, if there is one, and says what to do. None
+indicates a bug of the caller."""
 
 import errno
 import sqlite3
 from pathlib import Path
 
-PUT_A_COPY = "put a sound copy of the file in its place"
+PUT_A_COPY = "replace the file with an intact copy"
 """What to do about a damaged file."""
 
 
@@ -25,54 +25,55 @@ class LogNotFound(LogError):
 
 
 class NotALog(LogError):
-    """It is there, but it is not a log of refold."""
+    """It exists, but it is not a refold log."""
 
 
 class LogExists(LogError):
-    """A new log was to be made where one is already."""
+    """A new log was to be created where one exists."""
 
 
 class LogLocked(LogError):
-    """Somebody else writes it."""
+    """Another process writes the log."""
 
 
 class LogReadOnly(LogError):
-    """It cannot be written: permissions or a read-only file system."""
+    """Permissions or a read-only file system do not allow writing."""
 
 
 class LogFull(LogError):
-    """The disk, the quota or the file's size limit is exhausted. All that was stored stays."""
+    """The disk, the quota or the file's size limit is exhausted. Everything stored so far is
+    intact."""
 
 
 class LogFailed(LogError):
-    """The operating system reports an I/O error."""
+    """The operating system reported an I/O error."""
 
 
 class LogCorrupt(LogError):
-    """A record was changed, moved, removed or doubled, or the file is damaged."""
+    """A record was changed, moved, removed or duplicated, or the file is damaged."""
 
 
 class LogTooNew(LogError):
-    """Made by a newer refold than this one."""
+    """A newer refold has written it."""
 
 
 class MirrorFailed(LogError):
-    """The mirror's topic cannot be read or written. It is `file` here."""
+    """The mirror's topic cannot be read or written. `file` is the topic."""
 
 
 class MirrorFenced(MirrorFailed):
-    """Somebody else publishes the same log now."""
+    """Another process publishes the same log."""
 
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-"""Told where a file is written, never where one is read."""
+"""Errors of writing only."""
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 def from_os(error: OSError, file: Path | str) -> LogError:
-    """The member of the family for an operating system error at `file`."""
+    """The LogError for an operating system error at `file`."""
     if error.errno in FULL:
-        return LogFull(file, "no space left: free some, or set a retention limit")
+        return LogFull(file, "no space left: free some space, or set a retention limit")
     if error.errno in _READ_ONLY:
         return LogReadOnly(file, f"not allowed ({error.strerror}): check owner, mode and mount")
     if error.errno == errno.ENOENT:
@@ -86,23 +87,23 @@ def from_os(error: OSError, file: Path | str) -> LogError:
 def from_sqlite(
     error: sqlite3.Error | UnicodeDecodeError, file: Path | str, record: str | None = None
 ) -> LogError:
-    """The member of the family for an error that SQLite reports at `file`. In a damaged file even
-    its messages may not be UTF-8."""
+    """The LogError for an SQLite error at `file`. The message from a damaged file may not even
+    be UTF-8."""
     match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF:
         case sqlite3.SQLITE_FULL:
             return LogFull(file, "the disk is full: free space, or set a retention limit", record)
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return LogLocked(file, "another process holds it: end that process first", record)
+            return LogLocked(file, "another process has locked it: end that process first", record)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
             return LogReadOnly(file, f"cannot be written ({error}): check owner and mount", record)
         case sqlite3.SQLITE_NOTADB:
-            return NotALog(file, "is not a SQLite file", record)
+            return NotALog(file, "is not an SQLite file", record)
         case sqlite3.SQLITE_CANTOPEN:
-            return LogFailed(file, "cannot be opened: check that it is there and readable", record)
+            return LogFailed(file, "cannot be opened: check that it exists and is readable", record)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_ERROR:
-            # The statements are fixed: where one does not fit, the tables are damaged.
+            # The statements are fixed: if one fails, the tables are damaged.
             return LogCorrupt(file, f"the file is damaged ({error}): {PUT_A_COPY}", record)
         case sqlite3.SQLITE_CONSTRAINT:
-            return LogFailed(file, f"a record of that number is stored already ({error})", record)
+            return LogFailed(file, f"a record with that number is already stored ({error})", record)
         case _:
             return LogFailed(file, f"{error}: check the disk and the file size limit", record)

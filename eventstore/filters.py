@@ -1,4 +1,4 @@
-"""Which events a reader wants."""
+"""Selects events to read."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from msgspec import Struct
 
 
 class EventFilter(Struct, frozen=True, kw_only=True):
-    """All that is given must hold; an empty filter lets every event through. Ends are included.
+    """All given conditions must hold; an empty filter accepts every event. Bounds are inclusive.
 
-    `subject` needs an index or a function that names an event's subjects (see `subjects`).
+    `subject` requires an index or a function that names an event's subjects (see `subjects`).
     """
 
     first_seq: int | None = None
@@ -21,7 +21,7 @@ class EventFilter(Struct, frozen=True, kw_only=True):
     subject: str | None = None
 
     def where(self) -> tuple[list[str], dict[str, Any]]:
-        """The conditions on the table of events, but for the subject, and their parameters."""
+        """SQL conditions on the events table and their parameters, without the subject."""
         bounds = {
             "seq >= :first_seq": ("first_seq", self.first_seq),
             "seq <= :last_seq": ("last_seq", self.last_seq),

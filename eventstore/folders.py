@@ -1,4 +1,4 @@
-"""How a log lies on disk: the names of its files, and the lock of the daemon that writes it."""
+"""The files of a log on disk: their names, and the lock of the daemon that writes it."""
 
 import fcntl
 import os
@@ -10,23 +10,23 @@ from eventstore.errors import LogLocked, NotALog, from_os
 
 SEGMENT_SUFFIX = ".refold"
 PARTIAL_SUFFIX = ".partial"
-"""Ends the name of a segment that is being made; one that is left over was never used."""
+"""The suffix of a segment that is being created. A leftover one was never used."""
 
 _SEGMENT = re.compile(r"\d{20}\.refold")
 LOCK_NAME = "lock"
 MIRRORED_NAME = "mirrored.json"
-"""Says how far a log is published (eventstore.mirror)."""
+"""Records how far a log is published (eventstore.mirror)."""
 
 
 def run_folder(parent: Path, wall_ns: int) -> Path:
-    """The folder for the log of a daemon run that starts now; names sort by time."""
+    """The folder for the log of a daemon that starts now. Names sort by time."""
     seconds, fraction_ns = divmod(wall_ns, 1_000_000_000)
     moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%S")
     return parent / f"run-{moment}.{fraction_ns:09d}Z"
 
 
 def segment_path(folder: Path, first_seq: int) -> Path:
-    """Where the segment lies that begins with the event `first_seq`."""
+    """The file of the segment that begins with event `first_seq`."""
     return folder / f"{first_seq:020d}{SEGMENT_SUFFIX}"
 
 
@@ -36,12 +36,12 @@ def first_seq_of(segment: Path) -> int:
 
 
 def is_segment(path: Path) -> bool:
-    """Whether a file is named as a segment is."""
+    """Whether a file has the name of a segment."""
     return _SEGMENT.fullmatch(path.name) is not None
 
 
 def segments_in(folder: Path) -> list[Path]:
-    """The segments of a log in order; empty where there are none."""
+    """The segments of a log in order; empty if there are none."""
     try:
         return sorted(path for path in folder.iterdir() if is_segment(path))
     except OSError as error:
@@ -49,12 +49,12 @@ def segments_in(folder: Path) -> list[Path]:
 
 
 def logs_in(parent: Path) -> list[Path]:
-    """The logs below a parent folder in order of their names."""
+    """The logs in a parent folder, sorted by name."""
     return sorted(path for path in parent.iterdir() if path.is_dir() and segments_in(path))
 
 
 def segments_of(path: Path) -> list[Path]:
-    """The segments that a path names: a log's folder, or one segment. Never empty.
+    """The segments at a path, which is a log's folder or one segment. Never empty.
 
     Raises LogNotFound, NotALog, LogFailed.
     """
@@ -73,25 +73,27 @@ def segments_of(path: Path) -> list[Path]:
 def _no_segments(path: Path) -> NotALog:
     logs = logs_in(path) if path.is_dir() else []
     if len(logs) == 1:
-        return NotALog(path, f"holds a log, name it: {logs[0]}")
+        return NotALog(path, f"contains a log, use its path: {logs[0]}")
     if logs:
-        return NotALog(path, f"holds {len(logs)} logs, name one of them; the last is {logs[-1]}")
-    return NotALog(path, "holds no segment (a file named 00000000000000000001.refold)")
+        return NotALog(
+            path, f"contains {len(logs)} logs, use the path of one of them; the last is {logs[-1]}"
+        )
+    return NotALog(path, "contains no segment (a file such as 00000000000000000001.refold)")
 
 
 def write_ahead_log(segment: Path) -> Path:
-    """Where SQLite keeps what is not in the segment's own file yet."""
+    """SQLite's write-ahead log of a segment."""
     return segment.with_name(segment.name + "-wal")
 
 
 def discard(segment: Path) -> None:
-    """Remove a segment that was not finished, with SQLite's files beside it."""
+    """Delete an unfinished segment and SQLite's files of it."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         segment.with_name(segment.name + suffix).unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make new and renamed files of a folder survive a power loss."""
+    """Make new and renamed files in a folder survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -100,14 +102,14 @@ def sync_folder(folder: Path) -> None:
 
 
 class FolderLock:
-    """The right to write a log. It ends with the process that holds it, however that ends.
+    """The exclusive right to write a log. It ends with its process in any case.
 
-    It is flock's, not lockf's: that one would be lost as soon as this process closed any other
+    It uses flock instead of lockf, whose locks are lost when the process closes any other
     descriptor of the file.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Take the lock. Raises LogLocked, naming the process that holds it."""
+        """Acquire the lock. Raises LogLocked, which names the process that holds it."""
         path = folder / LOCK_NAME
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -126,18 +128,18 @@ class FolderLock:
             raise from_os(error, path) from None
 
     def release(self) -> None:
-        """Give the lock back; the file stays."""
+        """Release the lock; the file remains."""
         os.close(self._descriptor)
 
 
-def is_living(folder: Path) -> bool:
-    """Whether a daemon, this process included, writes the log now."""
+def is_being_written(folder: Path) -> bool:
+    """Whether a daemon (or this process) writes the log now."""
     try:
         descriptor = os.open(folder / LOCK_NAME, os.O_RDONLY)
     except OSError:
         return False
     try:
-        # Still empty: the lock is being taken, and trying it would get in the taker's way.
+        # An empty file means that a process is acquiring the lock; trying it would interfere.
         if os.fstat(descriptor).st_size == 0:
             return True
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

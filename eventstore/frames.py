@@ -1,7 +1,7 @@
-"""The parts of a log as they travel, and what makes a log of them again.
+"""The frames that transfer a log, and the receiver that restores a log from them.
 
-Each segment is its header, its commands and events as they are stored, with their chain values, and
-its closing record if it has one. `stream` and `mirror` carry them.
+A segment consists of its header, its commands and events as stored, with their chain values, and
+its closing record if it has one. `stream` and `mirror` use these frames.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from eventstore.restoring import RestoredSegment
 
 EventRow = tuple[int, int, int, int, str, int, str, str, int | None, bytes, bytes]
 CommandRow = tuple[int, int, int, str, str, bytes, bytes, bytes | None, bytes]
-"""A record as stored, with its chain value at the end."""
+"""A stored record with its chain value at the end."""
 
 
 class _Frame(Struct, frozen=True, array_like=True):
@@ -27,20 +27,20 @@ class _Frame(Struct, frozen=True, array_like=True):
 
 
 class SegmentFrame(_Frame, frozen=True, tag="segment"):
-    """A segment begins. `format` comes first, so that a newer one is recognised."""
+    """Begins a segment. `format` comes first, so that a newer format is recognized."""
 
     format: int
     header: bytes
 
 
 class EventsFrame(_Frame, frozen=True, tag="events"):
-    """Rows of the table of events."""
+    """Rows of the events table."""
 
     rows: list[EventRow]
 
 
 class CommandsFrame(_Frame, frozen=True, tag="commands"):
-    """Rows of the table of commands."""
+    """Rows of the commands table."""
 
     rows: list[CommandRow]
 
@@ -52,7 +52,7 @@ class ClosingFrame(_Frame, frozen=True, tag="closing"):
 
 
 class SnapshotFrame(_Frame, frozen=True, tag="snapshot"):
-    """A snapshot, whole."""
+    """A whole snapshot."""
 
     seq: int
     fingerprint: str
@@ -60,7 +60,7 @@ class SnapshotFrame(_Frame, frozen=True, tag="snapshot"):
 
 
 class EndFrame(_Frame, frozen=True, tag="end"):
-    """Nothing is missing."""
+    """The end of a complete transfer."""
 
 
 Frame = SegmentFrame | EventsFrame | CommandsFrame | ClosingFrame | SnapshotFrame | EndFrame
@@ -70,7 +70,7 @@ decode: Final = msgspec.msgpack.Decoder(Frame).decode
 
 
 class Receiver:
-    """Writes the frames of one log into a folder. `source` is what they come from, for errors."""
+    """Writes the frames of one log to a folder. Errors name `source`."""
 
     def __init__(self, folder: Path, source: str) -> None:
         self._folder = folder
@@ -78,7 +78,7 @@ class Receiver:
         self._segment: RestoredSegment | None = None
 
     def take(self, frame: Frame) -> None:
-        """Store what a frame holds."""
+        """Store a frame's content."""
         match frame:
             case SegmentFrame():
                 self._begin(frame)
@@ -92,7 +92,7 @@ class Receiver:
                 snapshots.put_snapshot(self._folder, fingerprint, seq, body)
 
     def close(self) -> None:
-        """Let go of the segment that was written last."""
+        """Close the last segment."""
         if self._segment:
             self._segment.close()
 
@@ -111,9 +111,9 @@ class Receiver:
 
 @contextmanager
 def receiving(folder: Path, source: str) -> Iterator[Receiver]:
-    """Make a log in an empty folder. `verify` then checks its records.
+    """Create a log in an empty folder. `verify` can then check its records.
 
-    What goes wrong with records or disk inside of the block is raised as LogCorrupt or LogFull.
+    Errors in records or on disk inside the block are raised as LogCorrupt or LogFull.
     """
     receiver = Receiver(folder, source)
     try:

@@ -1,4 +1,4 @@
-"""Reading a log: a folder, one segment, or a stream on standard input. Constant memory."""
+"""Reads a log from a folder, one segment, or a stream on standard input, in constant memory."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -22,11 +22,11 @@ ALL = EventFilter()
 
 
 class LogReader:
-    """A log that can be read any number of times, while a daemon writes it too: every call sees
-    what is stored by then. A context manager."""
+    """A log that can be read repeatedly, also while a daemon writes it: each call sees what is
+    stored at that time. A context manager."""
 
     def __init__(self, path: Path, upcasters: Upcasters | None = None) -> None:
-        """A folder or one segment. Without `upcasters` events come as they were stored.
+        """`path` is a folder or one segment. Without `upcasters`, events are returned as stored.
 
         Raises LogNotFound, NotALog, LogTooNew, LogCorrupt.
         """
@@ -43,8 +43,8 @@ class LogReader:
         upcasters: Upcasters | None = None,
         standard_input: BinaryIO | None = None,
     ) -> Self:
-        """As the constructor; "-" is a stream (see `stream`), which is kept in a temporary folder
-        while the reader is open, and checked as it comes: raises LogCorrupt."""
+        """Like the constructor, but "-" is a stream (see `stream`). It is stored in a temporary
+        folder while the reader is open, and verified: raises LogCorrupt."""
         if str(path) != "-":
             return cls(Path(path), upcasters)
         with ExitStack() as resources:
@@ -58,7 +58,7 @@ class LogReader:
         return reader
 
     def close(self) -> None:
-        """Remove what the reader keeps. No file of the log stays open between two calls."""
+        """Delete the temporary folder, if any. No file of the log stays open between calls."""
         self._resources.close()
 
     def __enter__(self) -> Self:
@@ -74,23 +74,23 @@ class LogReader:
 
     @property
     def segments(self) -> list[Path]:
-        """The segments there are now, in order."""
+        """The current segments, in order."""
         return folders.segments_of(self.path)
 
     @property
     def closing(self) -> Closing | None:
-        """The closing record; None while the log is written, and after a crash."""
+        """The closing record; None while the log is being written, and after a crash."""
         with open_segment(self.segments[-1]) as last:
             return last.closing
 
     @property
     def last_seq(self) -> int:
-        """The number of the last event, 0 where there is none."""
+        """The number of the last event, 0 if there is none."""
         with open_segment(self.segments[-1]) as last:
             return last.last_seq()
 
     def last_seq_at(self, wall_ns: int) -> int | None:
-        """The number of the last event whose wall clock is not later; None where there is none."""
+        """The number of the last event at or before a wall clock time; None if there is none."""
         for path in reversed(self.segments):
             with open_segment(path) as segment:
                 found = segment.last_seq_at(wall_ns)
@@ -100,15 +100,15 @@ class LogReader:
 
     @property
     def snapshots(self) -> list[snapshots.SnapshotName]:
-        """The snapshots there are, oldest first; `snapshots.read_snapshot` reads one."""
+        """The existing snapshots, oldest first. `snapshots.read_snapshot` reads one."""
         folder = self.path if self.path.is_dir() else self.path.parent
         return snapshots.names_in(folder)
 
     def events(
         self, wanted: EventFilter = ALL, subjects_of: SubjectsOf | None = None
     ) -> Iterator[EventRecord]:
-        """The events that pass a filter, in order, upcast. `subjects_of` is needed to filter by
-        subject; it is given events as they were stored. Raises LogTooNew and LogCorrupt."""
+        """The events that pass a filter, in order, upcast. A filter by subject requires
+        `subjects_of`, which receives events as stored. Raises LogTooNew and LogCorrupt."""
         stored = wanted
         if self._upcasters and wanted.kinds:
             stored = structs.replace(wanted, kinds=self._upcasters.stored_kinds(wanted.kinds))
@@ -123,11 +123,11 @@ class LogReader:
     def commands(
         self, first_cause: int | None = None, last_cause: int | None = None
     ) -> Iterator[CommandRecord]:
-        """The commands that the events of a range caused, in the order they were stored. Those of
-        the last events may not be stored yet, and after a crash never."""
+        """The commands caused by a range of events, in stored order. Those of the last events
+        may not be stored yet, or never after a crash."""
         first = 0 if first_cause is None else first_cause
         last = (1 << 63) - 1 if last_cause is None else last_cause
-        # A command is stored after its cause, so it may lie in a later segment but in no earlier.
+        # A command is stored after its cause: in the same or a later segment.
         for segment in self._opened(first_cause, None):
             yield from segment.commands(first, last)
             if segment.header.first_seq > last:
@@ -149,7 +149,8 @@ class LogReader:
             yield event, caused
 
     def _opened(self, first_seq: int | None, last_seq: int | None) -> Iterator[Segment]:
-        """The segments that may hold events of a range, each open while it is the current one."""
+        """The segments that may contain events of a range, each open while it is the current
+        one."""
         paths = self.segments
         for position, path in enumerate(paths):
             following = paths[position + 1] if position + 1 < len(paths) else None
@@ -171,5 +172,5 @@ def _stored_events(
     if wanted.subject is None:
         return segment.events(wanted)
     if subjects_of is None:
-        raise ValueError("a filter by subject needs subjects_of")
+        raise ValueError("a filter by subject requires subjects_of")
     return subjects.events_about(segment, wanted, subjects_of)

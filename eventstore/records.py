@@ -1,23 +1,23 @@
-"""The records of a log: events, the commands beside them, and what stands around them."""
+"""The records of a log: events, commands, headers and closing records."""
 
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
 FORMAT = 1
-"""The version of the layout of segments and streams that this code writes."""
+"""The format version of segments and streams that this code writes."""
 
 BODY_BYTES_MAX = 4096
-"""A command's body above this size is not stored: folding the log again gives it."""
+"""A larger command body is not stored, since folding the log produces it again."""
 
 Origin = Literal["exogenous", "reply"]
 
 
 class EventRecord(NamedTuple):
-    """What was observed. Times are nanoseconds; `cause` is the event whose command this answers.
+    """An observation. Times are in nanoseconds; `cause` is the event whose command this answers.
 
-    `schema` is the version of the payload's layout for its `kind`; `channel` the connection on
-    which it came: order is promised within a channel only.
+    `schema` is the version of the payload's layout for its `kind`. `channel` is the connection that
+    it arrived on; order is guaranteed only within a channel.
     """
 
     seq: int
@@ -33,8 +33,8 @@ class EventRecord(NamedTuple):
 
 
 class CommandRecord(NamedTuple):
-    """What was decided on the event `cause`. `digest` is of the whole canonical body; `body` is
-    None where that is larger than `BODY_BYTES_MAX`."""
+    """A decision on the event `cause`. `digest` covers the whole canonical body; `body` is None
+    if it is larger than `BODY_BYTES_MAX`."""
 
     cause: int
     ordinal: int
@@ -47,7 +47,7 @@ class CommandRecord(NamedTuple):
 
 
 class Tip(Struct, frozen=True):
-    """How far a log has come: its last event, its number of commands, both checksum chains."""
+    """The end of a log: its last event, its number of commands, and both checksum chains."""
 
     last_seq: int
     commands: int
@@ -56,8 +56,8 @@ class Tip(Struct, frozen=True):
 
 
 class Header(Struct, frozen=True, kw_only=True):
-    """What a segment's records need to be understood. `predecessor` is where the segment before
-    this one ended; None in a log's first segment."""
+    """What is needed to interpret a segment's records. `predecessor` is the end of the previous
+    segment; None in a log's first segment."""
 
     kind: Literal["recorded", "world-backed"]
     core_fingerprint: str
@@ -71,7 +71,7 @@ class Header(Struct, frozen=True, kw_only=True):
 
 
 class Closing(Struct, frozen=True):
-    """The last record of a log whose daemon stopped cleanly: nothing came after `tip`."""
+    """The last record of a log whose daemon stopped cleanly. Nothing follows `tip`."""
 
     closed_ns: int
     tip: Tip

@@ -1,4 +1,4 @@
-"""Making a segment of the header and the rows of one that was: of a stream or of an export."""
+"""Restores a segment from the header and rows of another one, from a stream or an export."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from eventstore.records import FORMAT, CommandRecord, EventRecord, Header, Tip
 
 
 class RestoredSegment:
-    """A segment while its rows come; `tip` is how far the records have come that were chained
-    here. A context manager: it lets go of the file at the end."""
+    """A segment that is being restored; `tip` is the end of the records chained so far. A
+    context manager that closes the file."""
 
     def __init__(
         self, folder: Path, header_body: bytes, source: str, *, is_durable: bool = True
     ) -> None:
-        """Begin it in `folder`; `source` is named in errors. One that is only to be read soon need
-        not be durable.
+        """Begin a segment in `folder`. Errors name `source`. A temporary segment need not be
+        durable.
 
         Raises LogTooNew, LogCorrupt, LogFull, LogReadOnly.
         """
@@ -31,7 +31,7 @@ class RestoredSegment:
         self.path = folders.segment_path(folder, self.header.first_seq)
         self.tip: Tip = chain.start(self.header, header_body)
         if self.path.exists():
-            text = "has a segment twice"
+            text = "contains a segment twice"
             raise LogCorrupt(source, text, f"event {self.header.first_seq}")
         try:
             schema.create(self.path, header_body, is_durable=is_durable)
@@ -42,18 +42,18 @@ class RestoredSegment:
             raise from_os(error, self.path) from error
 
     def insert(self, events: Sequence[Row] = (), commands: Sequence[Row] = ()) -> None:
-        """Store rows with the chain values that they had. Raises a LogError."""
+        """Store rows with their original chain values. Raises a LogError."""
         try:
             with self._database.atomic():
                 self._database.conn.executemany(schema.INSERT_EVENT, events)
                 self._database.conn.executemany(schema.INSERT_COMMAND, commands)
         except sqlite3.IntegrityError as error:
-            raise LogCorrupt(self._source, f"a record is there twice ({error})") from error
+            raise LogCorrupt(self._source, f"contains a record twice ({error})") from error
         except sqlite3.Error as error:
             raise from_sqlite(error, self.path) from error
 
     def append(self, events: Sequence[EventRecord], commands: Sequence[CommandRecord]) -> None:
-        """Store records, chained to those before them. Raises a LogError."""
+        """Store records and chain them to the previous ones. Raises a LogError."""
         tip = self.tip
         event_rows, event_chain = chain.chained(tip.event_chain, events)
         command_rows, command_chain = chain.chained(tip.command_chain, commands)
@@ -73,7 +73,7 @@ class RestoredSegment:
             raise from_sqlite(error, self.path) from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -99,6 +99,6 @@ class RestoredSegment:
 
 
 class _Form(msgspec.Struct):
-    """What every header has, also one of a newer format."""
+    """The common part of headers of all formats."""
 
     format: int = FORMAT

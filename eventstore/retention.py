@@ -1,8 +1,9 @@
-"""Removing what is too old or too much: the oldest segments of the oldest logs first.
+"""Removes segments that are too old or exceed the size limit, the oldest segments of the oldest
+logs first.
 
-A segment goes only if the log can be folded without it: the one after it begins with a snapshot.
-So segments go in groups that end before a snapshot; the last group of a log goes only with the
-whole log, and never while a daemon writes it.
+A segment is removed only if the rest of the log can be folded without it, which requires that the
+next segment begins with a snapshot. So segments are removed in groups that end before a snapshot.
+The last group of a log is removed only with the whole log, and never while a daemon writes it.
 """
 
 from collections.abc import Callable
@@ -18,8 +19,8 @@ from eventstore.subjects import index_path
 
 
 class _Group(Struct, frozen=True):
-    """Files that go together. `newest_ns`: the wall clock of the last record in them; `is_last`:
-    with them the log is gone."""
+    """Files to remove together. `newest_ns`: the wall clock of the last record in them.
+    `is_last`: they are the rest of the log."""
 
     log: Path
     files: list[Path]
@@ -37,11 +38,11 @@ def retain(
     own: Path | None = None,
     is_held: Callable[[Path], bool] = lambda _: False,
 ) -> list[Path]:
-    """Remove what is over a limit from the logs in `parent`; returns the segments removed.
+    """Remove what exceeds a limit from the logs in `parent`; return the removed segments.
 
-    `own` is the log that the caller itself writes. The logs of other living daemons are left alone,
-    and count for nothing; so is a log that cannot be read. A segment that `is_held` stays, and what
-    comes after it in its log. None is no limit. Raises LogReadOnly, LogFailed.
+    `own` is the log that the caller writes. Logs of other running daemons and unreadable logs are
+    neither removed nor counted. A segment with `is_held` is kept, and so are later ones in its log.
+    None means no limit. Raises LogReadOnly, LogFailed.
     """
     try:
         groups = [group for log in folders.logs_in(parent) for group in _groups(log, own, is_held)]
@@ -67,14 +68,14 @@ def _due(
             due.append(group)
             total -= group.bytes
         else:
-            # What comes later in a log stays when something before it does.
+            # Keep the rest of a log if an earlier part is kept.
             kept_logs.add(group.log)
     return due
 
 
 def _groups(log: Path, own: Path | None, is_held: Callable[[Path], bool]) -> list[_Group]:
     is_own = own is not None and log.samefile(own)
-    living = folders.is_living(log)
+    living = folders.is_being_written(log)
     if living and not is_own:
         return []
     segments = folders.segments_in(log)
@@ -87,7 +88,8 @@ def _groups(log: Path, own: Path | None, is_held: Callable[[Path], bool]) -> lis
         is_last = position + 1 == len(segments)
         if not is_last and folders.first_seq_of(segments[position + 1]) not in starts:
             continue
-        # A segment's files: itself, SQLite's, its index, and the snapshots taken before its end.
+        # A segment's files: the segment, SQLite's files, its index, and the snapshots before its
+        # end.
         end = None if is_last else folders.first_seq_of(segments[position + 1]) - 1
         passed = [name.path for name in taken if end is None or name.seq < end]
         taken = [name for name in taken if name.path not in passed]
@@ -115,12 +117,12 @@ def _newest_ns(segment: Path) -> int:
 
 
 def _remove(group: _Group) -> None:
-    """Remove oldest first, so that what is left after a crash in between is still a log."""
+    """Remove the oldest files first, so that the rest is a valid log after a crash."""
     for file in group.files:
         file.unlink(missing_ok=True)
     if group.is_last:
         for name in (folders.LOCK_NAME, folders.MIRRORED_NAME):
             (group.log / name).unlink(missing_ok=True)
-        # A file that is not ours keeps the folder.
+        # The folder is kept if it contains other files.
         with suppress(OSError):
             group.log.rmdir()

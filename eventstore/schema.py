@@ -1,5 +1,5 @@
-"""The tables of a segment. A segment is made once, by the version of the schema that its header
-names as its format, and never altered afterwards: older formats are read as they are."""
+"""The tables of a segment. A segment is created once, with the schema version of its header's
+format, and never altered: older formats are read unchanged."""
 
 import sqlite3
 from pathlib import Path
@@ -12,7 +12,7 @@ from eventstore import chain
 from eventstore.records import FORMAT, Closing, Header
 
 APPLICATION_ID: Final = int.from_bytes(b"rfld", "big")
-"""What marks a SQLite file as a log of refold."""
+"""Marks an SQLite file as a refold log."""
 
 _PAGE_BYTES: Final = 8192
 
@@ -51,8 +51,8 @@ def _format_1(database: Database) -> None:
     database.table("closing").create({"body": str, "checksum": bytes})
 
 
-# Without an adapter sqlite3 tries two attributes of each value of this type, in vain, which takes
-# longer than to store it.
+# Without an adapter sqlite3 looks up two attributes on each value of this type, which takes longer
+# than storing it.
 sqlite3.register_adapter(bytes, bytearray)
 
 INSERT_EVENT: Final = f"insert into events values ({', '.join('?' * 11)})"
@@ -60,8 +60,8 @@ INSERT_COMMAND: Final = f"insert into commands values ({', '.join('?' * 9)})"
 
 
 def connect(path: Path, busy_ms: int, *, is_durable: bool = True) -> Database:
-    """Open a segment for writing. Any thread may use it, one at a time. If it `is_durable`, what is
-    written is on disk when a call returns."""
+    """Open a segment for writing. Any thread may use it, one at a time. With `is_durable`,
+    written data is on disk when a call returns."""
     connection = sqlite3.connect(
         path, timeout=busy_ms / 1000, isolation_level=None, check_same_thread=False
     )
@@ -71,7 +71,7 @@ def connect(path: Path, busy_ms: int, *, is_durable: bool = True) -> Database:
 
 
 def create(path: Path, header_body: bytes, *, is_durable: bool = True) -> None:
-    """Make a segment with its header and no other record."""
+    """Create a segment with only its header."""
     database = connect(path, busy_ms=0, is_durable=is_durable)
     try:
         database.execute(f"pragma page_size = {_PAGE_BYTES}")
@@ -90,7 +90,7 @@ def store_closing(database: Database, closing_body: bytes) -> None:
 
 
 def document(record: Header | Closing) -> bytes:
-    """A header or closing record as it is stored, and as its checksum covers it."""
+    """A header or closing record as stored, which its checksum covers."""
     return msgspec.json.encode(record)
 
 

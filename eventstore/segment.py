@@ -1,8 +1,7 @@
-"""Reading one segment, of a living log or a dead one, on writable media or not.
+"""Reads one segment of a log that is being written or not, also on read-only media.
 
-Reads are short: a page of rows a query, so that a slow consumer never keeps the daemon's
-write-ahead log from being folded back into its file. Reading does not check the checksum chain;
-`verify` does.
+Reads are short, one page of rows per query, so that a slow reader never prevents a checkpoint of
+the daemon's write-ahead log. Reading does not check the checksum chain; `verify` does.
 """
 
 import shutil
@@ -37,7 +36,7 @@ from eventstore.write_ahead import check_write_ahead
 
 PAGE_ROWS = 1000
 PAGE_BYTES = 4 << 20
-"""A page ends soon after whichever of the two comes first."""
+"""A page ends soon after it reaches either limit."""
 
 _FETCHED_ROWS = 50
 
@@ -47,7 +46,7 @@ _CANNOT_OPEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 
 
 class _Table(NamedTuple):
-    """A query whose first column numbers the rows, and the place of the only large column."""
+    """A query whose first column numbers the rows, and the index of its only large column."""
 
     select: str
     large: int
@@ -59,7 +58,7 @@ _COMMANDS = _Table("select rowid, * from commands", 8)
 NO_PARAMETERS: Mapping[str, Any] = MappingProxyType({})
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What sqlite3 raises on a damaged file."""
+"""What sqlite3 raises for a damaged file."""
 
 _Document = TypeVar("_Document", Header, Closing)
 
@@ -68,7 +67,7 @@ class Segment:
     """One segment, open for reading. A context manager."""
 
     def __init__(self, path: Path, living: bool) -> None:
-        """Open it; `living`: a daemon may be appending to it.
+        """Open a segment. `living`: a daemon may be appending to it.
 
         Raises LogNotFound, NotALog, LogTooNew, LogCorrupt.
         """
@@ -84,7 +83,7 @@ class Segment:
             raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._resources.close()
 
     def __enter__(self) -> Self:
@@ -105,17 +104,17 @@ class Segment:
         return found[0] if found else None
 
     def events(self, wanted: EventFilter) -> Iterator[EventRecord]:
-        """The events that pass a filter, but for its subject."""
+        """The events that pass a filter, except for its subject."""
         return self._events(*wanted.where())
 
     def events_numbered(self, numbers: list[int], wanted: EventFilter) -> Iterator[EventRecord]:
-        """Those of the events with these numbers that pass a filter, but for its subject."""
+        """The events with these numbers that pass a filter, except for its subject."""
         conditions, parameters = wanted.where()
         conditions.append(f"seq in ({', '.join(map(str, numbers))})")
         return self._events(conditions, parameters)
 
     def commands(self, first_cause: int, last_cause: int) -> Iterator[CommandRecord]:
-        """The commands that the events of a range caused, in the order they were stored."""
+        """The commands caused by a range of events, in stored order."""
         conditions = ["cause between :first and :last"]
         parameters = {"first": first_cause, "last": last_cause}
         for page in self.command_rows(conditions, parameters):
@@ -125,51 +124,50 @@ class Segment:
     def event_rows(
         self, conditions: Sequence[str] = (), parameters: Mapping[str, Any] = NO_PARAMETERS
     ) -> Iterator[list[Row]]:
-        """Events as stored, with their chain values, a page at once: all, or those for which SQL
-        conditions on the table's columns hold."""
+        """Pages of events as stored, with their chain values: all, or those that meet SQL
+        conditions on the columns."""
         return self._pages(_EVENTS, list(conditions), dict(parameters))
 
     def command_rows(
         self, conditions: Sequence[str] = (), parameters: Mapping[str, Any] = NO_PARAMETERS
     ) -> Iterator[list[Row]]:
-        """Commands as `event_rows` gives events."""
+        """Pages of commands, like `event_rows`."""
         for page in self._pages(_COMMANDS, list(conditions), dict(parameters)):
             yield _unnumbered(page)
 
     def command_count(self) -> int:
-        """How many commands there are: they are numbered from 1 on in the order of storing, by
-        `rowid`."""
+        """The number of commands. They are numbered from 1 in stored order, by `rowid`."""
         (last,) = self.query("select max(rowid) from commands")[0]
         return last or 0
 
     def event_page(self, after: int) -> list[Row]:
-        """As `event_rows`, the page that follows the event numbered `after`."""
+        """The page of `event_rows` that follows event number `after`."""
         return next(self._pages(_EVENTS, [], {}, after), [])
 
     def command_page(self, after: int) -> list[Row]:
-        """As `command_rows`, the page that follows the first `after` commands."""
+        """The page of `command_rows` that follows the first `after` commands."""
         return _unnumbered(next(self._pages(_COMMANDS, [], {}, after), []))
 
     def last_seq(self) -> int:
-        """The number of the last event; one before the first where there is none."""
+        """The number of the last event; one before the first event if there is none."""
         (last,) = self.query("select max(seq) from events")[0]
         return self.header.first_seq - 1 if last is None else last
 
     def last_seq_at(self, wall_ns: int) -> int | None:
-        """The number of the last event whose wall clock is not later; None where there is none."""
-        # The end is asked for most: from there back the first row that fits is soon found.
+        """The number of the last event at or before a wall clock time; None if there is none."""
+        # Most calls ask for the end of the log, where a backward search soon finds a row.
         sql = f"select seq from events where wall_ns <= {wall_ns:d} order by seq desc limit 1"
         return next((seq for (seq,) in self.query(sql)), None)
 
     def query(self, sql: str) -> list[Any]:
-        """All rows of a query that has few. Raises LogCorrupt and the rest of the family."""
+        """All rows of a query with few rows. Raises LogCorrupt and other LogErrors."""
         try:
             return self._database.execute(sql).fetchall()
         except SQLITE_ERRORS as error:
             raise from_sqlite(error, self.path) from error
 
     def copy_to(self, target: Path) -> None:
-        """Write the segment as it is at this moment to a new file, even while it grows."""
+        """Copy the current state of the segment to a new file, even while it grows."""
         try:
             copy = sqlite3.connect(target)
             try:
@@ -229,7 +227,8 @@ class Segment:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF not in _CANNOT_OPEN:
                 raise from_sqlite(error, self.path) from error
-        # On read-only media the last transactions, still in the -wal file, take a copy to read.
+        # On read-only media a copy is needed to read the transactions that are still in the -wal
+        # file.
         return self._open(self._writable_copy(wal), "mode=rw")
 
     def _open(self, path: Path, options: str) -> Database:
@@ -238,9 +237,9 @@ class Segment:
             self.uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
         )
         self._resources.callback(connection.close)
-        # Bytes that were changed into text are found by their type, whatever they are.
+        # Bytes that were changed to text are detected by their type, whatever they contain.
         text = partial(str, encoding="utf-8", errors="replace")
-        # Rows name the same few kinds, channels and targets.
+        # Kinds, channels and targets repeat in many rows.
         connection.text_factory = lru_cache(_TEXTS_REMEMBERED)(text)
         database = Database(connection, execute_plugins=False)
         try:
@@ -266,7 +265,7 @@ class Segment:
     def _check_format(self) -> None:
         [(application_id,)] = self.query("pragma application_id")
         if application_id != schema.APPLICATION_ID:
-            raise NotALog(self.path, "is a SQLite file, but not a log of refold")
+            raise NotALog(self.path, "is an SQLite file, but not a refold log")
         [(version,)] = self.query("pragma user_version")
         if version > FORMAT:
             text = f"made by a newer refold (format {version}, this one reads {FORMAT}): upgrade"
@@ -275,11 +274,11 @@ class Segment:
     def _header(self) -> tuple[Header, bytes]:
         found = self._document("header", Header)
         if found is None:
-            raise LogCorrupt(self.path, f"it is missing: {PUT_A_COPY}", "header")
+            raise LogCorrupt(self.path, f"is missing: {PUT_A_COPY}", "header")
         header, body = found
         named = folders.is_segment(self.path)
         if named and header.first_seq != folders.first_seq_of(self.path):
-            text = f"begins with event {header.first_seq}: give the file its own name back"
+            text = f"begins with event {header.first_seq}: restore the file's original name"
             raise LogCorrupt(self.path, text, "header")
         return header, body
 
@@ -289,7 +288,7 @@ class Segment:
             return None
         record = "header" if table == "header" else "closing record"
         if len(rows) > 1:
-            raise LogCorrupt(self.path, f"it is there more than once: {PUT_A_COPY}", record)
+            raise LogCorrupt(self.path, f"occurs more than once: {PUT_A_COPY}", record)
         [(text, checksum)] = rows
         body = text.encode() if isinstance(text, str) else b""
         if chain.checksum(body) != checksum:
@@ -305,11 +304,11 @@ def _unnumbered(page: list[Row]) -> list[Row]:
 
 
 def open_segment(path: Path) -> Segment:
-    """Open a segment, finding out whether its log is being written.
+    """Open a segment after checking whether its log is being written.
 
     Raises LogNotFound, NotALog, LogTooNew, LogCorrupt, LogFailed.
     """
     try:
-        return Segment(path, living=folders.is_living(path.parent))
+        return Segment(path, living=folders.is_being_written(path.parent))
     except SQLITE_ERRORS as error:
         raise from_sqlite(error, path) from error

@@ -1,5 +1,5 @@
-"""Snapshots: the state after an event, opaque bytes, made by a helper process. A cache: losing
-one costs time, and keeps retention from removing what stands before it."""
+"""Snapshots: the state after an event as opaque bytes, made by a helper process. They are a
+cache. Losing one costs time, and keeps retention from removing the segments before it."""
 
 import os
 import re
@@ -16,7 +16,7 @@ _DIGEST_BYTES = 16
 
 
 class SnapshotName(NamedTuple):
-    """Which state a snapshot holds: that after event `seq`, folded by the core `fingerprint`."""
+    """The state in a snapshot: after event `seq`, folded by the core with `fingerprint`."""
 
     seq: int
     fingerprint: str
@@ -24,13 +24,13 @@ class SnapshotName(NamedTuple):
 
 
 def put_snapshot(folder: Path, fingerprint: str, seq: int, body: bytes) -> Path:
-    """Store a snapshot, whole or not at all. The fingerprint is of letters, digits, - and _.
+    """Store a snapshot atomically. The fingerprint consists of letters, digits, - and _.
 
     Raises LogFull, LogReadOnly, LogFailed.
     """
     path = folder / f"{seq:020d}.{fingerprint}.snapshot"
     if not _NAME.fullmatch(path.name):
-        raise ValueError(f"no name for a file: {path.name}")
+        raise ValueError(f"not a valid file name: {path.name}")
     partial = path.with_suffix(".partial")
     try:
         with partial.open("wb") as file:
@@ -55,7 +55,7 @@ def names_in(folder: Path) -> list[SnapshotName]:
 
 
 def read_snapshot(name: SnapshotName) -> bytes:
-    """The state. Raises LogCorrupt, LogNotFound, LogFailed."""
+    """Read the state. Raises LogCorrupt, LogNotFound, LogFailed."""
     try:
         content = name.path.read_bytes()
     except OSError as error:
@@ -63,12 +63,12 @@ def read_snapshot(name: SnapshotName) -> bytes:
     start = len(_MAGIC) + _DIGEST_BYTES
     body = content[start:]
     if content[:start] != _MAGIC + _digest(body):
-        raise LogCorrupt(name.path, "was changed or cut: remove it, it can be made again")
+        raise LogCorrupt(name.path, "was changed or truncated: delete it; it can be made again")
     return body
 
 
 def latest_snapshot(folder: Path, fingerprint: str, seq: int) -> SnapshotName | None:
-    """The last snapshot of a core from which the log can be folded on to event `seq`."""
+    """The last snapshot of a core at or before event `seq`."""
     fitting = [
         name for name in names_in(folder) if name.fingerprint == fingerprint and name.seq <= seq
     ]

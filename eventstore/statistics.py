@@ -1,4 +1,4 @@
-"""Counting what is in a log."""
+"""Counts the records of a log."""
 
 from collections import Counter
 from pathlib import Path
@@ -11,7 +11,7 @@ from eventstore.segment import Segment, open_segment
 
 
 class KindCount(Struct, frozen=True):
-    """Records of one kind; `bytes` of payload for events, of stored bodies for commands."""
+    """The records of one kind; `bytes` of event payloads or of stored command bodies."""
 
     kind: str
     count: int
@@ -19,7 +19,7 @@ class KindCount(Struct, frozen=True):
 
 
 class Statistics(Struct, frozen=True):
-    """What is in a log. Times in wall-clock nanoseconds, None where there is no event."""
+    """The content of a log in numbers. Times are wall-clock nanoseconds, None without events."""
 
     header: Header
     segments: int
@@ -34,22 +34,22 @@ class Statistics(Struct, frozen=True):
 
     @property
     def event_count(self) -> int:
-        """How many events there are."""
+        """The number of events."""
         return sum(one.count for one in self.events)
 
     @property
     def command_count(self) -> int:
-        """How many commands there are."""
+        """The number of commands."""
         return sum(one.count for one in self.commands)
 
     @property
     def duration_s(self) -> float:
-        """From the first event to the last, in seconds by the wall clock."""
+        """The wall-clock time from the first to the last event, in seconds."""
         return ((self.last_ns or 0) - (self.first_ns or 0)) / 1e9
 
 
 def statistics(path: Path) -> Statistics:
-    """Count a log, a folder or one segment. Raises what opening and reading raise."""
+    """Count a log, a folder or one segment. Raises the errors of opening and reading."""
     counts: dict[str, Counter[str]] = {"events": Counter(), "commands": Counter()}
     sizes: dict[str, Counter[str]] = {"events": Counter(), "commands": Counter()}
     terms: set[int] = set()
@@ -74,7 +74,7 @@ def statistics(path: Path) -> Statistics:
         segments=len(paths),
         file_bytes=sum(map(_size, paths)),
         closed=closed,
-        living=folders.is_living(path if path.is_dir() else path.parent),
+        living=folders.is_being_written(path if path.is_dir() else path.parent),
         events=_kind_counts(counts["events"], sizes["events"]),
         commands=_kind_counts(counts["commands"], sizes["commands"]),
         terms=sorted(terms),

@@ -1,7 +1,8 @@
 """A log as a stream of bytes, for pipes: `refold log copy LOG - | ssh host refold log show -`.
 
-The magic, then frames: four bytes of length, big-endian, and a msgpack value. The segments come in
-order, then the snapshots, and an end, so that a cut stream is noticed.
+The stream consists of a magic and frames: four bytes of length, big-endian, and a msgpack value.
+The segments come in order, followed by the snapshots and an end frame, so that a truncated stream
+is detected.
 """
 
 import sys
@@ -32,9 +33,9 @@ _FRAME_BYTES_MAX = 1 << 30
 
 
 def send(path: Path, out: BinaryIO) -> None:
-    """Write the log at `path`, a folder or a segment, to `out` as it is now.
+    """Write the log at `path`, a folder or a segment, to `out` in its current state.
 
-    Raises what reading raises, and OSError when `out` cannot be written.
+    Raises the errors of reading, and OSError if `out` cannot be written.
     """
     out.write(_MAGIC)
     for segment in folders.segments_of(path):
@@ -49,19 +50,20 @@ def send(path: Path, out: BinaryIO) -> None:
 
 
 def receive(source: BinaryIO, folder: Path) -> None:
-    """Make a log in an empty folder of what `source` brings. `verify` then checks its records.
+    """Create a log in an empty folder from the stream `source`. `verify` can then check its
+    records.
 
-    Raises LogCorrupt for a stream that is cut or changed, NotALog, LogTooNew, LogFull.
+    Raises LogCorrupt for a truncated or changed stream, NotALog, LogTooNew, LogFull.
     """
     if source.read(len(_MAGIC)) != _MAGIC:
-        raise NotALog("the stream", "is not made by `refold log copy LOG -`")
+        raise NotALog("the stream", "was not made by `refold log copy LOG -`")
     with receiving(folder, "the stream") as receiver:
         for frame in _frames(source):
             receiver.take(frame)
 
 
 def standard_input() -> BinaryIO:
-    """Where a stream comes from when the log is "-". Raises LogNotFound where it is closed."""
+    """The stream to read if the log is "-". Raises LogNotFound if it is closed."""
     if sys.stdin is None:
         raise LogNotFound("standard input", "is closed: pipe `refold log copy LOG -` into it")
     return sys.stdin.buffer
@@ -70,8 +72,8 @@ def standard_input() -> BinaryIO:
 def _segment_frames(path: Path) -> Iterator[Frame]:
     with open_segment(path) as segment:
         yield SegmentFrame(segment.header.format, segment.header_body)
-        # In this order it is consistent while the log grows: nothing comes after a closing record,
-        # and a command is stored after the event that caused it.
+        # This order is consistent while the log grows: nothing follows a closing record, and a
+        # command is stored after the event that caused it.
         closing = segment.closing
         for rows in segment.command_rows():
             yield CommandsFrame(rows)  # type: ignore[arg-type]
@@ -87,7 +89,7 @@ def _write(out: BinaryIO, frame: Frame) -> None:
 
 
 def _frames(source: BinaryIO) -> Iterator[Frame]:
-    """The frames before the end."""
+    """The frames before the end frame."""
     number = 0
     while True:
         number += 1
@@ -106,5 +108,5 @@ def _frames(source: BinaryIO) -> Iterator[Frame]:
 def _read(source: BinaryIO, size: int, number: int) -> bytes:
     content = source.read(size)
     if len(content) != size:
-        raise LogCorrupt("the stream", "is cut: copy it again", f"frame {number}")
+        raise LogCorrupt("the stream", "is truncated: copy it again", f"frame {number}")
     return content

@@ -1,5 +1,5 @@
-"""Finding events by subject: opaque names such as "t-0" or "broker 3", given to events by a
-function that knows what is in them. Indexed after the fact, in a file beside the segment."""
+"""Finds events by subject: opaque names such as "t-0" or "broker 3", assigned by a function that
+knows the payloads. The index is built on demand, in a file next to the segment."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -20,21 +20,21 @@ INDEX_SUFFIX = ".subjects"
 
 
 class SubjectsOf(Protocol):
-    """Names the subjects of an event. Where it names others than it did, `version` has changed."""
+    """Names the subjects of an event. `version` must change if it names different ones."""
 
     version: str
 
     def __call__(self, record: EventRecord, /) -> Iterable[str]:
-        """The subjects; asked in the order of the log."""
+        """The subjects of a record. Called in the order of the log."""
 
 
 def index_path(segment: Path) -> Path:
-    """Where a segment's index lies."""
+    """The file of a segment's index."""
     return segment.with_suffix(INDEX_SUFFIX)
 
 
 def index_subjects(segment: Segment, subjects_of: SubjectsOf, path: Path | None = None) -> Path:
-    """Bring the index of a segment up to date and return its path: beside the segment, or `path`.
+    """Update the index of a segment and return its path: next to the segment, or `path`.
 
     Raises LogReadOnly, LogFull, LogFailed.
     """
@@ -47,8 +47,8 @@ def index_subjects(segment: Segment, subjects_of: SubjectsOf, path: Path | None 
 def events_about(
     segment: Segment, wanted: EventFilter, subjects_of: SubjectsOf
 ) -> Iterator[EventRecord]:
-    """The events of a segment that pass a filter, its subject included, found by the index. Where
-    that cannot be kept beside the segment, it is made in a temporary folder and forgotten."""
+    """The events of a segment that pass a filter including its subject, found with the index. If
+    the index cannot be kept next to the segment, it is made in a temporary folder."""
     with TemporaryDirectory(prefix="refold-") as temporary:
         path = _kept_index(segment, subjects_of)
         if path is None:
@@ -60,10 +60,10 @@ def events_about(
 
 
 def _kept_index(segment: Segment, subjects_of: SubjectsOf) -> Path | None:
-    """The index beside the segment. None where it cannot be written, and where a daemon writes the
-    log: that folder and the room on its disk are the daemon's."""
+    """The index next to the segment. None if it cannot be written, or if a daemon writes the
+    log: its folder and disk space belong to the daemon."""
     path = index_path(segment.path)
-    if folders.is_living(segment.path.parent):
+    if folders.is_being_written(segment.path.parent):
         return None
     try:
         return index_subjects(segment, subjects_of)
@@ -90,7 +90,7 @@ def _bring_up_to_date(database: Database, segment: Segment, subjects_of: Subject
 
 
 def _numbers(database: Database, wanted: EventFilter) -> Iterator[list[int]]:
-    """The numbers of the events about a subject, a page at once."""
+    """The numbers of the events about a subject, in pages."""
     after = 0
     while True:
         rows = database.execute(
@@ -106,7 +106,7 @@ def _numbers(database: Database, wanted: EventFilter) -> Iterator[list[int]]:
 
 @contextmanager
 def _index(path: Path) -> Iterator[Database]:
-    """The index, made if it is not there. Losing it costs time only: nothing is synced."""
+    """The index, created if missing. It is not synced, since losing it costs only time."""
     try:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""Reading old records: each step takes a payload from one version of its schema to the next."""
+"""Reads old records: each step converts a payload from one schema version to the next."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,8 +9,8 @@ from eventstore.records import EventRecord
 
 
 class Upcast(Struct, frozen=True):
-    """One step: from a kind's schema version to the next, or to another kind (`new_kind`) at its
-    version `new_schema`."""
+    """One step: to a kind's next schema version, or to another kind (`new_kind`) at version
+    `new_schema`."""
 
     payload: Callable[[bytes], bytes]
     new_kind: str | None = None
@@ -18,7 +18,7 @@ class Upcast(Struct, frozen=True):
 
 
 class Upcasters:
-    """What a reader knows: the current schema version of each kind, and the steps up to it."""
+    """The current schema version of each kind, and the steps that lead to it."""
 
     def __init__(
         self, current: Mapping[str, int], steps: Mapping[tuple[str, int], Upcast] | None = None
@@ -28,9 +28,9 @@ class Upcasters:
         self._steps = dict(steps or {})
 
     def upcast(self, event: EventRecord, file: object) -> EventRecord:
-        """The event in its current schema; `file` is named in errors.
+        """The event in its current schema; errors name `file`.
 
-        Raises LogTooNew for a kind or schema version that only a newer refold knows.
+        Raises LogTooNew for a kind or schema version that only a newer refold supports.
         """
         while event.schema != self._current.get(event.kind):
             step = self._steps.get((event.kind, event.schema))
@@ -38,7 +38,7 @@ class Upcasters:
                 known = self._current.get(event.kind)
                 text = (
                     f'made by a newer refold ("{event.kind}" in version {event.schema}, '
-                    f"this one knows {'none' if known is None else known}): upgrade"
+                    f"this one reads {'none' if known is None else known}): upgrade"
                 )
                 raise LogTooNew(str(file), text, f"event {event.seq}")
             event = event._replace(
@@ -49,7 +49,7 @@ class Upcasters:
         return event
 
     def stored_kinds(self, kinds: tuple[str, ...]) -> tuple[str, ...]:
-        """The kinds under which events may be stored that are read as one of `kinds`."""
+        """The kinds under which events of `kinds` may be stored."""
         found = set(kinds)
         while (
             older := {kind for (kind, _), step in self._steps.items() if step.new_kind in found}

@@ -1,4 +1,4 @@
-"""Checking a log: is every record there, once, in its place, and as it was written?"""
+"""Verifies a log: every record exists once, in its place, and unchanged."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ from eventstore.records import Header, Tip
 from eventstore.segment import Segment, open_segment
 
 DAMAGES_MAX = 20
-"""After so many findings the check of a log ends."""
+"""The check of a log stops after this number of findings."""
 
 
 class Damage(Struct, frozen=True):
-    """One finding: the file, the record in it, and what is wrong with it."""
+    """One finding: the file, the record in it, and what is wrong."""
 
     file: str
     record: str
@@ -23,8 +23,8 @@ class Damage(Struct, frozen=True):
 
 
 class VerifyReport(Struct, frozen=True):
-    """What a check found. `closed`: the log ends with its closing record; without one records may
-    be missing at the end, which nobody can tell. `living`: a daemon writes it now."""
+    """The result of a check. `closed`: the log ends with its closing record; otherwise records
+    at the end may be missing, which cannot be detected. `living`: a daemon writes it now."""
 
     segments: int
     events: int
@@ -44,7 +44,7 @@ class VerifyReport(Struct, frozen=True):
 def verify(path: Path) -> VerifyReport:
     """Check the log at `path`, a folder or one segment.
 
-    Raises what opening raises: LogNotFound, NotALog, LogTooNew, LogFailed, LogLocked.
+    Raises the errors of opening: LogNotFound, NotALog, LogTooNew, LogFailed, LogLocked.
     """
     checks = _Checks()
     for segment in folders.segments_of(path):
@@ -55,11 +55,11 @@ def verify(path: Path) -> VerifyReport:
         if len(checks.damages) >= DAMAGES_MAX:
             break
     folder = path if path.is_dir() else path.parent
-    return checks.report(folders.is_living(folder))
+    return checks.report(folders.is_being_written(folder))
 
 
 class _Checks:
-    """What is known of a log while its segments are checked one after the other."""
+    """The state of a check, which proceeds segment by segment."""
 
     def __init__(self) -> None:
         self.damages: list[Damage] = []
@@ -71,12 +71,12 @@ class _Checks:
         self._closed = False
 
     def found(self, file: Path, record: str, text: str) -> None:
-        """Note a finding."""
+        """Record a finding."""
         if len(self.damages) < DAMAGES_MAX:
             self.damages.append(Damage(str(file), record, text))
 
     def report(self, living: bool) -> VerifyReport:
-        """What was found so far."""
+        """The findings so far."""
         return VerifyReport(
             segments=self._segments,
             events=self._events,
@@ -89,14 +89,14 @@ class _Checks:
         )
 
     def segment(self, path: Path) -> None:
-        """Check one segment. Raises LogCorrupt where it cannot be read on."""
+        """Check one segment. Raises LogCorrupt if it cannot be read any further."""
         before, self._tip = self._tip, None
         self._segments += 1
         with open_segment(path) as segment:
             self._check_header(path, segment.header, before)
             self._check_file(segment)
-            # In this order it is consistent while the log grows: nothing comes after a closing
-            # record, and a command is stored after the event that caused it.
+            # This order is consistent while the log grows: nothing follows a closing record, and a
+            # command is stored after the event that caused it.
             closing = segment.closing
             tip = chain.start(segment.header, segment.header_body)
             commands, command_chain, last_cause = self._check_commands(segment, tip)
@@ -118,21 +118,24 @@ class _Checks:
         if self._first_seq is None:
             self._first_seq = header.first_seq
         elif header.predecessor is None:
-            self.found(path, "header", "it names no predecessor: the file is of another log")
+            self.found(path, "header", "has no predecessor: the file belongs to another log")
         if self._closed:
             self.found(path, "header", "the segment before it has a closing record")
         if before and header.predecessor and before != header.predecessor and not self.damages:
-            text = f"where the segment before it ends: {_difference(header.predecessor, before)}"
+            text = (
+                "the end of the previous segment does not match: "
+                f"{_difference(header.predecessor, before)}"
+            )
             self.found(path, "header", text)
 
     def _check_file(self, segment: Segment) -> None:
-        """Let SQLite check what holds no record: its trees and the commands' index."""
+        """Let SQLite check what contains no records: its trees and the commands' index."""
         for (finding,) in segment.query("pragma integrity_check(3)"):
             if finding != "ok":
-                self.found(segment.path, "file", f"SQLite finds: {finding}")
+                self.found(segment.path, "file", f"SQLite reports: {finding}")
 
     def _check_events(self, segment: Segment, tip: Tip) -> tuple[int, bytes]:
-        """The last event's number and chain value."""
+        """The number and chain value of the last event."""
         previous, expected = tip.event_chain, tip.last_seq + 1
         for rows in segment.event_rows():
             for row in rows:
@@ -142,20 +145,22 @@ class _Checks:
                     text = f"events {expected} to {seq - 1} are missing"
                     self.found(segment.path, f"event {seq}", text)
                 elif not _follows(previous, row):
-                    text = "it was changed, moved or put in, or the one before it was"
+                    text = "it was changed, moved or inserted, or the previous one was"
                     self.found(segment.path, f"event {seq}", text)
                 previous, expected = _chain_value(row), seq + 1
                 self._events += 1
         return expected - 1, previous
 
     def _check_commands(self, segment: Segment, tip: Tip) -> tuple[int, bytes, int]:
-        """How many there are, the last one's chain value, and the highest cause."""
+        """The number of commands, the last chain value, and the highest cause."""
         previous, number, last_cause = tip.command_chain, 0, 0
         for rows in segment.command_rows():
             for row in rows:
                 cause, ordinal = row[0], row[1]
                 if not _follows(previous, row):
-                    text = "it was changed, moved or put in, or the one before it was or is missing"
+                    text = (
+                        "it was changed, moved or inserted, or the previous one was or is missing"
+                    )
                     self.found(segment.path, f"command {cause}.{ordinal}", text)
                 previous, number = _chain_value(row), number + 1
                 last_cause = max(last_cause, cause if isinstance(cause, int) else 0)
@@ -174,7 +179,7 @@ def _chain_value(row: Row) -> bytes:
 
 def _difference(expected: Tip, found: Tip) -> str:
     if expected.last_seq != found.last_seq:
-        return f"event {expected.last_seq} is the last one by it, {found.last_seq} is found"
+        return f"event {expected.last_seq} should be the last one, but it is {found.last_seq}"
     if expected.commands != found.commands:
-        return f"there are {expected.commands} commands by it, {found.commands} are found"
-    return "its checksums are not those of the records"
+        return f"there should be {expected.commands} commands, but there are {found.commands}"
+    return "its checksums do not match the records"

@@ -1,8 +1,8 @@
-"""Looks through SQLite's write-ahead log of a log that no daemon writes any more.
+"""Checks SQLite's write-ahead log of a log that no daemon writes any more.
 
-SQLite takes the frames of a `-wal` file up to the first that does not fit its checksum and drops
-the rest without a word: right for a transaction that a crash cut off, but not for a changed byte,
-which would silently take everything after it along. (https://www.sqlite.org/fileformat.html, 4.1)
+SQLite reads the frames of a `-wal` file up to the first checksum mismatch and silently drops the
+rest. That is right for a transaction that a crash interrupted, but not for a changed byte, which
+would silently remove everything after it. (https://www.sqlite.org/fileformat.html, 4.1)
 """
 
 import struct
@@ -16,7 +16,7 @@ _HEADER: Final = struct.Struct(">8I")
 _FRAME: Final = struct.Struct(">6I")
 _LITTLE_ENDIAN: Final = 0x377F0682
 _MAGIC: Final = (_LITTLE_ENDIAN, _LITTLE_ENDIAN + 1)
-"""By the order of the bytes that the checksums are made of."""
+"""By the byte order of the checksums."""
 _SUMMED_HEADER_BYTES: Final = 24
 _SUMMED_FRAME_BYTES: Final = 8
 
@@ -31,7 +31,7 @@ class _Frame(NamedTuple):
 
 
 def check_write_ahead(wal: Path) -> None:
-    """Raises LogCorrupt if a committed transaction in it cannot be read, LogFailed."""
+    """Raises LogCorrupt if a committed transaction cannot be read, and LogFailed."""
     try:
         content = wal.read_bytes()
     except OSError as error:
@@ -51,7 +51,7 @@ def check_write_ahead(wal: Path) -> None:
         if not broken:
             running = _sum(running, frame.summed, order)
             broken = 0 if (frame.salts, frame.stored) == (salts, running) else number
-        # Frames of an earlier use of the file have other salts, both of them.
+        # Frames of an earlier use of the file have different values for both salts.
         is_of_now = any(own == its for own, its in zip(salts, frame.salts, strict=True))
         if broken and frame.commits and is_of_now:
             raise _changed(wal, f"frame {broken}")

@@ -1,6 +1,7 @@
-"""Appending to a log: the hot path of the daemon. Plain synchronous calls, for a thread of its own.
+"""Appends to a log. This is the daemon's hot path: plain synchronous calls for a separate thread.
 
-One writer, one transaction a call, on disk when the call returns (synchronous=FULL).
+There is one writer and one transaction per call, which is on disk when the call returns
+(synchronous=FULL).
 """
 
 import shutil
@@ -19,15 +20,15 @@ from eventstore.errors import LogError, LogExists, LogFailed, from_os, from_sqli
 from eventstore.records import Closing, CommandRecord, EventRecord, Header, Tip
 
 SEGMENT_BYTES = 1 << 30
-"""The size at which a segment is followed by the next one."""
+"""The size at which the next segment is started."""
 
 BUSY_MS = 1000
-"""How long an append waits for a foreign process that has the file locked."""
+"""How long an append waits for another process that has locked the file."""
 
 
 class LogWriter:
-    """The one writer of a log. Used as a context manager it closes the log at the end, and leaves
-    it without a closing record when an exception comes through."""
+    """The only writer of a log. As a context manager it closes the log at the end, without a
+    closing record after an exception."""
 
     _database: Database
     _segment: Path
@@ -60,7 +61,7 @@ class LogWriter:
         segment_bytes: int = SEGMENT_BYTES,
         busy_ms: int = BUSY_MS,
     ) -> Self:
-        """Make a new log in `folder`, which is made if it is not there.
+        """Create a log in `folder`, which is created if necessary.
 
         Raises LogExists (one log is one run of the daemon), LogLocked, LogReadOnly, LogFull.
         """
@@ -70,7 +71,7 @@ class LogWriter:
         except OSError as error:
             raise from_os(error, folder) from None
         if folders.segments_in(folder):
-            raise LogExists(folder, "holds a log already: give each run a folder of its own")
+            raise LogExists(folder, "already contains a log: use a separate folder for each run")
         try:
             return cls(folder, header, segment_bytes, busy_ms)
         except BaseException:
@@ -80,20 +81,20 @@ class LogWriter:
 
     @property
     def tip(self) -> Tip:
-        """How far the log has come."""
+        """The end of the log."""
         return self._tip
 
     @property
     def segment(self) -> Path:
-        """The segment that is being written."""
+        """The current segment."""
         return self._segment
 
     def append(self, events: Sequence[EventRecord], commands: Sequence[CommandRecord] = ()) -> None:
-        """Store records, all or none; they are on disk when this returns.
+        """Store records atomically; they are on disk when this returns.
 
-        The events carry the numbers that follow `tip.last_seq`; commands come in the order of
-        their causes. Raises a LogError when they cannot
-        be stored; from then on every call raises it again, at once, so that no gap can arise.
+        Events are numbered from `tip.last_seq` + 1; commands are in the order of their causes.
+        Raises a LogError if they cannot be stored. From then on every call raises the same error at
+        once, so that no gap can arise.
         """
         if self._failure:
             raise self._failure
@@ -124,10 +125,10 @@ class LogWriter:
         )
 
     def roll_if_due(self) -> Path | None:
-        """Start the next segment if this one has reached its size; returns the new one's path.
+        """Start the next segment if this one has reached its size limit; return its path.
 
-        To be called when the fold is idle and the commands of all events are appended: the new
-        segment's snapshot is the state after `tip.last_seq`. Raises as `append` does.
+        Call this when the fold is idle and the commands of all events are appended: the new
+        segment's snapshot is the state after `tip.last_seq`. Raises as `append`.
         """
         if self._failure:
             raise self._failure
@@ -149,8 +150,8 @@ class LogWriter:
         return self._segment
 
     def close(self) -> None:
-        """Write the closing record and let go of the log. After a failure there is none: a log
-        that refused records has not ended cleanly."""
+        """Write the closing record and close the log. After a failure there is no closing
+        record, since the log did not end cleanly."""
         try:
             if self._failure is None:
                 closing = Closing(closed_ns=time.time_ns(), tip=self._tip)
@@ -161,15 +162,15 @@ class LogWriter:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the log without a closing record. What was appended stays.
+        """Close the log without a closing record. Appended records remain.
 
-        While an append hangs in another thread the files stay open until the process ends: SQLite
-        would wait for that append.
+        While an append hangs in another thread, the files stay open until the process exits,
+        because SQLite would wait for that append.
         """
         if self._let_go:
             return
         self._let_go = True
-        self._failure = LogError(self.folder, "this writer has let go of the log")
+        self._failure = LogError(self.folder, "this writer has closed the log")
         if self._appending:
             return
         try:
@@ -192,13 +193,13 @@ class LogWriter:
             self.abandon()
 
     def _check_in_place(self) -> None:
-        """SQLite goes on in a file that was moved or removed: nobody would find its records."""
+        """SQLite continues in a file that was moved or deleted, where its records would be lost."""
         try:
             stands = _identity(self._segment) == self._opened
         except OSError:
             stands = False
         if not stands:
-            text = "it was moved, removed or replaced while it was written: put it back"
+            text = "was moved, deleted or replaced while it was being written: restore it"
             self._failure = LogFailed(self._segment, text)
             raise self._failure
 
@@ -215,7 +216,7 @@ class LogWriter:
             before = command.cause
 
     def _start_segment(self, header: Header) -> None:
-        """Make a segment under a name that no reader takes for one, then give it its own."""
+        """Create a segment under a temporary name, then rename it."""
         path = folders.segment_path(self.folder, header.first_seq)
         partial = path.with_suffix(folders.PARTIAL_SUFFIX)
         body = schema.document(header)

@@ -17,7 +17,7 @@ IO_ROOMS = (
     "controller/zookeeper",
     "controller/brokers",
     "controller/api",
-    "controller/daemon.py",
+    "controller/daemon",
     "eventstore",
 )
 FUNCTION_LINES_MAX = 70

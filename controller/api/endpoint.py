@@ -1,8 +1,7 @@
-"""The daemon's side of the endpoint: events from its front process, answers back to it.
+"""The daemon's side of the endpoint: receives events from the front process and sends it responses.
 
-All bytes of clients stay in the front, a process of its own: what comes from there are whole,
-size-checked requests of the controller's own, decoded to events, and so many of them without an
-answer as `Limits` lets.
+Only the front, a separate process, reads the bytes of clients. It passes on complete, size-checked
+requests to the controller, decoded to events. `Limits` bounds how many of them are unanswered.
 """
 
 import asyncio
@@ -20,16 +19,16 @@ from controller.api.limits import Limits
 from controller.api.listening import BoundListener
 from controller.api.liveness import Liveness
 from controller.api.messages import (
-    Answered,
-    Asked,
-    Ending,
-    Later,
     Link,
     Listener,
     LiveBrokers,
+    OperatorWarning,
     Ping,
+    RequestReceived,
+    ResponseDeferred,
+    ResponseReady,
     Setup,
-    Told,
+    Shutdown,
 )
 from controller.core.commands import ApiAnswer
 from controller.core.events import ApiRequest
@@ -39,18 +38,18 @@ from controller.core.values import Broker
 logger = logging.getLogger(__name__)
 
 EventSink = Callable[[ApiRequest, str], None]
-"""Takes an event and the channel it came on, "api:<connection number>"; must not block."""
+"""Takes an event and its channel, "api:<connection number>". Must not block."""
 
-_AGAIN_AFTER_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 _UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 _ENDING_SECONDS_MAX: Final = 2.0
 
 
 class ApiEndpoint:
-    """Serves bound listeners while `run` does. All other methods return at once.
+    """Serves the bound listeners while `run` runs. All other methods return at once.
 
-    If the front ends, or hangs, it is started again; the listeners stand meanwhile, and clients,
-    whose connections are lost, come back as they do after the end of a broker.
+    If the front exits or hangs, it is restarted. The listeners stay open meanwhile. Clients lose
+    their connections and reconnect, as after the restart of a broker.
     """
 
     def __init__(
@@ -76,30 +75,31 @@ class ApiEndpoint:
         self._ended = asyncio.Event()
 
     def set_brokers(self, brokers: Sequence[Broker]) -> None:
-        """All live brokers but the daemon itself from now on: what is not the controller's is
-        passed on to them, and what they ask of the controller has a lane of its own."""
+        """Set the live brokers, without the daemon itself. Requests that are not for the
+        controller are forwarded to them, and their requests to the controller have a separate
+        quota."""
         if tuple(brokers) != self._brokers:
             self._brokers = tuple(brokers)
             self._send(LiveBrokers(self._brokers))
 
     def answer(self, answer: ApiAnswer) -> None:
-        """Answer a request by its number; without effect where its client has gone."""
-        self._send(Answered(answer))
+        """Answer a request by its number. Has no effect if the client has disconnected."""
+        self._send(ResponseReady(answer))
 
     def answer_later(self, request: int) -> None:
-        """The answer to a request waits for brokers: another one may come in its place."""
-        self._send(Later(request))
+        """The response to a request waits for brokers, so its slot is free for another request."""
+        self._send(ResponseDeferred(request))
 
     async def close(self) -> None:
-        """End `run`; clients have a moment to take the answers that they were given."""
+        """End `run`. Clients have a moment to receive the responses that were sent."""
         self._is_ending = True
         if self._link is not None:
-            self._send(Ending())
+            self._send(Shutdown())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), _ENDING_SECONDS_MAX)
 
     async def run(self) -> None:
-        """Work until closed or cancelled; the listeners are closed then."""
+        """Work until closed or cancelled, then close the listeners."""
         try:
             while True:
                 try:
@@ -109,19 +109,18 @@ class ApiEndpoint:
                 if self._is_ending:
                     return
                 logger.error(
-                    "the process that serves the endpoint %s; it is started again, brokers and "
-                    "clients connect again",
+                    "the endpoint's front process %s; it is restarted, and brokers and "
+                    "clients reconnect",
                     what,
                 )
-                await anyio.sleep(_AGAIN_AFTER_SECONDS)
+                await anyio.sleep(_RETRY_SECONDS)
         finally:
             self._ended.set()
             for listener in self._listeners:
                 listener.socket.close()
 
     async def _run_front(self) -> str:
-        """One front from its start to its end; gives what became of it. Raises OSError where it
-        cannot be started."""
+        """Run one front process; return why it ended. Raises OSError if it cannot be started."""
         ours, theirs = socket.socketpair()
         try:
             process = await self._spawn(theirs.fileno())
@@ -150,7 +149,7 @@ class ApiEndpoint:
                 await process.wait()
         if liveness.is_silent:
             return f"did not answer for {liveness.silent_s_max:g} s and was killed"
-        return f"ended with status {process.returncode}"
+        return f"exited with status {process.returncode}"
 
     async def _spawn(self, link: int) -> asyncio.subprocess.Process:
         descriptors = [link, *(one.socket.fileno() for one in self._listeners)]
@@ -159,7 +158,7 @@ class ApiEndpoint:
             *("-m", "controller.api.front", str(link), str(os.getpid())),
             pass_fds=descriptors,
             stdin=asyncio.subprocess.DEVNULL,
-            # Signals to the daemon's whole group are for the daemon, from the front's start on.
+            # The front must not receive signals to the daemon's process group, from its start on.
             start_new_session=True,
         )
 
@@ -175,27 +174,29 @@ class ApiEndpoint:
         )
 
     def _take(self, message: object, liveness: Liveness) -> None:
-        # A `Pong` says no more than that the front lives, as every other message does.
+        # Every message proves that the front is alive; a `Pong` carries nothing else.
         liveness.answered()
         match message:
-            case Asked(connection=connection, event=event):
+            case RequestReceived(connection=connection, event=event):
                 self._first_number = max(self._first_number, connection + 1, event.request + 1)
                 self._on_event(event, f"api:{connection}")
-            case Told(text=text):
+            case OperatorWarning(text=text):
                 logger.warning("%s", text)
 
-    def _send(self, message: Answered | Later | Ending | LiveBrokers) -> None:
-        """To the front, if there is one: a new one is told all that counts."""
+    def _send(self, message: ResponseReady | ResponseDeferred | Shutdown | LiveBrokers) -> None:
+        """Send to the front, if it runs. A new front receives the current state at its start."""
         if self._link is None:
             return
         self._link.send(message)
         if self._link.unsent_bytes > _UNSENT_BYTES_MAX:
-            logger.error("the process that serves the endpoint takes no answers any more")
+            logger.error(
+                "the endpoint's front process does not read its responses; it is restarted"
+            )
             self._link.abort()
             self._link = None
 
 
 async def _end_if_silent(link: Link, liveness: Liveness) -> None:
-    """A front that hangs would be waited for by brokers: it is ended with its link."""
+    """Disconnect a front that hangs, since brokers would wait for it."""
     await liveness.until_silent(lambda: link.send(Ping()))
     link.abort()

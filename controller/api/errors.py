@@ -1,22 +1,23 @@
-"""What can go wrong between the endpoint and its clients."""
+"""Errors between the endpoint and its clients."""
 
 
 class ApiError(Exception):
-    """Base of all errors of this room."""
+    """Base of all errors of the endpoint."""
 
 
 class CannotListen(ApiError):
-    """An address of `listeners` cannot be listened on: the operator's to mend."""
+    """An address in `listeners` cannot be listened on. The operator must fix it."""
 
 
-class Refused(ApiError):
-    """What a client sends or does makes us close its connection: the client's fault."""
+class RequestRejected(ApiError):
+    """A client's request or behaviour makes the endpoint close its connection. The client is at
+    fault."""
 
 
 class NoUpstream(ApiError):
-    """No live broker takes or answers a request that is to be passed on."""
+    """No live broker accepts or answers a request that is to be forwarded."""
 
 
-class StandsBy(ApiError):
-    """A client asks for what would be passed on, and no brokers are known yet: nobody's fault. It
-    goes on to its next address."""
+class NoBrokersKnown(ApiError):
+    """A request is to be forwarded before any broker is known. This is no fault: the client
+    tries its next bootstrap address."""

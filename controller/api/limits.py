@@ -1,47 +1,50 @@
-"""What clients may take of the endpoint."""
+"""Limits on the resources that clients may use at the endpoint."""
 
 from msgspec import Struct
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """The limits of one front process. Those that Kafka has are settings under Kafka's keys, with
-    Kafka's defaults but where Kafka has no limit. docs/endpoint.md says what comes beyond each."""
+    """The limits of one front process. Limits that Kafka has are settings with Kafka's keys.
+    They have Kafka's defaults, unless Kafka's default is no limit. See docs/endpoint.md for what
+    happens beyond each limit."""
 
     connections_max: int = 2048
-    """max.connections: over all listeners. Fewer where the process may not open two files for
-    each of them."""
+    """max.connections: over all listeners. It is lower if the process may not open two files per
+    connection."""
     connections_per_address_max: int = 1024
     """max.connections.per.ip."""
     connections_max_idle_ms: int | None = 600_000
-    """connections.max.idle.ms: how long a connection may be silent; None: for ever."""
+    """connections.max.idle.ms: how long a connection may be idle; None means no limit."""
     first_request_ms: int = 30_000
-    """How long a new connection may be silent, if that is less."""
+    """How long a new connection may be idle, if that is shorter."""
     transfer_ms: int = 30_000
-    """For the whole of a request that has begun to come, until it is read or a broker has it, and
-    for the whole of an answer to be taken. Kafka has no such limit."""
+    """Time for a whole request, from its first byte until it is read or forwarded, and for a
+    client to receive a whole response. Kafka has no such limit."""
     request_timeout_ms: int = 30_000
-    """request.timeout.ms: for a broker to answer what is passed on to it. Kafka bounds by it what
-    a broker itself asks of others, never what comes in."""
+    """request.timeout.ms: time for a broker to answer a forwarded request. In Kafka this setting
+    limits requests that a broker sends, not those that it receives."""
     request_bytes_max: int = 100 * 1024 * 1024
-    """socket.request.max.bytes: what is passed on is never held as a whole."""
+    """socket.request.max.bytes. Forwarded requests are never held in memory as a whole."""
     controller_request_bytes_max: int = 8 * 1024 * 1024
-    """For what a live broker asks of the controller; an AlterPartition of 150,000 partitions is
-    smaller. Decoded it takes many times its size."""
+    """Size of one request from a live broker to the controller. An AlterPartition of 150,000
+    partitions is smaller. A decoded request takes many times its size."""
     whole_bytes_max: int | None = 32 * 1024 * 1024
-    """queued.max.request.bytes: for all large ones of these together, until they are answered;
-    None: no limit."""
+    """queued.max.request.bytes: total size of the large requests from brokers that are not
+    answered yet; None means no limit."""
     waiting_requests_max: int = 500
-    """queued.max.requests: those of them that the controller has not answered yet, and as many of
-    admin tools' whose answer may wait for brokers, until they are carried out; of all others a
-    tenth of that."""
+    """queued.max.requests: how many requests from brokers may wait for the controller's
+    response. The same number of admin requests may wait until the controller has carried them
+    out. For all other requests a tenth of it applies."""
     tool_request_bytes_max: int = 4 * 1024 * 1024
-    """For what admin tools ask of the controller, one and all large ones together: a reassignment
-    of 200,000 partitions is smaller."""
+    """Size of one request from an admin tool to the controller, and of all large ones together.
+    A reassignment of 200,000 partitions is smaller."""
     other_request_bytes_max: int = 1024 * 1024
-    """For all else that is held as a whole, one and all large ones together: what the front itself
-    has to read, and what only a broker asks of the controller and none has sent. Of the latter no
-    AlterPartition can succeed, whatever is in it."""
+    """Size of one request of any other kind that is read as a whole, and of all large ones
+    together: requests that the front answers itself, and requests for the controller that do not
+    come from a live broker. No AlterPartition of the latter can succeed."""
     large_transfer_ms: int = 5_000
-    """For a large one of any of these to come when it has its room, which keeps others waiting."""
+    """Time to receive a large request once memory is reserved for it, since others wait for that
+    memory."""
     other_bytes_per_second: int = 128 * 1024
-    """At which either go to the controller: the event log grows by them."""
+    """Rate at which requests of tools and other clients are passed to the controller: the event
+    log grows by them."""

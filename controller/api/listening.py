@@ -1,4 +1,4 @@
-"""The sockets that the endpoint listens on, bound by the daemon and served by its front."""
+"""The sockets of the endpoint: the daemon binds them, the front serves them."""
 
 import socket
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from controller.api.errors import CannotListen
 from controller.core.values import Endpoint
 
 BACKLOG: Final = 512
-"""Connections that the kernel takes before they are accepted."""
+"""Connections that the kernel queues before they are accepted."""
 
 _SPOKEN: Final = "PLAINTEXT"
 
 
 class BoundListener:
-    """A socket that listens for one of `listeners`; it outlives any one front process."""
+    """A listening socket for one entry of `listeners`. It outlives the front processes."""
 
     def __init__(self, endpoint: Endpoint, bound: socket.socket) -> None:
         self.endpoint = endpoint
@@ -22,7 +22,7 @@ class BoundListener:
 
 
 def listen(listeners: Sequence[Endpoint]) -> tuple[BoundListener, ...]:
-    """Listen on all of them. An empty host is every interface. Raises `CannotListen`."""
+    """Listen on all endpoints. An empty host means every interface. Raises `CannotListen`."""
     bound: list[BoundListener] = []
     try:
         for endpoint in listeners:
@@ -38,7 +38,7 @@ def _bind(endpoint: Endpoint) -> socket.socket:
     address = f"{endpoint.listener}://{endpoint.host}:{endpoint.port}"
     if endpoint.security_protocol != _SPOKEN:
         raise CannotListen(
-            f"cannot listen on {address}: refold does not speak {endpoint.security_protocol} yet"
+            f"cannot listen on {address}: refold does not support {endpoint.security_protocol} yet"
         )
     try:
         if endpoint.host:
@@ -48,7 +48,8 @@ def _bind(endpoint: Endpoint) -> socket.socket:
         return _server(endpoint, socket.AF_INET6 if both else socket.AF_INET, both=both)
     except OSError as fault:
         raise CannotListen(
-            f"cannot listen on {address}: {fault}; look at `listeners`, and at what else runs here"
+            f"cannot listen on {address}: {fault}; check `listeners`, and whether "
+            "another process uses the port"
         ) from fault
 
 

@@ -1,4 +1,4 @@
-"""Whether the front still works, found out by asking it."""
+"""Detects a front process that hangs."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,17 +8,17 @@ import anyio
 _ASKED_EVERY_S: Final = 1.0
 _SILENT_S_MAX: Final = 10.0
 _START_S_MAX: Final = 30.0
-"""Until the first answer: a Python starts, perhaps on a busy machine."""
+"""Time until the first answer: Python has to start, perhaps on a busy machine."""
 
 
 class Liveness:
-    """Of one front process. Unanswered questions are counted and no time is taken: a daemon that
-    was held up itself finds the answers afterwards."""
+    """Counts the unanswered pings of one front process. It does not measure time, so a daemon
+    that was suspended itself still finds the answers."""
 
     def __init__(
         self, asked_every_s: float = _ASKED_EVERY_S, answers_within_s: float = _SILENT_S_MAX
     ) -> None:
-        """`answers_within_s`: how long a front that has answered once may be silent."""
+        """`answers_within_s`: how long a front that has answered once may be unresponsive."""
         self._asked_every_s = asked_every_s
         self._answers_within_s = answers_within_s
         self._unanswered = 0
@@ -26,16 +26,16 @@ class Liveness:
 
     @property
     def is_silent(self) -> bool:
-        """Whether there was no answer for too long."""
+        """Whether answers have been missing for too long."""
         return self._unanswered * self._asked_every_s >= self.silent_s_max
 
     def answered(self) -> None:
-        """An answer has come."""
+        """The front answered."""
         self._unanswered = 0
         self.silent_s_max = self._answers_within_s
 
     async def until_silent(self, ask: Callable[[], None]) -> None:
-        """Ask again and again for as long as there are answers."""
+        """Ping the front periodically for as long as it answers."""
         while not self.is_silent:
             ask()
             self._unanswered += 1

@@ -1,4 +1,4 @@
-"""What the daemon and its front process tell each other, and the link that carries it."""
+"""The messages between the daemon and its front process, and the link that carries them."""
 
 import asyncio
 import socket
@@ -18,17 +18,17 @@ _READ_AHEAD_BYTES: Final = 1024 * 1024
 
 
 class Listener(Struct, frozen=True):
-    """A socket that listens, by its file descriptor, and what it listens for."""
+    """A listening socket, by its file descriptor, and the listener that it serves."""
 
     descriptor: int
     endpoint: Endpoint
 
 
 class Setup(Struct, frozen=True, tag="setup"):
-    """To the front, first: all that it needs. Its requests and its connections are numbered from
-    `first_number` on, so that a front that takes another's place repeats none. `broker_settings`
-    are what tools are told of a new topic's configuration by (topic_configs.py), `own_configs` what
-    they are told of the daemon's own."""
+    """To the front, first: its configuration. Requests and connections are numbered from
+    `first_number` on, so that a restarted front reuses no number. `broker_settings` determine
+    the configuration of new topics in responses (topic_configs.py). `own_configs` are the
+    daemon's configuration entries."""
 
     broker_id: int
     listeners: tuple[Listener, ...]
@@ -39,57 +39,68 @@ class Setup(Struct, frozen=True, tag="setup"):
 
 
 class LiveBrokers(Struct, frozen=True, tag="live_brokers"):
-    """To the front: all live brokers but the daemon itself. Requests may be passed on to them, and
-    theirs to the controller go before those of others."""
+    """To the front: all live brokers, without the daemon itself. Requests may be forwarded to
+    them, and their requests to the controller take precedence over those of other clients."""
 
     brokers: tuple[Broker, ...]
 
 
-class Answered(Struct, frozen=True, tag="answered"):
-    """To the front: the controller's answer to a request."""
+class ResponseReady(Struct, frozen=True, tag="response_ready"):
+    """To the front: the controller's response to a request."""
 
     answer: ApiAnswer
 
 
-class Later(Struct, frozen=True, tag="later"):
-    """To the front: the answer to a request waits for brokers, which holds up no other request."""
+class ResponseDeferred(Struct, frozen=True, tag="response_deferred"):
+    """To the front: the response to a request waits for brokers. The request no longer blocks
+    others."""
 
     request: int
 
 
-class Ending(Struct, frozen=True, tag="ending"):
-    """To the front: there are no more answers. It ends when clients have those that there are."""
+class Shutdown(Struct, frozen=True, tag="shutdown"):
+    """To the front: no more responses follow. The front exits when clients have received theirs."""
 
 
 class Ping(Struct, frozen=True, tag="ping"):
-    """To the front, again and again: does it still work?"""
+    """To the front, periodically: a liveness check."""
 
 
 class Pong(Struct, frozen=True, tag="pong"):
     """To the daemon: the answer to a `Ping`."""
 
 
-class Asked(Struct, frozen=True, tag="asked"):
-    """To the daemon: a request of the controller's own came on that connection."""
+class RequestReceived(Struct, frozen=True, tag="request_received"):
+    """To the daemon: a request for the controller arrived on that connection."""
 
     connection: int
     event: ApiRequest
 
 
-class Told(Struct, frozen=True, tag="told"):
-    """To the daemon: what the operator ought to know, of clients that are turned away above all."""
+class OperatorWarning(Struct, frozen=True, tag="operator_warning"):
+    """To the daemon: a warning for the operator, most often about a connection that was closed."""
 
     text: str
 
 
-Message = Setup | LiveBrokers | Answered | Later | Ending | Ping | Pong | Asked | Told
+Message = (
+    Setup
+    | LiveBrokers
+    | ResponseReady
+    | ResponseDeferred
+    | Shutdown
+    | Ping
+    | Pong
+    | RequestReceived
+    | OperatorWarning
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 class Link:
-    """One end of the connection between the two processes: each message behind its size."""
+    """One end of the connection between the two processes. Each message follows its size."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -97,23 +108,23 @@ class Link:
 
     @classmethod
     async def over(cls, end: socket.socket) -> "Link":
-        """Work over a connected socket, which is the link's from now on."""
+        """Use a connected socket; the link owns it from now on."""
         reader, writer = await asyncio.open_connection(sock=end, limit=_READ_AHEAD_BYTES)
         return cls(reader, writer)
 
     @property
     def unsent_bytes(self) -> int:
-        """What the other end has not taken yet."""
+        """Bytes that the other end has not received yet."""
         return self._writer.transport.get_write_buffer_size()
 
     def send(self, message: Message) -> None:
-        """Queue a message; without effect where the other end is gone."""
+        """Queue a message. Has no effect if the other end is gone."""
         if not self._writer.is_closing():
             body = _encode(message)
             self._writer.write(len(body).to_bytes(_SIZE_BYTES, "big") + body)
 
     async def receive(self) -> Message | None:
-        """The next message; None when the other end is gone."""
+        """The next message; None if the other end is gone."""
         try:
             size = int.from_bytes(await self._reader.readexactly(_SIZE_BYTES), "big")
             return _decoder.decode(await self._reader.readexactly(size))
@@ -121,11 +132,11 @@ class Link:
             return None
 
     def abort(self) -> None:
-        """End the link at once; `receive` gives None then."""
+        """Close the link at once; `receive` then returns None."""
         self._writer.transport.abort()
 
     async def close(self) -> None:
-        """End the link and wait until it has ended."""
+        """Close the link and wait until it is closed."""
         self.abort()
         try:
             await self._writer.wait_closed()

@@ -1,4 +1,4 @@
-"""The channels to all brokers: opened, closed and fed by commands, heard of by events."""
+"""The channels to all brokers. Commands open, close and feed them; they report events."""
 
 import logging
 from weakref import WeakValueDictionary
@@ -6,8 +6,8 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio.abc import TaskGroup
 
-from controller.brokers.backlog import Backlog
 from controller.brokers.channel import Channel, ChannelSettings, EventSink
+from controller.brokers.queue_size import QueueSize
 from controller.core.commands import BrokerRequest, CloseChannel, CommandId, OpenChannel
 from controller.wire.apis import api_of
 from controller.wire.encoding import BODY_BYTES_MAX, BatchEncoder
@@ -17,16 +17,16 @@ log = logging.getLogger(__name__)
 SOCKET_TIMEOUT_MS = 30_000
 """Kafka's default of controller.socket.timeout.ms."""
 
-BACKLOG_BYTES_MAX = 512 * 1024 * 1024
-"""When this much waits for brokers, the operator is told."""
+QUEUED_BYTES_MAX = 512 * 1024 * 1024
+"""If more bytes are queued, a warning is logged."""
 
 
 class BrokerChannels:
-    """One channel a broker; they work while `run` does. All other methods return at once.
+    """One channel per broker. Channels work while `run` runs; all other methods return at once.
 
-    Events leave by `on_event(event, channel)` in the event loop, with
-    the channel as "broker:<id>:<epoch>": `BrokerAnswered` for each request that was sent,
-    `ChannelFault`, and once `VersionsOffered`. Nothing is told of a request that was dropped.
+    `on_event(event, channel)` is called in the event loop, with "broker:<id>:<epoch>" as the
+    channel. The events are `BrokerAnswered` for each request that was sent, `ChannelFault`, and one
+    `VersionsOffered`. A dropped request has no event.
     """
 
     def __init__(
@@ -36,23 +36,23 @@ class BrokerChannels:
         client_id: str,
         socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
         body_bytes_max: int = BODY_BYTES_MAX,
-        backlog_bytes_max: int = BACKLOG_BYTES_MAX,
+        queued_bytes_max: int = QUEUED_BYTES_MAX,
     ) -> None:
         self._tasks: TaskGroup | None = None
-        self._backlog = Backlog()
-        self._backlog_bytes_max = backlog_bytes_max
-        self._backlog_told = False
+        self._queue_size = QueueSize()
+        self._queued_bytes_max = queued_bytes_max
+        self._queue_size_reported = False
         self._settings = ChannelSettings(
             client_id,
             socket_timeout_ms,
             body_bytes_max,
             on_event,
-            self._backlog,
+            self._queue_size,
             anyio.Lock(),
         )
         self._channels: dict[int, Channel] = {}
-        # By the event that caused them: requests of one cause share their encoding. An encoder
-        # lives in the queues only, and goes with the last request that has it.
+        # By the causing event: requests of one cause share their encoding. Only queued requests
+        # hold an encoder, so it is freed with the last of them.
         self._encoders: WeakValueDictionary[int, BatchEncoder] = WeakValueDictionary()
 
     async def run(self) -> None:
@@ -63,17 +63,17 @@ class BrokerChannels:
             await anyio.sleep_forever()
 
     def open(self, command: OpenChannel) -> None:
-        """Start a channel; one to an earlier epoch of the same broker ends."""
-        standing = self._channels.get(command.broker)
-        if standing is not None:
-            if standing.broker_epoch == command.broker_epoch:
+        """Open a channel; close one to an earlier epoch of the same broker."""
+        current = self._channels.get(command.broker)
+        if current is not None:
+            if current.broker_epoch == command.broker_epoch:
                 return
-            standing.close()
+            current.close()
         channel = self._channels[command.broker] = Channel(command, self._settings)
         self._start(channel)
 
     def close(self, command: CloseChannel) -> None:
-        """End a channel at once; one to another epoch of the broker stays."""
+        """Close a channel at once, unless it belongs to another epoch of the broker."""
         channel = self._channels.get(command.broker)
         if channel is None or channel.broker_epoch != command.broker_epoch:
             return
@@ -81,17 +81,17 @@ class BrokerChannels:
         channel.close()
 
     def close_all(self) -> None:
-        """End all channels at once."""
+        """Close all channels at once."""
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
 
     def send(self, command_id: CommandId, request: BrokerRequest) -> None:
-        """Queue a request; without a channel to its broker it is dropped (KB 12.1.2)."""
+        """Queue a request. Without a channel to its broker it is dropped (KB 12.1.2)."""
         channel = self._channels.get(request.broker)
         if channel is None:
             log.warning(
-                "%s to broker %d dropped: there is no channel to it",
+                "dropped %s to broker %d: it has no channel",
                 api_of(request).name,
                 request.broker,
                 extra={"broker": request.broker, "command": tuple(command_id)},
@@ -101,19 +101,20 @@ class BrokerChannels:
         if encoder is None:
             encoder = self._encoders[command_id.cause] = self._settings.encoder()
         channel.put(command_id, request, encoder)
-        self._watch_backlog()
+        self._check_queue_size()
 
     def _start(self, channel: Channel) -> None:
         if self._tasks is not None:
             self._tasks.start_soon(channel.run, name=f"broker {channel.broker}")
 
-    def _watch_backlog(self) -> None:
-        exceeded = self._backlog.bytes > self._backlog_bytes_max
-        if exceeded and not self._backlog_told:
+    def _check_queue_size(self) -> None:
+        exceeded = self._queue_size.bytes > self._queued_bytes_max
+        if exceeded and not self._queue_size_reported:
             log.warning(
-                "%d bytes wait to be sent to brokers, more than %d: a broker does not take them",
-                self._backlog.bytes,
-                self._backlog_bytes_max,
-                extra={"backlog_bytes": self._backlog.bytes},
+                "%d bytes are queued for brokers, more than %d: a broker does not "
+                "accept its requests",
+                self._queue_size.bytes,
+                self._queued_bytes_max,
+                extra={"backlog_bytes": self._queue_size.bytes},
             )
-        self._backlog_told = exceeded
+        self._queue_size_reported = exceeded

@@ -1,4 +1,5 @@
-"""One connection to a broker: aiokafka's, which requests pass as ready-made bytes."""
+"""One connection to a broker, through aiokafka. Requests are encoded before they are passed to
+it."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -22,7 +23,7 @@ _BROKER: Final = 4
 
 
 class BrokerConnection:
-    """A connection that stands, for one request at a time."""
+    """An open connection, for one request at a time."""
 
     def __init__(self, connection: AIOKafkaConnection, address: str) -> None:
         self._connection = connection
@@ -30,10 +31,12 @@ class BrokerConnection:
 
     @classmethod
     async def open(cls, endpoint: Endpoint, client_id: str, timeout_ms: int) -> "BrokerConnection":
-        """Connect and ask which versions the broker offers. Raises `Unreachable`."""
+        """Connect and request the broker's API versions. Raises `Unreachable`."""
         address = f"{endpoint.host}:{endpoint.port} ({endpoint.listener})"
         if endpoint.security_protocol != "PLAINTEXT":
-            raise Unreachable(f"{address}: refold does not speak {endpoint.security_protocol} yet")
+            raise Unreachable(
+                f"{address}: refold does not support {endpoint.security_protocol} yet"
+            )
         connection = AIOKafkaConnection(
             endpoint.host, endpoint.port, client_id=client_id, request_timeout_ms=timeout_ms
         )
@@ -41,58 +44,58 @@ class BrokerConnection:
             await connection.connect()
         except TimeoutError as fault:
             raise Unreachable(f"{address}: no connection within {timeout_ms} ms") from fault
-        # Its ApiVersions answer is checked by assertions and by unpacking: garbage raises those.
+        # aiokafka checks the ApiVersions response with assertions and unpacking, which raise these.
         except (OSError, KafkaError, AssertionError, ValueError) as fault:
             raise Unreachable(f"{address}: {fault}") from fault
         return cls(connection, address)
 
     @property
-    def stands(self) -> bool:
-        """Whether the broker has not closed it yet, as far as is known."""
+    def is_open(self) -> bool:
+        """Whether the broker has not closed the connection, as far as is known."""
         return bool(self._connection.connected())
 
     @property
     def highest_versions(self) -> list[tuple[int, int]]:
-        """The highest version that the broker offers of each API, by API key."""
+        """The highest version that the broker supports of each API, by API key."""
         offered: dict[int, tuple[int, int]] = self._connection._versions
         return sorted((api_key, highest) for api_key, (_, highest) in offered.items())
 
     def version_for(self, api: Api, wanted: int) -> int:
-        """The version to send: the one wanted, or the highest offered below it.
+        """The version to send: the wanted one, or the highest supported one below it.
 
-        Raises `WrongVersion` where the broker and refold have none in common.
+        Raises `WrongVersion` if the broker and refold have no common version.
         """
-        # aiokafka keeps the answer to ApiVersions to itself; it hands it to prepare() only, and
-        # by then a request is encoded already.
+        # aiokafka passes the API versions only to prepare(), when a request is already encoded.
         offered: tuple[int, int] | None = self._connection._versions.get(api.key)
         if offered is None:
             raise WrongVersion(
-                f"{self._address} does not offer {api.name}: is it a ZooKeeper-mode broker?"
+                f"{self._address} does not support {api.name}: is it a ZooKeeper-mode broker?"
             )
         lowest, highest = offered
         version = min(wanted, highest, api.last)
         if version < max(lowest, api.first):
             raise WrongVersion(
-                f"{self._address} offers {api.name} {lowest} to {highest}, version {wanted} is "
-                f"wanted and refold speaks from {api.first} on: {WRONG_PROTOCOL_VERSION}"
+                f"{self._address} supports {api.name} {lowest} to {highest}, but version "
+                f"{wanted} is needed and refold supports versions from {api.first} on: "
+                f"{WRONG_PROTOCOL_VERSION}"
             )
         return version
 
     async def exchange(self, request: EncodedRequest) -> Answer:
-        """Send a request and wait for its answer. The connection is of no use after an error.
+        """Send a request and wait for its response. The connection is unusable after an error.
 
-        Raises `Unreachable` (no answer in time), `RequestRefused`, `WrongVersion`.
+        Raises `Unreachable` (no response in time), `RequestRefused`, `WrongVersion`.
         """
         what = f"{request.api.name} version {request.version}"
         try:
             body: bytes = await self._connection.send(_ReadyRequest(request))
         except TimeoutError as fault:
-            raise Unreachable(f"{self._address}: no answer to {what} in time") from fault
+            raise Unreachable(f"{self._address}: no response to {what} in time") from fault
         except (OSError, KafkaError) as fault:
             if isinstance(fault, CorrelationIdError) or isinstance(fault.__cause__, _Unreadable):
-                raise WrongVersion(f"{self._address}: answer to {what}: {fault}") from fault
+                raise WrongVersion(f"{self._address}: response to {what}: {fault}") from fault
             raise RequestRefused(
-                f"{self._address} closed the connection at {what}: {WRONG_PROTOCOL_VERSION}"
+                f"{self._address} closed the connection on {what}: {WRONG_PROTOCOL_VERSION}"
             ) from fault
         try:
             return decode_answer(request.api, request.version, body)
@@ -100,28 +103,31 @@ class BrokerConnection:
             raise WrongVersion(f"{self._address}: {fault}: {WRONG_PROTOCOL_VERSION}") from fault
 
     async def settings_of(self, broker: int, keys: Sequence[str]) -> dict[str, str]:
-        """Those of these settings that the broker has a value for.
+        """The broker's values of these settings; unset ones are omitted.
 
-        Raises `Unreachable` (no answer that can be read), `RequestRefused`.
+        Raises `Unreachable` (no readable response), `RequestRefused`.
         """
         try:
             answer = await self._connection.send(
                 DescribeConfigsRequest([(_BROKER, str(broker), list(keys))])
             )
         except (OSError, KafkaError, ValueError) as fault:
-            raise Unreachable(f"{self._address}: no answer to DescribeConfigs: {fault}") from fault
+            raise Unreachable(
+                f"{self._address}: no response to DescribeConfigs: {fault}"
+            ) from fault
         ((error, message, _, _, entries),) = answer.resources
         if error:
             raise RequestRefused(f"{self._address}: DescribeConfigs: {message} (code {error})")
         return {name: value for name, value, *_ in entries if value}
 
     def close(self) -> None:
-        """Close at once; an answer that is still awaited is given up."""
+        """Close at once; a pending response is abandoned."""
         self._connection.close()
 
 
 class _Unreadable(EOFError):
-    """A response without a whole header: an EOFError, so that aiokafka just closes."""
+    """A response without a complete header. As an EOFError it makes aiokafka close the
+    connection."""
 
 
 class _ResponseHeader(NamedTuple):
@@ -129,7 +135,7 @@ class _ResponseHeader(NamedTuple):
 
 
 class _Bytes(NamedTuple):
-    """A header that is encoded already, in the form that aiokafka asks for."""
+    """A header that is already encoded, in the form that aiokafka expects."""
 
     encoded: bytes
 
@@ -138,7 +144,7 @@ class _Bytes(NamedTuple):
 
 
 class _Body:
-    """What aiokafka takes for the response type: leaves the body as it is."""
+    """The response type for aiokafka; leaves the body encoded."""
 
     @staticmethod
     def decode(frame: BytesIO) -> bytes:
@@ -146,7 +152,7 @@ class _Body:
 
 
 class _ReadyRequest:
-    """An encoded request as aiokafka wants it (its Request and RequestStruct in one)."""
+    """An encoded request in the form that aiokafka expects (Request and RequestStruct in one)."""
 
     RESPONSE_TYPE = _Body
 
@@ -157,7 +163,7 @@ class _ReadyRequest:
         return self
 
     def build_request_header(self, correlation_id: int, client_id: str) -> _Bytes:
-        # The broker's own head goes with the header: the shared rest is passed on uncopied.
+        # The header includes the broker's own part, so that the shared part is not copied.
         return _Bytes(self._request.header(correlation_id, client_id) + self._request.head)
 
     def encode(self) -> bytes:

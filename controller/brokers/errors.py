@@ -1,23 +1,23 @@
-"""Why a request did not get to a broker: each kind is repeated, at its own pace."""
+"""Why a request did not reach a broker. Each kind is retried, with a separate interval."""
 
 
 class ChannelError(Exception):
-    """Base of all errors of this room; `kind` is what `ChannelFault` calls it."""
+    """Base of all errors of channels. `kind` is the kind of the `ChannelFault` event."""
 
     kind = "unreachable"
 
 
 class Unreachable(ChannelError):
-    """The broker refuses the connection, cannot be found, or gives no answer in time."""
+    """The broker refuses the connection, cannot be resolved, or does not answer in time."""
 
 
 class RequestRefused(ChannelError):
-    """The broker ended a connection that stood when a request was sent on it."""
+    """The broker closed an open connection when a request was sent on it."""
 
     kind = "closed"
 
 
 class WrongVersion(ChannelError):
-    """The broker does not speak the request's version, or answers what cannot be read."""
+    """The broker does not support the request's version, or its response cannot be read."""
 
     kind = "version"

@@ -1,5 +1,4 @@
-"""Standard output: what to do where it cannot be written (its disk is full, or whoever read it has
-enough), and tables."""
+"""Standard output: handling of write errors (a full disk, a closed pipe), and tables."""
 
 import errno
 import io
@@ -20,13 +19,13 @@ _ANY_WIDTH = 2**16
 
 
 class OutputFault(Exception):
-    """Raised once, where a write fails; later output is dropped. No OSError, because click ends
-    with status 1 at a closed pipe. `main` tells of it: a command whose status is settled before it
-    writes suppresses it, one that streams lets it through."""
+    """Raised once, at the first failed write; later output is discarded. It is no OSError,
+    because click exits with status 1 at a closed pipe. `main` reports it. A command that knows
+    its status before it writes suppresses it; a command that streams does not."""
 
 
 class StandardOutput(io.BufferedWriter):
-    """The bytes below `sys.stdout`. `fault` is why they cannot be written, if they cannot."""
+    """The bytes of `sys.stdout`. `fault` is the error of the first failed write, if any."""
 
     # Not a raw file: Ctrl-C between its write and the buffer above it would write bytes twice.
     fault: OSError | None = None
@@ -46,12 +45,12 @@ class StandardOutput(io.BufferedWriter):
 
     @property
     def is_unread(self) -> bool:
-        """Whether its reader has gone, which is no error."""
+        """Whether the reader closed the pipe, which is no error."""
         return self.fault is not None and self.fault.errno == errno.EPIPE
 
     @property
     def is_lost(self) -> bool:
-        """Whether what somebody would read cannot be written."""
+        """Whether output was lost although its reader is still there."""
         return self.fault is not None and not self.is_unread
 
     @contextmanager
@@ -64,7 +63,7 @@ class StandardOutput(io.BufferedWriter):
 
 
 def standard_output() -> StandardOutput:
-    """Put it below `sys.stdout`. Where that was closed, what is written goes nowhere."""
+    """Install it below `sys.stdout`. If standard output is closed, output is discarded."""
     before = sys.stdout
     descriptor = before.fileno() if before else os.open(os.devnull, os.O_WRONLY)
     output = StandardOutput(io.FileIO(descriptor, "w", closefd=False))
@@ -78,8 +77,8 @@ def standard_output() -> StandardOutput:
 
 
 def print_result(result: object, show: Callable[[], None], *, as_json: bool) -> None:
-    """Print what a command came to, which settles its status: one JSON object, or what `show`
-    prints."""
+    """Print a command's result, whose status is already known: one JSON object, or the output of
+    `show`."""
     with suppress(OutputFault):
         if as_json:
             typer.echo(msgspec.json.encode(result).decode())
@@ -88,7 +87,7 @@ def print_result(result: object, show: Callable[[], None], *, as_json: bool) -> 
 
 
 def is_lost() -> bool:
-    """Whether what was printed so far cannot be written, though somebody would read it."""
+    """Whether output so far could not be written although its reader is still there."""
     with suppress(OutputFault):
         sys.stdout.flush()
     output = getattr(sys.stdout, "buffer", None)
@@ -96,8 +95,8 @@ def is_lost() -> bool:
 
 
 def print_table(table: "Table") -> None:
-    """Print it, and cut nothing: on a terminal long text is folded into its column, elsewhere each
-    row is one line, however long."""
+    """Print a table without cutting text: on a terminal long text is wrapped within its column,
+    elsewhere each row is one line."""
     from rich.console import Console
 
     for column in table.columns:

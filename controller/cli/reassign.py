@@ -1,4 +1,4 @@
-"""`refold reassign`: move replicas, look how far they are, and take it back."""
+"""`refold reassign`: starts, monitors and cancels partition reassignments."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,13 +28,12 @@ from controller.operator.reassignment import (
     stray_listing,
     verifying,
 )
-from controller.operator.reassignment.access import Cluster, connected
+from controller.operator.reassignment.cluster import Cluster, connected
 from controller.operator.reassignment.documents import read_brokers, read_targets, read_topics
 from controller.operator.reassignment.errors import BadInput, Refused
 from controller.operator.reassignment.generating import generate
 from controller.operator.reassignment.listing import list_reassignments
-from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.statuses import DONE, REFUSED, UNUSABLE
+from controller.operator.reassignment.report import DONE, REFUSED, UNUSABLE, Report
 from controller.operator.reassignment.throttling import settle_throttles
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -43,12 +42,12 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("reassign")
 @with_options
 def reassign(given: dict[str, Any]) -> None:
-    """Reassign partitions with the flags and files of kafka-reassign-partitions, and interruptibly,
-    as KIP-236 has it, where refold is controller.
+    """Reassign partitions. Flags and files are those of kafka-reassign-partitions. Where refold is
+    controller, reassignments can be interrupted as in KIP-236.
 
-    Exit status: 0 done (--verify: complete), 1 refused, 2 options or files cannot be used or the
-    cluster cannot be reached, 3 still under way or not taken up yet, 4 ended otherwise (other
-    replicas, changed, not started), or there are stray replicas.
+    Exit status: 0 success (--verify: complete), 1 rejected, 2 invalid options or files, or the
+    cluster is not reachable, 3 in progress or not started yet, 4 a different outcome (other
+    replicas, changed, not started), or stray replicas exist.
     """
     as_json = given["json"]
     report = Report(
@@ -62,7 +61,7 @@ def reassign(given: dict[str, Any]) -> None:
         for line in str(error).splitlines() if not as_json else ():
             _to_stderr(f"refold reassign: {line}")
     except OutputFault:
-        # Nobody saw what goes back: it ended there, and that is no success.
+        # The assignment to go back to was not printed, so the command stops and must not succeed.
         if "dry-run" in ACTIONS[report.data["action"]].may:
             raise typer.Exit(UNUSABLE) from None
         raise
@@ -81,7 +80,7 @@ def _to_stderr(line: str) -> None:
 
 
 async def _run(action: str, given: dict[str, Any], report: Report) -> None:
-    """Read the files, then connect. Raises OperatorError."""
+    """Read the files, then connect and run the action. Raises OperatorError."""
     do = _prepared(action, given, report)
     addresses = given["zookeeper"], given["bootstrap-server"], given["command-config"]
     async with connected(*addresses) as cluster:
@@ -95,7 +94,7 @@ async def _run(action: str, given: dict[str, Any], report: Report) -> None:
                 wait=True,
                 preserve_throttles=keep,
                 dry_run=False,
-                # Kafka's API does not tell in which order a cancellation restores the originals.
+                # Kafka's API does not say in which order a cancellation restores the originals.
                 in_any_order=given["cancel"] and given[FILE] is not None,
             )
         if _may_settle_throttles(given) and "throttles_cleared" not in report.data:
@@ -103,13 +102,13 @@ async def _run(action: str, given: dict[str, Any], report: Report) -> None:
 
 
 def _may_settle_throttles(given: dict[str, Any]) -> bool:
-    """Whether it is a --cancel that rolls all back, and may change configurations."""
+    """Whether this --cancel rolls back everything and may change configurations."""
     keeps = given["preserve-throttles"] or given["dry-run"]
     return given["cancel"] and given[FILE] is None and not keeps
 
 
 def _prepared(action: str, given: dict[str, Any], report: Report) -> Callable[[Cluster], Any]:
-    """What is to be done in the cluster. Raises BadInput."""
+    """The action, as a function of the cluster. Raises BadInput."""
     dry_run = given["dry-run"]
     report.data["dry_run"] = dry_run
     throttle = given["throttle"] if given["throttle"] != -1 else None
@@ -164,8 +163,8 @@ def _prepared(action: str, given: dict[str, Any], report: Report) -> Callable[[C
 
 
 def _czxid(text: str) -> int:
-    """As ZooKeeper's tools print it, 0x1a, or decimal. Raises BadInput."""
+    """A czxid, decimal or as ZooKeeper's tools print it (0x1a). Raises BadInput."""
     try:
         return int(text, 0)
     except ValueError:
-        raise BadInput(f"--id {text!r} is no czxid, such as 0x1a2b") from None
+        raise BadInput(f"--id {text!r} is not a czxid such as 0x1a2b") from None

@@ -1,5 +1,5 @@
-"""The options of `refold reassign`: the flags of kafka-reassign-partitions and KIP-236's, and which
-of them go together."""
+"""The options of `refold reassign`: the flags of kafka-reassign-partitions and KIP-236, and
+which of them can be combined."""
 
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -12,7 +12,7 @@ import typer
 from controller.operator.reassignment.errors import BadInput
 
 TIMEOUT_MS: Final = 10_000
-"""Of Kafka's own tool."""
+"""The default of Kafka's tool."""
 
 FILE: Final = "reassignment-json-file"
 TOPICS: Final = "topics-to-move-json-file"
@@ -20,7 +20,7 @@ BROKERS: Final = "broker-list"
 
 
 class Action(NamedTuple):
-    """An action, as its flag is called: the options that it needs, and those that it may have."""
+    """An action, named as its flag: the options that it requires, and those that it accepts."""
 
     needs: tuple[str, ...] = ()
     may: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Action(NamedTuple):
 
 _GENERATE: Final = ("disable-rack-aware",)
 _THEN_WAIT: Final = ("wait", "preserve-throttles", "timeout", "dry-run")
-"""Of an action that begins something: it may go on as --verify --wait."""
+"""For actions that start a reassignment; with --wait they continue as --verify --wait."""
 
 ACTIONS: Final = {
     "generate": Action((TOPICS, BROKERS), _GENERATE),
@@ -61,38 +61,44 @@ def _value(name: str, metavar: str, text: str) -> Any:
 
 
 class _Options(TypedDict):
-    """Named as their flags, `dry_run` for --dry-run; one that is a word of Python's ends in _."""
+    """Named as their flags: `dry_run` for --dry-run. Names that are Python keywords or builtins
+    end in _."""
 
-    generate: Annotated[bool, _flag("generate", "Propose where topics could go.")]
-    execute: Annotated[bool, _flag("execute", "Start what the file says.")]
-    verify: Annotated[bool, _flag("verify", "Say how far it is; clear throttles at the end.")]
+    generate: Annotated[bool, _flag("generate", "Propose an assignment for topics.")]
+    execute: Annotated[bool, _flag("execute", "Start the reassignments in the file.")]
+    verify: Annotated[bool, _flag("verify", "Report the progress; clear the throttles at the end.")]
     cancel: Annotated[
-        bool, _flag("cancel", "Roll all back; with a file only what it lists, by Kafka's API.")
+        bool,
+        _flag(
+            "cancel", "Roll back everything; with a file only its partitions, through Kafka's API."
+        ),
     ]
     remove_cancel: Annotated[
-        bool, _flag("remove-cancel", "Let reassignments start again after --cancel.")
+        bool, _flag("remove-cancel", "Allow reassignments again after --cancel.")
     ]
     generate_extra: Annotated[bool, _flag("generate-extra", "As --generate.")]
-    execute_extra: Annotated[bool, _flag("execute-extra", "Start more while others are under way.")]
-    verify_extra: Annotated[bool, _flag("verify-extra", "As --verify.")]
-    request: Annotated[
-        bool, _flag("request", "Ask for reassignments, each with an identity of its own.")
+    execute_extra: Annotated[
+        bool, _flag("execute-extra", "Start more reassignments while others are in progress.")
     ]
-    list_: Annotated[bool, _flag("list", "List what is under way, by every route.")]
+    verify_extra: Annotated[bool, _flag("verify-extra", "As --verify.")]
+    request: Annotated[bool, _flag("request", "Request reassignments and print an id for each.")]
+    list_: Annotated[bool, _flag("list", "List reassignments in progress, whatever started them.")]
     list_strays: Annotated[
-        bool, _flag("list-strays", "List replicas on disk that no assignment names.")
+        bool, _flag("list-strays", "List replicas on disk that no assignment contains.")
     ]
     delete_strays: Annotated[
-        bool, _flag("delete-strays", "Let the controller delete what --list-strays lists.")
+        bool,
+        _flag("delete-strays", "Let the controller delete the replicas that --list-strays lists."),
     ]
     zookeeper: Annotated[
-        str | None, _value("zookeeper", "HOST:PORT,.../CHROOT", "ZooKeeper: all routes.")
+        str | None, _value("zookeeper", "HOST:PORT,.../CHROOT", "ZooKeeper; supports all actions.")
     ]
     bootstrap_server: Annotated[
-        str | None, _value("bootstrap-server", "HOST:PORT,...", "Brokers: what Kafka's APIs can.")
+        str | None,
+        _value("bootstrap-server", "HOST:PORT,...", "Brokers; supports what Kafka's APIs do."),
     ]
     command_config: Annotated[
-        Path | None, _value("command-config", "FILE", "Properties for --bootstrap-server.")
+        Path | None, _value("command-config", "FILE", "Client properties for --bootstrap-server.")
     ]
     reassignment_json_file: Annotated[
         Path | None, _value(FILE, "FILE", "The partitions and their replicas.")
@@ -101,24 +107,23 @@ class _Options(TypedDict):
         Path | None, _value(TOPICS, "FILE", "The topics, for --generate.")
     ]
     broker_list: Annotated[str | None, _value(BROKERS, "ID,ID,...", "The brokers, for --generate.")]
-    disable_rack_aware: Annotated[
-        bool, _flag("disable-rack-aware", "Do not look at racks in --generate.")
-    ]
+    disable_rack_aware: Annotated[bool, _flag("disable-rack-aware", "Ignore racks in --generate.")]
     throttle: Annotated[
         int | None,
-        typer.Option("--throttle", metavar="BYTES", min=-1, help="Limit in bytes/s. -1: none."),
+        typer.Option("--throttle", metavar="BYTES", min=-1, help="Limit in bytes/s. -1: no limit."),
     ]
     force: Annotated[
         bool,
         _flag(
             "force",
-            "For --cancel: roll back although fewer than min(min.insync.replicas, number of "
-            "originals) originals are in sync. Producers with acks=all may be refused, and the "
-            "partition is offline or loses records if the originals in sync fail.",
+            "For --cancel: roll back even if fewer than min(min.insync.replicas, number "
+            "of originals) originals are in sync. Producers with acks=all may be "
+            "rejected. If the originals in sync fail, the partition goes offline or "
+            "loses records.",
         ),
     ]
     additional: Annotated[
-        bool, _flag("additional", "Over --bootstrap-server: although others are under way.")
+        bool, _flag("additional", "Over --bootstrap-server: start even if others are in progress.")
     ]
     preserve_throttles: Annotated[bool, _flag("preserve-throttles", "Do not clear throttles.")]
     timeout: Annotated[
@@ -128,19 +133,26 @@ class _Options(TypedDict):
             metavar="MS",
             min=0,
             show_default=str(TIMEOUT_MS),
-            help="How long --request waits until it is taken up, --delete-strays until done.",
+            help=(
+                "Time limit of --request until it is started, and of --delete-strays until "
+                "it is done."
+            ),
         ),
     ]
     id_: Annotated[
-        list[str] | None, _value("id", "CZXID", "For --verify: what --request gave; repeatable.")
+        list[str] | None,
+        _value("id", "CZXID", "For --verify: an id that --request printed; repeatable."),
     ]
-    wait: Annotated[bool, _flag("wait", "Show progress until it is over, then do as --verify.")]
-    dry_run: Annotated[bool, _flag("dry-run", "Print the steps, change nothing.")]
+    wait: Annotated[
+        bool, _flag("wait", "Show the progress until the end, then continue as --verify.")
+    ]
+    dry_run: Annotated[bool, _flag("dry-run", "Print the steps without changing anything.")]
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def with_options(command: Callable[[dict[str, Any]], None]) -> Callable[..., None]:
-    """Gives a command all of them, by the names of their flags: False, None or [] if not given."""
+    """Add all options to a command. It receives them by the names of their flags; options that
+    are not given are False, None or []."""
     hints = get_type_hints(_Options, include_extras=True)
     defaults = {name: False if hint.__origin__ is bool else None for name, hint in hints.items()}
     parameters = [
@@ -152,14 +164,14 @@ def with_options(command: Callable[[dict[str, Any]], None]) -> Callable[..., Non
     def with_given(**values: Any) -> None:
         command({name.rstrip("_").replace("_", "-"): one for name, one in values.items()})
 
-    # What typer makes the options of.
+    # typer derives the options from these.
     with_given.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     with_given.__annotations__ = hints
     return with_given
 
 
 def action_of(given: dict[str, Any]) -> str:
-    """The first action that is given, or an empty text."""
+    """The first action that is given, or an empty string."""
     return next((name for name in ACTIONS if given[name]), "")
 
 
@@ -179,7 +191,7 @@ def checked(given: dict[str, Any]) -> str:
 def _problems(name: str, action: Action, given: dict[str, Any]) -> Iterator[str]:
     for one in action.needs:
         if given[one] is None:
-            yield f"--{name} needs --{one}"
+            yield f"--{name} requires --{one}"
     allowed = {name, *action.needs, *action.may, *_EVERYWHERE}
     for one, value in given.items():
         is_given = value is not None and value is not False and value != []
@@ -190,29 +202,30 @@ def _problems(name: str, action: Action, given: dict[str, Any]) -> Iterator[str]
     elif given["zookeeper"] is None:
         yield from _problems_without_zookeeper(name, action, given)
     if given["additional"] and given["zookeeper"] is not None:
-        yield "--additional is for --bootstrap-server; with --zookeeper use --execute-extra"
+        yield "--additional applies to --bootstrap-server; with --zookeeper use --execute-extra"
     if given["command-config"] is not None and given["bootstrap-server"] is None:
-        yield "--command-config is for --bootstrap-server"
+        yield "--command-config applies to --bootstrap-server"
     if action.needs_brokers and given["bootstrap-server"] is None:
-        yield f"--{name} asks brokers for their log directories and needs --bootstrap-server"
+        yield f"--{name} asks brokers for their log directories and requires --bootstrap-server"
     if given["force"] and name == "cancel" and given[FILE] is not None:
-        yield "--force is for --cancel without a file, which rolls all back"
+        yield "--force applies to --cancel without a file, which rolls back everything"
     if name == "verify" and (given[FILE] is None) is (not given["id"]):
-        yield f"--verify needs either --{FILE} or --id"
+        yield f"--verify requires either --{FILE} or --id"
     if name == "cancel" and given[FILE] is not None and given["bootstrap-server"] is None:
         yield (
-            "--cancel with a file is Kafka's own, by its API, and needs --bootstrap-server; "
-            "without a file it rolls back all that is in /admin/reassign_partitions"
+            "--cancel with a file uses Kafka's API and requires --bootstrap-server; "
+            "without a file it rolls back everything in /admin/reassign_partitions"
         )
 
 
 def _problems_without_zookeeper(name: str, action: Action, given: dict[str, Any]) -> Iterator[str]:
     if action.needs_zookeeper:
-        yield f"--{name} is done by znodes and needs --zookeeper: Kafka has no API for it"
+        yield f"--{name} works through znodes and requires --zookeeper: Kafka has no API for it"
     if name == "cancel" and given[FILE] is None:
         yield (
-            "--cancel without a file rolls back all that is in /admin/reassign_partitions and "
-            f"needs --zookeeper; with --{FILE} Kafka's API cancels what the file lists"
+            "--cancel without a file rolls back everything in "
+            f"/admin/reassign_partitions and requires --zookeeper; with --{FILE} Kafka's "
+            "API cancels the partitions in the file"
         )
     if given["id"]:
-        yield "--id names a znode and needs --zookeeper"
+        yield "--id names a znode and requires --zookeeper"

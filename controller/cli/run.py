@@ -1,4 +1,4 @@
-"""`refold run`: be the controller of a Kafka cluster."""
+"""`refold run`: runs the controller of a Kafka cluster."""
 
 import asyncio
 import logging
@@ -8,9 +8,9 @@ import typer
 
 from controller import structured_log
 from controller.cli.setting_options import with_settings
-from controller.errors import DaemonError
+from controller.daemon.errors import DaemonError
+from controller.daemon.startup import run as run_daemon
 from controller.operator.errors import StartRefused
-from controller.operator.running import run as run_daemon
 from controller.settings.settings import Loaded
 from eventstore.errors import LogError
 
@@ -24,12 +24,12 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("run")
 @with_settings
 def run(loaded: Loaded) -> None:
-    """Run the controller of a Kafka cluster until SIGTERM, which hands the role back.
+    """Run the controller of a Kafka cluster until SIGTERM, which resigns the role.
 
-    Without --take-over it waits until the role is free. Every setting may also come from the
-    environment or a file: docs/settings.md lists them.
+    Without --take-over refold waits until the role is free. Each setting can also be set by an
+    environment variable or in a file, see docs/settings.md.
 
-    Exit status: 0 ended in order, 1 gave up while it ran, 2 refused to start.
+    Exit status: 0 stopped cleanly, 1 gave up while running, 2 refused to start.
     """
     settings, warnings = loaded
     structured_log.configure(settings.messages)
@@ -45,5 +45,5 @@ def run(loaded: Loaded) -> None:
         logger.error("gave up: %s", error)
         raise typer.Exit(_GAVE_UP) from None
     except Exception:
-        logger.exception("gave up because of a fault in refold; please report it")
+        logger.exception("gave up because of a bug in refold; please report it")
         raise typer.Exit(_GAVE_UP) from None

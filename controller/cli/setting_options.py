@@ -1,4 +1,4 @@
-"""The command line options that are settings; `run` and `check` share them."""
+"""The command line options for settings, shared by `run` and `check`."""
 
 import os
 from collections.abc import Callable
@@ -11,53 +11,57 @@ import typer
 
 from controller.settings.errors import SettingsError
 from controller.settings.settings import Loaded, load
-from controller.settings.sources import Given
+from controller.settings.sources import RawSetting
 from controller.settings.table import SETTINGS
 
 
 def _option(flag: str, metavar: str, help: str) -> Any:
-    """An option with a value; the help shows the default that the setting has."""
+    """An option with a value; its help shows the default of the setting."""
     shown = next(one.default or False for one in SETTINGS if one.flag == flag)
     return typer.Option(flag, metavar=metavar, help=help, show_default=shown)
 
 
 class _Options(TypedDict):
-    """Named as their flags, `log_dir` for --log-dir."""
+    """Named as their flags: `log_dir` for --log-dir."""
 
     zookeeper: Annotated[str | None, _option("--zookeeper", "HOST:PORT,.../CHROOT", "ZooKeeper.")]
-    broker_id: Annotated[str | None, _option("--broker-id", "ID", "The daemon's own, no broker's.")]
+    broker_id: Annotated[
+        str | None, _option("--broker-id", "ID", "The id of this daemon, not of a broker.")
+    ]
     listeners: Annotated[
         str | None, _option("--listeners", "NAME://HOST:PORT,...", "Its addresses.")
     ]
     inter_broker_protocol_version: Annotated[
         str | None,
-        _option("--inter-broker-protocol-version", "VERSION", "The one that the brokers have."),
+        _option("--inter-broker-protocol-version", "VERSION", "The version that the brokers use."),
     ]
-    log_dir: Annotated[str | None, _option("--log-dir", "DIR", "Where event logs go.")]
+    log_dir: Annotated[str | None, _option("--log-dir", "DIR", "Directory for event logs.")]
     mirror: Annotated[
         str | None,
-        _option("--mirror", "HOST:PORT,...", "Brokers to whose topic event logs are mirrored."),
+        _option(
+            "--mirror", "HOST:PORT,...", "Brokers with the topic that event logs are mirrored to."
+        ),
     ]
     take_over: Annotated[
         bool | None,
         typer.Option(
             "--take-over/--no-take-over",
-            help="Take the role from a living controller.",
+            help="Take the role from a live controller.",
             show_default="no-take-over",
         ),
     ]
     log_format: Annotated[
-        str | None, _option("--log-format", "auto|json|text", "Form of the messages.")
+        str | None, _option("--log-format", "auto|json|text", "Format of log messages.")
     ]
     config: Annotated[
-        Path | None, typer.Option("--config", help="A .toml file, or a broker's server.properties.")
+        Path | None, typer.Option("--config", help="A .toml file or a broker's server.properties.")
     ]
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Puts these options before the command's own. Its first parameter gets what they, the
-    environment and the file make; where that cannot be used, it says why and ends with status 2.
-    """
+    """Add these options before those of the command. Its first parameter receives the settings
+    from options, environment and file. If the settings are invalid, the problems are printed and
+    the exit status is 2."""
     _, *own = signature(command).parameters.values()
     shared = [
         Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
@@ -69,7 +73,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         options = {one.name: values.pop(one.name) for one in shared}
         command(_load_or_exit(command.__name__, **options), **values)
 
-    # What typer makes the options of.
+    # typer derives the options from these.
     parameters = [*shared, *own]
     with_loaded.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     with_loaded.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -85,11 +89,11 @@ def _load_or_exit(command: str, config: Path | None, **options: str | bool | Non
         raise typer.Exit(2) from None
 
 
-def _given(options: dict[str, str | bool | None]) -> list[Given]:
+def _given(options: dict[str, str | bool | None]) -> list[RawSetting]:
     keys = {setting.flag: setting.key for setting in SETTINGS if setting.flag}
     flags = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
     return [
-        Given(keys[flag], str(value).lower() if isinstance(value, bool) else value, flag)
+        RawSetting(keys[flag], str(value).lower() if isinstance(value, bool) else value, flag)
         for flag, value in flags.items()
         if value is not None
     ]

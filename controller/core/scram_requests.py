@@ -1,7 +1,7 @@
 """Requests of admin tools about the SCRAM credentials of users, and their answers.
 
-They hold no secrets: a salted password is replaced by a seal, whose secret the daemon keeps in
-memory (controller/seals.py). So the log has no secret either.
+They hold no secrets: a salted password is replaced by a keyed digest, whose secret the daemon keeps
+in memory (controller/event_log/secret_digests.py). So the log has no secret either.
 """
 
 from msgspec import Struct

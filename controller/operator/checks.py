@@ -1,73 +1,74 @@
-"""Everything that `refold check` judges. Pure: settings and facts in, findings out."""
+"""All checks of `refold check`. Pure: settings and system status in, results out."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from controller.core.values import Broker
 from controller.operator import start_checks
-from controller.operator.facts import Facts
-from controller.operator.findings import Finding
-from controller.operator.start_checks import check_start
+from controller.operator.start_checks import CheckResult, check_start
+from controller.operator.status import SystemStatus
 from controller.settings.settings import Settings
 
 CLOCK_MS_MAX: Final = 5_000
 SYNC_MS_SLOW: Final = 100.0
 FREE_BYTES_MIN: Final = 64 * 1024 * 1024
 BULK_SINCE: Final = (3, 6)
-"""The first ZooKeeper with multiRead and persistent watches."""
+"""The first ZooKeeper version with multiRead and persistent watches."""
 
-Check = Callable[[Settings, Facts], Iterator[Finding]]
+Check = Callable[[Settings, SystemStatus], Iterator[CheckResult]]
 
 
-def check_all(settings: Settings, facts: Facts) -> list[Finding]:
-    """Every check that the facts allow, in the order in which things are set up."""
-    found = check_start(settings, facts.zookeeper)
+def check_all(settings: Settings, status: SystemStatus) -> list[CheckResult]:
+    """Run all checks that the status allows, in the order in which a cluster is set up."""
+    found = check_start(settings, status.zookeeper)
     for check in CHECKS:
-        found += check(settings, facts)
+        found += check(settings, status)
     return found
 
 
-def check_servers(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """Each ZooKeeper server answers, and with a version that offers what makes refold fast."""
-    for one in facts.servers:
+def check_servers(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
+    """Each ZooKeeper server answers, and its version has the features that make refold fast."""
+    for one in status.servers:
         if one.fault:
-            advice = "start it, or leave it out of zookeeper.connect"
-            yield Finding("ZooKeeper", "warning", f"{one.server}: {one.fault}", advice)
+            advice = "start it, or remove it from zookeeper.connect"
+            yield CheckResult("ZooKeeper", "warning", f"{one.server}: {one.fault}", advice)
         elif one.version is None:
-            text = f"{one.server}: its version is unknown, it does not answer srvr"
-            yield Finding("ZooKeeper", "warning", text, "refold needs 3.5, and is faster from 3.6")
+            text = f"{one.server}: version unknown, it does not answer srvr"
+            yield CheckResult(
+                "ZooKeeper", "warning", text, "refold requires 3.5 and is faster from 3.6"
+            )
         elif _numbers(one.version) < BULK_SINCE:
             text = f"{one.server} is {one.version}: without multiRead and persistent watches"
-            yield Finding("ZooKeeper", "warning", text, "it works, slower; from 3.6 on it is fast")
+            yield CheckResult(
+                "ZooKeeper", "warning", text, "works, but slowly; refold is faster from 3.6"
+            )
         else:
             text = f"{one.server} is {one.version}, with multiRead and persistent watches"
-            yield Finding("ZooKeeper", "ok", text)
+            yield CheckResult("ZooKeeper", "ok", text)
 
 
-def check_brokers(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """Each broker answers where the controller's requests go."""
+def check_brokers(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
+    """Each broker answers on the listener for controller requests."""
     listener = settings.configuration().controller_listener
-    cluster = facts.zookeeper.cluster
+    cluster = status.zookeeper.cluster
     if cluster is None or not cluster.is_kafka:
         return
     for text in cluster.unreadable:
-        yield Finding("brokers", "error", text, "mend or remove the registration")
-    if not facts.brokers:
-        yield Finding("brokers", "warning", "no broker is registered", "start the brokers")
-    for one in facts.brokers:
+        yield CheckResult("brokers", "error", text, "fix or delete the registration")
+    if not status.brokers:
+        yield CheckResult("brokers", "warning", "no broker is registered", "start the brokers")
+    for one in status.brokers:
         if one.fault:
-            advice = (
-                "look at the broker, inter.broker.listener.name and control.plane.listener.name"
-            )
-            yield Finding("brokers", "error", f"broker {one.broker}: {one.fault}", advice)
+            advice = "check the broker, inter.broker.listener.name and control.plane.listener.name"
+            yield CheckResult("brokers", "error", f"broker {one.broker}: {one.fault}", advice)
         else:
-            yield Finding("brokers", "ok", f"broker {one.broker} answers on {listener}")
+            yield CheckResult("brokers", "ok", f"broker {one.broker} answers on {listener}")
 
 
-def check_protocol(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """Each broker offers the requests of inter.broker.protocol.version."""
+def check_protocol(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
+    """Each broker supports the requests of inter.broker.protocol.version."""
     version = settings.inter_broker_protocol_version
-    answering = [one for one in facts.brokers if one.versions]
+    answering = [one for one in status.brokers if one.versions]
     lacking = [
         (one.broker, api, wanted, offered)
         for one in answering
@@ -75,105 +76,121 @@ def check_protocol(settings: Settings, facts: Facts) -> Iterator[Finding]:
         if offered < wanted
     ]
     for broker, api, wanted, offered in lacking:
-        text = f"broker {broker} offers {api} up to {offered}, {version} needs {wanted}"
-        advice = "give the inter.broker.protocol.version that the brokers run with"
-        yield Finding("protocol", "error", text, advice)
+        text = f"broker {broker} supports {api} up to {offered}, {version} requires {wanted}"
+        advice = "set inter.broker.protocol.version to the version of the brokers"
+        yield CheckResult("protocol", "error", text, advice)
     if answering and not lacking:
-        yield Finding("protocol", "ok", f"all brokers know the requests of {version}")
+        yield CheckResult("protocol", "ok", f"all brokers support the requests of {version}")
 
 
-def check_policies(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """As at the start; of a broker that does not answer `check_brokers` tells."""
-    return start_checks.check_policies([one for one in facts.brokers if not one.fault])
+def check_policies(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
+    """As at the start. A broker that does not answer is reported by `check_brokers`."""
+    return start_checks.check_policies([one for one in status.brokers if not one.fault])
 
 
-def check_racks(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """The daemon has a rack that exists where brokers have racks: clients see it as a node."""
-    brokers = _registered(facts)
+def check_racks(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
+    """If brokers have racks, the daemon's rack is one of them, since clients see the daemon as a
+    node."""
+    brokers = _registered(status)
     racks = sorted({one.rack for one in brokers if one.rack})
     if racks and settings.rack not in racks:
         own = f"the rack {settings.rack}" if settings.rack else "none"
         text = f"brokers have racks ({', '.join(racks)}), the daemon has {own}"
-        yield Finding("racks", "warning", text, "set broker.rack to one of theirs")
+        yield CheckResult("racks", "warning", text, "set broker.rack to one of them")
     elif settings.rack and not racks:
-        text = f"the daemon has the rack {settings.rack}, no broker has any"
-        yield Finding("racks", "warning", text, "leave broker.rack out")
+        text = f"the daemon has the rack {settings.rack}, no broker has a rack"
+        yield CheckResult("racks", "warning", text, "remove broker.rack")
     without = [str(one.id) for one in brokers if not one.rack]
     if racks and without:
         text = f"brokers without a rack: {', '.join(without)}; the others have one"
-        yield Finding("racks", "warning", text, "rack-aware assignment fails until all have one")
+        yield CheckResult(
+            "racks", "warning", text, "rack-aware assignment fails until all have one"
+        )
     if brokers and not racks and not settings.rack:
-        yield Finding("racks", "ok", "nobody has a rack")
+        yield CheckResult("racks", "ok", "no racks")
     elif racks and settings.rack in racks and not without:
-        yield Finding("racks", "ok", f"all have racks, the daemon {settings.rack}")
+        yield CheckResult("racks", "ok", f"all brokers have racks, the daemon has {settings.rack}")
 
 
-def check_listeners(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """The daemon can listen, under the brokers' listener names, and not where one of them does."""
-    brokers = _registered(facts)
-    if facts.listening_fault:
-        yield Finding("listeners", "error", facts.listening_fault, "refold run refuses to start")
+def check_listeners(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
+    """The daemon can listen, has all listener names of the brokers, and does not use a broker's
+    address."""
+    brokers = _registered(status)
+    if status.listening_fault:
+        yield CheckResult(
+            "listeners", "error", status.listening_fault, "refold run refuses to start"
+        )
     own = {one.listener for one in settings.advertised_listeners}
     theirs = {one.listener for broker in brokers for one in broker.endpoints}
     control_plane = {settings.control_plane_listener}
     lacking = sorted(theirs - own - control_plane)
     if lacking:
         text = (
-            f"brokers listen as {', '.join(sorted(theirs))}, the daemon lacks {', '.join(lacking)}"
+            f"brokers have the listeners {', '.join(sorted(theirs))}, the daemon lacks "
+            f"{', '.join(lacking)}"
         )
-        advice = "add them to --listeners: who connects there will not find the daemon"
-        yield Finding("listeners", "warning", text, advice)
+        advice = "add them to --listeners: clients of these listeners cannot reach the daemon"
+        yield CheckResult("listeners", "warning", text, advice)
     shared = {(one.host, one.port) for one in settings.advertised_listeners if one.host}
     for broker in brokers:
         for one in broker.endpoints:
             if (one.host, one.port) in shared:
-                text = f"{one.host}:{one.port} is where broker {broker.id} listens"
-                advice = "give the daemon addresses of its own with --listeners"
-                yield Finding("listeners", "warning", text, advice)
+                text = f"broker {broker.id} listens on {one.host}:{one.port}"
+                advice = "set other addresses with --listeners"
+                yield CheckResult("listeners", "warning", text, advice)
     if brokers and not lacking:
-        yield Finding("listeners", "ok", f"all names of the brokers: {', '.join(sorted(theirs))}")
+        yield CheckResult(
+            "listeners", "ok", f"all listener names of the brokers: {', '.join(sorted(theirs))}"
+        )
 
 
-def check_clock(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """Our clock is about ZooKeeper's: times in the log are to be comparable with the brokers'."""
-    ahead_ms = facts.clock_ahead_ms
-    if facts.zookeeper.cluster is None or not facts.zookeeper.cluster.chroot_exists:
+def check_clock(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
+    """The daemon's clock agrees with ZooKeeper's, so that log times are comparable with the
+    brokers'."""
+    ahead_ms = status.clock_ahead_ms
+    if status.zookeeper.cluster is None or not status.zookeeper.cluster.chroot_exists:
         return
     if ahead_ms is None:
-        text = "ZooKeeper's clock could not be read"
-        yield Finding("clock", "warning", text, "compare the clocks by hand")
+        text = "cannot read ZooKeeper's clock"
+        yield CheckResult("clock", "warning", text, "compare the clocks manually")
     elif abs(ahead_ms) > CLOCK_MS_MAX:
         side = "ahead of" if ahead_ms > 0 else "behind"
         text = f"this clock is {abs(ahead_ms) / 1000:.1f} s {side} ZooKeeper's"
-        yield Finding("clock", "warning", text, "synchronise the clocks (NTP)")
+        yield CheckResult("clock", "warning", text, "synchronise the clocks (NTP)")
     else:
-        yield Finding("clock", "ok", f"within {CLOCK_MS_MAX // 1000} s of ZooKeeper's")
+        yield CheckResult("clock", "ok", f"within {CLOCK_MS_MAX // 1000} s of ZooKeeper's")
 
 
-def check_disk(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """The log directory takes records, soon enough and for some time."""
-    disk = facts.disk
+def check_disk(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
+    """The log directory is writable, fast enough and has free space."""
+    disk = status.disk
     limit_ms = settings.session_timeout_ms / 3
     if disk.fault:
-        text = f"the log directory {disk.folder} cannot be written: {disk.fault}"
-        yield Finding("disk", "error", text, "check owner, mode and mount, or give another")
+        text = f"cannot write to the log directory {disk.folder}: {disk.fault}"
+        yield CheckResult(
+            "disk", "error", text, "check owner, mode and mount, or use another directory"
+        )
         return
     free = f"{disk.free_bytes / 1024**3:.1f} GiB free for {disk.folder}"
     if disk.free_bytes < FREE_BYTES_MIN:
-        yield Finding("disk", "error", free, "free some space: a daemon that cannot log gives up")
+        yield CheckResult(
+            "disk", "error", free, "free some space: a daemon that cannot write its log gives up"
+        )
     elif disk.free_bytes < settings.segment_bytes:
-        advice = "less than a segment of the log: free some, or set refold.log.retention.bytes"
-        yield Finding("disk", "warning", free, advice)
+        advice = "less than one log segment: free some space, or set refold.log.retention.bytes"
+        yield CheckResult("disk", "warning", free, advice)
     else:
-        yield Finding("disk", "ok", free)
+        yield CheckResult("disk", "ok", free)
     sync = f"fsync takes up to {disk.sync_ms:.1f} ms"
     if disk.sync_ms >= limit_ms:
-        advice = f"above {limit_ms:.0f} ms the daemon gives the role up: use a faster disk"
-        yield Finding("disk", "error", sync, advice)
+        advice = f"above {limit_ms:.0f} ms the daemon gives up the role: use a faster disk"
+        yield CheckResult("disk", "error", sync, advice)
     elif disk.sync_ms > SYNC_MS_SLOW:
-        yield Finding("disk", "warning", sync, "every decision waits for one: use a faster disk")
+        yield CheckResult(
+            "disk", "warning", sync, "every decision waits for an fsync: use a faster disk"
+        )
     else:
-        yield Finding("disk", "ok", sync)
+        yield CheckResult("disk", "ok", sync)
 
 
 CHECKS: Final[tuple[Check, ...]] = (
@@ -188,8 +205,8 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-def _registered(facts: Facts) -> tuple[Broker, ...]:
-    return facts.zookeeper.cluster.brokers if facts.zookeeper.cluster else ()
+def _registered(status: SystemStatus) -> tuple[Broker, ...]:
+    return status.zookeeper.cluster.brokers if status.zookeeper.cluster else ()
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -1,14 +1,14 @@
-"""Why something that an operator asked for cannot be done."""
+"""Why an operator's command failed."""
 
 from collections.abc import Sequence
 
 
 class OperatorError(Exception):
-    """Base of this room's errors."""
+    """Base of the errors of operator commands."""
 
 
 class StartRefused(OperatorError):
-    """The daemon must not start; each reason is one line that says what to do."""
+    """The daemon must not start. Each reason is one line that says what to do."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         self.reasons = tuple(reasons)
@@ -16,4 +16,4 @@ class StartRefused(OperatorError):
 
 
 class ZooKeeperUnavailable(OperatorError):
-    """No session, or none any more; the text says why."""
+    """There is no session, or it was lost. The text says why."""

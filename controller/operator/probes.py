@@ -1,5 +1,5 @@
-"""Looks at servers, brokers, the clock and the disk for the checks. Each probe leaves nothing
-behind, and gives what stood in its way as a fact."""
+"""Probes ZooKeeper, brokers, listeners, the clock and the disk for the checks. Probes change
+nothing permanently, and return failures as part of the status."""
 
 import os
 import re
@@ -12,15 +12,32 @@ from secrets import token_hex
 from typing import Final
 
 import anyio
+import msgspec
 from aiozk import ZKClient
 from aiozk.exc import ZKError
+from anyio.to_thread import run_sync
+from msgspec import Struct
 
 from controller.api.errors import CannotListen
 from controller.api.listening import listen
 from controller.brokers.connection import BrokerConnection
 from controller.brokers.errors import ChannelError
+from controller.core import znodes
+from controller.core.errors import ZnodeError
+from controller.core.outcomes import Znodes
 from controller.core.values import Broker, Endpoint
-from controller.operator.facts import BrokerFacts, DiskFacts, ServerFacts
+from controller.core.znodes import CLUSTER_ID, read_cluster_id
+from controller.operator.errors import ZooKeeperUnavailable
+from controller.operator.status import (
+    BrokerStatus,
+    ClusterStatus,
+    ControllerStatus,
+    DiskStatus,
+    ServerStatus,
+    SystemStatus,
+    ZooKeeperStatus,
+)
+from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.settings.settings import Settings
 from controller.settings.table import POLICIES
 from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
@@ -33,9 +50,93 @@ _SYNCS: Final = 5
 _VERSION: Final = re.compile(r"version: (\d+\.\d+\.\d+)")
 
 
-async def probe_servers(servers: Sequence[Server]) -> tuple[ServerFacts, ...]:
-    """Every ZooKeeper server: does it accept connections, and which version is it."""
-    found: dict[Server, ServerFacts] = {}
+class _Migration(Struct):
+    kraft_controller_id: int
+
+
+async def probe_all(settings: Settings) -> SystemStatus:
+    """Probe everything once. Failures are part of the status and raise nothing."""
+    zookeeper = await probe_zookeeper(settings)
+    servers = await probe_servers(settings.zookeeper.servers)
+    cluster = zookeeper.cluster
+    # aiozk, which reads the clock, connects only to servers that answer srvr with their version.
+    can_read_clock = (
+        cluster is not None and cluster.chroot_exists and any(one.version for one in servers)
+    )
+    return SystemStatus(
+        zookeeper=zookeeper,
+        servers=servers,
+        brokers=await probe_brokers(settings, cluster.brokers if cluster else ()),
+        disk=await run_sync(probe_disk, settings.log_dir),
+        listening_fault=await run_sync(probe_listeners, settings.listeners),
+        clock_ahead_ms=await probe_clock(settings.zookeeper) if can_read_clock else None,
+    )
+
+
+async def probe_zookeeper(settings: Settings) -> ZooKeeperStatus:
+    """The state of the cluster in ZooKeeper. Failures are part of the status and raise nothing."""
+    try:
+        async with ZooKeeperClient(settings.zookeeper, settings.connection_timeout_ms) as reader:
+            return ZooKeeperStatus(cluster=await _cluster(reader))
+    except ZooKeeperUnavailable as error:
+        return ZooKeeperStatus(fault=str(error))
+
+
+async def _cluster(reader: ZooKeeperClient) -> ClusterStatus:
+    if not await reader.exists("/"):
+        return ClusterStatus(chroot_exists=False)
+    is_kafka = await reader.exists(znodes.BROKER_IDS)
+    names = [one for one in await reader.children(znodes.BROKER_IDS) if one.isdecimal()]
+    ids = sorted(map(int, names))
+    single = (znodes.CONTROLLER, znodes.MIGRATION, CLUSTER_ID)
+    found = await reader.znodes((*single, *map(znodes.broker_path, ids)))
+    brokers: list[Broker] = []
+    unreadable: list[str] = []
+    versions: dict[int, int] = {}
+    for place, broker in enumerate(ids, len(single)):
+        if found.errors[place]:
+            continue
+        try:
+            brokers.append(znodes.read_broker(broker, found.data[place], found.czxids[place]))
+            versions[broker] = znodes.registration_version(found.data[place])
+        except ZnodeError as error:
+            unreadable.append(str(error))
+    return ClusterStatus(
+        chroot_exists=True,
+        is_kafka=is_kafka,
+        cluster_id=read_cluster_id(found.data[2]),
+        registered=tuple(ids),
+        brokers=tuple(brokers),
+        unreadable=tuple(unreadable),
+        registration_versions=versions,
+        controller=_controller(found),
+        migrating="" if found.errors[1] else _migrating(found.data[1]),
+    )
+
+
+def _controller(found: Znodes) -> ControllerStatus | None:
+    if found.errors[0]:
+        return None
+    holder = znodes.read_controller(found.data[0])
+    return ControllerStatus(
+        broker_id=holder.brokerid if holder else None,
+        kraft_epoch=holder.kraftControllerEpoch if holder else -1,
+        is_ephemeral=found.owners[0] != 0,
+    )
+
+
+def _migrating(data: bytes | None) -> str:
+    """The state of a migration in /migration; controller -1 means none (MigrationZNode)."""
+    try:
+        controller = msgspec.json.decode(data or b"", type=_Migration).kraft_controller_id
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return f"cannot be read, a migration may be in progress: {error}"
+    return f"KRaft controller {controller} migrates this cluster" if controller >= 0 else ""
+
+
+async def probe_servers(servers: Sequence[Server]) -> tuple[ServerStatus, ...]:
+    """Probe whether each ZooKeeper server accepts connections, and its version."""
+    found: dict[Server, ServerStatus] = {}
 
     async def probe(server: Server) -> None:
         found[server] = await _probe_server(server)
@@ -46,7 +147,7 @@ async def probe_servers(servers: Sequence[Server]) -> tuple[ServerFacts, ...]:
     return tuple(found[server] for server in servers)
 
 
-async def _probe_server(server: Server) -> ServerFacts:
+async def _probe_server(server: Server) -> ServerStatus:
     answer = b""
     try:
         with anyio.fail_after(SERVER_SECONDS_MAX):
@@ -55,21 +156,21 @@ async def _probe_server(server: Server) -> ServerFacts:
                 async for part in stream:
                     answer += part
     except TimeoutError:
-        return ServerFacts(server=str(server), fault=f"no answer in {SERVER_SECONDS_MAX:g} s")
+        return ServerStatus(server=str(server), fault=f"no answer in {SERVER_SECONDS_MAX:g} s")
     except (OSError, UnicodeError) as error:
-        # UnicodeError: no such host name can be.
-        return ServerFacts(server=str(server), fault=str(error))
+        # UnicodeError: an impossible host name.
+        return ServerStatus(server=str(server), fault=str(error))
     except anyio.BrokenResourceError:
-        # It hung up on a command that it does not allow.
-        return ServerFacts(server=str(server))
+        # The server closes the connection if it does not allow the command.
+        return ServerStatus(server=str(server))
     version = _VERSION.search(answer.decode(errors="replace"))
-    return ServerFacts(server=str(server), version=version[1] if version else None)
+    return ServerStatus(server=str(server), version=version[1] if version else None)
 
 
-async def probe_brokers(settings: Settings, brokers: Sequence[Broker]) -> tuple[BrokerFacts, ...]:
-    """Every broker: does it answer on the controller's listener, which requests does it know,
-    which policies does it have."""
-    found: dict[int, BrokerFacts] = {}
+async def probe_brokers(settings: Settings, brokers: Sequence[Broker]) -> tuple[BrokerStatus, ...]:
+    """Probe whether each broker answers on the controller's listener, and which requests it
+    supports and which policies it has."""
+    found: dict[int, BrokerStatus] = {}
     limit = anyio.CapacityLimiter(_BROKERS_AT_ONCE)
 
     async def probe(broker: Broker) -> None:
@@ -82,7 +183,7 @@ async def probe_brokers(settings: Settings, brokers: Sequence[Broker]) -> tuple[
     return tuple(found[broker.id] for broker in brokers)
 
 
-async def _probe_broker(settings: Settings, broker: Broker) -> BrokerFacts:
+async def _probe_broker(settings: Settings, broker: Broker) -> BrokerStatus:
     configuration = settings.configuration()
     protocol = configuration.protocol
     wanted = (
@@ -94,7 +195,7 @@ async def _probe_broker(settings: Settings, broker: Broker) -> BrokerFacts:
     if endpoint is None:
         names = ", ".join(one.listener for one in broker.endpoints)
         fault = f"has no listener {configuration.controller_listener}, only {names}"
-        return BrokerFacts(broker=broker.id, fault=fault)
+        return BrokerStatus(broker=broker.id, fault=fault)
     timeout_ms = min(settings.socket_timeout_ms, BROKER_MS_MAX)
     try:
         connection = await BrokerConnection.open(endpoint, str(settings.broker_id), timeout_ms)
@@ -104,8 +205,8 @@ async def _probe_broker(settings: Settings, broker: Broker) -> BrokerFacts:
         finally:
             connection.close()
     except ChannelError as error:
-        return BrokerFacts(broker=broker.id, fault=str(error))
-    return BrokerFacts(
+        return BrokerStatus(broker=broker.id, fault=str(error))
+    return BrokerStatus(
         broker=broker.id,
         versions=tuple(versions),
         policies=policies,
@@ -114,7 +215,7 @@ async def _probe_broker(settings: Settings, broker: Broker) -> BrokerFacts:
 
 
 async def _policies(connection: BrokerConnection, broker: int) -> tuple[dict[str, str], str]:
-    """The policies that a broker has, and why they are not known."""
+    """The policies of a broker, and why they are unknown."""
     try:
         return await connection.settings_of(broker, POLICIES), ""
     except ChannelError as error:
@@ -122,7 +223,7 @@ async def _policies(connection: BrokerConnection, broker: int) -> tuple[dict[str
 
 
 def probe_listeners(listeners: Sequence[Endpoint]) -> str:
-    """Why the daemon could not listen there now, empty if it could."""
+    """Why the daemon cannot listen there now, empty if it can."""
     try:
         bound = listen(listeners)
     except CannotListen as fault:
@@ -133,11 +234,11 @@ def probe_listeners(listeners: Sequence[Endpoint]) -> str:
 
 
 async def probe_clock(connect: ConnectString) -> int | None:
-    """By how many milliseconds our clock is ahead of ZooKeeper's; None if that cannot be found out.
+    """How many milliseconds this machine's clock is ahead of ZooKeeper's; None if unknown.
 
-    ZooKeeper tells its time only in what it writes: an ephemeral znode is made and removed.
+    ZooKeeper reveals its time only in znodes: an ephemeral znode is created and deleted.
     """
-    # aiozk would make a missing chroot, so it is not told of it.
+    # aiozk would create a missing chroot, so it does not receive one.
     client = ZKClient(",".join(map(str, connect.servers)), session_timeout=SERVER_SECONDS_MAX)
     path = f"{connect.chroot}/refold-clock-{token_hex(8)}"
     with anyio.move_on_after(SERVER_SECONDS_MAX):
@@ -157,19 +258,19 @@ async def probe_clock(connect: ConnectString) -> int | None:
     return None
 
 
-def probe_disk(folder: Path) -> DiskFacts:
-    """The log directory, or the nearest folder above it that exists; blocks for some fsyncs."""
+def probe_disk(folder: Path) -> DiskStatus:
+    """Probe the log directory, or its nearest existing parent. Blocks for a few fsyncs."""
     existing = folder
     try:
         existing = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
         if not existing.is_dir():
-            return DiskFacts(folder=folder, fault=f"{existing} is not a folder")
+            return DiskStatus(folder=folder, fault=f"{existing} is not a folder")
         with tempfile.TemporaryFile(dir=existing) as file:
             sync_ms = max(_sync_ms(file.fileno()) for _ in range(_SYNCS))
         free_bytes = shutil.disk_usage(existing).free
     except OSError as error:
-        return DiskFacts(folder=folder, fault=f"{existing}: {error.strerror}")
-    return DiskFacts(folder=folder, free_bytes=free_bytes, sync_ms=sync_ms)
+        return DiskStatus(folder=folder, fault=f"{existing}: {error.strerror}")
+    return DiskStatus(folder=folder, free_bytes=free_bytes, sync_ms=sync_ms)
 
 
 def _sync_ms(file: int) -> float:

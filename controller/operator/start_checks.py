@@ -1,107 +1,129 @@
-"""The checks that must hold before a start. Pure: settings and facts in, findings out."""
+"""The checks that must pass before the daemon starts. Pure: settings and status in, results out."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, Literal
 
-from controller.operator.facts import BrokerFacts, ClusterFacts, ZooKeeperFacts
-from controller.operator.findings import Finding
+from msgspec import Struct
+
+from controller.operator.status import BrokerStatus, ClusterStatus, ZooKeeperStatus
 from controller.settings.settings import Settings
 from controller.settings.table import POLICIES
 
+Level = Literal["ok", "warning", "error"]
+
+
+class CheckResult(Struct, frozen=True):
+    """The result of one check; `advice` says what to do about a problem."""
+
+    check: str
+    level: Level
+    text: str
+    advice: str = ""
+
+    @property
+    def line(self) -> str:
+        """The result in one line."""
+        return f"{self.text}: {self.advice}" if self.advice else self.text
+
+
 _WITHOUT_POLICY: Final = (
-    "leave the role with a stock controller; or, if the cluster may do without, take it out of the "
-    "brokers' files and restart them"
+    "leave the role with a stock controller; or, if the cluster can do without the "
+    "policy, remove it from the brokers' files and restart them"
 )
 
-ClusterCheck = Callable[[Settings, ClusterFacts], Iterator[Finding]]
+ClusterCheck = Callable[[Settings, ClusterStatus], Iterator[CheckResult]]
 
 
-def check_start(settings: Settings, facts: ZooKeeperFacts) -> list[Finding]:
-    """All of them; without ZooKeeper or without the chroot nothing else can be said."""
-    if facts.cluster is None:
-        advice = "look at zookeeper.connect, at the servers and at the network"
-        return [Finding("ZooKeeper", "error", f"no ZooKeeper: {facts.fault}", advice)]
-    found = [Finding("ZooKeeper", "ok", "a session stands")]
+def check_start(settings: Settings, status: ZooKeeperStatus) -> list[CheckResult]:
+    """Run all checks. Without ZooKeeper or the chroot, the others are skipped."""
+    if status.cluster is None:
+        advice = "check zookeeper.connect, the servers and the network"
+        return [
+            CheckResult(
+                "ZooKeeper", "error", f"cannot connect to ZooKeeper: {status.fault}", advice
+            )
+        ]
+    found = [CheckResult("ZooKeeper", "ok", "a session was established")]
     for check in CLUSTER_CHECKS:
-        found += check(settings, facts.cluster)
+        found += check(settings, status.cluster)
         if any(one.check == "chroot" and one.level == "error" for one in found):
             break
     return found
 
 
-def may_be_last_run(settings: Settings, facts: ZooKeeperFacts) -> bool:
-    """Whether /controller may be what a killed run of this daemon left; its session goes away."""
-    if facts.cluster is None or _is_registered(settings, facts.cluster):
+def may_be_last_run(settings: Settings, status: ZooKeeperStatus) -> bool:
+    """Whether /controller may belong to a killed run of this daemon, whose session will expire."""
+    if status.cluster is None or _is_registered(settings, status.cluster):
         return False
-    return _is_held_by_own_id(settings, facts.cluster)
+    return _is_held_by_own_id(settings, status.cluster)
 
 
-def check_chroot(settings: Settings, cluster: ClusterFacts) -> Iterator[Finding]:
-    """The chroot exists and a Kafka cluster is below it."""
+def check_chroot(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
+    """The chroot exists and contains a Kafka cluster."""
     chroot = settings.zookeeper.chroot or "/"
-    advice = "is the chroot in zookeeper.connect the one that the brokers have?"
+    advice = "does zookeeper.connect have the chroot of the brokers?"
     if not cluster.chroot_exists:
-        yield Finding("chroot", "error", f"{chroot} does not exist in ZooKeeper", advice)
+        yield CheckResult("chroot", "error", f"{chroot} does not exist in ZooKeeper", advice)
     elif not cluster.is_kafka or cluster.cluster_id is None:
         lacking = "/cluster/id" if cluster.is_kafka else "/brokers/ids"
         text = f"there is no Kafka cluster below {chroot}: it has no readable {lacking}"
-        yield Finding("chroot", "error", text, advice)
+        yield CheckResult("chroot", "error", text, advice)
     else:
-        yield Finding("chroot", "ok", f"{chroot} is cluster {cluster.cluster_id}")
+        yield CheckResult("chroot", "ok", f"{chroot} is cluster {cluster.cluster_id}")
 
 
-def check_broker_id(settings: Settings, cluster: ClusterFacts) -> Iterator[Finding]:
-    """Nobody else has the daemon's id."""
+def check_broker_id(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
+    """No broker or other daemon has the daemon's id."""
     own = settings.broker_id
-    advice = "give the daemon an id of its own with --broker-id"
+    advice = "give the daemon a unique id with --broker-id"
     if _is_registered(settings, cluster):
-        text = f"the id {own} is a broker's: it is registered in /brokers/ids/{own}"
-        yield Finding("broker id", "error", text, advice)
+        text = f"the id {own} belongs to a broker: it is registered in /brokers/ids/{own}"
+        yield CheckResult("broker id", "error", text, advice)
     elif _is_held_by_own_id(settings, cluster):
         text = f"the id {own} is in use: another daemon holds /controller with it"
-        end = "end that one (the session of one that was killed ends by itself)"
-        yield Finding("broker id", "error", text, f"{end}, or {advice}")
+        end = "stop that daemon (if it was killed, its session expires)"
+        yield CheckResult("broker id", "error", text, f"{end}, or {advice}")
     else:
-        yield Finding("broker id", "ok", f"nobody has the id {own}")
+        yield CheckResult("broker id", "ok", f"the id {own} is unused")
 
 
-def check_controller(settings: Settings, cluster: ClusterFacts) -> Iterator[Finding]:
-    """/controller is free, or held by somebody who may be followed."""
+def check_controller(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
+    """/controller is free, or its holder may be succeeded."""
     holder = cluster.controller
     if holder is None:
-        yield Finding("controller", "ok", "nobody is controller")
+        yield CheckResult("controller", "ok", "there is no controller")
     elif holder.kraft_epoch > 0:
         text = (
             f"a KRaft controller holds /controller (kraftControllerEpoch {holder.kraft_epoch}): "
             "the cluster is migrating to KRaft"
         )
-        yield Finding("controller", "error", text, "refold must not run in this cluster")
+        yield CheckResult("controller", "error", text, "refold must not run in this cluster")
     elif not holder.is_ephemeral:
         text = "/controller is persistent: no session holds it"
-        advice = "a KRaft migration makes it so; if there is none, remove the znode by hand"
-        yield Finding("controller", "error", text, advice)
+        advice = "a KRaft migration does this; if there is none, delete the znode manually"
+        yield CheckResult("controller", "error", text, advice)
     else:
         who = "somebody unreadable" if holder.broker_id is None else f"broker {holder.broker_id}"
-        then = "is replaced" if settings.take_over else "goes on, the daemon waits"
-        yield Finding("controller", "ok", f"{who} is controller and {then}")
+        then = "is replaced" if settings.take_over else "continues, the daemon waits"
+        yield CheckResult("controller", "ok", f"{who} is controller and {then}")
 
 
-def check_migration(settings: Settings, cluster: ClusterFacts) -> Iterator[Finding]:
-    """No migration to KRaft is under way."""
+def check_migration(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
+    """No migration to KRaft is in progress."""
     if not cluster.migrating:
-        yield Finding("migration", "ok", "no migration to KRaft")
+        yield CheckResult("migration", "ok", "no migration to KRaft")
         return
     text = f"/migration: {cluster.migrating}"
-    advice = "refold must not run in it; if the migration was reverted, delete /migration"
-    yield Finding("migration", "error", text, advice)
+    advice = "refold must not run during a migration; if it was reverted, delete /migration"
+    yield CheckResult("migration", "error", text, advice)
 
 
-def check_protocol_version(settings: Settings, cluster: ClusterFacts) -> Iterator[Finding]:
-    """The registrations do not contradict inter.broker.protocol.version.
+def check_protocol_version(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
+    """The registrations agree with inter.broker.protocol.version.
 
-    A controller of the wrong version leaves lasting marks: on old brokers topic ids in every topic
-    and an enabled /feature, on new ones topics without ids. Where only some contradict, the
-    version is being changed broker by broker, which Kafka's controllers live with too.
+    A controller of the wrong version leaves permanent traces: on old brokers topic ids in every
+    topic and an enabled /feature, on new ones topics without ids. If only some registrations
+    disagree, the version is being changed broker by broker, which is normal in Kafka.
     """
     protocol = settings.configuration().protocol
     sides = {
@@ -116,37 +138,39 @@ def check_protocol_version(settings: Settings, cluster: ClusterFacts) -> Iterato
             f"the daemon has {protocol.name}"
         )
         if len(sides) == len(cluster.registration_versions):
-            advice = "give --inter-broker-protocol-version the one that the brokers have"
-            yield Finding("protocol", "error", text, advice)
+            advice = "set --inter-broker-protocol-version to the version of the brokers"
+            yield CheckResult("protocol", "error", text, advice)
         else:
-            advice = "the brokers differ: change all of them over, and the daemon with them"
-            yield Finding("protocol", "warning", text, advice)
+            advice = "the brokers differ: finish changing them, and change the daemon too"
+            yield CheckResult("protocol", "warning", text, advice)
     elif cluster.registration_versions:
         text = f"no registration contradicts {protocol.name}"
-        advice = "it tells only whether a broker has 2.7 or later: compare the rest by hand"
-        yield Finding("protocol", "ok", text, advice)
+        advice = (
+            "registrations only show whether a broker has 2.7 or later: compare the rest manually"
+        )
+        yield CheckResult("protocol", "ok", text, advice)
 
 
-def check_policies(brokers: Sequence[BrokerFacts]) -> Iterator[Finding]:
-    """No broker has a policy: what refold does as controller, no policy would be asked about."""
+def check_policies(brokers: Sequence[BrokerStatus]) -> Iterator[CheckResult]:
+    """No broker has a policy, since refold as controller cannot apply policies."""
     for one in brokers:
         for key, value in one.policies.items():
-            text = f"broker {one.broker} has {key}={value}, a plugin that refold cannot ask"
-            yield Finding("policies", "error", text, _WITHOUT_POLICY)
+            text = f"broker {one.broker} has {key}={value}, a plugin that refold cannot apply"
+            yield CheckResult("policies", "error", text, _WITHOUT_POLICY)
         fault = one.fault or one.policies_fault
         if fault:
-            text = f"broker {one.broker} did not tell its policies: {fault}"
-            advice = f"see that it has neither {' nor '.join(POLICIES)}"
-            yield Finding("policies", "warning", text, advice)
+            text = f"the policies of broker {one.broker} are unknown: {fault}"
+            advice = f"check that it has neither {' nor '.join(POLICIES)}"
+            yield CheckResult("policies", "warning", text, advice)
     if brokers and not any(one.policies or one.fault or one.policies_fault for one in brokers):
-        yield Finding("policies", "ok", "no broker has a policy")
+        yield CheckResult("policies", "ok", "no broker has a policy")
 
 
-def _is_registered(settings: Settings, cluster: ClusterFacts) -> bool:
+def _is_registered(settings: Settings, cluster: ClusterStatus) -> bool:
     return settings.broker_id in cluster.registered
 
 
-def _is_held_by_own_id(settings: Settings, cluster: ClusterFacts) -> bool:
+def _is_held_by_own_id(settings: Settings, cluster: ClusterStatus) -> bool:
     holder = cluster.controller
     return holder is not None and holder.is_ephemeral and holder.broker_id == settings.broker_id
 

@@ -1,4 +1,4 @@
-"""A file of settings for a Kafka client, as Kafka's own tools take it, read for aiokafka's."""
+"""Reads a file of Kafka client settings, as Kafka's own tools accept it, for aiokafka's client."""
 
 import re
 import ssl
@@ -17,8 +17,8 @@ _LOGIN: Final = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)')
 
 
 def client_options(file: Path | None, option: str) -> dict[str, Any]:
-    """What aiokafka's client is made with. Raises SettingsError, naming the option that named the
-    file, for what it cannot do."""
+    """Arguments for aiokafka's client. Raises SettingsError for unsupported settings; it names
+    the option that named the file."""
     if file is None:
         return {}
     try:
@@ -34,7 +34,7 @@ def client_options(file: Path | None, option: str) -> dict[str, Any]:
 def _options(given: Mapping[str, str]) -> dict[str, Any]:
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
-        raise ValueError(f"security.protocol {protocol!r} is none of {', '.join(_PROTOCOLS)}")
+        raise ValueError(f"security.protocol {protocol!r} must be one of {', '.join(_PROTOCOLS)}")
     options: dict[str, Any] = {"security_protocol": protocol}
     if "client.id" in given:
         options["client_id"] = given["client.id"]
@@ -51,7 +51,7 @@ def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
     for store in ("truststore", "keystore"):
         kind = given.get(f"ssl.{store}.type", "JKS")
         if f"ssl.{store}.location" in given and kind.upper() != "PEM":
-            raise ValueError(f"ssl.{store}.type is {kind}: only PEM files can be read")
+            raise ValueError(f"ssl.{store}.type is {kind}: only PEM files are supported")
     key_file = given.get("ssl.keystore.location")
     context: ssl.SSLContext = create_ssl_context(
         cafile=given.get("ssl.truststore.location"),
@@ -68,7 +68,7 @@ def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
 def _login(given: Mapping[str, str]) -> dict[str, str]:
     mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in _MECHANISMS:
-        raise ValueError(f"sasl.mechanism {mechanism} is none of {', '.join(_MECHANISMS)}")
+        raise ValueError(f"sasl.mechanism {mechanism} must be one of {', '.join(_MECHANISMS)}")
     found = _LOGIN.findall(given.get("sasl.jaas.config", ""))
     login = {name: double or single for name, double, single in found}
     if len(login) < 2:

@@ -1,10 +1,10 @@
-"""What is wrong with what the operator gave."""
+"""Errors in the operator's settings."""
 
 from collections.abc import Sequence
 
 
 class SettingsError(Exception):
-    """The settings cannot be used. Each problem is one line that names key, value and source."""
+    """The settings cannot be used. Each problem is one line with key, value and source."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)

@@ -1,4 +1,5 @@
-"""From the text of a setting to its value. Each parser raises ValueError saying what is allowed."""
+"""Parsers for the text of settings. Each raises ValueError with a description of what is
+allowed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Address(NamedTuple):
-    """One entry of `listeners`; an empty host is every interface."""
+    """One entry of `listeners`; an empty host means every interface."""
 
     listener: str
     host: str
@@ -22,7 +23,7 @@ class Address(NamedTuple):
 
 
 def boolean(text: str) -> bool:
-    """true or false, in any case, as Kafka reads it."""
+    """true or false, in any case, as Kafka parses it."""
     match text.lower():
         case "true":
             return True
@@ -32,7 +33,7 @@ def boolean(text: str) -> bool:
 
 
 def whole_number(least: int, most: int = 2**31 - 1) -> Callable[[str], int]:
-    """A parser of whole numbers in a range, both ends allowed."""
+    """A parser of whole numbers in a range, including both ends."""
 
     def parse(text: str) -> int:
         try:
@@ -47,7 +48,7 @@ def whole_number(least: int, most: int = 2**31 - 1) -> Callable[[str], int]:
 
 
 def limit(text: str) -> int | None:
-    """A number above 0; -1 is no limit, as in Kafka's log.retention.bytes."""
+    """A number above 0; -1 means no limit, as in Kafka's log.retention.bytes."""
     if text == "-1":
         return None
     try:
@@ -57,7 +58,7 @@ def limit(text: str) -> int | None:
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
-    """A parser that takes one of these words."""
+    """A parser that accepts one of these words."""
 
     def parse(text: str) -> str:
         if text not in allowed:
@@ -72,9 +73,9 @@ def folder(text: str) -> Path:
     try:
         found = Path(text).expanduser()
     except RuntimeError:
-        raise ValueError("a folder: ~ and ~user stand for home folders that there are") from None
+        raise ValueError("a folder; ~ and ~user must be existing home folders") from None
     if "\0" in text:
-        raise ValueError("a folder, in whose name no null character can be")
+        raise ValueError("a folder without a null character in its name")
     return found
 
 
@@ -90,7 +91,7 @@ def connect_string(text: str) -> ConnectString:
 
 
 def protocol_version(text: str) -> str:
-    """An inter.broker.protocol.version, by its full name."""
+    """An inter.broker.protocol.version, as its full name."""
     try:
         return ProtocolVersion(text).name
     except ConfigurationError:
@@ -98,11 +99,11 @@ def protocol_version(text: str) -> str:
 
 
 def addresses(text: str) -> tuple[Address, ...]:
-    """LISTENER://host:port, several with commas between."""
+    """LISTENER://host:port, comma-separated."""
     found = tuple(_address(one.strip()) for one in text.split(",") if one.strip())
     names = [one.listener for one in found]
     if not found or len(set(names)) < len(names):
-        raise ValueError("LISTENER://host:port, with commas between, each LISTENER once")
+        raise ValueError("LISTENER://host:port, comma-separated, each LISTENER once")
     return found
 
 
@@ -110,47 +111,47 @@ def _address(text: str) -> Address:
     listener, found, place = text.partition("://")
     host, colon, port = place.rpartition(":")
     if not (listener and found and colon and port.isascii() and port.isdigit()):
-        raise ValueError(f"LISTENER://host:port, which {text!r} is not")
+        raise ValueError(f"LISTENER://host:port, but {text!r} is not")
     if int(port) > 65535:
-        raise ValueError(f"a port up to 65535, which {port} is not")
+        raise ValueError(f"a port up to 65535, but {port} is not")
     _check_host(host)
     return Address(listener.upper(), host.strip("[]"), int(port))
 
 
 def _check_host(host: str) -> None:
-    """What no resolver can be asked for is told here: asked, it raises what is no OSError."""
+    """Reject names that no resolver accepts, since it would raise an error that is no OSError."""
     try:
         host.encode("idna")
     except UnicodeError:
-        text = "a host whose name has from 1 to 63 characters between two dots"
-        raise ValueError(f"{text}, which {host[:80]!r} has not") from None
+        text = "a host name with 1 to 63 characters between two dots"
+        raise ValueError(f"{text}, but {host[:80]!r} is not") from None
 
 
 def servers(text: str) -> str:
-    """HOST:PORT, several with commas between."""
+    """HOST:PORT, comma-separated."""
     found = [one.strip() for one in text.split(",")]
     for one in found:
         host, _, port = one.rpartition(":")
         if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) <= 65535:
-            raise ValueError(f"HOST:PORT with commas between, which {one!r} is not")
+            raise ValueError(f"HOST:PORT, comma-separated, but {one!r} is not")
         _check_host(host)
     return ",".join(found)
 
 
 def topic(text: str) -> str:
-    """The name of a topic."""
+    """A topic name."""
     if problem := topic_names.problem_of(text):
-        raise ValueError(f"a topic's name ({problem})")
+        raise ValueError(f"a topic name ({problem})")
     return text
 
 
 def protocol_map(text: str) -> dict[str, str]:
-    """LISTENER:PROTOCOL, several with commas between."""
+    """LISTENER:PROTOCOL, comma-separated."""
     found = {}
     for one in text.split(","):
         listener, _, protocol = one.strip().partition(":")
         if not listener or protocol.upper() not in SECURITY_PROTOCOLS:
             allowed = ", ".join(SECURITY_PROTOCOLS)
-            raise ValueError(f"LISTENER:PROTOCOL with commas between, PROTOCOL one of {allowed}")
+            raise ValueError(f"LISTENER:PROTOCOL, comma-separated, with PROTOCOL one of {allowed}")
         found[listener.upper()] = protocol.upper()
     return found

@@ -1,4 +1,4 @@
-"""The settings of one run, gathered from all sources and checked."""
+"""The settings of one run, merged from all sources and validated."""
 
 import re
 import socket
@@ -11,12 +11,24 @@ from msgspec import Struct, structs
 
 from controller.api.limits import Limits
 from controller.core.configuration import Configuration
-from controller.core.topic_configs import BROKER_KEYS, ConfigEntry, problem_with
+from controller.core.topic_configs import (
+    BROKER_KEYS,
+    OF_BROKER,
+    OF_KAFKA,
+    ConfigEntry,
+    default_of,
+    problem_with,
+)
 from controller.core.values import Endpoint
-from controller.settings.described import described
 from controller.settings.errors import SettingsError
 from controller.settings.parsing import Address
-from controller.settings.sources import Given, chosen, from_environment, from_file, is_toml
+from controller.settings.sources import (
+    RawSetting,
+    effective_setting,
+    from_environment,
+    from_file,
+    is_toml,
+)
 from controller.settings.table import (
     BY_KEY,
     CLASSES,
@@ -32,12 +44,14 @@ from controller.settings.table import (
 from controller.zookeeper.servers import ConnectString
 
 _EVERY_INTERFACE: Final = ("0.0.0.0", "::")
+_KAFKAS: Final = tuple(one.key for one in SETTINGS if one.key in kafka_keys())
 _OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What `refold run` and `refold check` work with. Fields are named as their keys (table.py);
-    times in milliseconds. `described`: what tools are told of it (described.py)."""
+    """The settings of `refold run` and `refold check`. Fields are named as their keys
+    (table.py); times are in milliseconds. `config_entries`: the daemon's configuration, as
+    DescribeConfigs returns it."""
 
     zookeeper: ConnectString
     session_timeout_ms: int
@@ -56,7 +70,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     num_partitions: int
     default_replication_factor: int
     broker_settings: dict[str, str]
-    described: tuple[ConfigEntry, ...]
+    config_entries: tuple[ConfigEntry, ...]
     delete_topic_enable: bool
     auto_leader_rebalance_enable: bool
     kip_236_enable: bool
@@ -74,7 +88,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     messages: Literal["auto", "json", "text"]
 
     def configuration(self) -> Configuration:
-        """The part that changes decisions; it goes into the log's header."""
+        """The settings that affect decisions. They are part of the log's header."""
         return Configuration(
             broker_id=self.broker_id,
             inter_broker_protocol_version=self.inter_broker_protocol_version,
@@ -97,15 +111,17 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class Loaded(NamedTuple):
-    """Settings that can be used, and what the operator ought to know about them."""
+    """Valid settings, and warnings for the operator."""
 
     settings: Settings
     warnings: tuple[str, ...]
 
 
-def load(flags: Sequence[Given], environment: Mapping[str, str], config: Path | None) -> Loaded:
-    """Settings by flags, then environment, then file, then defaults. Raises SettingsError with
-    every problem that there is."""
+def load(
+    flags: Sequence[RawSetting], environment: Mapping[str, str], config: Path | None
+) -> Loaded:
+    """Merge settings: flags take precedence over the environment, the file and the defaults.
+    Raises SettingsError with all problems."""
     file = from_file(config) if config else []
     layers = [list(flags), list(from_environment(environment)), file]
     unknown = list(_unknown(file))
@@ -115,7 +131,7 @@ def load(flags: Sequence[Given], environment: Mapping[str, str], config: Path | 
     warnings += [
         f"{key} ({given.source}) has no effect: {why}"
         for key, why in IGNORED.items()
-        if (given := chosen(key, [file]))
+        if (given := effective_setting(key, [file]))
     ]
     warnings += _ignored_for_one_listener(file)
     warnings += _misspelt_variables(environment)
@@ -130,22 +146,42 @@ def load(flags: Sequence[Given], environment: Mapping[str, str], config: Path | 
     topics = _broker_settings(layers, problems)
     if problems:
         raise SettingsError(problems)
-    settings = _settings(values, endpoints, advertised, listener, limits, topics, described(layers))
+    settings = _settings(
+        values, endpoints, advertised, listener, limits, topics, _config_entries(layers)
+    )
     return Loaded(settings, tuple(warnings))
 
 
-def _broker_settings(layers: list[list[Given]], problems: list[str]) -> dict[str, str]:
-    """Those that are given of the settings that say what holds for topics."""
+def _broker_settings(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, str]:
+    """The given settings that determine topic configurations."""
     *_, file = layers
     found = {one.key: one for one in file if one.text and one.key in TOPIC_KEYS}
     for key, text, source in found.values():
         if problem := problem_with(key, text):
-            problems.append(f"{key}={text} ({source}): no broker would start with it: {problem}")
-    ours = {key: chosen(key, layers) for key in BROKER_KEYS if key in BY_KEY}
+            problems.append(f"{key}={text} ({source}): a broker would not start with it: {problem}")
+    ours = {key: effective_setting(key, layers) for key in BROKER_KEYS if key in BY_KEY}
     return {key: one.text for key, one in (found | ours).items() if one}
 
 
-def _unknown(file: list[Given]) -> Iterator[str]:
+def _config_entries(layers: list[list[RawSetting]]) -> tuple[ConfigEntry, ...]:
+    """All settings with a Kafka key, with their source: set, or a default, which may differ from
+    Kafka's. There are no passwords among them, because refold has none."""
+    *_, file = layers
+    ours = {
+        key: _entry(key, effective_setting(key, layers), BY_KEY[key].default) for key in _KAFKAS
+    }
+    of_topics = {one.key: one for one in file if one.text and one.key in TOPIC_KEYS}
+    theirs = {key: _entry(key, of_topics.get(key), default_of(key)) for key in TOPIC_KEYS}
+    return tuple(one for _, one in sorted((ours | theirs).items()))
+
+
+def _entry(key: str, given: RawSetting | None, default: str | None) -> ConfigEntry:
+    if given is not None:
+        return ConfigEntry(key, given.text, OF_BROKER)
+    return ConfigEntry(key, default, OF_KAFKA)
+
+
+def _unknown(file: list[RawSetting]) -> Iterator[str]:
     for key, _, source in file:
         if not is_known(key):
             near = get_close_matches(key, [*BY_KEY, *sorted(kafka_keys())], 1, 0.8)
@@ -153,56 +189,57 @@ def _unknown(file: list[Given]) -> Iterator[str]:
             yield f"{key} ({source}) is not a setting of refold or of a Kafka broker{hint}"
 
 
-def _refused(file: list[Given]) -> list[str]:
+def _refused(file: list[RawSetting]) -> list[str]:
     return [
-        f"{key}={given.text} ({given.source}) cannot be: {why}"
+        f"{key}={given.text} ({given.source}) is not allowed: {why}"
         for key, why in REFUSED.items()
-        if (given := chosen(key, [file])) and given.text.lower() != "false"
+        if (given := effective_setting(key, [file])) and given.text.lower() != "false"
     ] + [
-        f"{key}= ({source}): no broker would start with it: a class must have a name"
+        f"{key}= ({source}): a broker would not start with it: a class must have a name"
         for key, text, source in {one.key: one for one in file}.values()
         if key in CLASSES and not text
     ]
 
 
-def _ignored_for_one_listener(file: list[Given]) -> Iterator[str]:
+def _ignored_for_one_listener(file: list[RawSetting]) -> Iterator[str]:
     for key, text, source in file:
         found = _OF_ONE_LISTENER.fullmatch(key)
         if found and text and (why := IGNORED_FOR_ONE_LISTENER.get(found[1])):
             yield f"{key} ({source}) has no effect: {why}"
 
 
-def _without_a_brokers_address(layers: list[list[Given]]) -> list[Given]:
-    """The file without a broker's advertised.listeners, where the daemon has listeners of its own:
-    what it tells others would be that broker's address."""
+def _without_a_brokers_address(layers: list[list[RawSetting]]) -> list[RawSetting]:
+    """The file without advertised.listeners, if the daemon has separate listeners: it would
+    advertise the broker's address."""
     *_, file = layers
-    listeners = chosen("listeners", layers)
+    listeners = effective_setting("listeners", layers)
     if listeners is None or (listeners in file and listeners.key == "listeners"):
         return file
     return [one for one in file if one.key != "advertised.listeners"]
 
 
 def _misspelt_variables(environment: Mapping[str, str]) -> Iterator[str]:
-    """Others may have variables that begin with REFOLD_: told is what is nearly one of ours."""
+    """Other programs may use variables that begin with REFOLD_, so only near misses are
+    reported."""
     variables = [setting.variable for setting in SETTINGS]
     for name in sorted(environment):
         if name.startswith("REFOLD_") and name not in variables:
             near = get_close_matches(name, variables, 1, 0.85)
             if near:
-                yield f"the environment variable {name} is not known; did you mean {near[0]}?"
+                yield f"the environment variable {name} is unknown; did you mean {near[0]}?"
 
 
-def _values(layers: list[list[Given]], problems: list[str]) -> dict[str, Any]:
+def _values(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, Any]:
     """The value of every setting by its key."""
     values: dict[str, Any] = {}
     for setting in SETTINGS:
-        given = chosen(setting.key, layers)
+        given = effective_setting(setting.key, layers)
         text = given.text if given else setting.default
         if text is None:
             values[setting.key] = None
             if setting.required:
-                ways = f"{setting.flag}, {setting.variable} or a file by --config"
-                problems.append(f"{setting.key} is not given: use {ways}")
+                ways = f"{setting.flag}, {setting.variable} or a file with --config"
+                problems.append(f"{setting.key} is not set: use {ways}")
             continue
         try:
             values[setting.key] = setting.parse(text)
@@ -215,23 +252,25 @@ def _values(layers: list[list[Given]], problems: list[str]) -> dict[str, Any]:
 def _endpoints(
     values: Mapping[str, Any], problems: list[str]
 ) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-    """Listeners and advertised listeners, with their security protocols."""
+    """Listeners and advertised listeners with their security protocols."""
     protocols: dict[str, str] = values["listener.security.protocol.map"]
     listeners: tuple[Address, ...] = values["listeners"]
     advertised: tuple[Address, ...] = values["advertised.listeners"] or listeners
     for one in (*listeners, *advertised):
         if one.listener not in protocols:
-            problem = f"listener.security.protocol.map says nothing of the listener {one.listener}"
+            problem = f"listener.security.protocol.map does not contain the listener {one.listener}"
             if problem not in problems:
                 problems.append(problem)
     for one in advertised:
         if one.host in _EVERY_INTERFACE:
             problems.append(
-                f"nobody can connect to {one.host}: leave the host of listeners out for every "
+                f"clients cannot connect to {one.host}: omit the host of listeners for every "
                 "interface, or give advertised.listeners a host name"
             )
         if not one.port:
-            problems.append(f"the port of the listener {one.listener} is 0: nobody can be told it")
+            problems.append(
+                f"the port of the listener {one.listener} is 0 and cannot be advertised"
+            )
     listening, told = (
         tuple(
             Endpoint(one.listener, protocols.get(one.listener, ""), one.host, one.port)
@@ -243,28 +282,28 @@ def _endpoints(
 
 
 def _with_host(endpoint: Endpoint) -> Endpoint:
-    """Who listens on every interface is told of by this machine's name, as Kafka does."""
+    """A listener on every interface is advertised with this machine's name, as in Kafka."""
     return endpoint if endpoint.host else structs.replace(endpoint, host=socket.getfqdn())
 
 
 def _inter_broker_listener(values: Mapping[str, Any], problems: list[str]) -> str:
-    """The name of the listener between brokers (KB 12.1.6)."""
+    """The name of the inter-broker listener (KB 12.1.6)."""
     name, protocol = values["inter.broker.listener.name"], values["security.inter.broker.protocol"]
     if name and protocol:
         problems.append(
-            "inter.broker.listener.name and security.inter.broker.protocol are both given: "
-            "leave one of them out"
+            "inter.broker.listener.name and security.inter.broker.protocol are both "
+            "set: remove one of them"
         )
     listener = name or protocol or "PLAINTEXT"
     if values["control.plane.listener.name"] == listener:
         problems.append(
-            f"control.plane.listener.name={listener}: must not be the listener between brokers"
+            f"control.plane.listener.name={listener}: must not be the inter-broker listener"
         )
     return str(listener)
 
 
 def _limits(values: Mapping[str, Any], problems: list[str]) -> Limits:
-    """What clients may take of the endpoint."""
+    """The endpoint's limits for clients."""
     limits = Limits(
         connections_max=values["max.connections"],
         connections_per_address_max=values["max.connections.per.ip"],
@@ -277,8 +316,8 @@ def _limits(values: Mapping[str, Any], problems: list[str]) -> Limits:
     largest = min(limits.request_bytes_max, limits.controller_request_bytes_max)
     if limits.whole_bytes_max is not None and limits.whole_bytes_max < largest:
         problems.append(
-            f"queued.max.request.bytes={limits.whole_bytes_max}: must be at least {largest}, the "
-            "size that a request to the controller may have"
+            f"queued.max.request.bytes={limits.whole_bytes_max}: must be at least "
+            f"{largest}, the maximum size of a request to the controller"
         )
     return limits
 
@@ -290,7 +329,7 @@ def _settings(
     inter_broker_listener: str,
     limits: Limits,
     broker_settings: dict[str, str],
-    told: tuple[ConfigEntry, ...],
+    config_entries: tuple[ConfigEntry, ...],
 ) -> Settings:
     session_timeout_ms = values["zookeeper.session.timeout.ms"]
     return Settings(
@@ -311,7 +350,7 @@ def _settings(
         num_partitions=values["num.partitions"],
         default_replication_factor=values["default.replication.factor"],
         broker_settings=broker_settings,
-        described=told,
+        config_entries=config_entries,
         delete_topic_enable=values["delete.topic.enable"],
         auto_leader_rebalance_enable=values["auto.leader.rebalance.enable"],
         kip_236_enable=values["kip-236.enable"],

@@ -1,4 +1,4 @@
-"""Where settings come from: command line, environment, a TOML file or a server.properties."""
+"""Sources of settings: command line, environment, TOML files and server.properties."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -11,24 +11,25 @@ from controller.settings.errors import SettingsError
 from controller.settings.table import OWN, SETTINGS
 
 
-class Given(NamedTuple):
-    """A setting as somebody gave it. `source` says where, for people."""
+class RawSetting(NamedTuple):
+    """A setting as text, and where it was set."""
 
     key: str
     text: str
     source: str
 
 
-def from_environment(environment: Mapping[str, str]) -> Iterator[Given]:
-    """REFOLD_ and the key in capitals, with _ for each dot and dash, without `refold.`."""
+def from_environment(environment: Mapping[str, str]) -> Iterator[RawSetting]:
+    """Settings from environment variables: REFOLD_ and the key in capitals without `refold.`,
+    with _ for dots and dashes."""
     for setting in SETTINGS:
         if setting.variable in environment:
-            yield Given(setting.key, environment[setting.variable], setting.variable)
+            yield RawSetting(setting.key, environment[setting.variable], setting.variable)
 
 
-def from_file(file: Path) -> list[Given]:
-    """What a file gives: TOML if its name ends so, else Java properties, which are in ISO-8859-1
-    for Kafka (java.util.Properties.load). Raises SettingsError."""
+def from_file(file: Path) -> list[RawSetting]:
+    """Settings from a file: TOML if its name ends in .toml, otherwise Java properties in
+    ISO-8859-1, as in Kafka (java.util.Properties.load). Raises SettingsError."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -38,43 +39,44 @@ def from_file(file: Path) -> list[Given]:
             return list(_flattened(tomllib.loads(content.decode()), "", str(file)))
         return list(_properties(content.decode("iso-8859-1"), file))
     except UnicodeDecodeError:
-        raise SettingsError([f"--config {file}: is not text in UTF-8"]) from None
+        raise SettingsError([f"--config {file}: is not UTF-8 text"]) from None
     except (tomllib.TOMLDecodeError, ValueError) as error:
         raise SettingsError([f"--config {file}: cannot be read: {error}"]) from None
 
 
 def is_toml(file: Path) -> bool:
-    """Whether a file is refold's own; any other is a broker's."""
+    """Whether a file is refold's; all others are a broker's."""
     return file.suffix == ".toml"
 
 
-def _properties(content: str, file: Path) -> Iterator[Given]:
+def _properties(content: str, file: Path) -> Iterator[RawSetting]:
     line = 1
     for element in javaproperties.parse(content):
         if isinstance(element, javaproperties.KeyValue):
-            yield Given(element.key, element.value.strip(), f"{file}:{line}")
+            yield RawSetting(element.key, element.value.strip(), f"{file}:{line}")
         line += element.source.count("\n")
 
 
-def _flattened(table: Mapping[str, Any], prefix: str, source: str) -> Iterator[Given]:
-    """Dotted keys and nested tables mean the same."""
+def _flattened(table: Mapping[str, Any], prefix: str, source: str) -> Iterator[RawSetting]:
+    """Flatten nested tables to dotted keys, which mean the same."""
     for name, value in table.items():
         key = prefix + name
         match value:
             case dict():
                 yield from _flattened(value, key + ".", source)
             case bool():
-                yield Given(key, str(value).lower(), source)
+                yield RawSetting(key, str(value).lower(), source)
             case int() | str():
-                yield Given(key, str(value).strip(), source)
+                yield RawSetting(key, str(value).strip(), source)
             case list() if all(isinstance(one, str) for one in value):
-                yield Given(key, ",".join(value), source)
+                yield RawSetting(key, ",".join(value), source)
             case _:
                 raise ValueError(f"{key} must be text, a whole number, true, false or a list")
 
 
-def chosen(key: str, layers: list[list[Given]]) -> Given | None:
-    """What counts for a key: the first layer that gives it; the daemon's own goes before."""
+def effective_setting(key: str, layers: list[list[RawSetting]]) -> RawSetting | None:
+    """The value in effect for a key: from the first layer that has it; the key with `refold.`
+    takes precedence."""
     own = key if key.startswith(OWN) else OWN + key
     for layer in layers:
         given = {one.key: one for one in layer}

@@ -312,40 +312,40 @@ SETTINGS: Final = (
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
 TOPIC_KEYS: Final = tuple(key for key in BROKER_KEYS if key not in BY_KEY)
-"""Keys of Kafka that say what holds for topics, and nothing of the daemon: of use to judge topics'
-configurations, and to tell tools of them. A file may give them, under these names only: the event
-log's settings have some of them behind `refold.`."""
+"""Kafka's keys that are defaults of topics. They serve to validate and report topic configurations.
+Only a file may set them, and only under these names: some of them with the prefix `refold.` are
+settings of the event log."""
 
 POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.name")
-"""Plugins that brokers ask and refold cannot: where one has any it does not take the role."""
+"""Policies are plugins that brokers apply and refold cannot. If a broker has one, refold does
+not take the role."""
 
 REFUSED: Final = {
-    "create.topic.policy.class.name": "it is a plugin, and refold cannot ask it before a topic is "
-    "created. Take it out of the daemon's file if topics may be created without it; if not, leave "
-    "the role with a stock controller",
-    "alter.config.policy.class.name": "it is a plugin, and refold cannot ask it before a "
-    "configuration changes. Take it out of the daemon's file: brokers change configurations, and "
-    "ask their own",
-    "authorizer.class.name": "it is a plugin, and refold cannot ask it: what it forbids, refold's "
-    "endpoint would allow. The brokers' own go on without it here",
-    "client.quota.callback.class": "it is a plugin, and refold cannot ask it: refold has no client "
-    "quotas. The brokers' own go on without it here",
+    "create.topic.policy.class.name": "it is a plugin that refold cannot apply to topic creations. "
+    "Remove it from the daemon's file if topics may be created without it; if not, leave the role "
+    "with a stock controller",
+    "alter.config.policy.class.name": "it is a plugin that refold cannot apply to configuration "
+    "changes. Remove it from the daemon's file: brokers change configurations and apply theirs",
+    "authorizer.class.name": "it is a plugin that refold cannot apply: refold's endpoint would "
+    "allow what it forbids. The authorizers of brokers still apply to them",
+    "client.quota.callback.class": "it is a plugin that refold cannot apply: refold has no client "
+    "quotas. Those of brokers still apply to them",
     "process.roles": "it is a KRaft setting, and refold is a controller for ZooKeeper mode",
     "zookeeper.metadata.migration.enable": "the cluster is migrating to KRaft; the controller's "
     "role belongs to a KRaft controller then",
-    "zookeeper.ssl.client.enable": "refold does not speak TLS with ZooKeeper",
+    "zookeeper.ssl.client.enable": "refold does not support TLS to ZooKeeper",
     "zookeeper.set.acl": "refold does not authenticate to ZooKeeper and would create znodes that "
     "every client may change",
 }
-"""Keys of Kafka that must not be set, or not to true: what they stand for, refold does not do."""
+"""Keys of Kafka that must not be set, or not to true, because refold does not support them."""
 
 CLASSES: Final = (
     "create.topic.policy.class.name",
     "alter.config.policy.class.name",
     "client.quota.callback.class",
 )
-"""Those of them that name a class for Kafka, which cannot be an empty name (ConfigDef.parseType);
-authorizer.class.name is a text that may be empty."""
+"""Refused keys that name a class for Kafka, which must not be empty (ConfigDef.parseType).
+authorizer.class.name may be empty."""
 
 IGNORED: Final = {
     "max.connections.per.ip.overrides": "refold has one limit for all addresses, "
@@ -353,28 +353,28 @@ IGNORED: Final = {
     "max.connection.creation.rate": "refold does not limit how often clients connect; "
     "max.connections limits how many of them there are",
 }
-"""Keys of Kafka that have no effect here, which the operator ought to know."""
+"""Keys of Kafka without an effect here, about which the operator is warned."""
 
 IGNORED_FOR_ONE_LISTENER: Final = {
     "max.connections": "refold has one limit for all its listeners together, max.connections",
     "max.connection.creation.rate": IGNORED["max.connection.creation.rate"],
 }
-"""The same for keys that Kafka has for one listener, too: listener.name.<listener>.<key>."""
+"""Ignored keys that Kafka also has per listener: listener.name.<listener>.<key>."""
 
 
 @cache
 def kafka_keys() -> frozenset[str]:
-    """Every key that Kafka 3.9 documents for a broker."""
+    """All keys that Kafka 3.9 documents for brokers."""
     listing = files("controller.settings").joinpath("kafka_keys.txt").read_text(encoding="utf-8")
     return frozenset(listing.split())
 
 
 def is_known(key: str) -> bool:
-    """Whether a file may hold this key: one of refold's, or one of a broker's."""
+    """Whether a file may contain this key: a key of refold or of a broker."""
     own = key.removeprefix(OWN)
     return key in BY_KEY or (key != own and own in BY_KEY) or is_of_broker(key)
 
 
 def is_of_broker(key: str) -> bool:
-    """Whether Kafka has this key; a listener may have settings of its own."""
+    """Whether Kafka has this key; a listener may have separate settings."""
     return key in kafka_keys() or key.startswith("listener.name.")

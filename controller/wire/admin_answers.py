@@ -1,4 +1,4 @@
-"""The controller's answers to admin tools as frames, through kio."""
+"""Encodes the controller's responses to admin tools, with kio."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -40,12 +40,12 @@ _TEXTS: Final = {
     error_codes.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
     error_codes.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
 }
-"""Kafka's own texts, which it sends with a partition's error code where it has nothing to add."""
+"""Kafka's own texts for error codes of partitions without a specific message."""
 _TEXTS_OF_ALL: Final = {
     error_codes.NONE: "",
     error_codes.NOT_CONTROLLER: error_codes.NOT_CONTROLLER_TEXT,
 }
-"""The same for all of a request about reassignments: where there is no error, the text is empty."""
+"""The same for whole requests about reassignments. Without an error the text is empty."""
 
 AdminAnswer = (
     AnswerAlterPartitionReassignments
@@ -55,7 +55,7 @@ AdminAnswer = (
     | AnswerTopicRequest
 )
 Make = Callable[..., Any]
-"""Makes an entity of kio's by its name and fields; those that its version has not are left out."""
+"""Creates a kio entity by name and fields. Fields that its version does not have are omitted."""
 Overrides = tuple[tuple[str, str], ...]
 OfPartition = TypeVar("OfPartition", PartitionAnswer, OngoingReassignment)
 
@@ -63,9 +63,9 @@ OfPartition = TypeVar("OfPartition", PartitionAnswer, OngoingReassignment)
 def encode_admin_answer(
     head: RequestHead, answer: ApiAnswer, broker_settings: Mapping[str, str]
 ) -> bytes:
-    """The frame that answers the request of that head. What holds for a new topic beside its own
-    configuration, `broker_settings` say (topic_configs.py)."""
-    assert isinstance(answer, AdminAnswer), "an answer is of the kind of its request"
+    """Encode the response to a request. `broker_settings` determine the configuration of new
+    topics that they do not set themselves (topic_configs.py)."""
+    assert isinstance(answer, AdminAnswer), "an answer has the kind of its request"
     schema = response_schema(head)
     make = _maker(sys.modules[schema.__module__])
     configs = {}
@@ -143,8 +143,7 @@ def _created(
 def _configs(
     answer: AnswerCreateTopics, make: Make, broker_settings: Mapping[str, str]
 ) -> dict[Overrides, tuple[Any, ...]]:
-    """The whole configurations of the topics that there are now, or would be, by what is their
-    own."""
+    """The complete configuration of the created topics, by their own configuration."""
     return {
         overrides: tuple(
             make(
@@ -191,7 +190,7 @@ def _of_all(error: int) -> dict[str, Any]:
 
 
 def _of_all_elections(answer: AnswerElectLeaders) -> int:
-    """Kafka tells of each partition that it is not the controller, and nothing of all of them."""
+    """Kafka reports NOT_CONTROLLER for each partition and no error for the whole request."""
     is_told = answer.error == error_codes.NOT_CONTROLLER and answer.partitions
     return error_codes.NONE if is_told else answer.error
 
@@ -255,7 +254,7 @@ def _elected(elections: tuple[PartitionAnswer, ...], make: Make) -> tuple[Any, .
 
 
 def _by_topic(partitions: Iterable[OfPartition]) -> dict[str, list[OfPartition]]:
-    """In the order in which topics come first, and in theirs."""
+    """Grouped by topic; topics and partitions keep their order."""
     topics: dict[str, list[OfPartition]] = {}
     for one in partitions:
         topics.setdefault(one.topic, []).append(one)

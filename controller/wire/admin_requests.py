@@ -1,4 +1,4 @@
-"""What admin tools ask of the controller, as events. Pure."""
+"""Decodes requests of admin tools to events. Pure."""
 
 from collections.abc import Callable
 from typing import Final, Literal
@@ -49,13 +49,13 @@ SPOKEN_WITH_TOOLS: Final = {
     ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
     UPDATE_FEATURES: (0, 1),
 }
-"""The first and the last version of each of them, those of a Kafka 3.9 broker."""
+"""The first and last supported version of each, those of a Kafka 3.9 broker."""
 
 MAY_WAIT: Final = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
-"""Their answers wait for brokers, for as long as the request says."""
+"""Their responses wait for brokers, up to the request's timeout."""
 
 ENTRIES_MAX: Final = 1_000_000
-"""Topics, partitions, replicas and configurations that one request may name, together."""
+"""The maximum total of topics, partitions, replicas and configurations in one request."""
 
 _FIRST_FLEXIBLE: Final = {
     CREATE_TOPICS: 5,
@@ -77,15 +77,15 @@ _UPGRADE, _SAFE_DOWNGRADE = 1, 2
 
 
 def decode_admin_request(head: RequestHead, frame: bytes, request: int) -> AdminRequest:
-    """The event that a whole request is, with `request` as its number. Raises `MalformedRequest`.
+    """Decode a whole request to an event with the number `request`. Raises `MalformedRequest`.
 
-    What comes behind the body, and tagged fields, which none of these versions has, are ignored, as
-    by Kafka. Unlike there an election of an unknown type is malformed, which Kafka answers
-    UNKNOWN_SERVER_ERROR, and so is a request of more than `ENTRIES_MAX` entries.
+    Bytes after the body and tagged fields, which these versions do not have, are ignored, as in
+    Kafka. Unlike in Kafka, an unknown election type (UNKNOWN_SERVER_ERROR there) and more than
+    `ENTRIES_MAX` entries are malformed.
     """
     first, last = SPOKEN_WITH_TOOLS[head.api_key]
     if not first <= head.version <= last:
-        raise MalformedRequest(f"{head.spelt} is not offered")
+        raise MalformedRequest(f"{head.description} is not supported")
     flexible = head.version >= _FIRST_FLEXIBLE[head.api_key]
     _, at = read_header(frame, flexible=flexible)
     body = RequestBody(frame, at, flexible=flexible, entries_max=ENTRIES_MAX)
@@ -93,7 +93,7 @@ def decode_admin_request(head: RequestHead, frame: bytes, request: int) -> Admin
         event = _READERS[head.api_key](body, head.version, request)
         body.end()
     except UNREADABLE as fault:
-        raise MalformedRequest(f"{head.spelt} cannot be read: {fault!r}") from fault
+        raise MalformedRequest(f"{head.description} cannot be read: {fault!r}") from fault
     return event
 
 
@@ -141,7 +141,7 @@ def _create_partitions(body: RequestBody, version: int, request: int) -> CreateP
 def _elect_leaders(body: RequestBody, version: int, request: int) -> ElectLeadersReceived:
     kind = body.int8() if version >= _FIRST_ELECTION_WITH_TYPE else _PREFERRED
     if kind not in _ELECTIONS:
-        raise ValueError(f"there is no election of type {kind}")
+        raise ValueError(f"there is no election type {kind}")
     partitions = _partitions(body)
     return ElectLeadersReceived(request, version, _ELECTIONS[kind], partitions, body.int32())
 
@@ -156,7 +156,7 @@ def _alter_reassignments(
         name = body.string()
         return [ReassignmentTarget(name, *one) for one in body.structures(partition)]
 
-    body.int32()  # A reassignment is begun, and not waited for.
+    body.int32()  # The timeout: a reassignment is started and not waited for.
     targets = [one for topics in body.structures(topic) for one in topics]
     return AlterPartitionReassignmentsReceived(request, version, targets)
 
@@ -171,7 +171,7 @@ def _list_reassignments(
 def _alter_scram_credentials(
     body: RequestBody, version: int, request: int
 ) -> AlterUserScramCredentialsReceived:
-    """What a password was made into stays here: the event has what brokers are to know of it."""
+    """The salted password stays here: the event has only the credential that brokers store."""
 
     def deletion() -> ScramDeletion:
         return ScramDeletion(body.string(), body.int8())
@@ -201,7 +201,7 @@ def _update_features(body: RequestBody, version: int, request: int) -> UpdateFea
 
 
 def _partitions(body: RequestBody) -> list[tuple[str, int]] | None:
-    """Topics with the numbers of partitions; None for all."""
+    """Topics with partition numbers; None means all."""
 
     def topic() -> list[tuple[str, int]]:
         name = body.string()

@@ -1,7 +1,7 @@
-"""The topics of an AlterPartition request and of its answer, read and written by hand.
+"""Reads and writes the topics of AlterPartition requests and responses, hand-coded for speed.
 
-A broker asks for all that it leads at once, which may be tens of thousands of partitions: a general
-decoder takes twenty microseconds for each, a general encoder ten, where these take one.
+One request may contain all partitions that a broker leads, tens of thousands. A general decoder
+takes twenty microseconds for each and a general encoder ten; this code takes one.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _FIRST_WITH_ISR_EPOCHS: Final = 3
 _LAST: Final = 3
 _TOPIC_ID_BYTES: Final = 16
 _LENGTH_AT: Final = 8
-"""Where a partition has the length of its ISR: behind its index and its leader epoch."""
+"""The offset of the ISR's length in a partition: after its index and leader epoch."""
 _PLAIN_MEMBERS_MAX: Final = 15
 
 _int8 = Struct(">b").unpack_from
@@ -33,9 +33,9 @@ _without_recovery = Struct(">iB").pack
 
 
 def read_topics(version: int, data: bytes, at: int) -> tuple[list[ProposedState], int]:
-    """All partitions in the array of topics at a position, and the position after it.
+    """All partitions in the array of topics at a position, and the position after the array.
 
-    Raises as `reading` does; the position may lie behind the end of the data.
+    Raises as `reading` does. The position may be beyond the end of the data.
     """
     states: list[ProposedState] = []
     partitions = _PARTITIONS[version]
@@ -47,7 +47,7 @@ def read_topics(version: int, data: bytes, at: int) -> tuple[list[ProposedState]
 
 
 def _topic(version: int, data: bytes, at: int) -> tuple[str, int]:
-    """The name of a topic, or its id in hex."""
+    """A topic's name, or its id in hex."""
     if version >= _FIRST_BY_TOPIC_ID:
         end = at + _TOPIC_ID_BYTES
         return data[at:end].hex(), end
@@ -58,8 +58,8 @@ def _topic(version: int, data: bytes, at: int) -> tuple[str, int]:
 class _Partitions:
     """Reads the partitions of one version.
 
-    One without tagged fields, which no broker sends yet, and with few members in its ISR is plain:
-    it has one shape for each number of members, and is read at one stroke.
+    A partition is plain if it has no tagged fields, which no broker sends yet, and a small ISR.
+    Plain partitions have one layout per ISR size and are unpacked in one call.
     """
 
     def __init__(self, version: int) -> None:
@@ -68,14 +68,14 @@ class _Partitions:
         member, end = "iqB" if self._has_epochs else "i", "biB" if self._has_recovery else "iB"
         self._isr = slice(3, -len(end), len(member))
         self._tags = slice(5, -len(end), len(member)) if self._has_epochs else slice(0)
-        # By the byte that has the length of the ISR, which is one more than its members.
+        # By the byte that holds the length of the ISR, which is one more than its size.
         self._plain = {
             members + 1: Struct(f">iiB{member * members}{end}")
             for members in range(_PLAIN_MEMBERS_MAX + 1)
         }
 
     def read(self, data: bytes, at: int, topic: str, states: list[ProposedState]) -> int:
-        """Add the partitions in the array at a position; gives the position after it."""
+        """Append the partitions of the array at a position. Return the position after it."""
         count, at = array_length(data, at, flexible=True)
         for _ in range(count):
             shape = self._plain.get(data[at + _LENGTH_AT])
@@ -88,7 +88,7 @@ class _Partitions:
         return at
 
     def _read_plain(self, shape: Struct, data: bytes, at: int, topic: str) -> ProposedState | None:
-        """A partition of that shape; None where it has tagged fields."""
+        """A partition with that layout; None if it has tagged fields."""
         fields = shape.unpack_from(data, at)
         if fields[-1] or any(fields[self._tags]):
             return None
@@ -115,7 +115,7 @@ _PARTITIONS: Final = [_Partitions(version) for version in range(_LAST + 1)]
 
 
 def write_topics(version: int, partitions: Iterable[AlteredPartition]) -> bytes:
-    """The array of topics of an answer. Partitions of one topic stand together already."""
+    """The array of topics of a response. Partitions of one topic must be adjacent."""
     isrs = Int32Arrays(FLEXIBLE)
     has_recovery = version >= _FIRST_WITH_RECOVERY_STATE
     topics = [

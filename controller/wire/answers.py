@@ -1,7 +1,7 @@
-"""What brokers answer, reduced to the error codes that are not zero (KB 12.4).
+"""Decodes responses of brokers, reduced to the nonzero error codes (KB 12.4).
 
-A broker answers LeaderAndIsr for each of its partitions, nearly always with zeros: reading that by
-hand costs a tenth of a microsecond a partition where a general decoder takes twenty.
+A LeaderAndIsr response has an error code for each partition, nearly always zero. Hand-coded,
+decoding takes a tenth of a microsecond per partition; a general decoder takes twenty.
 """
 
 from struct import Struct, error, iter_unpack
@@ -20,9 +20,9 @@ PartitionError = tuple[str, int, int]
 
 
 class Answer(NamedTuple):
-    """The top-level error, and topic, partition and code of each partition error that is not zero.
+    """The top-level error, and topic, partition and code of each nonzero partition error.
 
-    The topic is its id in hex where the version names topics by id (LeaderAndIsr from 5 on).
+    The topic is its id in hex in versions that identify topics by id (LeaderAndIsr from 5 on).
     """
 
     error: int
@@ -30,7 +30,7 @@ class Answer(NamedTuple):
 
 
 def decode_answer(api: Api, version: int, body: bytes) -> Answer:
-    """Read a response body. Raises `MalformedResponse`."""
+    """Decode a response body. Raises `MalformedResponse`."""
     try:
         answer, end = _decode(api, version, body)
     except (IndexError, ValueError, error) as fault:
@@ -95,7 +95,7 @@ def _nonzero(topic: str, block: bytes) -> list[PartitionError]:
 
 
 def _add_tagged(errors: list[PartitionError], topic: str, body: bytes, at: int, count: int) -> int:
-    """The slow way, for partitions that carry tagged fields; gives the position after them."""
+    """Slow path for partitions with tagged fields. Return the position after them."""
     for _ in range(count):
         partition, code = _partition_error(body, at)
         if code:

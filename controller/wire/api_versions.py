@@ -1,4 +1,5 @@
-"""An ApiVersions request, read by hand: its answer must not depend on what a later version adds."""
+"""Reads an ApiVersions request by hand, so that the response does not depend on fields of later
+versions."""
 
 import re
 from typing import Final, NamedTuple
@@ -15,8 +16,8 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 class ApiVersionsRequest(NamedTuple):
-    """`is_known`: whether we speak its version; of another one nothing but the header is read.
-    `is_valid`: whether the names of the client's software are as KIP-511 wants them."""
+    """`is_known`: whether the version is supported; of other versions only the header is read.
+    `is_valid`: whether the client's software names are valid by KIP-511."""
 
     client_id: str
     is_known: bool
@@ -24,7 +25,7 @@ class ApiVersionsRequest(NamedTuple):
 
 
 def read_api_versions(head: RequestHead, frame: bytes) -> ApiVersionsRequest:
-    """Read a whole request; what comes behind its body is ignored. Raises `MalformedRequest`."""
+    """Read a whole request; bytes after its body are ignored. Raises `MalformedRequest`."""
     flexible = head.version >= _FIRST_FLEXIBLE
     client_id, at = read_header(frame, flexible=flexible)
     if not FIRST <= head.version <= LAST:

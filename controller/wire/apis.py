@@ -1,4 +1,4 @@
-"""The three requests that a controller sends to brokers, and the versions refold speaks of them."""
+"""The three requests that a controller sends to brokers, and their supported versions."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from controller.wire.primitives import FLEXIBLE, LEGACY, Layout
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One of Kafka's requests: its key, and the versions `first` to `last` that refold speaks."""
+    """One of Kafka's requests: its key, and the supported versions `first` to `last`."""
 
     key: int
     name: str
@@ -23,14 +23,14 @@ class Api:
     first_flexible: int
 
     def is_flexible(self, version: int) -> bool:
-        """Whether that version has compact types and tagged fields, in its headers too."""
+        """Whether a version has compact types and tagged fields, also in its headers."""
         return version >= self.first_flexible
 
     def layout(self, version: int) -> Layout:
-        """How that version writes its types. Raises `UnsupportedVersion`."""
+        """The encoding of types in a version. Raises `UnsupportedVersion`."""
         if not self.first <= version <= self.last:
             raise UnsupportedVersion(
-                f"{self.name} version {version}: refold speaks {self.first} to {self.last}"
+                f"{self.name} version {version}: refold supports {self.first} to {self.last}"
             )
         return FLEXIBLE if self.is_flexible(version) else LEGACY
 
@@ -41,7 +41,7 @@ UPDATE_METADATA = Api(6, "UpdateMetadata", first=5, last=8, first_flexible=6)
 
 
 def api_of(request: BrokerRequest) -> Api:
-    """Which of Kafka's requests a command stands for."""
+    """The request that a command is sent as."""
     match request:
         case LeaderAndIsrRequest():
             return LEADER_AND_ISR

@@ -1,4 +1,4 @@
-"""Requests that reach the endpoint, and the answers to them: headers and bodies through kio."""
+"""Headers and bodies of requests that the endpoint receives, and of their responses, with kio."""
 
 import struct
 from io import BytesIO
@@ -13,27 +13,28 @@ from controller.wire.errors import MalformedResponse, WireError
 from controller.wire.reading import UNREADABLE, after_tags
 
 HEAD_BYTES: Final = 8
-"""What every request begins with, whatever its version."""
+"""The common start of every request, in all versions."""
 
 
 class MalformedRequest(WireError):
-    """The peer's bytes are not a request of the version that their header names."""
+    """The bytes are not a request of the version in their header."""
 
 
 class UnknownTaggedField(MalformedRequest):
-    """A request has a tagged field that kio does not know: it may be good, and cannot be read."""
+    """A request has a tagged field that kio does not know. It may be valid but cannot be
+    decoded."""
 
 
 class RequestHead(NamedTuple):
-    """The part of a request's header that all versions have in common."""
+    """The part of a request header that all versions share."""
 
     api_key: int
     version: int
     correlation_id: int
 
     @property
-    def spelt(self) -> str:
-        """What was asked, in the words of an error."""
+    def description(self) -> str:
+        """The request in error messages."""
         return f"request with api key {self.api_key} version {self.version}"
 
 
@@ -43,7 +44,7 @@ def read_head(frame: bytes) -> RequestHead:
 
 
 def read_header(frame: bytes, *, flexible: bool) -> tuple[str, int]:
-    """The client id of a request, empty where it has none, and where its body begins.
+    """The client id of a request, empty if it has none, and the position of its body.
 
     As in Kafka 3.9 (`RequestHeaderData.read`), a negative length means that there is no client id.
     Not for version 0 of ControlledShutdown, whose header has no client id. Raises
@@ -62,7 +63,7 @@ def read_header(frame: bytes, *, flexible: bool) -> tuple[str, int]:
 
 
 def response_schema(head: RequestHead) -> Any:
-    """kio's class of the answer to that request. Raises `MalformedRequest`."""
+    """kio's class of the response to a request. Raises `MalformedRequest`."""
     try:
         return load_response_schema(head.api_key, head.version)
     except KioIndexError as fault:
@@ -70,9 +71,9 @@ def response_schema(head: RequestHead) -> Any:
 
 
 def decode_request(head: RequestHead, frame: bytes) -> Any:
-    """The body of a whole request as kio's entity; what comes behind it is ignored, as by Kafka.
+    """Decode the body of a whole request to kio's entity; bytes after it are ignored, as in Kafka.
 
-    Its header is read by `read_header`: kio reads a length below -1 as no Kafka does. Raises
+    `read_header` reads the header, since kio does not treat a length below -1 as Kafka does. Raises
     `MalformedRequest`, `UnknownTaggedField`.
     """
     try:
@@ -80,13 +81,15 @@ def decode_request(head: RequestHead, frame: bytes) -> Any:
         _, at = read_header(frame, flexible=schema.__header_schema__.__flexible__)
         return entity_reader(schema)(frame, at)[0]
     except (KioIndexError, SerialError, ValueError, struct.error) as fault:
-        raise MalformedRequest(f"{head.spelt} cannot be read: {fault!r}") from fault
+        raise MalformedRequest(f"{head.description} cannot be read: {fault!r}") from fault
     except KeyError as fault:
-        raise UnknownTaggedField(f"{head.spelt} has an unknown tagged field: {fault}") from fault
+        raise UnknownTaggedField(
+            f"{head.description} has an unknown tagged field: {fault}"
+        ) from fault
 
 
 def encode_request(head: RequestHead, client_id: str, request: Any) -> bytes:
-    """A request as a whole frame: its size, its header, its body."""
+    """Encode a request as a frame: size, header, body."""
     header = request.__header_schema__(
         request_api_key=head.api_key,
         request_api_version=head.version,
@@ -97,23 +100,24 @@ def encode_request(head: RequestHead, client_id: str, request: Any) -> bytes:
 
 
 def decode_response(head: RequestHead, frame: bytes) -> Any:
-    """The body of the answer to the request of that head. Raises `MalformedResponse`."""
+    """Decode the body of the response to a request. Raises `MalformedResponse`."""
     schema = response_schema(head)
     try:
         _, at = entity_reader(schema.__header_schema__)(frame, 0)
         return entity_reader(schema)(frame, at)[0]
     except (SerialError, ValueError, KeyError, struct.error) as fault:
-        raise MalformedResponse(f"answer to api key {head.api_key}: {fault!r}") from fault
+        raise MalformedResponse(f"response to api key {head.api_key}: {fault!r}") from fault
 
 
 def encode_response(head: RequestHead, response: Any) -> bytes:
-    """An answer as a whole frame: its size, its header, its body."""
+    """Encode a response as a frame: size, header, body."""
     header = response.__header_schema__(correlation_id=head.correlation_id)
     return _frame(header, response)
 
 
 def with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
-    """The same answer to another request: every response header begins with the id."""
+    """The same response for another request: each response header begins with the correlation
+    id."""
     return frame[:4] + struct.pack(">i", correlation_id) + frame[8:]
 
 

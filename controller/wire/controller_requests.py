@@ -1,4 +1,4 @@
-"""What brokers ask of the controller as events, and its answers as frames."""
+"""Decodes requests of brokers to the controller to events, and encodes the responses."""
 
 import sys
 from datetime import timedelta
@@ -42,7 +42,7 @@ SPOKEN: Final = {
     ALTER_PARTITION: (0, 3),
     ALLOCATE_PRODUCER_IDS: (0, 0),
 }
-"""The first and the last version of each of the controller's own requests."""
+"""The first and last supported version of each request."""
 
 _FIRST_FLEXIBLE: Final = {CONTROLLED_SHUTDOWN: 3, ALTER_PARTITION: 0, ALLOCATE_PRODUCER_IDS: 0}
 _WITHOUT_CLIENT_ID: Final = (CONTROLLED_SHUTDOWN, 0)
@@ -50,26 +50,28 @@ _FIRST_SHUTDOWN_WITH_EPOCH: Final = 2
 _int32 = Struct(">i").unpack_from
 _int32_int64 = Struct(">iq").unpack_from
 _BEFORE_TOPICS: Final = Struct(">iBih")
-"""Of an AlterPartition answer: its correlation id, no tagged fields, throttle time, error."""
+"""Fields of an AlterPartition response before its topics: correlation id, no tagged fields,
+throttle time, error."""
 _UNTHROTTLED_MS: Final = 0
 
 
 class Sender(NamedTuple):
-    """The broker that a request says it is of. `broker_epoch` is -1 where its version has none."""
+    """The broker that a request names as its sender. `broker_epoch` is -1 if the version has
+    none."""
 
     broker: int
     broker_epoch: int
 
 
 def read_sender(head: RequestHead, beginning: bytes) -> tuple[Sender, int]:
-    """Who sent one of the controller's own requests, and where the rest of its body begins: each
-    of them begins with its sender. Raises `MalformedRequest`.
+    """The sender of a request to the controller, and the position after it: each of these requests
+    begins with its sender. Raises `MalformedRequest`.
 
-    A request of a version that is not in `SPOKEN` is malformed, too.
+    An unsupported version is malformed, too.
     """
     first, last = SPOKEN[head.api_key]
     if not first <= head.version <= last:
-        raise MalformedRequest(f"{head.spelt} is not offered")
+        raise MalformedRequest(f"{head.description} is not supported")
     at = HEAD_BYTES
     if (head.api_key, head.version) != _WITHOUT_CLIENT_ID:
         _, at = read_header(beginning, flexible=_is_flexible(head))
@@ -78,14 +80,14 @@ def read_sender(head: RequestHead, beginning: bytes) -> tuple[Sender, int]:
             return Sender(_int32(beginning, at)[0], UNKNOWN_BROKER_EPOCH), at + 4
         return Sender(*_int32_int64(beginning, at)), at + 12
     except UNREADABLE as fault:
-        raise MalformedRequest(f"{head.spelt} ends before its sender") from fault
+        raise MalformedRequest(f"{head.description} ends before its sender") from fault
 
 
 def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> ApiRequest:
-    """The event that a whole request is, with `request` as its number. Raises `MalformedRequest`.
+    """Decode a whole request to an event with the number `request`. Raises `MalformedRequest`.
 
-    Read by hand, for speed, and because kio knows no way around tagged fields of later versions.
-    What comes behind the body is ignored, as by Kafka.
+    Hand-coded for speed, and because kio cannot skip tagged fields of later versions. Bytes after
+    the body are ignored, as in Kafka.
     """
     sender, at = read_sender(head, frame)
     states: list[ProposedState] = []
@@ -95,9 +97,9 @@ def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> 
         if _is_flexible(head):
             at = after_tags(frame, at)
     except UNREADABLE as fault:
-        raise MalformedRequest(f"{head.spelt} cannot be read: {fault!r}") from fault
+        raise MalformedRequest(f"{head.description} cannot be read: {fault!r}") from fault
     if at > len(frame):
-        raise MalformedRequest(f"{head.spelt} ends early")
+        raise MalformedRequest(f"{head.description} ends early")
     if head.api_key == CONTROLLED_SHUTDOWN:
         return ControlledShutdownReceived(request, head.version, *sender)
     if head.api_key == ALLOCATE_PRODUCER_IDS:
@@ -106,7 +108,7 @@ def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> 
 
 
 def encode_answer(head: RequestHead, answer: ApiAnswer) -> bytes:
-    """The frame that answers the request of that head."""
+    """Encode the response to a request."""
     if isinstance(answer, AnswerAlterPartition):
         return _alter_partition(head, answer)
     return encode_response(head, _response(response_schema(head), answer))

@@ -1,4 +1,4 @@
-"""Requests of one batch as bytes: what they have in common is encoded once."""
+"""Encodes the requests of one batch; content that they share is encoded once."""
 
 from controller.core.commands import (
     BrokerRequest,
@@ -12,14 +12,15 @@ from controller.wire.stop_replica import encode_stop_replica
 from controller.wire.update_metadata import encode_shared, with_head
 
 BODY_BYTES_MAX = 64 * 1024 * 1024
-"""A request body is split below this; brokers refuse above socket.request.max.bytes, 100 MiB."""
+"""A larger request body is split. Brokers reject requests above socket.request.max.bytes, 100
+MiB."""
 
 
 class BatchEncoder:
-    """Encodes the requests of one batch, and keeps what another of its requests may share.
+    """Encodes the requests of one batch and caches what its other requests may share.
 
-    Let go of it with the last request of the batch: it holds all bodies of UpdateMetadata, and all
-    partitions of LeaderAndIsr, that went through it.
+    Drop the encoder with the last request of the batch: it holds all UpdateMetadata bodies and
+    LeaderAndIsr partitions that it has encoded.
     """
 
     def __init__(self, bytes_max: int = BODY_BYTES_MAX) -> None:
@@ -29,7 +30,7 @@ class BatchEncoder:
         self._kept: list[UpdateMetadataRequest] = []
 
     def encode(self, request: BrokerRequest, version: int) -> tuple[EncodedRequest, ...]:
-        """The request in the given version, as one or more to be sent in order.
+        """Encode a request in a version, as one or more requests to be sent in order.
 
         Raises `UnsupportedVersion`, `UnencodableValue`.
         """
@@ -45,10 +46,12 @@ class BatchEncoder:
                 return (encode_stop_replica(request, version),)
 
     def _shared(self, request: UpdateMetadataRequest, version: int) -> tuple[bytes, ...]:
-        """The body that all requests with the same content, by identity, have in common."""
+        """The shared body of all requests with the same content, by identity."""
         key = (id(request.partitions), id(request.live_brokers), version)
         shared = self._bodies.get(key)
         if shared is None:
-            self._kept.append(request)  # while it lives, no other content can have its identity
+            self._kept.append(
+                request
+            )  # keeps the content alive, so that its identity is not reused
             shared = self._bodies[key] = encode_shared(request, version, self._bytes_max)
         return shared

@@ -1,17 +1,17 @@
-"""What can be wrong with Kafka's wire format, on our side or on the broker's."""
+"""Errors in Kafka's wire format."""
 
 
 class WireError(Exception):
-    """Base of all errors of this room."""
+    """Base of all errors of the wire format."""
 
 
 class UnsupportedVersion(WireError):
-    """A request version was asked for that refold has no encoder for: the caller's fault."""
+    """refold has no encoder for a request version. The caller is at fault."""
 
 
 class UnencodableValue(WireError):
-    """A command holds a value that Kafka's protocol has no form for; the text names its owner."""
+    """A command holds a value that Kafka's protocol cannot encode. The text names its owner."""
 
 
 class MalformedResponse(WireError):
-    """The peer's bytes are not a response of the version that was asked: the peer's fault."""
+    """The bytes are not a response of the requested version. The peer is at fault."""

@@ -1,4 +1,4 @@
-"""Request and response headers, and an encoded request that is ready to be framed."""
+"""Request and response headers, and encoded requests."""
 
 from dataclasses import dataclass
 from struct import Struct, unpack_from
@@ -13,9 +13,10 @@ _request_header = Struct(">hhi").pack
 
 @dataclass(frozen=True, slots=True)
 class EncodedRequest:
-    """One request for one broker: `head` is the broker's own, `rest` may be shared by all of them.
+    """An encoded request for one broker: `head` is specific to the broker, `rest` may be shared by
+    all.
 
-    They are kept apart so that what is shared is never copied for a broker.
+    They are separate so that the shared part is never copied.
     """
 
     api: Api
@@ -24,13 +25,14 @@ class EncodedRequest:
     rest: bytes
 
     def header(self, correlation_id: int, client_id: str) -> bytes:
-        """The request header: version 2 for flexible versions, else 1."""
+        """The request header: version 2 for flexible versions, otherwise 1."""
         fixed = _request_header(self.api.key, self.version, correlation_id)
         return fixed + legacy_string(client_id) + self.api.layout(self.version).tags
 
 
 def read_response_header(frame: bytes, flexible: bool) -> tuple[int, int]:
-    """The correlation id of a response, and where its body begins. Raises `MalformedResponse`."""
+    """The correlation id of a response, and the position of its body. Raises
+    `MalformedResponse`."""
     try:
         (correlation_id,) = unpack_from(">i", frame)
         return correlation_id, after_tags(frame, 4) if flexible else 4

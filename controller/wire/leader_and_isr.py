@@ -1,4 +1,5 @@
-"""LeaderAndIsr as bytes, by hand: what a failover spends its time on (KB 12.3.1)."""
+"""Encodes LeaderAndIsr requests, hand-coded because failovers spend most of their time here (KB
+12.3.1)."""
 
 from struct import Struct, pack
 
@@ -17,9 +18,9 @@ _join = b"".join
 
 
 class LeaderAndIsrFragments:
-    """Partitions encoded for one version, each once, however many brokers it goes to.
+    """Partitions encoded for one version, each once, for any number of brokers.
 
-    They are known by identity; the partitions seen are kept alive so that no identity is reused.
+    Partitions are identified by object identity; they are kept alive so that no identity is reused.
     """
 
     def __init__(self, version: int) -> None:
@@ -33,7 +34,7 @@ class LeaderAndIsrFragments:
         self._kept: list[tuple[LeaderAndIsrPartition, ...]] = []
 
     def of(self, partitions: tuple[LeaderAndIsrPartition, ...]) -> list[bytes]:
-        """The partitions as bytes, in their order."""
+        """The encoded partitions, in order."""
         self._kept.append(partitions)
         known, arrays, ints, settled = self._known, self._arrays, self._ints, self._settled
         fragments = []
@@ -62,7 +63,7 @@ class LeaderAndIsrFragments:
     def _tail(
         self, adding: tuple[int, ...], removing: tuple[int, ...], is_new: bool, recovery_state: int
     ) -> bytes:
-        """What follows the replicas."""
+        """The fields after the replicas."""
         recovery = pack(">b", recovery_state) if self._with_recovery_state else b""
         arrays = self._arrays[adding] + self._arrays[removing]
         return arrays + pack(">?", is_new) + recovery + self._tags
@@ -71,9 +72,9 @@ class LeaderAndIsrFragments:
 def encode_leader_and_isr(
     request: LeaderAndIsrRequest, fragments: LeaderAndIsrFragments, version: int, bytes_max: int
 ) -> tuple[EncodedRequest, ...]:
-    """The request as one or more, each at most `bytes_max` long, partitions in order.
+    """Encode a request as one or more, each at most `bytes_max` long, with partitions in order.
 
-    `fragments` are of the same version and may be shared by all brokers. Raises
+    `fragments` must have the same version and may be shared by all brokers. Raises
     `UnsupportedVersion`.
     """
     layout = LEADER_AND_ISR.layout(version)
@@ -93,7 +94,7 @@ def encode_leader_and_isr(
 
 def _head(request: LeaderAndIsrRequest, version: int) -> bytes:
     kraft_flag = b"\0" if version >= _FIRST_WITH_KRAFT_FLAG else b""
-    # Type 0 is "unknown": the topics of the request are not all that there are (KB 12.3.1).
+    # Type 0 is "unknown": the request does not contain all topics (KB 12.3.1).
     request_type = b"\0" if version >= _FIRST_WITH_TOPIC_IDS else b""
     epochs = pack(">iq", request.controller_epoch, request.broker_epoch)
     return pack(">i", request.controller_id) + kraft_flag + epochs + request_type

@@ -1,11 +1,11 @@
-"""Kafka's primitive types as bytes, in the legacy and in the flexible (compact) form of KIP-482."""
+"""Encodes Kafka's primitive types, in legacy form and in the flexible (compact) form of KIP-482."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct, pack
 
 NO_TOPIC_ID = bytes(16)
-"""What stands on the wire where a topic has no id."""
+"""The encoded topic id of a topic without an id."""
 
 _ONE_BYTE = [bytes((value,)) for value in range(0x80)]
 _int16 = Struct(">h").pack
@@ -14,9 +14,9 @@ _int32 = Struct(">i").pack
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the types whose form depends on the version are written.
+    """Encoders of the types whose form depends on the version.
 
-    `tags` is the empty tagged-field section that ends every structure of a flexible version.
+    `tags` is the empty tagged-field section at the end of every structure in flexible versions.
     """
 
     string: Callable[[str], bytes]
@@ -26,7 +26,7 @@ class Layout:
 
 
 def unsigned_varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first."""
+    """Seven bits per byte, the lowest first."""
     if value <= 0x7F:
         return _ONE_BYTE[value]
     encoded = bytearray()
@@ -65,7 +65,7 @@ FLEXIBLE = Layout(_compact_string, _compact_nullable_string, _compact_array_leng
 
 
 class Int32s(dict[int, bytes]):
-    """int32 values, each encoded once: far faster than packing where few differ."""
+    """Encoded int32 values, cached: much faster than packing if few values differ."""
 
     def __missing__(self, value: int) -> bytes:
         encoded = self[value] = _int32(value)
@@ -73,7 +73,7 @@ class Int32s(dict[int, bytes]):
 
 
 class Int32Arrays(dict[tuple[int, ...], bytes]):
-    """Arrays of int32, each encoded once: a cluster has few different lists of replicas."""
+    """Encoded arrays of int32, cached: a cluster has few different replica lists."""
 
     def __init__(self, layout: Layout) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The one thing of a Produce request that who passes it on must know: whether it is answered."""
+"""Reads from a Produce request whether it has a response, which forwarding requires."""
 
 from struct import unpack_from
 from typing import Final
@@ -13,9 +13,9 @@ _FIRST_FLEXIBLE: Final = 9
 
 
 def wants_answer(version: int, beginning: bytes) -> bool:
-    """False for acks=0, which brokers do not answer. `beginning` is the begin of the request.
+    """False for acks=0, which brokers do not answer. `beginning` is the first part of the request.
 
-    Raises `MalformedRequest` where the beginning ends before the acks.
+    Raises `MalformedRequest` if that ends before the acks.
     """
     try:
         at = _after_nullable_string(beginning, HEAD_BYTES)  # client id
@@ -26,7 +26,7 @@ def wants_answer(version: int, beginning: bytes) -> bool:
             at = _after_nullable_string(beginning, at)
         (acks,) = unpack_from(">h", beginning, at)
     except UNREADABLE as fault:
-        raise MalformedRequest("a Produce request without acks where they must be") from fault
+        raise MalformedRequest("a Produce request ends before its acks") from fault
     return bool(acks)
 
 

@@ -1,17 +1,18 @@
-"""Reading Kafka's primitive types from bytes: each function takes a position, gives the next one.
+"""Reads Kafka's primitive types from bytes. Each function takes a position and returns the next
+one.
 
-All of them raise IndexError or struct.error where the bytes end too early, and ValueError where a
-length that may not be null is, or a varint is too long. The next position may lie behind the end.
+All raise IndexError or struct.error if the bytes end too early, and ValueError if a length is null
+where it must not be or a varint is too long. The next position may be beyond the end.
 """
 
 from struct import error, unpack_from
 from typing import Final
 
 UNREADABLE: Final = (IndexError, ValueError, error)
-"""What is raised for bytes that are not what was to be read."""
+"""Raised for bytes that do not have the expected form."""
 
 _LAST_SHIFT: Final = 28
-"""Of the fifth byte: no varint of 32 bits has more."""
+"""For the fifth byte: a 32-bit varint has no more."""
 
 
 def unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -29,7 +30,7 @@ def unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def after_tags(data: bytes, at: int) -> int:
-    """The position after a section of tagged fields, whatever they are."""
+    """The position after a section of tagged fields, which are skipped."""
     count, at = unsigned_varint(data, at)
     for _ in range(count):
         _, at = unsigned_varint(data, at)

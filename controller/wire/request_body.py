@@ -1,7 +1,7 @@
-"""The body of a request, read from front to end. Pure.
+"""Reads the body of a request sequentially. Pure.
 
-By hand and not by kio: kio knows no way around the tagged fields of later versions, and takes a
-null where Kafka takes none.
+Hand-coded because kio cannot skip tagged fields of later versions and accepts nulls where Kafka
+does not.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ _each_int32 = Struct(">i").iter_unpack
 class RequestBody:
     """Reads the fields of a body one after the other.
 
-    Every method raises one of `UNREADABLE` for bytes that are not such a field. In a `flexible`
-    version types are compact, and tagged fields end every structure: they are skipped, whatever
-    they are. Of all arrays together more than `entries_max` entries are too many: a few bytes may
-    say each of them, and each takes many times as much in memory.
+    Every method raises one of `UNREADABLE` if the bytes are not such a field. In a `flexible`
+    version types are compact, and the tagged fields at the end of every structure are skipped. All
+    arrays together may have `entries_max` entries, since a few bytes can declare many entries, each
+    of which takes much more memory.
     """
 
     def __init__(self, frame: bytes, at: int, *, flexible: bool, entries_max: int) -> None:
@@ -35,31 +35,31 @@ class RequestBody:
         self._flexible = flexible
 
     def int8(self) -> int:
-        """A signed integer of one byte."""
+        """A signed 8-bit integer."""
         (value,) = _int8(self._frame, self._moved(1))
         return int(value)
 
     def int16(self) -> int:
-        """A signed integer of two bytes."""
+        """A signed 16-bit integer."""
         (value,) = _int16(self._frame, self._moved(2))
         return int(value)
 
     def int32(self) -> int:
-        """A signed integer of four bytes."""
+        """A signed 32-bit integer."""
         (value,) = _int32(self._frame, self._moved(4))
         return int(value)
 
     def boolean(self) -> bool:
-        """False is zero, all else is true."""
+        """False for zero, otherwise true."""
         return self.int8() != 0
 
     def topic_id(self) -> bytes | None:
-        """16 bytes; None for zeros, which stand for no id."""
+        """16 bytes; None for zeros, which mean no id."""
         found = self._bytes(16)
         return None if found == NO_TOPIC_ID else found
 
     def string(self) -> str:
-        """A string that may not be null."""
+        """A string that must not be null."""
         return _not_null(self.nullable_string())
 
     def nullable_string(self) -> str | None:
@@ -68,16 +68,16 @@ class RequestBody:
         return None if length < 0 else self._bytes(length).decode()
 
     def octets(self) -> bytes:
-        """Bytes that may not be null."""
+        """Bytes that must not be null."""
         length = self._varint() - 1 if self._flexible else self.int32()
         return _not_null(None if length < 0 else self._bytes(length))
 
     def int32s(self) -> tuple[int, ...]:
-        """An array of integers of four bytes that may not be null."""
+        """An array of 32-bit integers that must not be null."""
         return _not_null(self.nullable_int32s())
 
     def nullable_int32s(self) -> tuple[int, ...] | None:
-        """An array of integers of four bytes, or None."""
+        """An array of 32-bit integers, or None."""
         count = self._count()
         if count is None:
             return None
@@ -85,11 +85,11 @@ class RequestBody:
         return tuple(one for (one,) in _each_int32(numbers))
 
     def strings(self) -> list[str]:
-        """An array of strings that may not be null."""
+        """An array of strings that must not be null."""
         return [self.string() for _ in range(_not_null(self._count()))]
 
     def structures(self, read: Callable[[], T]) -> list[T]:
-        """An array of structures that may not be null; `read` reads the fields of one."""
+        """An array of structures that must not be null; `read` reads the fields of one."""
         return _not_null(self.nullable_structures(read))
 
     def nullable_structures(self, read: Callable[[], T]) -> list[T] | None:
@@ -104,7 +104,7 @@ class RequestBody:
         return found
 
     def end(self) -> None:
-        """The body ends here; what comes behind it is ignored, as by Kafka."""
+        """End the body; bytes after it are ignored, as in Kafka."""
         self._end_structure()
         if self._at > len(self._frame):
             raise ValueError("it ends early")
@@ -133,7 +133,7 @@ class RequestBody:
         return self._frame[at : self._at]
 
     def _moved(self, count: int) -> int:
-        """The present position; the next field begins so many bytes later."""
+        """Return the current position and advance it by `count`."""
         at = self._at
         self._at += count
         return at

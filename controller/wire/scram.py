@@ -1,4 +1,4 @@
-"""What brokers know of a user's password: RFC 5802, as Kafka writes it to ZooKeeper. Pure."""
+"""SCRAM credentials (RFC 5802), as Kafka stores them in ZooKeeper. Pure."""
 
 import hashlib
 import hmac
@@ -6,14 +6,14 @@ from base64 import b64encode
 from typing import Final
 
 _HASHES: Final = {1: "sha256", 2: "sha512"}
-"""Of each mechanism (org.apache.kafka.clients.admin.ScramMechanism)."""
+"""By mechanism (org.apache.kafka.clients.admin.ScramMechanism)."""
 
 
 def credential_of(mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> str:
-    """The credential as a user's configuration has it (ScramFormatter.generateCredential,
+    """A credential as a user's configuration contains it (ScramFormatter.generateCredential,
     ScramCredentialUtils.credentialToString).
 
-    Empty for a mechanism that there is not, and for no password at all, of which Java makes none.
+    Empty for an unknown mechanism and for an empty password, for which Java creates none.
     """
     name = _HASHES.get(mechanism)
     if name is None or not salted_password:

@@ -1,4 +1,4 @@
-"""StopReplica as bytes, through kio: it is never sent in bulk (KB 12.3.3)."""
+"""Encodes StopReplica requests, with kio: they are never sent in bulk (KB 12.3.3)."""
 
 from io import BytesIO
 from itertools import groupby
@@ -17,7 +17,7 @@ _FIRST_WITH_LEADER_EPOCH = 3
 
 
 def encode_stop_replica(request: StopReplicaRequest, version: int) -> EncodedRequest:
-    """The whole request. Raises `UnsupportedVersion`."""
+    """Encode a whole request. Raises `UnsupportedVersion`."""
     STOP_REPLICA.layout(version)
     schema = _SCHEMAS[version]
     topics = [

@@ -1,4 +1,4 @@
-"""Encoded partitions put together by topic, as LeaderAndIsr and UpdateMetadata carry them."""
+"""Groups encoded partitions by topic, for LeaderAndIsr and UpdateMetadata."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -17,10 +17,11 @@ def topic_arrays(
     with_topic_ids: bool,
     bytes_max: int,
 ) -> list[list[bytes]]:
-    """The arrays of topics that hold all partitions in order, one a request body.
+    """The arrays of topics with all partitions in order, one array per request body.
 
-    `fragments` are the encoded partitions. What is longer than `bytes_max` is halved until it fits,
-    or is a single partition. Each array comes as chunks that the caller joins: no byte is copied.
+    `fragments` are the encoded partitions. An array longer than `bytes_max` is halved until it fits
+    or has a single partition. Each array is a list of chunks for the caller to join, so that no
+    byte is copied.
     """
     array = _topic_array(partitions, fragments, layout, with_topic_ids)
     if len(partitions) < 2 or sum(map(len, array)) <= bytes_max:
@@ -42,7 +43,7 @@ def topic_arrays(
 def _topic_array(
     partitions: Sequence[Partition], fragments: list[bytes], layout: Layout, with_topic_ids: bool
 ) -> list[bytes]:
-    """Partitions that follow each other with the same topic are written as one topic."""
+    """Adjacent partitions of the same topic are written as one topic."""
     starts = _topic_starts(partitions)
     chunks = [layout.array_length(len(starts))]
     for first, last in pairwise([*starts, len(partitions)]):
@@ -57,7 +58,7 @@ def _topic_array(
 
 
 def _topic_starts(partitions: Sequence[Partition]) -> list[int]:
-    """Where each run of partitions of one topic begins."""
+    """The positions where the topic changes."""
     starts: list[int] = []
     topic: str | None = None
     for at, partition in enumerate(partitions):

@@ -1,4 +1,5 @@
-"""UpdateMetadata as bytes, by hand; all but the head is the same for every broker (KB 12.3.2)."""
+"""Encodes UpdateMetadata requests by hand. All but the head is the same for every broker (KB
+12.3.2)."""
 
 from struct import Struct, pack
 
@@ -22,10 +23,10 @@ _join = b"".join
 def encode_shared(
     request: UpdateMetadataRequest, version: int, bytes_max: int
 ) -> tuple[bytes, ...]:
-    """All but the head of one or more bodies, each at most `bytes_max` long with its head.
+    """Encode all but the head of one or more bodies, each at most `bytes_max` long with its head.
 
-    Each holds all live brokers, since a broker forgets those that a request does not name. Raises
-    `UnsupportedVersion`, `UnencodableValue`.
+    Each contains all live brokers, since a broker forgets those that a request does not contain.
+    Raises `UnsupportedVersion`, `UnencodableValue`.
     """
     layout = UPDATE_METADATA.layout(version)
     tail = _live_brokers(request.live_brokers, layout) + layout.tags
@@ -42,8 +43,8 @@ def encode_shared(
 def with_head(
     request: UpdateMetadataRequest, version: int, shared: tuple[bytes, ...]
 ) -> tuple[EncodedRequest, ...]:
-    """The shared bodies made one broker's own."""
-    # Version 8's request type is a tagged field whose default, 0 for "unknown", is left out.
+    """Add one broker's head to the shared bodies."""
+    # In version 8 the request type is a tagged field; its default, 0 for "unknown", is omitted.
     kraft_flag = b"\0" if version >= _FIRST_WITH_KRAFT_FLAG else b""
     epochs = pack(">iq", request.controller_epoch, request.broker_epoch)
     head = pack(">i", request.controller_id) + kraft_flag + epochs
@@ -89,5 +90,5 @@ def _security_protocol(broker: Broker, name: str) -> int:
     except KeyError:
         known = ", ".join(_SECURITY_PROTOCOLS)
         raise UnencodableValue(
-            f"broker {broker.id}: unknown security protocol {name!r}, Kafka knows {known}"
+            f"broker {broker.id}: unknown security protocol {name!r}, Kafka has {known}"
         ) from None

@@ -1,7 +1,7 @@
-"""The wire format of what goes by the ten thousand: reads in pages, writes in multis.
+"""The wire format of bulk operations: reads in pages, writes in multis.
 
-Written out with struct: a generic encoder costs ten times as much. Paths are bytes here, chroot
-and all; bodies begin with the opcode; replies are whole frames with their header.
+Hand-coded with struct, since a generic encoder costs ten times as much. Paths are bytes that
+include the chroot. Bodies begin with the opcode. Replies are whole frames with their header.
 """
 
 import struct
@@ -33,13 +33,13 @@ MULTI_READ: Final = 22
 ADD_WATCH: Final = 106
 
 FAILED: Final = -1
-"""Type of an operation's result in a multi where it failed."""
+"""The type of a failed operation's result in a multi."""
 
 PERSISTENT: Final = 0
-"""addWatch's mode for one znode; it stays after it has fired."""
+"""addWatch's mode for one znode; the watch remains after it has fired."""
 
 ITEM_OVERHEAD_BYTES: Final = 32
-"""Of an operation in a multi, beside its path, data and ACL; at most."""
+"""Upper bound for an operation in a multi, without its path, data and ACL."""
 
 _INT = struct.Struct(">i")
 _TWO_INTS = struct.Struct(">ii")
@@ -58,7 +58,7 @@ _HEADS: Final = {
 
 
 class Columns:
-    """Znodes as they are read, one list a property (see core's `ZnodesRead`)."""
+    """Znodes as they were read, one list per property (see the core's `ZnodesRead`)."""
 
     __slots__ = ("czxids", "data", "errors", "mzxids", "owners", "versions")
 
@@ -82,17 +82,17 @@ class Columns:
 
 
 def read_request(opcode: int, path: bytes, watch: bool) -> bytes:
-    """Body of getData, exists or getChildren; with `watch` a one-shot watch is set."""
+    """The body of getData, exists or getChildren; `watch` sets a one-shot watch."""
     return _TWO_INTS.pack(opcode, len(path)) + path + (b"\1" if watch else b"\0")
 
 
 def add_watch_request(path: bytes) -> bytes:
-    """Body of addWatch for a plain persistent watch."""
+    """The body of addWatch for a persistent watch that is not recursive."""
     return _TWO_INTS.pack(ADD_WATCH, len(path)) + path + _INT.pack(PERSISTENT)
 
 
 def multi_read_request(paths: Iterable[bytes]) -> bytes:
-    """Body of multiRead: data and stat of each path, none watched."""
+    """The body of multiRead: data and stat of each path, without watches."""
     parts = [_INT.pack(MULTI_READ)]
     head = _HEADS[GET_DATA]
     pack = _INT.pack
@@ -105,7 +105,8 @@ def multi_read_request(paths: Iterable[bytes]) -> bytes:
 def multi_request(
     operations: Iterable[tuple[bytes, WriteOperation]], acl: bytes, guard: tuple[bytes, int] | None
 ) -> bytes:
-    """Body of a multi of operations with their paths, after a check of `guard` if there is one."""
+    """The body of a multi: operations with their paths, after a check of `guard` if there is
+    one."""
     parts = [_INT.pack(MULTI)]
     pack = _INT.pack
     if guard is not None:

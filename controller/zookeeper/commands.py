@@ -1,4 +1,4 @@
-"""Which work carries out which command."""
+"""Maps commands to the classes that carry them out."""
 
 from controller.core.commands import (
     CommandId,
@@ -16,7 +16,7 @@ from controller.zookeeper.writes import AtomicWrite, IndependentWrites, Sync
 
 
 def work_of(command_id: CommandId, command: ZooKeeperCommand, exchange: Exchange) -> Work:
-    """The work for a command, on the server that `exchange` knows now."""
+    """The work for a command, on the current server of `exchange`."""
     match command:
         case ReadZnodes() if exchange.bulk:
             return PagedReads(command_id, command.paths, command.watch, exchange)
@@ -33,7 +33,7 @@ def work_of(command_id: CommandId, command: ZooKeeperCommand, exchange: Exchange
 
 
 def is_empty(command: ZooKeeperCommand) -> bool:
-    """Whether a command asks for nothing: its outcome is empty, without a server."""
+    """Whether a command is empty: then its outcome is empty, and no server is needed."""
     match command:
         case ReadZnodes(paths=()) | ReadStats(paths=()):
             return True

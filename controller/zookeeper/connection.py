@@ -1,8 +1,8 @@
-"""Drives a ZooKeeper session over TCP: sockets, the clock, the choice of the server.
+"""Runs a ZooKeeper session over TCP: sockets, the clock, the choice of the server.
 
-When a connection ends the next server is tried at once, in an order of chance, so that the clients
-of a dead server do not all meet at the same one; only when every server has failed in turn is there
-a pause.
+When a connection ends, the next server is tried at once. The order is random, so that the clients
+of a failed server spread over the others. There is a pause only after every server has failed in
+turn.
 """
 
 import asyncio
@@ -20,14 +20,15 @@ from controller.zookeeper.session import Phase, Session, SessionSettings
 PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 1.0
 STEADY_SECONDS = 1.0
-"""A connection that ends sooner counts as a failure of its server: no tight loop of reconnects."""
+"""A connection that ends sooner counts as a failure of its server, which prevents a tight
+reconnect loop."""
 
 OnEvent = Callable[[Event, str], None]
-"""Called with an event and its channel, in order, on the event loop; must not wait."""
+"""Called with an event and its channel, in order, in the event loop. Must not wait."""
 
 
 class ZooKeeperConnection:
-    """A ZooKeeper session on real servers. One `run` an object."""
+    """A ZooKeeper session on real servers. Call `run` once per object."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class ZooKeeperConnection:
         session_timeout_ms: int = 18_000,
         settings: SessionSettings | None = None,
     ) -> None:
-        """`settings` goes before what `connect` and `session_timeout_ms` say; for tests."""
+        """`settings` overrides `connect` and `session_timeout_ms`."""
         self._servers = list(connect.servers)
         self._on_event = on_event
         self._settings = settings or SessionSettings(
@@ -53,21 +54,22 @@ class ZooKeeperConnection:
 
     @property
     def session_id(self) -> int:
-        """The living session; 0 while there is none."""
+        """The id of the live session; 0 if there is none."""
         return self._session.session_id
 
     @property
     def fault(self) -> str:
-        """Why the last connection ended or could not be made, for people; empty at first."""
+        """Why the last connection ended or failed, for people; empty at first."""
         return self._session.fault
 
     def submit(self, command_id: CommandId, command: ZooKeeperCommand) -> None:
-        """Carry out a command. Its outcome comes by `on_event`, never from within this call."""
+        """Carry out a command. Its outcome is passed to `on_event`, never from within this call."""
         self._session.submit(command_id, command)
         self._flush_soon()
 
     async def run(self) -> None:
-        """Keep a session until `close`: connect, reconnect, begin a new one when one has ended."""
+        """Keep a session until `close`: connect, reconnect, and start a new session after one
+        has ended."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._tick)
@@ -77,10 +79,11 @@ class ZooKeeperConnection:
             self._finished.set()
 
     async def close(self) -> None:
-        """End the session in order, so that its ephemeral znodes go at once; `run` then returns.
+        """Close the session cleanly, so that its ephemeral znodes are deleted at once; then `run`
+        returns.
 
-        To be called while `run` runs. Takes as long as the server takes, two thirds of the session
-        time-out at most.
+        Call this while `run` runs. It takes as long as the server needs, at most two thirds of the
+        session timeout.
         """
         self._closing.set()
         self._session.close()
@@ -115,7 +118,8 @@ class ZooKeeperConnection:
             await self._closing.wait()
 
     async def _live_with(self, server: Server) -> bool:
-        """Connect to a server and stay until that connection ends; whether it was ever made."""
+        """Connect to a server and wait until the connection ends. Return whether it was
+        established."""
         loop = asyncio.get_running_loop()
         link = _Link(self)
         try:
@@ -141,24 +145,24 @@ class ZooKeeperConnection:
     async def _tick(self) -> None:
         while True:
             due_ms = self._session.next_tick_ms
-            # A deadline can come nearer only by a handshake; a look this often finds that.
+            # Only a handshake can bring a deadline forward; polling this often notices that.
             nap_ms = PAUSE_SECONDS_MIN * 1000
             if due_ms is not None:
                 nap_ms = min(max(due_ms - _now_ms(), 1), nap_ms)
-            # After a sleep the loop has read its sockets before this task goes on: a loop that was
-            # held up does not take its own silence for the server's.
+            # After a sleep the event loop has read its sockets before this task continues. So a
+            # loop that was suspended does not mistake its own pause for silence of the server.
             await anyio.sleep(nap_ms / 1000)
             self._session.tick(_now_ms())
             self._flush()
 
     def arrived(self, link: "_Link", data: bytes) -> None:
-        """Bytes came in on `link`."""
+        """Bytes arrived on `link`."""
         if link is self._link:
             self._session.received(data, _now_ms())
             self._flush()
 
     def ended(self, link: "_Link", cause: str) -> None:
-        """`link` was closed by the other side, or broke."""
+        """The other side closed `link`, or it broke."""
         if link is self._link:
             self._link = None
             self._session.disconnected(cause)
@@ -170,7 +174,8 @@ class ZooKeeperConnection:
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Send what the session wants sent, tell its events, hang up where it wants that."""
+        """Send the session's output, report its events, and disconnect if the session requires
+        it."""
         self._flush_is_due = False
         link = self._link
         data = self._session.output(_now_ms())
@@ -180,12 +185,12 @@ class ZooKeeperConnection:
             if self._session.phase in (Phase.DISCONNECTED, Phase.CLOSED):
                 self._link = None
                 link.close()
-        for channel, event in self._session.told():
+        for channel, event in self._session.take_events():
             self._on_event(event, channel)
 
 
 class _Link(asyncio.Protocol):
-    """One TCP connection. Its write buffer is bounded by the session's limit of bytes in flight."""
+    """One TCP connection. The session's limit on bytes in flight bounds its write buffer."""
 
     def __init__(self, owner: ZooKeeperConnection) -> None:
         self._owner = owner
@@ -208,7 +213,7 @@ class _Link(asyncio.Protocol):
         self._transport.write(data)
 
     def close(self) -> None:
-        """Drop the connection; nothing that is still buffered matters to the session."""
+        """Drop the connection. The session does not need what is still buffered."""
         if self._transport is not None:
             self._transport.abort()
         self.ended.set()

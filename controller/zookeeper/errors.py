@@ -1,13 +1,13 @@
-"""What can go wrong with ZooKeeper apart from an operation's own error code."""
+"""Errors of ZooKeeper connections, apart from error codes of operations."""
 
 
 class ZooKeeperError(Exception):
-    """Base of this room's errors."""
+    """Base of all errors of the ZooKeeper connection."""
 
 
 class BadConnectString(ZooKeeperError):
-    """The operator's fault: `zookeeper.connect` cannot be read."""
+    """`zookeeper.connect` cannot be parsed. The operator is at fault."""
 
 
 class MalformedReply(ZooKeeperError):
-    """The server's fault: bytes that are not ZooKeeper's protocol, or a reply out of order."""
+    """The server sent bytes that are not ZooKeeper's protocol, or a reply out of order."""

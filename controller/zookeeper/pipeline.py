@@ -1,7 +1,8 @@
-"""The commands of one session in order: those that wait, and their requests in flight.
+"""The commands of one session in order: queued commands, and requests in flight.
 
-Requests go out in the order of the commands, many at once, and are answered in the same order. Two
-limits bound what is in flight, of requests and of bytes; a single request may pass the latter.
+Requests are sent in the order of the commands, many at once, and are answered in the same order.
+The number and the bytes of requests in flight are limited; a single request may exceed the byte
+limit.
 """
 
 from collections import deque
@@ -18,7 +19,7 @@ XID_MAX = 0x7FFFFFFF
 
 
 class InFlight(NamedTuple):
-    """A request without a reply yet; `work` None: the session's own."""
+    """A request without a reply; `work` is None for a request of the session itself."""
 
     xid: int
     work: Work | None
@@ -26,14 +27,14 @@ class InFlight(NamedTuple):
 
 
 class Pipeline:
-    """What is asked for and not answered."""
+    """Queued commands and unanswered requests."""
 
     def __init__(self, exchange: Exchange, requests_max: int, bytes_max: int) -> None:
         self._exchange = exchange
         self._requests_max = requests_max
         self._bytes_max = bytes_max
         self._last_xid = 0
-        # What waits is bounded by what the core asks for at a time: it awaits the outcomes.
+        # The core bounds the queue: it awaits the outcomes of its commands.
         self._waiting: deque[tuple[CommandId, ZooKeeperCommand]] = deque()  # bounded by the core
         self._current: Work | None = None
         self._flight: deque[InFlight] = deque()  # bounded by requests_max
@@ -41,15 +42,15 @@ class Pipeline:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no reply is awaited."""
+        """Whether no reply is expected."""
         return not self._flight
 
     def add(self, command_id: CommandId, command: ZooKeeperCommand) -> None:
-        """Queue a command behind those before it."""
+        """Queue a command."""
         self._waiting.append((command_id, command))
 
     def pump(self) -> Iterator[bytes]:
-        """The frames that the limits allow to be sent now."""
+        """The frames that may be sent now within the limits."""
         while len(self._flight) < self._requests_max and self._flight_bytes < self._bytes_max:
             if self._current is None:
                 if not self._waiting:
@@ -65,25 +66,25 @@ class Pipeline:
                 self._current = None
 
     def send(self, request: Request, work: Work | None = None) -> bytes:
-        """The frame of a request, which is in flight from now on."""
+        """The frame of a request, which counts as in flight from now on."""
         self._last_xid = self._last_xid % XID_MAX + 1
         self._flight.append(InFlight(self._last_xid, work, request))
         self._flight_bytes += request.flight_bytes
         return wire.framed(self._last_xid, request.body)
 
     def next_answered(self, xid: int) -> InFlight:
-        """The request that a reply with that xid answers. Raises MalformedReply if it is not the
-        next one's."""
+        """The request that a reply answers, by xid. Raises MalformedReply if it is not the
+        oldest one."""
         if not self._flight or self._flight[0].xid != xid:
-            raise MalformedReply(f"a reply to request {xid}, which is not the next one")
+            raise MalformedReply(f"a reply to request {xid}, which is not the oldest one")
         return self._flight[0]
 
     def done(self) -> None:
-        """The reply of the next request has been read."""
+        """The oldest request was answered and its reply was read."""
         self._flight_bytes -= self._flight.popleft().request.flight_bytes
 
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
-        """Everything that is not done ends with `error`, in the order of the commands."""
+        """End all unfinished commands with `error`, in order."""
         works = dict.fromkeys(one.work for one in self._flight if one.work is not None)
         if self._current is not None:
             works[self._current] = None
@@ -95,6 +96,6 @@ class Pipeline:
         yield from self.fail_waiting(error)
 
     def fail_waiting(self, error: int) -> Iterator[OutcomeEvent]:
-        """The commands of which nothing was sent end with `error`."""
+        """End the commands of which nothing was sent with `error`."""
         while self._waiting:
             yield from work_of(*self._waiting.popleft(), self._exchange).fail(error)

@@ -1,4 +1,4 @@
-"""ReadZnodes, ReadStats and ReadChildren: pages of multiRead, or one request a znode."""
+"""ReadZnodes, ReadStats and ReadChildren, as pages of multiRead or as one request per znode."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -13,39 +13,40 @@ from controller.zookeeper.wire import read_children
 from controller.zookeeper.work import EVENT_ITEMS_MAX, Exchange, OutcomeEvent, Request, Work
 
 EVENT_DATA_BYTES_MAX: Final = 512 * 1024
-"""Of znode data in one event (docs/design.md#the-log); a single larger znode stays whole."""
+"""Limit of znode data in one event (docs/design.md#the-log); a larger znode is not split."""
 
 PAGE_BYTES: Final = EVENT_DATA_BYTES_MAX // 2
-"""What a page's reply should have, so that one with larger znodes than before fits an event."""
+"""The target size of a page's reply. A page with larger znodes than expected still fits in an
+event."""
 
 FIRST_PAGE_ITEMS: Final = 64
 PAGE_ITEMS_MAX: Final = 1000
 SINGLES_ITEMS_MAX: Final = 500
-"""Items in an event where each znode has a reply of its own."""
+"""Znodes per event if each has a separate reply."""
 
 ITEM_BYTES_MIN: Final = PAGE_BYTES // PAGE_ITEMS_MAX
-"""What an item is taken to have at least: a page of missing znodes tells nothing of the others."""
+"""The minimum assumed size of a znode: a page of missing znodes says nothing about the others."""
 
 SINGLE_REPLY_BYTES: Final = 4096
-"""What a znode's reply is taken to have before it is seen."""
+"""The assumed size of a znode's reply before one was received."""
 
 
 class _ZnodeReads(Work):
-    """What both ways of reading many znodes share: the watches, the columns, the events."""
+    """The common part of both ways to read many znodes: watches, columns and events."""
 
     def __init__(self, command_id: CommandId, paths: Sequence[str], watch: bool, with_: Exchange):
         self._id = command_id
         self._paths = paths
         self._watch = watch
         self._with = with_
-        self._told = 0
-        self._refused: dict[str, int] = {}
+        self._emitted = 0
+        self._failed_watches: dict[str, int] = {}
         self._requests = self._produce()
         self._sent = False
 
     @abstractmethod
     def _produce(self) -> Iterator[Request | None]:
-        """All requests in order; None where a reply must come first."""
+        """All requests in order; None if a reply must arrive first."""
 
     def take(self) -> Request | None:
         for request in self._requests:
@@ -59,10 +60,10 @@ class _ZnodeReads(Work):
 
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
         self._sent = True
-        while (rest := len(self._paths) - self._told) or not self._paths:
+        while (rest := len(self._paths) - self._emitted) or not self._paths:
             columns = Columns()
             columns.add_errors(error, min(EVENT_ITEMS_MAX, rest))
-            yield from self._tell(columns)
+            yield from self._emit(columns)
             if not self._paths:
                 return
 
@@ -75,23 +76,23 @@ class _ZnodeReads(Work):
     def _watch_answered(self, path: str, error: int) -> None:
         if error != OK:
             self._with.watches.refused(path)
-            self._refused[path] = error
+            self._failed_watches[path] = error
 
-    def _tell(self, columns: Columns) -> Iterator[ZnodesRead]:
-        """The events of the next items; those whose watch was refused end with that error."""
+    def _emit(self, columns: Columns) -> Iterator[ZnodesRead]:
+        """The events of the next znodes. Those whose watch failed have that error."""
         count = len(columns)
-        paths = self._paths[self._told : self._told + count]
-        if self._refused:
+        paths = self._paths[self._emitted : self._emitted + count]
+        if self._failed_watches:
             for place, path in enumerate(paths):
-                columns.errors[place] = self._refused.get(path, columns.errors[place])
+                columns.errors[place] = self._failed_watches.get(path, columns.errors[place])
         if self._watch:
-            self._note(paths, columns.errors)
+            self._note_watches(paths, columns.errors)
         start = 0
-        for end in _cuts(columns.data):
+        for end in _event_ends(columns.data):
             part = slice(start, end)
             yield ZnodesRead(
                 self._id,
-                self._told,
+                self._emitted,
                 columns.errors[part],
                 columns.data[part],
                 columns.versions[part],
@@ -99,22 +100,22 @@ class _ZnodeReads(Work):
                 columns.mzxids[part],
                 columns.owners[part],
             )
-            self._told += end - start
+            self._emitted += end - start
             start = end
 
-    def _note(self, paths: Sequence[str], errors: Sequence[int]) -> None:
+    def _note_watches(self, paths: Sequence[str], errors: Sequence[int]) -> None:
         for path, error in zip(paths, errors, strict=True):
             if error == OK or (error == NO_NODE and self._watches_creation):
                 self._with.watches.data_read(path, error == OK)
 
     @property
     def _watches_creation(self) -> bool:
-        """Whether a watch on a missing znode stands."""
+        """Whether a watch on a missing znode remains set."""
         return bool(self._with.bulk)
 
 
-def _cuts(data: Sequence[bytes | None]) -> Iterator[int]:
-    """Where the events end, so that none holds too much data; one event at least."""
+def _event_ends(data: Sequence[bytes | None]) -> Iterator[int]:
+    """Where to end events so that none has too much data; at least one end."""
     size = 0
     for place, one in enumerate(data):
         length = len(one) if one else 0
@@ -126,10 +127,10 @@ def _cuts(data: Sequence[bytes | None]) -> Iterator[int]:
 
 
 class PagedReads(_ZnodeReads):
-    """ReadZnodes on a server that knows multiRead.
+    """ReadZnodes on a server with multiRead.
 
-    The first page is small; its reply tells how large the others may be. A reply's size is bounded
-    by asking for less at once.
+    The first page is small; its reply determines the size of the others. The size of a reply is
+    bounded by requesting fewer znodes.
     """
 
     _item_bytes = 0
@@ -162,11 +163,11 @@ class PagedReads(_ZnodeReads):
         else:
             columns.add_errors(error, token)
         self._item_bytes = max(self._item_bytes, len(frame) // token, ITEM_BYTES_MIN)
-        yield from self._tell(columns)
+        yield from self._emit(columns)
 
 
 class SingleReads(_ZnodeReads):
-    """ReadStats, and ReadZnodes on an old server: one request a znode, many in flight."""
+    """ReadStats, and ReadZnodes on an old server: one request per znode, many in flight."""
 
     def __init__(
         self, command_id: CommandId, command: ReadZnodes | ReadStats, with_: Exchange
@@ -199,7 +200,7 @@ class SingleReads(_ZnodeReads):
         if (
             len(columns) >= SINGLES_ITEMS_MAX
             or self._data_bytes >= PAGE_BYTES
-            or self._told + len(columns) == len(self._paths)
+            or self._emitted + len(columns) == len(self._paths)
         ):
             yield from self._flush()
 
@@ -210,7 +211,7 @@ class SingleReads(_ZnodeReads):
 
     def _flush(self) -> Iterator[ZnodesRead]:
         columns, self._columns, self._data_bytes = self._columns, Columns(), 0
-        yield from self._tell(columns)
+        yield from self._emit(columns)
 
     @property
     def _watches_creation(self) -> bool:
@@ -218,14 +219,14 @@ class SingleReads(_ZnodeReads):
 
 
 class ChildrenReads(Work):
-    """ReadChildren: at most a watch and one request."""
+    """ReadChildren: at most one watch and one request."""
 
     def __init__(self, command_id: CommandId, command: ReadChildren, with_: Exchange) -> None:
         self._id = command_id
         self._path = command.path
         self._watch = command.watch
         self._with = with_
-        self._refused = OK
+        self._watch_error = OK
         self._requests = self._produce()
         self._sent = False
 
@@ -250,9 +251,9 @@ class ChildrenReads(Work):
         if token is not None:
             if error != OK:
                 self._with.watches.refused(self._path)
-                self._refused = error
+                self._watch_error = error
             return
-        error = self._refused or error
+        error = self._watch_error or error
         if self._watch and (error == OK or (error == NO_NODE and self._with.bulk)):
             self._with.watches.children_read(self._path, error == OK)
         names = sorted(read_children(frame)) if error == OK else []

@@ -1,4 +1,4 @@
-"""Kafka's `zookeeper.connect`: several servers and one chroot, "h1:2181,h2:2181/chroot"."""
+"""Parses Kafka's `zookeeper.connect`: several servers and one chroot, "h1:2181,h2:2181/chroot"."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ DEFAULT_PORT = 2181
 
 
 class Server(NamedTuple):
-    """Where one ZooKeeper server listens."""
+    """The address of one ZooKeeper server."""
 
     host: str
     port: int
@@ -19,14 +19,14 @@ class Server(NamedTuple):
 
 
 class ConnectString(NamedTuple):
-    """The servers in the order given, and the chroot: "" or "/a/b" without a slash at the end."""
+    """The servers in the given order, and the chroot: "" or "/a/b" without a trailing slash."""
 
     servers: tuple[Server, ...]
     chroot: str
 
 
 def parse_connect_string(text: str) -> ConnectString:
-    """Read `zookeeper.connect`; a server without a port has 2181. Raises BadConnectString."""
+    """Parse `zookeeper.connect`. The default port is 2181. Raises BadConnectString."""
     hosts, slash, chroot = text.strip().partition("/")
     servers = tuple(_server(one.strip(), text) for one in hosts.split(",") if one.strip())
     if not servers:
@@ -35,7 +35,7 @@ def parse_connect_string(text: str) -> ConnectString:
     if "//" in chroot:
         raise BadConnectString(f"the chroot {chroot!r} in {text!r} has an empty part")
     if "," in chroot:
-        raise BadConnectString(f"{text!r}: give the chroot once, after the last server")
+        raise BadConnectString(f"{text!r}: add the chroot once, after the last server")
     return ConnectString(servers, chroot)
 
 

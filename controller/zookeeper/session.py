@@ -1,25 +1,26 @@
 """A ZooKeeper session, sans I/O: bytes, commands and the time in; bytes and events out.
 
-The rules, beside which the code is only bookkeeping:
+The rules:
 
-- One connection at a time. A handshake asks for the session that we have, or for a new one; one
-  multiRead then asks whether the server is 3.6 or later; then watches are set again, the connection
-  is told and commands go out. A server before 3.6 answers the question with an error and ends the
-  connection (not the session): it is remembered, and not asked when it is connected to again.
-- Requests are answered in order (see `pipeline`); a reply out of order ends the connection.
-- Nothing is ever sent again on another connection. When one is lost, every command that is not done
-  ends with CONNECTION_LOSS for what has no reply, and then the loss is told. Commands that come
-  while there is no connection end so at once.
-- Silence for a third of the session time-out (10 s at most) is broken by a ping, for two thirds it
-  ends the connection.
-- The session is over when a server says so, or when nothing was heard of it for its whole time-out:
-  the servers may then have ended it. Everything not done ends with SESSION_EXPIRED, the end is told
-  and the next handshake begins a new session, which no command of the old one ever reaches.
-- ZooKeeper's own client would wait for the server's word. An end that we only assume may be wrong
-  (the whole ensemble was away), and the ephemeral znodes of a session that nobody uses would stand
-  for another time-out. So the next connection takes the old session up again, only to close it.
-- Over a reconnect no watch event is lost, but several changes of one znode may be told as one, and
-  a deletion twice.
+- There is one connection at a time. A handshake requests the current session or a new one. One
+  multiRead then finds out whether the server is 3.6 or later. Then watches are set again, the
+  connection is reported and commands are sent. A server before 3.6 answers multiRead with an error
+  and closes the connection, not the session. It is remembered and not probed on later connections.
+- Requests are answered in order (see `pipeline`). A reply out of order ends the connection.
+- Nothing is repeated on another connection. If one is lost, unfinished commands end with
+  CONNECTION_LOSS for what has no reply, and then the loss is reported. Commands that arrive without
+  a connection end the same way at once.
+- After a third of the session timeout without traffic (at most 10 s) a ping is sent; after two
+  thirds without an answer the connection is closed.
+- The session is over when a server says so, or after a whole timeout without hearing from any
+  server, since the servers may have expired it. Unfinished commands end with SESSION_EXPIRED, the
+  expiration is reported, and the next handshake starts a new session, which no command of the old
+  one reaches.
+- ZooKeeper's own client would wait for a server to confirm the expiration. The presumption may be
+  wrong if the whole ensemble was down, and the ephemeral znodes of the unused session would remain
+  for another timeout. So the next connection resumes the old session only to close it.
+- A reconnect loses no watch event, but several changes of one znode may be reported as one, and a
+  deletion twice.
 """
 
 from collections.abc import Iterable
@@ -49,25 +50,25 @@ NO_PASSWORD: Final = bytes(16)
 
 
 class Phase(Enum):
-    """Where the connection stands. The order is that of a connection's life."""
+    """The state of the connection, in the order of its life."""
 
     DISCONNECTED = auto()
     HANDSHAKE = auto()
-    BURYING = auto()
-    """On a connection that exists to close a session whose end was assumed."""
+    CLOSING_OLD_SESSION = auto()
+    """The connection exists to close a session that is presumed expired."""
     PROBING = auto()
-    """The session stands, the server's version is being asked for."""
+    """The session is established; the server's version is being determined."""
     READY = auto()
     CLOSING = auto()
     CLOSED = auto()
-    """The session was closed as asked for; no connection follows."""
+    """The session was closed on request; no connection follows."""
 
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """What a session is made with. Times in milliseconds; the server may change the time-out.
+    """The parameters of a session. Times are in milliseconds; the server may change the timeout.
 
-    Without `bulk` every server is spoken to as one before 3.6.
+    Without `bulk` every server is treated as one before 3.6.
     """
 
     timeout_ms: int = 18_000
@@ -79,15 +80,15 @@ class SessionSettings:
     flight_bytes_max: int = 4 * 1024 * 1024
 
 
-class Told(NamedTuple):
-    """An event for the log, and the channel within which its order is promised."""
+class ChannelEvent(NamedTuple):
+    """An event for the log, and the channel that its order refers to."""
 
     channel: str
     event: Event
 
 
 class _Identity(NamedTuple):
-    """What a server knows a session by."""
+    """The identification of a session for servers."""
 
     session_id: int
     password: bytes
@@ -95,10 +96,10 @@ class _Identity(NamedTuple):
 
 
 class Session:
-    """One session after another, over one connection after another.
+    """A sequence of sessions over a sequence of connections.
 
-    Times are milliseconds of one monotonic clock. After any call `output` and `told` are to be
-    fetched; where `phase` is DISCONNECTED or CLOSED then, the connection is to be closed.
+    Times are milliseconds of one monotonic clock. After each call, fetch `output` and
+    `take_events`; if `phase` is then DISCONNECTED or CLOSED, close the connection.
     """
 
     def __init__(self, settings: SessionSettings) -> None:
@@ -106,9 +107,9 @@ class Session:
         self._exchange = Exchange(settings.chroot, settings.acl)
         self._none = _Identity(NO_SESSION, NO_PASSWORD, settings.timeout_ms)
         self._identity = self._none
-        self._assumed_over: _Identity | None = None
-        self._is_told = False
-        """Whether a SessionConnected has named this session."""
+        self._presumed_expired: _Identity | None = None
+        self._is_announced = False
+        """Whether a SessionConnected event was reported for this session."""
         self._servers_without_bulk: set[str] = set()
         self._server = ""
         self._phase = Phase.DISCONNECTED
@@ -120,27 +121,27 @@ class Session:
             self._exchange, settings.flight_requests_max, settings.flight_bytes_max
         )
         self._output: list[bytes] = []
-        self._told: list[Told] = []
+        self._events: list[ChannelEvent] = []
         self.fault = ""
         """Why the last connection ended, for people."""
 
     @property
     def phase(self) -> Phase:
-        """Where the connection stands."""
+        """The state of the connection."""
         return self._phase
 
     @property
     def session_id(self) -> int:
-        """The living session, or NO_SESSION."""
+        """The live session, or NO_SESSION."""
         return self._identity.session_id
 
     @property
     def channel(self) -> str:
-        """The channel of the events that are told now."""
+        """The channel of events that are reported now."""
         return f"zookeeper:{self._identity.session_id:x}"
 
     def output(self, now_ms: int) -> bytes:
-        """What is to be sent now."""
+        """The bytes to send now."""
         if not self._output:
             return b""
         self._sent_ms = now_ms
@@ -148,33 +149,35 @@ class Session:
         self._output.clear()
         return data
 
-    def told(self) -> list[Told]:
+    def take_events(self) -> list[ChannelEvent]:
         """The events since the last call, in order."""
-        told, self._told = self._told, []
-        return told
+        events, self._events = self._events, []
+        return events
 
     # What happens -----------------------------------------------------------------------------
 
     def connected(self, server: str, now_ms: int) -> None:
-        """A connection to `server` (host:port) stands: greet."""
+        """A connection to `server` (host:port) was established: start the handshake."""
         assert self._phase is Phase.DISCONNECTED, self._phase
         self._server = server
-        self._phase = Phase.HANDSHAKE if self._assumed_over is None else Phase.BURYING
+        self._phase = (
+            Phase.HANDSHAKE if self._presumed_expired is None else Phase.CLOSING_OLD_SESSION
+        )
         self._frames = wire.FrameReader()
         self._exchange.bulk = None
         self._ping_in_flight = False
         self._began_ms = now_ms
-        who = self._assumed_over or self._identity
+        who = self._presumed_expired or self._identity
         zxid = self._last_zxid if who is self._identity else 0
         self._output.append(
             wire.connect_request(zxid, who.timeout_ms, who.session_id, who.password)
         )
 
     def received(self, data: bytes, now_ms: int) -> None:
-        """Bytes came from the server."""
+        """Bytes arrived from the server."""
         if self._phase in (Phase.DISCONNECTED, Phase.CLOSED):
             return
-        if self._phase not in (Phase.HANDSHAKE, Phase.BURYING):
+        if self._phase not in (Phase.HANDSHAKE, Phase.CLOSING_OLD_SESSION):
             self._heard_ms = now_ms
         try:
             for frame in self._frames.feed(data):
@@ -183,23 +186,23 @@ class Session:
                     return
             self._pump()
         except MalformedReply as error:
-            self._disconnect(f"{self._server} does not answer as ZooKeeper does: {error}")
+            self._disconnect(f"{self._server} does not follow ZooKeeper's protocol: {error}")
 
     def disconnected(self, cause: str) -> None:
-        """The connection is gone, or could not be made."""
+        """The connection was lost, or could not be established."""
         self._disconnect(cause)
 
     def tick(self, now_ms: int) -> None:
-        """Time passes. What has arrived must have been given to `received` first."""
+        """Advance the time. Received bytes must be passed to `received` first."""
         if self._phase is Phase.CLOSED:
             return
         silent_ms = now_ms - self._heard_ms
         timeout_ms = self._identity.timeout_ms
         if self._identity.session_id != NO_SESSION and silent_ms >= timeout_ms:
-            self._assumed_over = self._identity
+            self._presumed_expired = self._identity
             self._expire()
             self._disconnect(f"nothing heard from any server for {silent_ms} ms")
-        elif self._phase in (Phase.HANDSHAKE, Phase.BURYING):
+        elif self._phase in (Phase.HANDSHAKE, Phase.CLOSING_OLD_SESSION):
             if now_ms - self._began_ms >= self._settings.connect_timeout_ms:
                 self._disconnect(f"{self._server} did not answer the handshake")
         elif self._phase in (Phase.PROBING, Phase.READY, Phase.CLOSING):
@@ -211,12 +214,12 @@ class Session:
 
     @property
     def next_tick_ms(self) -> int | None:
-        """When `tick` has something to do unless something else happens before; None: never."""
+        """The next time at which `tick` must be called; None if there is none."""
         due: list[int] = []
         timeout_ms = self._identity.timeout_ms
         if self._identity.session_id != NO_SESSION:
             due.append(self._heard_ms + timeout_ms)
-        if self._phase in (Phase.HANDSHAKE, Phase.BURYING):
+        if self._phase in (Phase.HANDSHAKE, Phase.CLOSING_OLD_SESSION):
             due.append(self._began_ms + self._settings.connect_timeout_ms)
         elif self._phase in (Phase.PROBING, Phase.READY, Phase.CLOSING):
             due.append(self._heard_ms + timeout_ms * 2 // 3)
@@ -229,23 +232,25 @@ class Session:
         return min(self._identity.timeout_ms // 3, PING_MS_MAX)
 
     def submit(self, command_id: CommandId, command: ZooKeeperCommand) -> None:
-        """Carry out a command; its outcome is told, at once where there is no connection."""
+        """Carry out a command. Its outcome is reported as an event, at once if there is no
+        connection."""
         if is_empty(command):
-            self._tell(work_of(command_id, command, self._exchange).fail(OK))
+            self._emit(work_of(command_id, command, self._exchange).fail(OK))
         elif self._phase is Phase.READY:
             self._pipeline.add(command_id, command)
             self._pump()
         else:
             over = self._phase in (Phase.CLOSING, Phase.CLOSED)
             error = SESSION_EXPIRED if over else CONNECTION_LOSS
-            self._tell(work_of(command_id, command, self._exchange).fail(error))
+            self._emit(work_of(command_id, command, self._exchange).fail(error))
 
     def close(self) -> None:
-        """End the session in order: what waits ends, what is in flight is still answered, then the
-        server is asked to close it. Not told as an event; the phase becomes CLOSED. Without a
-        connection that is at once, and the server ends the session after its time-out."""
+        """Close the session cleanly: queued commands end, requests in flight are still answered,
+        then the server is asked to close the session. This is not reported as an event; the
+        phase becomes CLOSED. Without a connection it is closed at once, and the server expires
+        the session after its timeout."""
         if self._phase in (Phase.PROBING, Phase.READY):
-            self._tell(self._pipeline.fail_waiting(SESSION_EXPIRED))
+            self._emit(self._pipeline.fail_waiting(SESSION_EXPIRED))
             self._phase = Phase.CLOSING
             self._send(wire.close_request())
         elif self._phase is not Phase.CLOSING:
@@ -256,17 +261,17 @@ class Session:
             self._output += self._pipeline.pump()
 
     def _send(self, body: bytes) -> None:
-        """Send a request that no command asked for."""
+        """Send a request that belongs to no command."""
         self._output.append(self._pipeline.send(Request(body, 0)))
 
     # In ---------------------------------------------------------------------------------------
 
     def _frame(self, frame: bytes, now_ms: int) -> None:
         if self._phase is Phase.HANDSHAKE:
-            self._greeted(wire.read_handshake(frame), now_ms)
+            self._handshake_answered(wire.read_handshake(frame), now_ms)
             return
-        if self._phase is Phase.BURYING and self._pipeline.is_idle:
-            self._bury(wire.read_handshake(frame))
+        if self._phase is Phase.CLOSING_OLD_SESSION and self._pipeline.is_idle:
+            self._close_old_session(wire.read_handshake(frame))
             return
         header = wire.read_header(frame)
         if header.xid == wire.WATCH_EVENT_XID:
@@ -278,13 +283,13 @@ class Session:
         elif header.error != OK:
             self._disconnect(f"{self._server} did not set the watches again ({header.error})")
 
-    def _greeted(self, answer: wire.Handshake, now_ms: int) -> None:
+    def _handshake_answered(self, answer: wire.Handshake, now_ms: int) -> None:
         if not answer.timeout_ms:
             self._expire()
             self._disconnect(f"{self._server} says that the session is over")
             return
         if answer.session_id != self._identity.session_id:
-            self._is_told = False
+            self._is_announced = False
         self._identity = _Identity(answer.session_id, answer.password, answer.timeout_ms)
         self._heard_ms = now_ms
         self._phase = Phase.PROBING
@@ -294,35 +299,35 @@ class Session:
             self._begin(bulk=False)
 
     def _begin(self, *, bulk: bool) -> None:
-        """The server is known well enough: commands may come."""
+        """The server's version is known: accept commands."""
         self._exchange.bulk = bulk
         for lists in self._exchange.watches.lists(self._exchange.full, persistent=bulk):
             self._output.append(wire.set_watches_request(lists, self._last_zxid, persistent=bulk))
         session_id, _, timeout_ms = self._identity
-        self._tell([SessionConnected(session_id, timeout_ms, self._server, self._is_told)])
-        self._is_told = True
+        self._emit([SessionConnected(session_id, timeout_ms, self._server, self._is_announced)])
+        self._is_announced = True
         self._phase = Phase.READY
 
-    def _bury(self, answer: wire.Handshake) -> None:
+    def _close_old_session(self, answer: wire.Handshake) -> None:
         if answer.timeout_ms:
             self._send(wire.close_request())
         else:
-            self._assumed_over = None
+            self._presumed_expired = None
             self._disconnect(f"{self._server} says that the old session is over")
 
     def _answered(self, header: wire.ReplyHeader, frame: bytes) -> None:
         _, work, request = self._pipeline.next_answered(header.xid)
         if work is not None:
-            # Not of the probe's reply: changes up to it are still to be told by the watches.
+            # Not for the probe's reply: watches have yet to report the changes before it.
             self._last_zxid = max(self._last_zxid, header.zxid)
-            # Still in flight while it is read: a malformed one must not lose the command.
-            self._tell(work.reply(request.token, header.error, frame))
+            # The request stays in flight meanwhile: a malformed reply must not lose the command.
+            self._emit(work.reply(request.token, header.error, frame))
         self._pipeline.done()
         if work is None:
             self._internal_answered(header)
 
     def _internal_answered(self, header: wire.ReplyHeader) -> None:
-        """A reply to a request that no command asked for: the probe, or a close."""
+        """A reply to a request that belongs to no command: the probe, or a close."""
         match self._phase:
             case Phase.PROBING:
                 if header.error == wire.UNIMPLEMENTED:
@@ -330,12 +335,12 @@ class Session:
                     self._disconnect(f"{self._server} is older than ZooKeeper 3.6")
                 else:
                     self._begin(bulk=True)
-            case Phase.BURYING:
-                self._assumed_over = None
+            case Phase.CLOSING_OLD_SESSION:
+                self._presumed_expired = None
                 self._disconnect(f"the old session is closed on {self._server}")
             case Phase.CLOSING if self._pipeline.is_idle:
                 self._phase = Phase.CLOSED
-                self._tell(self._pipeline.fail(SESSION_EXPIRED))
+                self._emit(self._pipeline.fail(SESSION_EXPIRED))
 
     def _watch_event(self, frame: bytes, zxid: int) -> None:
         notice = wire.read_watch_event(frame)
@@ -343,32 +348,32 @@ class Session:
             return
         path = self._exchange.relative(notice.path)
         if self._exchange.watches.fired(path, notice.change):
-            self._tell([WatchFired(path, notice.change, zxid)])
+            self._emit([WatchFired(path, notice.change, zxid)])
 
     # Ends -------------------------------------------------------------------------------------
 
     def _disconnect(self, cause: str) -> None:
-        """End the connection, if there is one; the session stays."""
+        """End the connection, if there is one. The session continues."""
         self.fault = cause
         phase, self._phase = self._phase, Phase.DISCONNECTED
         if phase in (Phase.CLOSING, Phase.CLOSED):
             self._phase = Phase.CLOSED
         self._output.clear()
         error = SESSION_EXPIRED if phase is Phase.CLOSING else CONNECTION_LOSS
-        self._tell(self._pipeline.fail(error))
+        self._emit(self._pipeline.fail(error))
         if phase is Phase.READY and self._identity.session_id != NO_SESSION:
-            self._tell([SessionDisconnected(self._identity.session_id, cause)])
+            self._emit([SessionDisconnected(self._identity.session_id, cause)])
 
     def _expire(self) -> None:
-        """End the session; its outcomes and its end are told on its own channel."""
-        self._tell(self._pipeline.fail(SESSION_EXPIRED))
-        if self._is_told:
-            self._tell([SessionExpired(self._identity.session_id)])
+        """End the session. Its outcomes and its expiration are reported on its own channel."""
+        self._emit(self._pipeline.fail(SESSION_EXPIRED))
+        if self._is_announced:
+            self._emit([SessionExpired(self._identity.session_id)])
         self._identity = self._none
-        self._is_told = False
+        self._is_announced = False
         self._last_zxid = 0
         self._exchange.watches = Watches()
 
-    def _tell(self, events: Iterable[Event]) -> None:
+    def _emit(self, events: Iterable[Event]) -> None:
         channel = self.channel
-        self._told.extend(Told(channel, event) for event in events)
+        self._events.extend(ChannelEvent(channel, event) for event in events)

@@ -1,11 +1,11 @@
-"""Which watches a session has, so that a repeated one costs nothing and a reconnect loses none.
+"""The watches of a session, so that repeated ones cost nothing and a reconnect loses none.
 
-From ZooKeeper 3.6 on a path gets one persistent watch, which stays for the session and serves every
-interest in that path; on older servers each read sets a one-shot watch, which is gone when it has
-fired. A persistent watch tells of children too: what nobody asked for is dropped here, so that both
-kinds of server tell the same.
+From ZooKeeper 3.6 on each path gets one persistent watch, which remains for the session and serves
+all purposes. On older servers each read sets a one-shot watch, which is gone once it has fired. A
+persistent watch also reports changes of children. Events that nothing asked for are dropped here,
+so that both kinds of server yield the same events.
 
-Entries grow with the number of different paths that the session ever watched.
+There is one entry per path that the session has ever watched.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,15 +15,15 @@ from typing import Final
 from controller.zookeeper.wire import WatchLists
 
 LIST_CHARACTERS_MAX: Final = 128 * 1024
-"""Of paths in one setWatches: far below jute.maxbuffer."""
+"""Path characters in one setWatches, far below jute.maxbuffer."""
 
 FullPath = Callable[[str], str]
-"""Puts the chroot before a path."""
+"""Adds the chroot to a path."""
 
 
 @dataclass(slots=True)
 class Watch:
-    """The interest in one path. `exists` is what was seen last; None: nothing yet."""
+    """What is watched at one path. `exists` is the last known state; None if unknown."""
 
     persistent: bool = False
     data: bool = False
@@ -41,7 +41,7 @@ class Watches:
         return len(self._watches)
 
     def add_persistent(self, path: str) -> bool:
-        """Note that a persistent watch is being set; False when the path has it already."""
+        """Note that a persistent watch is being set. Return False if the path already has it."""
         watch = self._watches.setdefault(path, Watch())
         if watch.persistent:
             return False
@@ -49,23 +49,23 @@ class Watches:
         return True
 
     def refused(self, path: str) -> None:
-        """Forget a watch that the server did not set."""
+        """Forget a watch that the server rejected."""
         self._watches.pop(path, None)
 
     def data_read(self, path: str, exists: bool) -> None:
-        """Note an interest in the data of a path, or in its creation, and whether it was there."""
+        """Note that the data or the creation of a path is watched, and whether it exists."""
         watch = self._watches.setdefault(path, Watch())
         watch.data = True
         watch.exists = exists
 
     def children_read(self, path: str, exists: bool) -> None:
-        """Note an interest in the children of a path, and whether it was there."""
+        """Note that the children of a path are watched, and whether it exists."""
         watch = self._watches.setdefault(path, Watch())
         watch.children = True
         watch.exists = exists
 
     def fired(self, path: str, change: str) -> bool:
-        """Note a watch event; whether anybody asked for it."""
+        """Note a watch event. Return whether it was asked for."""
         watch = self._watches.get(path)
         if watch is None:
             return False
@@ -83,11 +83,11 @@ class Watches:
         return asked
 
     def lists(self, full_path: FullPath, *, persistent: bool) -> Iterator[WatchLists]:
-        """What to watch again after a reconnect, in portions.
+        """The watches to set again after a reconnect, in portions.
 
-        The server fires at once what changed meanwhile for one-shot watches only, so a persistent
-        one is listed under both: it comes last and stays. To a server without persistent watches
-        (`persistent` false) they go as one-shot ones.
+        For one-shot watches only, the server fires missed changes at once. So a persistent watch is
+        listed under both kinds; the persistent one is set last and remains. For a server without
+        persistent watches (`persistent` is false) all become one-shot watches.
         """
         paths: list[str] = []
         size = 0

@@ -1,7 +1,7 @@
-"""ZooKeeper's wire format: frames, reply headers and the requests that are few.
+"""ZooKeeper's wire format: frames, reply headers and infrequent requests.
 
-The messages themselves are aiozk's protocol classes; those it lacks (addWatch, setWatches2) are
-declared here in its terms. What is sent by the ten thousand is in `bulk`.
+The messages are aiozk's protocol classes; addWatch and setWatches2, which it lacks, are declared
+here. Bulk operations are in `bulk`.
 """
 
 import struct
@@ -24,13 +24,13 @@ WATCH_EVENT_XID: Final = -1
 SET_WATCHES_XID: Final = -8
 
 UNIMPLEMENTED: Final = -6
-"""How a server answers an operation that its version does not know."""
+"""The error code for an operation that the server's version does not support."""
 
 OPEN_ACL: Final = (UNRESTRICTED_ACCESS,)
-"""Everybody may do everything, as Kafka's znodes without `zookeeper.set.acl`."""
+"""Everyone may do everything, as for Kafka's znodes without `zookeeper.set.acl`."""
 
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Longer than any reply that we ask for: the peer does not speak ZooKeeper."""
+"""Longer than any expected reply: the peer does not use ZooKeeper's protocol."""
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_AND_XID = struct.Struct(">ii")
@@ -41,7 +41,7 @@ _CHANGES: Final = {1: "created", 2: "deleted", 3: "data", 4: "children"}
 
 
 class _SetWatches2(Request):  # type: ignore[misc]
-    """setWatches of ZooKeeper 3.6: persistent watches too."""
+    """setWatches of ZooKeeper 3.6, which includes persistent watches."""
 
     opcode = 105
     parts = (
@@ -55,7 +55,7 @@ class _SetWatches2(Request):  # type: ignore[misc]
 
 
 class Handshake(NamedTuple):
-    """The server's answer to a connect request. `timeout_ms` 0: that session is over."""
+    """The server's response to a connect request. `timeout_ms` 0 means that the session is over."""
 
     timeout_ms: int
     session_id: int
@@ -63,7 +63,7 @@ class Handshake(NamedTuple):
 
 
 class ReplyHeader(NamedTuple):
-    """Head of every reply; the body begins at HEADER_BYTES."""
+    """The header of every reply; the body begins at HEADER_BYTES."""
 
     xid: int
     zxid: int
@@ -71,14 +71,14 @@ class ReplyHeader(NamedTuple):
 
 
 class WatchNotice(NamedTuple):
-    """A watch event as the server sends it; `path` with the chroot."""
+    """A watch event from the server; `path` includes the chroot."""
 
     path: str
     change: str
 
 
 class WatchLists(NamedTuple):
-    """What a new connection must watch again; paths with the chroot."""
+    """The watches to set on a new connection; paths include the chroot."""
 
     data: list[str]
     exist: list[str]
@@ -87,13 +87,13 @@ class WatchLists(NamedTuple):
 
 
 class FrameReader:
-    """Cuts the bytes of a connection into frames."""
+    """Splits the bytes of a connection into frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The frames that are complete now. Raises MalformedReply at an impossible length."""
+        """The frames that are complete now. Raises MalformedReply for an impossible length."""
         buffer = self._buffer
         buffer += data
         start = 0
@@ -114,12 +114,12 @@ class FrameReader:
 
 
 def framed(xid: int, body: bytes) -> bytes:
-    """A request ready to be sent; `body` begins with the opcode."""
+    """A request as a frame; `body` begins with the opcode."""
     return _LENGTH_AND_XID.pack(len(body) + 4, xid) + body
 
 
 def connect_request(last_zxid: int, timeout_ms: int, session_id: int, password: bytes) -> bytes:
-    """The first frame of a connection; session id 0 asks for a new session."""
+    """The first frame of a connection; session id 0 requests a new session."""
     body: bytes = ConnectRequest(
         protocol_version=0,
         last_seen_zxid=last_zxid,
@@ -132,18 +132,18 @@ def connect_request(last_zxid: int, timeout_ms: int, session_id: int, password: 
 
 
 def ping_request() -> bytes:
-    """A whole frame: its xid is the protocol's."""
+    """A whole frame with the fixed xid of pings."""
     return framed(PING_XID, PingRequest().serialize())
 
 
 def close_request() -> bytes:
-    """Body of closeSession: the session's ephemeral znodes go at once."""
+    """The body of closeSession, which deletes the session's ephemeral znodes at once."""
     body: bytes = CloseRequest().serialize()
     return body
 
 
 def sync_request(path: str) -> bytes:
-    """Body of sync: the server catches up with the leader first."""
+    """The body of sync: the server first catches up with the leader."""
     body: bytes = SyncRequest(path=path).serialize()
     return body
 
@@ -151,7 +151,7 @@ def sync_request(path: str) -> bytes:
 def set_watches_request(lists: WatchLists, relative_zxid: int, *, persistent: bool) -> bytes:
     """A whole frame that sets watches again, and fires those missed since `relative_zxid`.
 
-    Without `persistent` the server is older than 3.6 and is sent setWatches.
+    `persistent` is false for servers before 3.6, which receive setWatches.
     """
     message = (_SetWatches2 if persistent else SetWatchesRequest)(
         relative_zxid=relative_zxid,
@@ -165,7 +165,7 @@ def set_watches_request(lists: WatchLists, relative_zxid: int, *, persistent: bo
 
 
 def acl_vector(acl: Sequence[ACL]) -> bytes:
-    """An access control list as it stands in a create request."""
+    """An access control list as encoded in a create request."""
     form, values = Vector.of(ACL)(acl).render()
     return struct.pack(f">{form}", *values)
 
@@ -180,14 +180,14 @@ def read_handshake(frame: bytes) -> Handshake:
 
 
 def read_header(frame: bytes) -> ReplyHeader:
-    """Decode the head of a reply. Raises MalformedReply."""
+    """Decode the header of a reply. Raises MalformedReply."""
     if len(frame) < HEADER_BYTES:
         raise MalformedReply(f"a reply of {len(frame)} bytes")
     return ReplyHeader._make(_HEADER.unpack_from(frame))
 
 
 def read_watch_event(frame: bytes) -> WatchNotice | None:
-    """Decode a watch event; None for a change that no operation of ours can watch.
+    """Decode a watch event; None for a change that is not watched.
 
     Raises MalformedReply.
     """

@@ -1,4 +1,4 @@
-"""What every command's execution offers to the session, and what the session offers to it."""
+"""The interfaces between a session and the execution of its commands."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -9,14 +9,15 @@ from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.zookeeper.watches import Watches
 
 EVENT_ITEMS_MAX: Final = 10_000
-"""Items in one event where they carry no data."""
+"""Items per event if they have no data."""
 
 OutcomeEvent = ZnodesRead | ChildrenRead | ZnodesWritten
 
 
 class Request(NamedTuple):
-    """A request to send: its body from the opcode on, the bytes that it takes of the flight limit
-    (of itself or of its reply, the larger), and what tells its reply from the others."""
+    """A request to send: its body from the opcode on; the bytes that count against the flight
+    limit (of the request or its reply, whichever is larger); and a token that identifies its
+    reply."""
 
     body: bytes
     flight_bytes: int
@@ -25,9 +26,9 @@ class Request(NamedTuple):
 
 @dataclass
 class Exchange:
-    """What the works of a session share: the chroot, the ACL, the watches, what the server knows.
+    """What all work of a session shares: the chroot, the ACL, the watches, the server's abilities.
 
-    `bulk` is whether the server knows multiRead and addWatch (from 3.6 on); None: not asked yet.
+    `bulk`: whether the server supports multiRead and addWatch (from 3.6 on); None if unknown.
     """
 
     chroot: str
@@ -42,33 +43,34 @@ class Exchange:
         return self.chroot if path == "/" else self.chroot + path
 
     def encoded(self, path: str) -> bytes:
-        """The path on the server, as it is sent."""
+        """The encoded path on the server."""
         return self.full(path).encode()
 
     def relative(self, full: str) -> str:
-        """The path as the core knows it."""
+        """The path without the chroot."""
         return full[len(self.chroot) :] or "/"
 
 
 class Work(ABC):
-    """A command on its way: it gives requests and turns their replies into outcome events.
+    """A command in execution: it yields requests and converts their replies to outcome events.
 
-    Lives on one connection: what is not done when that ends ends by `fail`.
+    It belongs to one connection; if that ends, unfinished work ends with `fail`.
     """
 
     @abstractmethod
     def take(self) -> Request | None:
-        """The next request, or None: nothing now. A later call may give one while not `sent`."""
+        """The next request, or None if there is none now. A later call may return one until
+        `sent` is true."""
 
     @property
     @abstractmethod
     def sent(self) -> bool:
-        """Whether no request can come any more, so that the next command's may follow."""
+        """Whether there are no more requests, so that those of the next command may follow."""
 
     @abstractmethod
     def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
-        """Take the reply of the request with that token. Raises MalformedReply."""
+        """Handle the reply to the request with that token. Raises MalformedReply."""
 
     @abstractmethod
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
-        """End now: everything that has no outcome yet ends with `error`."""
+        """End now: everything without an outcome ends with `error`."""

@@ -1,15 +1,17 @@
 """WriteZnodes, WriteAtomically and SyncZnodes.
 
-WriteZnodes means: every operation on its own, in order, each guarded by /controller_epoch
-(KB 1.3.1). Many go in one multi all the same, several multis in flight. What keeps the meaning:
+WriteZnodes carries out each operation separately and in order, guarded by /controller_epoch (KB
+1.3.1). For speed, many operations share one multi and several multis are in flight. These rules
+preserve the meaning:
 
-- A multi is all or nothing. Where an operation fails, it keeps its error and the others of that
+- A multi is atomic. If an operation fails, it keeps its error, and the other operations of the
   multi are sent again without it, in multis of half the size, so that many failures cost little.
 - An operation that depends on one in flight (the same path, its parent or its child) waits until
-  nothing is in flight: else a create would meet a parent that is about to be sent again.
-- A failed operation that depends on one before it in its multi is tried again when that is done.
-- Where the check of /controller_epoch failed, every operation ends FENCED, those not sent yet too:
-  that version never comes back.
+  nothing is in flight. Otherwise a create could overtake its parent, which may have to be sent
+  again.
+- A failed operation that depends on an earlier one in its multi is retried after that one.
+- If the check of /controller_epoch fails, all operations end with FENCED, including unsent ones:
+  that version never returns.
 """
 
 from collections import deque
@@ -36,11 +38,11 @@ from controller.zookeeper.work import EVENT_ITEMS_MAX, Exchange, OutcomeEvent, R
 EPOCH_PATH: Final = "/controller_epoch"
 MULTI_ITEMS_MAX: Final = 1000
 MULTI_BYTES_MAX: Final = 640 * 1024
-"""Of a multi: below jute.maxbuffer, 1 MiB where it is not set."""
+"""The size limit of a multi, below the default jute.maxbuffer of 1 MiB."""
 
 
 class _Segment(NamedTuple):
-    """Operations still to be sent, by their places, and how many may go in one multi."""
+    """Operations to send, by index, and how many may share a multi."""
 
     places: Sequence[int]
     limit: int
@@ -61,7 +63,7 @@ class IndependentWrites(Work):
         self._segments = deque(whole)  # bounded by the command's operations
         self._errors: list[int | None] = [None] * count
         self._versions = [ANY_VERSION] * count
-        self._told = 0
+        self._emitted = 0
         self._multis_in_flight = 0
         self._may_split = 0
         """Multis in flight of which a part may have to be sent again."""
@@ -80,7 +82,7 @@ class IndependentWrites(Work):
         return Request(bulk.multi_request(named, self._with.acl, self._guard), size, places)
 
     def _cut(self) -> tuple[Sequence[int], int]:
-        """The places of the next multi and about its bytes; none when it has to wait."""
+        """The indexes of the next multi and its approximate size; empty if it must wait."""
         if not self._segments:
             return (), 0
         places, limit = self._segments[0]
@@ -136,7 +138,7 @@ class IndependentWrites(Work):
                 self._fence(places)
             else:
                 self._split(places, failed - guards, errors[failed])
-        yield from self._tell()
+        yield from self._emit()
 
     def _settle(self, places: Sequence[int], error: int) -> None:
         for place in places:
@@ -149,7 +151,7 @@ class IndependentWrites(Work):
         self._segments.clear()
 
     def _split(self, places: Sequence[int], failed: int, error: int) -> None:
-        """Send a multi again without the operation that failed, or up to it first."""
+        """Send a multi again without the failed operation, or first the operations before it."""
         before, after = list(places[:failed]), list(places[failed + 1 :])
         limit = max(1, len(places) // 2)
         place = places[failed]
@@ -168,26 +170,27 @@ class IndependentWrites(Work):
         self._segments.clear()
         self._multis_in_flight = self._may_split = 0
         self._errors = [error if one is None else one for one in self._errors]
-        yield from self._tell()
+        yield from self._emit()
         if not self._errors:
             yield ZnodesWritten(self._id, 0, [], [])
 
-    def _tell(self) -> Iterator[ZnodesWritten]:
-        """The events of what is settled now, in order: an earlier gap holds back what follows."""
+    def _emit(self) -> Iterator[ZnodesWritten]:
+        """The events of finished operations, in order. An unfinished one delays those that
+        follow."""
         errors: list[int] = []
-        for one in islice(self._errors, self._told, None):
+        for one in islice(self._errors, self._emitted, None):
             if one is None:
                 break
             errors.append(one)
         for start in range(0, len(errors), EVENT_ITEMS_MAX):
             part = errors[start : start + EVENT_ITEMS_MAX]
-            end = self._told + len(part)
-            yield ZnodesWritten(self._id, self._told, part, self._versions[self._told : end])
-            self._told = end
+            end = self._emitted + len(part)
+            yield ZnodesWritten(self._id, self._emitted, part, self._versions[self._emitted : end])
+            self._emitted = end
 
 
 class _Paths:
-    """Paths of operations, asked whether another operation depends on one of them."""
+    """Paths of operations, to find dependencies of other operations."""
 
     def __init__(self) -> None:
         self._paths: set[str] = set()
@@ -198,21 +201,21 @@ class _Paths:
         self._parents.update([path[: path.rfind("/")] for path in paths])
 
     def touch(self, path: str) -> bool:
-        """Whether one of them is this path, its parent or its child."""
+        """Whether one of the paths is this path, its parent or its child."""
         paths = self._paths
         return path in paths or path[: path.rfind("/")] in paths or path in self._parents
 
 
 def _failed(errors: Sequence[int]) -> int | None:
-    """The place of the operation at which a multi failed, None if it was done.
+    """The index of the operation at which a multi failed, None if it succeeded.
 
-    Those before it carry 0 and those after it -2, though nothing was done.
+    The results before it are 0 and those after it -2, although nothing was done.
     """
     return next((place for place, error in enumerate(errors) if error != OK), None)
 
 
 class _OneRequest(Work):
-    """A command that is one request with one outcome event."""
+    """A command with one request and one outcome event."""
 
     def __init__(self, command_id: CommandId, with_: Exchange) -> None:
         self._id = command_id
@@ -235,7 +238,7 @@ class _OneRequest(Work):
 
 
 class AtomicWrite(_OneRequest):
-    """WriteAtomically. The operation that failed carries its error, all others -2."""
+    """WriteAtomically. The failed operation has its error, all others -2."""
 
     def __init__(self, command_id: CommandId, command: WriteAtomically, with_: Exchange) -> None:
         super().__init__(command_id, with_)

@@ -1,8 +1,8 @@
-"""Logs on a Kafka topic: the SQLite log is the truth, the topic holds what it holds, later.
+"""Mirrors logs to a Kafka topic. The SQLite log is authoritative; the topic follows it.
 
-One message is one record: its key names the cluster and the run (`CLUSTER/RUN`), its value is a
-frame of `eventstore.frames` with one row, its timestamp the record's wall clock, and its header
-`at` a `Position`. All of a run lies on one partition, so its order is the log's. Each run is
-published in transactions of a producer whose transactional id is the key: a second mirror, or one
-that comes back, fences the first, so that a record is there once for who reads what is committed.
+One message is one record. Its key is the cluster and the run (`CLUSTER/RUN`), its value a frame of
+`eventstore.frames` with one row, its timestamp the record's wall clock, and its header `at` a
+`Position`. All messages of a run are on one partition, so their order is the log's. Each run is
+published in transactions whose transactional id contains the key. A second or restarted mirror
+fences the first, so that consumers with isolation level read_committed see each record once.
 """

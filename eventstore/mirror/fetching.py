@@ -1,4 +1,4 @@
-"""Makes logs again of what is on the topic."""
+"""Restores logs from the topic."""
 
 import shutil
 from collections import Counter
@@ -37,11 +37,11 @@ from eventstore.verify import VerifyReport, verify
 
 _ROWS_MAX: Final = 2000
 _PARTIAL: Final = ".fetching"
-"""Where logs are until all of them is there. No log's own name begins like that."""
+"""The folder of incomplete logs. No log's name begins like this."""
 
 
 class Run(Struct, frozen=True):
-    """A log on the topic: its key is CLUSTER/NAME."""
+    """A log on the topic; its key is CLUSTER/NAME."""
 
     cluster: str
     name: str
@@ -49,7 +49,7 @@ class Run(Struct, frozen=True):
 
 
 class Fetched(Struct, frozen=True):
-    """A log that was made again. `is_cut`: the topic does not hold its beginning any more."""
+    """A restored log. `is_cut`: the topic no longer contains its beginning."""
 
     folder: Path
     cluster: str
@@ -59,14 +59,14 @@ class Fetched(Struct, frozen=True):
 
 
 class NotFetched(Struct, frozen=True):
-    """A log on the topic of which none could be made, by its key, and why."""
+    """A log on the topic that could not be restored, by its key, and why."""
 
     log: str
     reason: str
 
 
 Advance = Callable[[int, int], None]
-"""How many messages were read, of how many offsets."""
+"""The number of messages read, and the total number of offsets."""
 
 
 async def runs(topic: Topic, advance: Advance) -> list[Run]:
@@ -83,13 +83,13 @@ async def runs(topic: Topic, advance: Advance) -> list[Run]:
 async def fetch(
     topic: Topic, parent: Path, wanted: str | None, advance: Advance
 ) -> list[Fetched | NotFetched]:
-    """Make the logs of the topic below `parent`, or the one that is `wanted` (NAME, or
-    CLUSTER/NAME), each in a folder of its name; what is there by now. Where several clusters have
-    logs of one name, their folders are CLUSTER/NAME. A log that cannot be made fails alone.
+    """Restore the logs on the topic below `parent`, or only `wanted` (NAME or CLUSTER/NAME), each
+    in a folder with its name. If several clusters have logs of the same name, the folders are
+    CLUSTER/NAME. If one log cannot be restored, the others still are.
 
     Raises MirrorFailed, LogExists, LogNotFound, LogFull, LogReadOnly, LogFailed.
     """
-    incoming: dict[str, _Incoming] = {}
+    incoming: dict[str, _IncomingLog] = {}
     with ExitStack() as resources:
         resources.callback(shutil.rmtree, parent / _PARTIAL, ignore_errors=True)
 
@@ -97,13 +97,13 @@ async def fetch(
             if wanted is not None and wanted not in (key, _names(key)[1]):
                 return
             if key not in incoming:
-                one = _Incoming(parent, key, len(incoming), topic.place)
+                one = _IncomingLog(parent, key, len(incoming), topic.place)
                 incoming[key] = resources.enter_context(one)
             incoming[key].take(message)
 
         await _read(topic, take, advance)
         if wanted is not None and not incoming:
-            raise LogNotFound(topic.place, f"holds no log {wanted}: --list names those it holds")
+            raise LogNotFound(topic.place, f"has no log {wanted}: --list shows its logs")
         targets = _folders(parent, sorted(incoming))
         for key, folder in targets.items():
             if incoming[key].can_be_made:
@@ -112,7 +112,7 @@ async def fetch(
 
 
 def _folders(parent: Path, keys: list[str]) -> dict[str, Path]:
-    """Where logs go, by their keys."""
+    """The folders of logs, by key."""
     names = Counter(_names(key)[1] for key in keys)
     return {
         key: parent / name if names[name] == 1 else parent / cluster / name
@@ -123,7 +123,7 @@ def _folders(parent: Path, keys: list[str]) -> dict[str, Path]:
 
 def _refuse_if_there(folder: Path) -> None:
     if folder.exists():
-        raise LogExists(folder, "is there already: name another folder by --out")
+        raise LogExists(folder, "already exists: use another folder with --out")
 
 
 async def _read(
@@ -143,8 +143,8 @@ async def _read(
             passed += ends[place] - begins[place]
 
 
-class _Incoming:
-    """One log on its way into a folder that gets its name when all is there."""
+class _IncomingLog:
+    """A log that is being restored; its folder gets its name when it is complete."""
 
     def __init__(self, parent: Path, key: str, number: int, place: str) -> None:
         self._key = key
@@ -158,9 +158,9 @@ class _Incoming:
         self._parts: list[bytes] = []
         self._records = 0
         self._is_cut = False
-        self._reason = "" if _is_safe(key) else "its name cannot be that of a folder"
+        self._reason = "" if _is_safe(key) else "its name is not a valid folder name"
 
-    def __enter__(self) -> "_Incoming":
+    def __enter__(self) -> "_IncomingLog":
         if self._reason:
             return self
         _refuse_if_there(self._folder)
@@ -180,23 +180,22 @@ class _Incoming:
 
     @property
     def can_be_made(self) -> bool:
-        """As far as is known by now."""
+        """Whether the log can be restored, as far as is known."""
         return not self._reason
 
     def take(self, message: ConsumerRecord) -> None:
-        """One message, in order. Raises LogFull, LogReadOnly, LogFailed."""
+        """Handle one message, in order. Raises LogFull, LogReadOnly, LogFailed."""
         if self._reason:
             return
         with self._fails_alone():
             self._take(message)
 
     def finish(self, folder: Path) -> Fetched | NotFetched:
-        """The folder gets its name. Its records are checked by their chains. Raises LogFull,
-        LogReadOnly, LogFailed."""
+        """Verify the log and give its folder its name. Raises LogFull, LogReadOnly, LogFailed."""
         with self._fails_alone():
             self._flush()
         if not self._records and not self._reason:
-            self._reason = "the topic has lost its beginning, and no segment begins behind that"
+            self._reason = "the topic has lost its beginning, and no segment begins after that"
         if self._reason:
             return NotFetched(self._key, self._reason)
         self._receiver.close()
@@ -211,7 +210,7 @@ class _Incoming:
 
     @contextmanager
     def _fails_alone(self) -> Iterator[None]:
-        """What is wrong with the log is the reason why it is not made."""
+        """Errors in this log become the reason why it is not restored."""
         try:
             yield
         except (LogCorrupt, LogTooNew) as error:
@@ -225,7 +224,7 @@ class _Incoming:
         try:
             frame = decode(body)
         except msgspec.MsgspecError as error:
-            # Of a record that the topic begins in the middle of, parts are gone.
+            # The first record on the topic may have lost some of its parts.
             if self._records:
                 where = f"partition {message.partition} offset {message.offset}"
                 raise LogCorrupt(self._place, f"cannot be read: {error}", where) from None
@@ -262,7 +261,7 @@ def _names(key: str) -> tuple[str, str]:
 
 
 def _is_safe(key: str) -> bool:
-    """Whether both names in a key are those of folders, in the folder that is meant."""
+    """Whether both parts of a key are folder names that stay inside the target folder."""
     names = key.split("/")
     return len(names) == 2 and all(
         name and name.isprintable() and not name.startswith(".") for name in names
@@ -270,6 +269,6 @@ def _is_safe(key: str) -> bool:
 
 
 def _is_record(message: ConsumerRecord) -> bool:
-    """Whether a message is one, or the last part of one."""
+    """Whether a message is a whole record, or the last part of one."""
     number, _, count = header_of(message, PART).partition(b"/")
     return number == count

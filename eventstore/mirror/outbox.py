@@ -1,4 +1,4 @@
-"""What of a log is still to be published, after a position."""
+"""The records of a log that are still to be published after a position."""
 
 from collections.abc import Iterator
 from heapq import merge
@@ -25,8 +25,8 @@ from eventstore.segment import Segment, open_segment
 
 
 class Position(Struct, frozen=True, array_like=True):
-    """How much of a log is published: of the segment that begins with event `segment` all events
-    up to `seq`, and so many commands; `is_closed`: and the closing record."""
+    """How much of a log is published: all events up to `seq` of the segment that begins with
+    event `segment`, and a number of its commands. `is_closed`: including the closing record."""
 
     segment: int
     seq: int
@@ -35,12 +35,12 @@ class Position(Struct, frozen=True, array_like=True):
 
     @property
     def order(self) -> tuple[int, int, int, bool]:
-        """Of positions in one log."""
+        """For ordering positions in one log."""
         return self.segment, self.seq, self.commands, self.is_closed
 
 
 class Message(Struct, frozen=True):
-    """One record to publish, and the position behind it; `wall_ms` is when it was observed."""
+    """One record to publish, and the position after it. `wall_ms` is the time of observation."""
 
     frame: Frame
     at: Position
@@ -57,18 +57,18 @@ _EVENT, _COMMAND = 0, 1
 _order: Final = itemgetter(0, 1)
 
 
-def waiting(log: Path, at: Position | None) -> list[Message]:
-    """The records that come next, a page of each table at most; none where all are published.
+def next_messages(log: Path, at: Position | None) -> list[Message]:
+    """The next records, at most one page of each table; empty if all are published.
 
-    Where the segment of the position is gone, it goes on with the next one there is. Raises what
-    reading raises.
+    If the segment of the position was removed, continue with the next one. Raises the errors of
+    reading.
     """
     segments = folders.segments_in(log)
     if at is None:
         return _beginning(segments[0]) if segments else []
     if at.is_closed:
         return []
-    # Looked up first: nothing is added to a segment that another one follows.
+    # Looked up first, since no record is added to a segment that has a successor.
     following = next((one for one in segments if folders.first_seq_of(one) > at.segment), None)
     path = folders.segment_path(log, at.segment)
     if path in segments:
@@ -79,9 +79,9 @@ def waiting(log: Path, at: Position | None) -> list[Message]:
     return _beginning(following) if following is not None else []
 
 
-def is_of(log: Path, record: Frame, at: Position) -> bool:
-    """Whether a record that is published is the log's, by its chain value; true where the log does
-    not hold it any more. Raises what reading raises."""
+def matches_log(log: Path, record: Frame, at: Position) -> bool:
+    """Whether a published record belongs to the log, by its chain value; true if the log no
+    longer contains it. Raises the errors of reading."""
     path = folders.segment_path(log, at.segment)
     if path not in folders.segments_in(log):
         return True
@@ -107,9 +107,10 @@ def _beginning(path: Path) -> list[Message]:
 
 
 def _of_segment(segment: Segment, at: Position) -> Iterator[Message]:
-    """Events, each with the commands that it caused; behind all of them the closing record.
+    """Events, each followed by the commands that it caused, and finally the closing record.
 
-    The closing record is read first and the events last, so that it is whole while the log grows.
+    The closing record is read first and the events last, so that the result is consistent while the
+    log grows.
     """
     closing = segment.closing
     commands = _typed(segment, segment.command_page(at.commands), list[CommandRow])
@@ -133,7 +134,7 @@ def _of_segment(segment: Segment, at: Position) -> Iterator[Message]:
 
 
 def _wall_ms(segment: Segment, seq: int) -> int:
-    """When an event was observed, or the segment was made that does not hold it."""
+    """The time of an event; that of the segment's creation if the segment does not contain it."""
     rows = segment.query(f"select wall_ns from events where seq = {seq}")
     wall_ns: int = rows[0][0] if rows else segment.header.created_ns
     return wall_ns // 1_000_000

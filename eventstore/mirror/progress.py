@@ -1,4 +1,5 @@
-"""How far a log is published, noted beside it: where to look in the topic, and what may go."""
+"""A note next to the log of how far it is published: where to look on the topic, and which
+segments may be removed."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -12,16 +13,16 @@ from eventstore.mirror.outbox import Position
 
 
 class Place(Struct, frozen=True):
-    """A topic, and the servers by which it was found: on others there may be one of its name."""
+    """A topic and its bootstrap servers; other clusters may have a topic of the same name."""
 
     topic: str
     servers: str
 
 
 class Progress(Struct, frozen=True):
-    """The last message that was there for certain: on `partition` at `offset`.
+    """The last message that was certainly published: on `partition` at `offset`.
 
-    It may be behind what is published, never ahead. `is_whole`: nothing will follow.
+    It may be earlier than the actual end, never later. `is_whole`: the log is complete.
     """
 
     topic: str
@@ -33,12 +34,12 @@ class Progress(Struct, frozen=True):
 
     @property
     def place(self) -> Place:
-        """Where that is."""
+        """The topic of the note."""
         return Place(self.topic, self.servers)
 
 
 def read_progress(log: Path, topic: str) -> Progress | None:
-    """What is noted; None where there is nothing, or nothing of this topic, or no sense in it."""
+    """The note; None if it is missing, unreadable, or about another topic."""
     with suppress(OSError, msgspec.DecodeError):
         found = msgspec.json.decode((log / folders.MIRRORED_NAME).read_bytes(), type=Progress)
         return found if found.topic == topic else None
@@ -46,7 +47,7 @@ def read_progress(log: Path, topic: str) -> Progress | None:
 
 
 def write_progress(log: Path, progress: Progress) -> None:
-    """Note it. Raises LogFull, LogReadOnly, LogFailed."""
+    """Write the note. Raises LogFull, LogReadOnly, LogFailed."""
     path = log / folders.MIRRORED_NAME
     partial = path.with_suffix(".partial")
     try:
@@ -57,7 +58,7 @@ def write_progress(log: Path, progress: Progress) -> None:
 
 
 def is_mirrored(segment: Path, place: Place) -> bool:
-    """Whether all of a segment is on the topic for certain."""
+    """Whether a whole segment is certainly on the topic."""
     found = read_progress(segment.parent, place.topic)
     if found is None or found.place != place:
         return False

@@ -1,4 +1,4 @@
-"""Publishes the logs of a folder, and follows those that are written."""
+"""Publishes the logs in a folder, and follows those that are being written."""
 
 import asyncio
 import zlib
@@ -18,20 +18,20 @@ from msgspec import Struct, structs
 from eventstore import folders
 from eventstore.errors import LogError, MirrorFailed, MirrorFenced, from_os
 from eventstore.frames import encode
-from eventstore.mirror.outbox import Message, Position, encode_position, is_of, waiting
+from eventstore.mirror.outbox import Message, Position, encode_position, matches_log, next_messages
 from eventstore.mirror.progress import Progress, read_progress, write_progress
 from eventstore.mirror.topic import (
     PART,
     PART_BYTES,
     POSITION,
-    Found,
+    LastMessage,
     Topic,
+    create_topic,
     errors_of,
-    is_there,
     last_message,
-    make_topic,
     partitions_of,
     producer,
+    still_holds,
 )
 from eventstore.segment import open_segment
 from eventstore.verify import verify
@@ -39,45 +39,46 @@ from eventstore.verify import verify
 _POLL_S: Final = 0.2
 _RETRY_S: Final = 1.0
 _RETRY_MAX_S: Final = 30.0
-_AT_ONCE: Final = 8
+_CONCURRENT_LOGS: Final = 8
 
 
-class Told(Struct, frozen=True):
-    """What happened to a log: records were published, all of it is ("whole"), it failed, it waits
-    for others, or it is damaged: a record of it is not as it was written."""
+class MirrorEvent(Struct, frozen=True, rename={"kind": "what"}):
+    """What happened to a log: "published" records, "whole" (published completely), "failed",
+    "waits" for another producer, "made" (the topic was created), or "damaged" (a record was
+    changed)."""
 
-    what: str
+    kind: str
     log: str
     text: str = ""
     records: int = 0
 
 
-Tell = Callable[[Told], None]
+OnEvent = Callable[[MirrorEvent], None]
 
 
 class Publisher:
-    """Publishes the logs below a parent folder to a topic. It may be ended at any moment, and goes
-    on behind the last record that is there."""
+    """Publishes the logs below a parent folder to a topic. It may be stopped at any time, and
+    continues after the last published record."""
 
-    def __init__(self, parent: Path, topic: Topic, tell: Tell) -> None:
+    def __init__(self, parent: Path, topic: Topic, on_event: OnEvent) -> None:
         self._parent = parent
         self._topic = topic
-        self._tell = tell
-        self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        self._on_event = on_event
+        self._limiter = anyio.CapacityLimiter(_CONCURRENT_LOGS)
         self._places: list[TopicPartition] = []
 
     async def publish(self) -> int:
-        """All there is by now; how many records that were. A log with a damage is told of, and
-        nothing of it is published. Raises LogError."""
+        """Publish everything that is stored now; return the number of records. A damaged log is
+        reported and not published. Raises LogError."""
         ending = anyio.Event()
         ending.set()
         sound = [log for log in self._logs() if await run_sync(self._is_sound, log)]
         return sum([await self._publish(log, ending) for log in sound])
 
     async def follow(self, ending: anyio.Event) -> None:
-        """All there is and will be, until `ending` is set and what is written by then is published.
+        """Publish continuously, until `ending` is set and everything written by then is published.
 
-        What cannot be done is told and tried again. Raises LogError where the folder is gone.
+        Failures are reported and retried. Raises LogError if the folder was deleted.
         """
         known: set[Path] = set()
         async with anyio.create_task_group() as tasks:
@@ -93,12 +94,12 @@ class Publisher:
                     await ending.wait()
 
     def _is_sound(self, log: Path) -> bool:
-        """Of the topic only the last record is compared. It stands for those before it where the
-        log follows its own checksum chain."""
+        """Only the last record on the topic is compared. It represents those before it only if
+        the log is consistent with its own checksum chain."""
         report = verify(log)
         for damage in report.damages:
             text = f"{damage.file}, {damage.record}: {damage.text}"
-            self._tell(Told("damaged", str(log), text))
+            self._on_event(MirrorEvent("damaged", str(log), text))
         return report.is_sound
 
     def _logs(self) -> list[Path]:
@@ -115,9 +116,9 @@ class Publisher:
                     await self._publish(log, ending)
                 return
             except LogError as error:
-                # The topic may have been made anew.
+                # The topic may have been created again.
                 self._places = []
-                self._tell(Told("failed", str(log), str(error)))
+                self._on_event(MirrorEvent("failed", str(log), str(error)))
             if ending.is_set():
                 return
             with anyio.move_on_after(pause_s):
@@ -125,7 +126,8 @@ class Publisher:
             pause_s = min(pause_s * 2, _RETRY_MAX_S)
 
     async def _publish(self, log: Path, ending: anyio.Event) -> int:
-        """A log, until nothing will follow, or nothing is there and it is to end."""
+        """Publish a log until it is complete, or until `ending` is set and everything is
+        published."""
         noted = read_progress(log, self._topic.name)
         key = _key(log)
         async with errors_of(self._topic), _fenced(self._topic):
@@ -133,26 +135,28 @@ class Publisher:
             if (
                 noted is not None
                 and noted.is_whole
-                and await self._is_there(log, places, key, noted)
+                and await self._still_holds(log, places, key, noted)
             ):
                 return 0
             async with producer(self._topic, key) as writer:
-                hint = _found(noted) if noted is not None else None
+                hint = _last_message_of(noted) if noted is not None else None
                 waits = partial(self._wait, log)
                 last = await last_message(self._topic, places, key.encode(), hint, waits)
-                line = await _Line.after(last, self._topic, key.encode(), log, writer, len(places))
+                publisher = await _LogPublisher.after(
+                    last, self._topic, key.encode(), log, writer, len(places)
+                )
                 count = 0
                 while True:
-                    is_over = not folders.is_living(log)
+                    is_over = not folders.is_being_written(log)
                     is_ending = ending.is_set()
-                    batch = await run_sync(waiting, log, line.at)
+                    batch = await run_sync(next_messages, log, publisher.at)
                     if batch:
-                        await line.send(batch)
+                        await publisher.send(batch)
                         count += len(batch)
-                        self._tell(Told("published", str(log), records=len(batch)))
+                        self._on_event(MirrorEvent("published", str(log), records=len(batch)))
                     elif is_over:
-                        line.note(is_whole=True)
-                        self._tell(Told("whole", str(log), records=count))
+                        publisher.note(is_whole=True)
+                        self._on_event(MirrorEvent("whole", str(log), records=count))
                         return count
                     elif is_ending:
                         return count
@@ -161,30 +165,31 @@ class Publisher:
                             await ending.wait()
 
     async def _partitions(self, log: Path) -> list[TopicPartition]:
-        """The topic's, which is made where it is not there."""
+        """The partitions of the topic, which is created if necessary."""
         if not self._places:
-            if await make_topic(self._topic):
-                self._tell(Told("made", str(log), f"{self._topic.place} was made"))
+            if await create_topic(self._topic):
+                self._on_event(MirrorEvent("made", str(log), f"{self._topic.place} was created"))
             self._places = await partitions_of(self._topic)
         return self._places
 
-    async def _is_there(
+    async def _still_holds(
         self, log: Path, places: list[TopicPartition], key: str, noted: Progress
     ) -> bool:
-        """Whether the topic has what is noted of a log; the note is of this topic then."""
-        if not await is_there(self._topic, places, key.encode(), _found(noted)):
+        """Whether the topic contains the last message of the note; if so, update the note's
+        servers."""
+        if not await still_holds(self._topic, places, key.encode(), _last_message_of(noted)):
             return False
         if noted.servers != self._topic.servers:
             write_progress(log, structs.replace(noted, servers=self._topic.servers))
         return True
 
     def _wait(self, log: Path) -> None:
-        text = f"{self._topic.place}: waits for the end of another producer's transaction"
-        self._tell(Told("waits", str(log), text))
+        text = f"{self._topic.place}: waiting for another producer's transaction to end"
+        self._on_event(MirrorEvent("waits", str(log), text))
 
 
-class _Line:
-    """One log's way to its partition."""
+class _LogPublisher:
+    """Publishes one log to its partition."""
 
     def __init__(
         self,
@@ -193,7 +198,7 @@ class _Line:
         log: Path,
         writer: AIOKafkaProducer,
         partition: int,
-        last: Found | None,
+        last: LastMessage | None,
     ) -> None:
         self._topic = topic
         self._key = key
@@ -205,28 +210,29 @@ class _Line:
     @classmethod
     async def after(
         cls,
-        last: Found | None,
+        last: LastMessage | None,
         topic: Topic,
         key: bytes,
         log: Path,
         writer: AIOKafkaProducer,
         partitions: int,
-    ) -> "_Line":
-        """On behind what is there; a log that is new to the topic gets a partition by its key."""
+    ) -> "_LogPublisher":
+        """Continue after the last published message. The partition of a new log is chosen by its
+        key."""
         if last is None:
             return cls(topic, key, log, writer, zlib.crc32(key) % partitions, None)
-        if last.record is not None and not await run_sync(is_of, log, last.record, last.at):
-            text = f"has another log under the name {key.decode()}: publish to another topic"
+        if last.record is not None and not await run_sync(matches_log, log, last.record, last.at):
+            text = f"has a different log with the name {key.decode()}: publish to another topic"
             raise MirrorFailed(topic.place, text)
         return cls(topic, key, log, writer, last.partition, last)
 
     @property
     def at(self) -> Position | None:
-        """What is there by now."""
+        """The position after the last published message."""
         return self._last.at if self._last is not None else None
 
     async def send(self, batch: list[Message]) -> None:
-        """All of them, or none: one transaction."""
+        """Publish all messages in one transaction."""
         sent: list[asyncio.Future[RecordMetadata]] = []
         async with self._writer.transaction():
             for message in batch:
@@ -239,15 +245,15 @@ class _Line:
                         message.wall_ms,
                         headers,
                     )
-                    # The transaction raises what becomes of any; asyncio would tell of each.
-                    one.add_done_callback(_look_at)
+                    # The transaction raises all errors; otherwise asyncio would log each of them.
+                    one.add_done_callback(_retrieve_exception)
                     sent.append(one)
         *_, last = sent
-        self._last = Found(self._partition, (await last).offset, batch[-1].at)
+        self._last = LastMessage(self._partition, (await last).offset, batch[-1].at)
         self.note()
 
     def note(self, *, is_whole: bool = False) -> None:
-        """Write down how far it is."""
+        """Write the progress note."""
         if self._last is not None:
             found = self._last
             progress = Progress(
@@ -262,7 +268,7 @@ class _Line:
 
 
 def _parts(message: Message) -> Iterator[tuple[bytes, list[tuple[str, bytes]]]]:
-    """The values of a record's messages, with their headers. Only the last one says where it is."""
+    """The messages of a record, with their headers. Only the last one has the position."""
     body = encode(message.frame)
     at = (POSITION, encode_position(message.at))
     if len(body) <= PART_BYTES:
@@ -275,32 +281,32 @@ def _parts(message: Message) -> Iterator[tuple[bytes, list[tuple[str, bytes]]]]:
         yield body[start : start + PART_BYTES], [part, at] if is_last else [part]
 
 
-def _found(noted: Progress) -> Found:
-    return Found(noted.partition, noted.offset, noted.at)
+def _last_message_of(noted: Progress) -> LastMessage:
+    return LastMessage(noted.partition, noted.offset, noted.at)
 
 
 def _key(log: Path) -> str:
-    """What all messages of a log have as their key."""
+    """The key of all messages of a log."""
     with open_segment(folders.segments_of(log)[0]) as first:
         return f"{first.header.cluster_id}/{log.name}"
 
 
 @asynccontextmanager
 async def _fenced(topic: Topic) -> AsyncIterator[None]:
-    asyncio.get_running_loop().set_exception_handler(_but_for_fences)
+    asyncio.get_running_loop().set_exception_handler(_ignore_fencing)
     try:
         yield
     except ProducerFenced as error:
-        text = "somebody else publishes the same log there: end one of the two"
+        text = "another process publishes the same log there: stop one of the two"
         raise MirrorFenced(topic.place, text) from error
 
 
-def _but_for_fences(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """aiokafka gives the error of a fence to futures, too, that nobody asks."""
+def _ignore_fencing(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """aiokafka also sets fencing errors on futures that nothing awaits."""
     if not isinstance(context.get("exception"), ProducerFenced):
         loop.default_exception_handler(context)
 
 
-def _look_at(sent: "asyncio.Future[RecordMetadata]") -> None:
+def _retrieve_exception(sent: "asyncio.Future[RecordMetadata]") -> None:
     if not sent.cancelled():
         sent.exception()

@@ -1,4 +1,4 @@
-"""The topic: what one message of it is, and where a log's last one lies."""
+"""The topic: its messages, and the last message of a log."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -24,11 +24,11 @@ from eventstore.frames import Frame, decode
 from eventstore.mirror.outbox import Position, decode_position
 
 POSITION: Final = "at"
-"""The header that holds the position behind a message."""
+"""The header with the position after a message."""
 PART: Final = "part"
-"""The header of a message that holds a part of a record: its number from 1, and how many."""
+"""The header of a message with one part of a record: its number from 1 on, and the total."""
 PART_BYTES: Final = 512 << 10
-"""A larger record is published in parts: brokers take messages of 1 MiB by default."""
+"""A larger record is published in parts: by default brokers accept messages up to 1 MiB."""
 
 _PARTITIONS: Final = 6
 _REPLICAS: Final = 3
@@ -37,9 +37,9 @@ _LEADERS_POLL_S: Final = 0.1
 _LOOK_BACK: Final = 512
 _FETCH_MS: Final = 500
 _STOP_S: Final = 5.0
-_OPEN_S_MAX: Final = 1000
-"""More than brokers let a transaction be open by default (transaction.max.timeout.ms)."""
-_OPEN_POLL_S: Final = 0.2
+_OPEN_TRANSACTION_S_MAX: Final = 1000
+"""More than brokers allow for a transaction by default (transaction.max.timeout.ms)."""
+_OPEN_TRANSACTION_POLL_S: Final = 0.2
 _TRIES: Final = 50
 _TRY_AGAIN_S: Final = 0.1
 
@@ -47,7 +47,7 @@ Answer = TypeVar("Answer")
 
 
 class Topic(Struct, frozen=True):
-    """A topic on a cluster. `client`: how to connect, as aiokafka's clients take it, with
+    """A topic on a cluster. `client`: arguments for aiokafka's clients, including
     bootstrap_servers."""
 
     name: str
@@ -55,28 +55,28 @@ class Topic(Struct, frozen=True):
 
     @property
     def servers(self) -> str:
-        """By which it is found."""
+        """The bootstrap servers."""
         return str(self.client.get("bootstrap_servers"))
 
     @property
     def place(self) -> str:
-        """For messages."""
+        """The topic in messages to people."""
         return f"topic {self.name} at {self.servers}"
 
 
-class Found(Struct, frozen=True):
+class LastMessage(Struct, frozen=True):
     """A log's last message."""
 
     partition: int
     offset: int
     at: Position
     record: Frame | None = None
-    """None where it is not known, or was published in parts."""
+    """None if it is unknown, or was published in parts."""
 
 
 @asynccontextmanager
 async def errors_of(topic: Topic) -> AsyncIterator[None]:
-    """What Kafka's client raises inside of the block is raised as MirrorFailed."""
+    """Convert errors of Kafka's client inside the block to MirrorFailed."""
     try:
         yield
     except (KafkaError, OSError, TimeoutError) as error:
@@ -87,7 +87,7 @@ async def errors_of(topic: Topic) -> AsyncIterator[None]:
 async def consumer(
     topic: Topic, *, isolation: str = "read_committed"
 ) -> AsyncIterator[AIOKafkaConsumer]:
-    """A reader of what is committed, of no group."""
+    """A consumer without a group; it reads committed messages by default."""
     opened = AIOKafkaConsumer(
         **topic.client,
         group_id=None,
@@ -101,7 +101,7 @@ async def consumer(
 
 @asynccontextmanager
 async def producer(topic: Topic, key: str) -> AsyncIterator[AIOKafkaProducer]:
-    """A transactional writer, which fences an earlier one of the same key."""
+    """A transactional producer, which fences an earlier one with the same key."""
     opened = AIOKafkaProducer(
         **topic.client,
         transactional_id=f"refold-mirror-{topic.name}-{key}",
@@ -125,19 +125,20 @@ async def _started(
     client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaAdminClient,
     stop: Callable[[], Awaitable[None]],
 ) -> AsyncIterator[None]:
-    """A client leaves nothing open, also one that did not get to its start, or was cancelled."""
+    """Stop the client in any case, even if its start failed or was cancelled."""
     try:
         await client.start()
         yield
     finally:
-        # A producer waits for what it has not sent, without an end where no broker answers.
+        # A producer waits for unsent messages without a time limit, for example if no broker
+        # answers.
         with anyio.move_on_after(_STOP_S, shield=True):
             await stop()
 
 
-async def _asked(question: Callable[[], Awaitable[Answer]]) -> Answer:
-    """What the cluster answers. The client asks any broker that it knows of, also one that is down:
-    another one is asked then."""
+async def _retry_on_connection_error(question: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The response of the cluster. aiokafka may ask a broker that is down; a retry asks another
+    one."""
     for _ in range(_TRIES - 1):
         with suppress(NodeNotReadyError, KafkaConnectionError):
             return await question()
@@ -145,33 +146,33 @@ async def _asked(question: Callable[[], Awaitable[Answer]]) -> Answer:
     return await question()
 
 
-async def make_topic(topic: Topic) -> bool:
-    """Make the topic if it is not there; whether it was made. It keeps all records for ever, until
-    somebody says otherwise."""
+async def create_topic(topic: Topic) -> bool:
+    """Create the topic if it does not exist; return whether it was created. It keeps all records
+    unless its configuration is changed."""
     async with _admin(topic) as admin:
-        if topic.name in await _asked(admin.list_topics):
+        if topic.name in await _retry_on_connection_error(admin.list_topics):
             return False
-        brokers = len((await _asked(admin.describe_cluster))["brokers"])
+        brokers = len((await _retry_on_connection_error(admin.describe_cluster))["brokers"])
         configs = {"retention.ms": "-1", "cleanup.policy": "delete"}
         new = NewTopic(topic.name, _PARTITIONS, min(_REPLICAS, brokers), topic_configs=configs)
         try:
             answer = await admin.create_topics([new])
         except AttributeError:
-            # The client does not look whether the brokers know a controller.
-            raise NodeNotReadyError("no broker knows a controller that could make it") from None
+            # aiokafka does not check whether the brokers know a controller.
+            raise NodeNotReadyError("no broker knows a controller that could create it") from None
         [(_, code, *_)] = answer.topic_errors
         if code and for_code(code) is not TopicAlreadyExistsError:
-            raise for_code(code)(f"{topic.name} cannot be made")
+            raise for_code(code)(f"{topic.name} cannot be created")
         with anyio.fail_after(_LEADERS_S):
-            while not await _have_leaders(admin, topic):  # noqa: ASYNC110 - no broker tells
+            while not await _have_leaders(admin, topic):  # noqa: ASYNC110 - brokers send no such event
                 await anyio.sleep(_LEADERS_POLL_S)
         return not code
 
 
 async def partitions_of(topic: Topic) -> list[TopicPartition]:
-    """The topic's partitions. Raises MirrorFailed where there is no such topic."""
+    """The topic's partitions. Raises MirrorFailed if the topic does not exist."""
     async with _admin(topic) as admin:
-        [found] = await _asked(partial(admin.describe_topics, [topic.name]))
+        [found] = await _retry_on_connection_error(partial(admin.describe_topics, [topic.name]))
         if found["error_code"]:
             why = for_code(found["error_code"]).__name__
             raise MirrorFailed(topic.place, f"there is no such topic ({why}): check its name")
@@ -180,7 +181,7 @@ async def partitions_of(topic: Topic) -> list[TopicPartition]:
 
 
 async def ends_of(topic: Topic) -> dict[int, int]:
-    """By partition: the offset behind its last message. Raises MirrorFailed as `partitions_of`."""
+    """The offset after the last message, by partition. Raises MirrorFailed as `partitions_of`."""
     places = await partitions_of(topic)
     async with consumer(topic) as reader:
         ends = await reader.end_offsets(places)
@@ -188,13 +189,13 @@ async def ends_of(topic: Topic) -> dict[int, int]:
 
 
 async def cluster_of(topic: Topic) -> str:
-    """The id of the Kafka cluster that the topic is on."""
+    """The id of the topic's Kafka cluster."""
     async with _admin(topic) as admin:
-        return str((await _asked(admin.describe_cluster))["cluster_id"])
+        return str((await _retry_on_connection_error(admin.describe_cluster))["cluster_id"])
 
 
 async def _have_leaders(admin: AIOKafkaAdminClient, topic: Topic) -> bool:
-    [found] = await _asked(partial(admin.describe_topics, [topic.name]))
+    [found] = await _retry_on_connection_error(partial(admin.describe_topics, [topic.name]))
     partitions = found["partitions"]
     return bool(partitions) and all(one["leader"] >= 0 for one in partitions)
 
@@ -202,7 +203,7 @@ async def _have_leaders(admin: AIOKafkaAdminClient, topic: Topic) -> bool:
 async def messages(
     reader: AIOKafkaConsumer, place: TopicPartition, start: int, end: int
 ) -> AsyncIterator[ConsumerRecord]:
-    """The messages of a partition from one offset up to, not with, another."""
+    """The messages of a partition from offset `start` up to, but not including, `end`."""
     reader.assign([place])
     reader.seek(place, start)
     while await reader.position(place) < end:
@@ -212,9 +213,11 @@ async def messages(
                     yield message
 
 
-async def is_there(topic: Topic, places: list[TopicPartition], key: bytes, noted: Found) -> bool:
-    """Whether a message that was there once is there still, or was removed with all before it: a
-    topic that was made anew, or another cluster's, has other messages, or none."""
+async def still_holds(
+    topic: Topic, places: list[TopicPartition], key: bytes, noted: LastMessage
+) -> bool:
+    """Whether a message is still on the topic, or was removed together with all earlier ones. A
+    topic that was created again, or one of another cluster, has different messages or none."""
     place = TopicPartition(topic.name, noted.partition)
     if place not in places:
         return False
@@ -232,12 +235,12 @@ async def last_message(
     topic: Topic,
     places: list[TopicPartition],
     key: bytes,
-    hint: Found | None,
+    hint: LastMessage | None,
     on_wait: Callable[[], None] = lambda: None,
-) -> Found | None:
-    """The last message of a log on these partitions; None where they have none. `hint` is one of
-    it, if it is; `on_wait` is told where others' transactions are waited for. Raises
-    MirrorFailed."""
+) -> LastMessage | None:
+    """The last message of a log on these partitions; None if there is none. `hint` is an earlier
+    message of it, if still valid. `on_wait` is called if other producers' transactions delay the
+    result. Raises MirrorFailed."""
     async with consumer(topic) as reader:
         reader.assign(places)
         if hint is not None and (place := TopicPartition(topic.name, hint.partition)) in places:
@@ -260,15 +263,15 @@ async def _readable_ends(
     places: list[TopicPartition],
     on_wait: Callable[[], None],
 ) -> dict[TopicPartition, int]:
-    """The offsets behind all that is there now, once all of it can be read: what is committed
-    behind a transaction of another producer cannot, until that has ended, or the cluster ends it.
+    """The current end offsets, once everything before them can be read: messages after an open
+    transaction of another producer cannot be read until it ends or the cluster aborts it.
 
     Raises MirrorFailed.
     """
     async with consumer(topic, isolation="read_uncommitted") as of_all:
         ends: dict[TopicPartition, int] = await of_all.end_offsets(places)
     is_told = False
-    with anyio.move_on_after(_OPEN_S_MAX):
+    with anyio.move_on_after(_OPEN_TRANSACTION_S_MAX):
         while True:
             readable = await reader.end_offsets(places)
             if all(readable[one] >= ends[one] for one in places):
@@ -276,18 +279,18 @@ async def _readable_ends(
             if not is_told:
                 is_told = True
                 on_wait()
-            await anyio.sleep(_OPEN_POLL_S)
+            await anyio.sleep(_OPEN_TRANSACTION_POLL_S)
     text = (
-        f"a transaction of another producer is open for {_OPEN_S_MAX} s: end it"
-        " (kafka-transactions find-hanging, abort)"
+        f"a transaction of another producer has been open for {_OPEN_TRANSACTION_S_MAX} "
+        "s: abort it (kafka-transactions find-hanging, abort)"
     )
     raise MirrorFailed(topic.place, text)
 
 
 async def _last_before(
     reader: AIOKafkaConsumer, place: TopicPartition, begin: int, end: int, key: bytes
-) -> Found | None:
-    """Looks at the end first, further back each time."""
+) -> LastMessage | None:
+    """Search from the end, in growing steps."""
     size = _LOOK_BACK
     while begin < end:
         start = max(begin, end - size)
@@ -300,18 +303,18 @@ async def _last_before(
 
 async def _last_between(
     reader: AIOKafkaConsumer, place: TopicPartition, start: int, end: int, key: bytes
-) -> Found | None:
+) -> LastMessage | None:
     last = None
     async for message in messages(reader, place, start, end):
         position = position_of(message)
         if message.key == key and position is not None:
-            last = Found(place.partition, message.offset, position, _record(message))
+            last = LastMessage(place.partition, message.offset, position, _record(message))
     return last
 
 
 def position_of(message: ConsumerRecord) -> Position | None:
-    """The position behind a message; None where it is none of refold's, or not a record's last
-    part."""
+    """The position after a message; None if it is not refold's, or not the last part of a
+    record."""
     with suppress(msgspec.MsgspecError):
         return decode_position(header_of(message, POSITION))
     return None
@@ -324,5 +327,5 @@ def _record(message: ConsumerRecord) -> Frame | None:
 
 
 def header_of(message: ConsumerRecord, name: str) -> bytes:
-    """The value of a message's header, empty where it has none."""
+    """The value of a message's header, empty if it has none."""
     return next((value for key, value in message.headers if key == name), b"")

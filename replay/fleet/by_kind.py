@@ -15,6 +15,7 @@ import msgspec
 from controller.core.canonical import decode_command, decode_event, decode_reason
 from controller.core.commands import Choice, Command
 from controller.core.events import Event
+from replay.description.bulk_json import JSON_BYTES_MAX, json_of_each, json_of_plain
 from replay.fleet.facts import (
     COMMANDS,
     EVENTS,
@@ -23,7 +24,6 @@ from replay.fleet.facts import (
     path_of_target,
     with_choices,
 )
-from replay.fleet.naming import JSON_BYTES_MAX, json_of_each, json_of_plain
 from replay.stock_clusters.imported_log.encoding import decode_event as decode_world_event
 from replay.stock_clusters.imported_log.events import WorldEvent
 

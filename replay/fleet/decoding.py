@@ -25,9 +25,10 @@ from replay.fleet.batches import batches
 from replay.fleet.columns import DECODED, decoded
 from replay.fleet.day_files import records_writer
 from replay.fleet.errors import FleetError, usable
-from replay.fleet.jobs import Progress, nothing_told, spark_errors, telling
+from replay.fleet.jobs import spark_errors, telling
 from replay.fleet.locking import in_turn
 from replay.fleet.table import check_table, folder_of_records, records_in
+from replay.progress import Progress, unreported
 
 _DECODED: Final = "decoded"
 _MAKING: Final = "_making"
@@ -56,7 +57,7 @@ def nothing_to_decode(folder: Path) -> Decoded | None:
     return None if _lacking(source, into) else Decoded(str(into), 0, time.monotonic() - start)
 
 
-def decode_table(spark: SparkSession, folder: Path, progress: Progress | None = None) -> Decoded:
+def decode_table(spark: SparkSession, folder: Path, progress: Progress = unreported) -> Decoded:
     """`decode`, with its progress told. Raises FleetError."""
     start = time.monotonic()
     failed = spark_errors(f"{folder}: Spark failed, it is decoded as far as it was")
@@ -66,7 +67,7 @@ def decode_table(spark: SparkSession, folder: Path, progress: Progress | None = 
 
 
 def records(
-    spark: SparkSession, folder: Path | str, tell: Callable[[str], None] = nothing_told
+    spark: SparkSession, folder: Path | str, tell: Callable[[str], None] = lambda step: None
 ) -> DataFrame:
     """The records of a table with the columns of DECODED, and `batch`, `cluster` and `date`; what
     was ingested since they were last asked for is decoded first. Raises FleetError."""
@@ -76,7 +77,7 @@ def records(
 
 
 def decode(
-    spark: SparkSession, folder: Path | str, tell: Callable[[str], None] = nothing_told
+    spark: SparkSession, folder: Path | str, tell: Callable[[str], None] = lambda step: None
 ) -> int:
     """Decode the batches of a table that are not; how many. One process at a time: another one
     waits. Raises FleetError, and Spark's where an executor fails."""

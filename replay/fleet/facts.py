@@ -4,8 +4,8 @@
 record. Paths are told apart by their ends: those of an imported cluster begin with its chroot.
 """
 
-import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple
@@ -23,6 +23,7 @@ from controller.core.topic_requests import (
 from controller.core.znodes import read_state
 from replay.stock_clusters.imported_log import events as worldly
 from replay.stock_clusters.zookeeper_log import transactions
+from replay.subjects import ZnodeSubject, subject_in_any_chroot
 
 
 class PartitionFact(Struct, frozen=True, gc=False):
@@ -53,32 +54,7 @@ class Facts(NamedTuple):
     rule: Callable[[Any], str] | None = None
 
 
-class ZnodeName(NamedTuple):
-    """What the path of a znode names."""
-
-    broker: int | None = None
-    topic: str | None = None
-    partition: int | None = None
-
-
-_PATHS_REMEMBERED: Final = 1 << 16
 _TARGETS_REMEMBERED: Final = 1 << 12
-_BROKER: Final = re.compile(r"(?:/.*)?/(?:brokers/ids|config/brokers)/([0-9]{1,10})")
-_TOPIC: Final = re.compile(
-    r"(?:/.*)?/(?:brokers/topics|config/topics|admin/delete_topics)/([^/]+)"
-    r"(?:/partitions/([0-9]{1,10})(/state)?)?"
-)
-
-
-@lru_cache(_PATHS_REMEMBERED)
-def znode_name(path: str) -> ZnodeName:
-    """What a path names, whichever chroot it begins with."""
-    if (of_topic := _TOPIC.fullmatch(path)) is not None:
-        number = of_topic[2]
-        return ZnodeName(None, of_topic[1], None if number is None else int(number))
-    if (of_broker := _BROKER.fullmatch(path)) is not None:
-        return ZnodeName(int(of_broker[1]))
-    return ZnodeName()
 
 
 @lru_cache(_TARGETS_REMEMBERED)
@@ -131,7 +107,7 @@ def _only_path(parts: _Operations) -> str | None:
 
 def _only_broker(parts: _Operations) -> int | None:
     path = _only_path(parts)
-    return None if path is None else znode_name(path).broker
+    return None if path is None else subject_in_any_chroot(path).broker
 
 
 def _written(parts: _Operations) -> Partitions:
@@ -139,24 +115,24 @@ def _written(parts: _Operations) -> Partitions:
     found: list[PartitionFact] = []
     for part in parts:
         path: str | None = getattr(part, "path", None)
-        name = ZnodeName() if path is None else znode_name(path)
-        if path is not None and name.topic is not None:
-            found.append(_state(name.topic, name.partition, path, getattr(part, "data", None)))
+        name = None if path is None else subject_in_any_chroot(path)
+        if path is not None and name is not None and name.topic is not None:
+            found.append(_state(name, name.topic, path, getattr(part, "data", None)))
     return tuple(dict.fromkeys(found))
 
 
-def _state(topic: str, partition: int | None, path: str, data: bytes | None) -> PartitionFact:
-    if not data or partition is None or not path.endswith("/state"):
-        return PartitionFact(topic, partition)
-    try:
-        state = read_state(path, data, 0)
-    except ZnodeError:
-        return PartitionFact(topic, partition)
-    return PartitionFact(topic, partition, state.leader, state.leader_epoch, state.isr)
+def _state(name: ZnodeSubject, topic: str, path: str, data: bytes | None) -> PartitionFact:
+    state = None
+    if data and name.kind == "state":
+        with suppress(ZnodeError):
+            state = read_state(path, data, 0)
+    if state is None:
+        return PartitionFact(topic, name.partition)
+    return PartitionFact(topic, name.partition, state.leader, state.leader_epoch, state.isr)
 
 
 def _of_znode(path: str) -> Partitions:
-    name = znode_name(path)
+    name = subject_in_any_chroot(path)
     return () if name.topic is None else (PartitionFact(name.topic, name.partition),)
 
 
@@ -241,7 +217,7 @@ def _of_partition_answers(
 EVENTS: Final[dict[type, Facts]] = {
     events.WatchFired: Facts(
         path=attrgetter("path"),
-        broker=lambda one: znode_name(one.path).broker,
+        broker=lambda one: subject_in_any_chroot(one.path).broker,
         partitions=lambda one: _of_znode(one.path),
     ),
     events.ZnodesRead: Facts(error=lambda one: _first_error(one.errors), ordinal=_ordinal),

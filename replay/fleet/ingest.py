@@ -22,10 +22,11 @@ from pyspark.sql import functions as sql
 
 from replay.fleet.day_files import put_in_place
 from replay.fleet.inputs import inputs_below
-from replay.fleet.jobs import Progress, for_few_rows, rows_in, spark_errors, telling
+from replay.fleet.jobs import for_few_rows, rows_in, spark_errors, telling
 from replay.fleet.schemas import spark_schema
 from replay.fleet.table import INGESTED, TableFolder, known_segments, open_table
 from replay.fleet.units import INPUTS, SURVEYED, UNITS, ingest_units, survey
+from replay.progress import Progress, unreported
 
 _TASK_BYTES: Final = 256 << 20
 _TASKS_A_CORE: Final = 4
@@ -83,7 +84,7 @@ def ingest(
     spark: SparkSession,
     sources: Iterable[str],
     out: Path,
-    progress: Progress | None = None,
+    progress: Progress = unreported,
 ) -> IngestResult:
     """Bring what is new in the sources into the table in the folder `out`.
 

@@ -14,9 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from replay.fleet.errors import FleetError
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, and how many tasks are done of how many."""
+from replay.progress import Progress, unreported
 
 _PROGRESS_S: Final = 0.5
 _ROWS_A_PARTITION: Final = 50_000
@@ -32,15 +30,11 @@ _FEW_ROWS: Final = {
 take longer than to run it."""
 
 
-def nothing_told(_: str) -> None:
-    """A step that nobody wants to know of."""
-
-
 @contextmanager
-def telling(spark: SparkSession, progress: Progress | None) -> Iterator[Callable[[str], None]]:
+def telling(spark: SparkSession, progress: Progress) -> Iterator[Callable[[str], None]]:
     """What tells a step; a thread tells how far its tasks are, as Spark knows."""
-    if progress is None:
-        yield nothing_told
+    if progress is unreported:
+        yield lambda step: None
         return
     step, is_over = "", Event()
     tracker = spark.sparkContext.statusTracker()
@@ -54,12 +48,12 @@ def telling(spark: SparkSession, progress: Progress | None) -> Iterator[Callable
         infos = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
         known = [one for one in infos if one is not None]
         done = sum(one.numCompletedTasks for one in known)
-        progress(step, done, sum(one.numTasks for one in known))
+        progress(step, done, sum(one.numTasks for one in known) or None)
 
     def tell(what: str) -> None:
         nonlocal step
         step = what
-        progress(step, 0, 0)
+        progress(step, 0, None)
 
     # Unlike others this thread closes its connection to Java at its end.
     watcher = InheritableThread(target=watch, name="progress", daemon=True)

@@ -34,7 +34,6 @@ from controller.core.errors import ZnodeError
 from controller.core.values import LeaderAndIsr
 from controller.core.znodes import read_state
 from replay.fleet.errors import FleetError
-from replay.fleet.facts import znode_name
 from replay.fleet.inputs import named
 from replay.fleet.pushdown import brings_filters
 from replay.fleet.schemas import part_of, spark_schema, wanted
@@ -42,6 +41,7 @@ from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
 from replay.stock_clusters.zookeeper_log.merging import MergedLogs
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import Content, Multi, OpCode, Transaction
+from replay.subjects import subject_in_any_chroot
 
 TRANSACTIONS: Final = pa.schema(
     [
@@ -243,9 +243,9 @@ def _about(part: Content) -> dict[str, Any]:
     }
     if path is None:
         return row
-    name = znode_name(path)
+    name = subject_in_any_chroot(path)
     row |= {"broker": name.broker, "topic": name.topic, "partition": name.partition}
-    state = _state(path, data) if name.partition is not None else None
+    state = _state(path, data) if name.kind == "state" else None
     if state is not None:
         row |= {
             "leader": state.leader,
@@ -257,7 +257,7 @@ def _about(part: Content) -> dict[str, Any]:
 
 
 def _state(path: str, data: bytes | None) -> LeaderAndIsr | None:
-    if not data or not path.endswith("/state"):
+    if not data:
         return None
     try:
         return read_state(path, data, 0)

@@ -10,14 +10,15 @@ from controller.core.canonical import digest, encode_command
 from controller.core.commands import CommandId, Issued
 from controller.core.events import BrokerAnswered, Outcome, Recorded, SessionConnected
 from controller.core.fold import Fold
+from controller.event_log.records import command_record, event_record
 from controller.fingerprint import code_version, core_fingerprint
-from controller.log_records import command_record, event_record
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
 from replay.incidents.world_cutting import cut_world
 from replay.logs.decode import configuration_of, records
+from replay.logs.recorded_fold import fold_event
 
 _WRITTEN_AT_ONCE: Final = 500
 
@@ -82,7 +83,7 @@ def _cut(reader: LogReader, begin: int, last: int) -> list[Decided] | None:
         if answered is not None:
             id = CommandId(numbers[answered.cause], answered.ordinal)
             own = structs.replace(own, event=structs.replace(event.event, command=id))
-        issued = [one for part in fold.apply(own) for one in part]
+        issued = fold_event(fold, own)
         if not is_as_stored(issued, stored):
             return None
         found.append((own, issued))

@@ -32,7 +32,7 @@ def test_a_copy_has_everything(tmp_path: Path) -> None:
 
 def test_a_copy_does_not_overwrite_a_log(tmp_path: Path) -> None:
     write_log(tmp_path / "log")
-    with pytest.raises(LogExists, match="name another folder"):
+    with pytest.raises(LogExists, match="use another folder"):
         copy_log(tmp_path / "log", tmp_path / "log")
 
 
@@ -80,7 +80,7 @@ def test_a_stream_is_the_log(tmp_path: Path) -> None:
 def test_a_cut_stream_is_found(tmp_path: Path) -> None:
     content = sent(write_log(tmp_path / "log"))
     for end in range(20, len(content), 101):
-        with pytest.raises(LogCorrupt, match=r"the stream, frame \d+: is cut"):
+        with pytest.raises(LogCorrupt, match=r"the stream, frame \d+: is truncated"):
             LogReader.open("-", standard_input=io.BytesIO(content[:end]))
 
 
@@ -91,7 +91,7 @@ def test_a_changed_stream_is_found(tmp_path: Path) -> None:
         LogReader.open("-", standard_input=io.BytesIO(changed))
 
 
-def test_what_is_no_stream() -> None:
+def test_input_that_is_no_stream_is_rejected() -> None:
     with pytest.raises(NotALog, match="refold log copy LOG -"):
         LogReader.open("-", standard_input=io.BytesIO(b"hello"))
 

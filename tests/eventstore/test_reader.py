@@ -144,7 +144,7 @@ def test_a_log_that_somebody_locked(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header(), busy_ms=10) as writer:
         foreign = sqlite3.connect(writer.segment, isolation_level=None)
         foreign.execute("begin immediate")
-        with pytest.raises(LogLocked, match="another process holds it"):
+        with pytest.raises(LogLocked, match="another process has locked it"):
             writer.append(events(1, 3))
         foreign.close()
 

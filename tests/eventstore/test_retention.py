@@ -55,7 +55,7 @@ def test_no_limit_removes_nothing(tmp_path: Path) -> None:
     assert retain(tmp_path, None, None, START_NS * 2) == []
 
 
-def test_what_is_not_mirrored_stays(tmp_path: Path) -> None:
+def test_unmirrored_segments_are_kept(tmp_path: Path) -> None:
     """And what comes after it in its log; with all of it the folder goes, too."""
     log = with_snapshots(write_log(tmp_path / "run-1", 12, segment_bytes=1), 3, 6, 9)
     noted = Progress("t", 0, 17, Position(4, 6, 3), servers="one:9092")

@@ -47,22 +47,26 @@ def damaged(folder: Path, sql: str) -> None:
         ),
         ("delete from events where seq = 4", "event 5", "events 4 to 4 are missing"),
         ("delete from events where seq = 1", "event 2", "events 1 to 1 are missing"),
-        ("delete from events where seq = 10", "closing record", "10 is the last one by it, 9 is"),
+        (
+            "delete from events where seq = 10",
+            "closing record",
+            "10 should be the last one, but it is 9",
+        ),
         (
             "insert into events select 11, wall_ns, mono_ns, term, kind, schema, channel, origin,"
             " cause, payload, chain from events where seq = 10",
             "event 11",
-            "put in",
+            "inserted",
         ),
         ("update commands set body = x'00' where cause = 3", "command 3.0", "changed"),
         ("update commands set reason = x'00' where cause = 3", "command 3.0", "changed"),
         ("delete from commands where cause = 3", "command 4.0", "missing"),
-        ("delete from commands where cause = 10", "closing record", "10 commands by it, 9 are"),
+        ("delete from commands where cause = 10", "closing record", "10 commands, but there are 9"),
         (
             "insert into commands select 10, 1, term, kind, target, reason, digest, body, chain"
             " from commands where cause = 10",
             "command 10.1",
-            "put in",
+            "inserted",
         ),
         (
             "update header set body = replace(body, 'c0ffee', 'decaf0')",
@@ -101,7 +105,7 @@ def test_a_missing_segment_is_found(tmp_path: Path) -> None:
     [damage] = verify(folder).damages
     assert damage.record == "header"
     assert damage.file.endswith("010.refold")
-    assert "event 9 is the last one by it, 6 is found" in damage.text
+    assert "event 9 should be the last one, but it is 6" in damage.text
 
 
 def test_events_cut_from_the_end_of_a_segment_are_found(tmp_path: Path) -> None:
@@ -111,7 +115,7 @@ def test_events_cut_from_the_end_of_a_segment_are_found(tmp_path: Path) -> None:
     connection.executescript("delete from commands where cause = 3; delete from events where seq=3")
     connection.close()
     [damage] = verify(folder).damages
-    assert "event 3 is the last one by it, 2 is found" in damage.text
+    assert "event 3 should be the last one, but it is 2" in damage.text
 
 
 def test_a_segment_of_another_log_is_found(tmp_path: Path) -> None:
@@ -127,7 +131,7 @@ def test_a_segment_under_another_name_is_found(tmp_path: Path) -> None:
     folder = write_log(tmp_path / "log")
     segment = folder / "00000000000000000001.refold"
     segment.rename(folder / "00000000000000000002.refold")
-    assert "its own name" in verify(folder).damages[0].text
+    assert "original name" in verify(folder).damages[0].text
 
 
 def test_a_changed_byte_of_the_file_is_found_or_meets_no_record(tmp_path: Path) -> None:
@@ -157,26 +161,28 @@ def test_a_cut_file_is_damaged(tmp_path: Path, part: float) -> None:
     assert verify(folder).damages
 
 
-def test_what_is_no_log(tmp_path: Path) -> None:
+def test_path_that_is_no_log_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(LogNotFound, match="no such file"):
         verify(tmp_path / "nowhere")
-    with pytest.raises(NotALog, match="holds no segment"):
+    with pytest.raises(NotALog, match="contains no segment"):
         verify(tmp_path)
     text = tmp_path / "text"
     text.write_text("not a log" * 100)
-    with pytest.raises(NotALog, match="not a SQLite file"):
+    with pytest.raises(NotALog, match="not an SQLite file"):
         verify(text)
     (tmp_path / "empty").write_text("")
     with pytest.raises(NotALog, match="is an empty file"):
         verify(tmp_path / "empty")
     sqlite3.connect(tmp_path / "other.db").executescript("create table t (a)").connection.close()
-    with pytest.raises(NotALog, match="not a log of refold"):
+    with pytest.raises(NotALog, match="not a refold log"):
         verify(tmp_path / "other.db")
     write_log(tmp_path / "parent" / "run-1")
-    with pytest.raises(NotALog, match=r"holds a log, name it: .*run-1"):
+    with pytest.raises(NotALog, match=r"contains a log, use its path: .*run-1"):
         verify(tmp_path / "parent")
     write_log(tmp_path / "parent" / "run-2")
-    with pytest.raises(NotALog, match=r"holds 2 logs, name one of them; the last is .*run-2"):
+    with pytest.raises(
+        NotALog, match=r"contains 2 logs, use the path of one of them; the last is .*run-2"
+    ):
         verify(tmp_path / "parent")
     with pytest.raises(LogFailed, match=r"text is a file: name a folder"):
         verify(text / "run-1")

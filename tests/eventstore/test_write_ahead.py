@@ -33,7 +33,7 @@ def copy_of(folder: Path, to: Path) -> Path:
     return Path(shutil.copytree(folder, to / "copy"))
 
 
-def test_it_is_read_to_its_end(killed: Path, tmp_path: Path) -> None:
+def test_intact_write_ahead_log_is_read_to_its_end(killed: Path, tmp_path: Path) -> None:
     assert verify(copy_of(killed, tmp_path)).events == 5
 
 

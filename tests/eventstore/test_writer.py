@@ -18,7 +18,7 @@ from eventstore.writer import LogWriter
 from tests.eventstore.samples import command, event, events, header, write_log
 
 
-def test_what_was_appended_is_read(tmp_path: Path) -> None:
+def test_appended_records_can_be_read(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append(events(1, 3))
         writer.append(events(4, 5), [command(1), command(1, 1), command(3)])
@@ -48,7 +48,7 @@ def test_an_exception_leaves_the_log_open(tmp_path: Path) -> None:
     assert verify(tmp_path / "log").events == 3
 
 
-def test_what_is_out_of_order_is_refused_and_nothing_of_it_stored(tmp_path: Path) -> None:
+def test_records_out_of_order_are_rejected_as_a_whole(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append(events(1, 3))
         with pytest.raises(ValueError, match="event 5 follows event 3"):
@@ -61,7 +61,7 @@ def test_what_is_out_of_order_is_refused_and_nothing_of_it_stored(tmp_path: Path
 
 def test_one_log_is_one_run(tmp_path: Path) -> None:
     write_log(tmp_path / "log")
-    with pytest.raises(LogExists, match="a folder of its own"):
+    with pytest.raises(LogExists, match="a separate folder"):
         LogWriter.create(tmp_path / "log", header())
 
 
@@ -69,7 +69,7 @@ def test_a_closed_writer_refuses(tmp_path: Path) -> None:
     writer = LogWriter.create(tmp_path / "log", header())
     writer.close()
     writer.close()
-    with pytest.raises(LogError, match="has let go"):
+    with pytest.raises(LogError, match="has closed"):
         writer.append([event(1)])
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 
 from controller.core.configuration import Configuration
+from controller.event_log.records import command_record, event_record
 from controller.fingerprint import code_version, core_fingerprint
-from controller.log_records import command_record, event_record
 from eventstore.records import Header
 from eventstore.writer import LogWriter
 from replay.world.simulation import Simulation

@@ -6,8 +6,8 @@ import pytest
 
 from controller.core.events import VersionsOffered
 from controller.core.snapshot import load_snapshot, take_snapshot
+from controller.event_log.records import command_record, event_record
 from controller.fingerprint import core_fingerprint
-from controller.log_records import command_record, event_record
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
 from eventstore.retention import retain

@@ -25,7 +25,7 @@ from controller.core.commands import (
 )
 from controller.core.events import ZnodesRead
 from controller.core.fold import Fold
-from controller.log_records import command_record, event_record
+from controller.event_log.records import command_record, event_record
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
@@ -196,6 +196,13 @@ def test_incidents_that_older_cores_recorded_agree(incident: Path) -> None:
         result = verified(log)
     assert result.mismatches == []
     assert result.agreed > 80
+
+
+@pytest.mark.parametrize("packed", ["", "log.tar.xz"], ids=["incident", "packed log"])
+def test_incidents_and_packed_logs_are_replayed_as_they_are(packed: str) -> None:
+    done = CliRunner().invoke(app, ["replay", str(RECORDED[0] / packed)])
+    assert done.exit_code == 0, done.stderr
+    assert " agrees: " in done.stdout
 
 
 def test_another_event_leads_to_other_commands(tmp_path: Path) -> None:

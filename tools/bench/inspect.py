@@ -19,8 +19,8 @@ import typer
 
 from controller.core.configuration import Configuration
 from controller.core.events import AlterPartitionReceived, ProposedState
+from controller.event_log.records import command_record, event_record
 from controller.fingerprint import code_version, core_fingerprint
-from controller.log_records import command_record, event_record
 from eventstore.records import Header
 from eventstore.writer import LogWriter
 from replay.inspect.at import make_snapshots

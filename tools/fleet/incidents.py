@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from controller.core.configuration import Configuration
 from controller.core.znodes import topic_path
+from controller.event_log.records import command_record, event_record
 from controller.fingerprint import code_version, core_fingerprint
-from controller.log_records import command_record, event_record
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.writer import LogWriter
 from replay.world.simulation import Simulation

@@ -1,7 +1,7 @@
-"""The front process: `python -m controller.api.front LINK PARENT`, started by the daemon only.
+"""The front process: `python -m controller.api.front LINK PARENT`. Only the daemon starts it.
 
 LINK is the file descriptor of the link to the daemon, PARENT the daemon's process id. The front
-ends with the daemon, whatever happens to that.
+always exits together with the daemon.
 """
 
 import asyncio
@@ -15,31 +15,34 @@ from typing import Final
 
 from controller import structured_log
 from controller.api.front.server import Front
-from controller.api.messages import Link, Setup, Told
+from controller.api.messages import Link, OperatorWarning, Setup
 
 _PR_SET_PDEATHSIG: Final = 1
 _OWN_FILES: Final = 64
 
 
 def _end_with(parent: int) -> None:
-    """The kernel kills this process when the daemon ends, even if it does not read its link."""
+    """Let the kernel kill this process when the daemon exits, even if the link is not being
+    read."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        sys.exit("the daemon has ended already")
+        sys.exit("the daemon has already exited")
 
 
 def _connections_max(wanted: int, link: Link) -> int:
-    """As many as wanted, if so many files may be open: two a connection that is passed on."""
+    """The connection limit, reduced if too few files may be open: a forwarded connection takes
+    two."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     if files == resource.RLIM_INFINITY or wanted * 2 + _OWN_FILES <= files:
         return wanted
     possible = max((files - _OWN_FILES) // 2, 1)
     link.send(
-        Told(
-            f"the endpoint has {possible} connections at most instead of max.connections={wanted}: "
-            f"a process may open {files} files here (ulimit -n)"
+        OperatorWarning(
+            f"the endpoint accepts at most {possible} connections instead of "
+            f"max.connections={wanted}: this process may open only {files} files (ulimit "
+            "-n)"
         )
     )
     return possible

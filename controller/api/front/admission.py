@@ -1,17 +1,17 @@
-"""Which connections may stand. Pure: told what happens, says which connection has to go.
+"""Decides which connection to close when there are too many. Pure.
 
-A new connection is always let in: where there is no room, another goes in its place. First those
-that never sent a whole request, then those of clients, last those that asked something of the
-controller; among equals the one whose last request is the longest ago. So clients, however many,
-keep no broker out.
+A new connection is always accepted; at the limit, another one is closed for it. The order is:
+connections without a complete request, then those of clients, then those that sent a request to the
+controller. Within a class the connection with the oldest last request is closed first. So any
+number of clients cannot keep a broker out.
 """
 
 from collections.abc import Iterator
 from enum import IntEnum
 
 
-class Worth(IntEnum):
-    """What a connection is to us, by the requests it sent; the lowest go first."""
+class ConnectionPriority(IntEnum):
+    """The priority of a connection, by the requests that it sent. The lowest is closed first."""
 
     NEW = 0
     CLIENT = 1
@@ -19,52 +19,59 @@ class Worth(IntEnum):
 
 
 class Admission:
-    """The connections that stand, by number."""
+    """The open connections, by number."""
 
     def __init__(self, total_max: int, per_address_max: int) -> None:
         self._total_max = total_max
         self._per_address_max = per_address_max
         self._addresses: dict[int, str] = {}
-        self._worths: dict[int, Worth] = {}
+        self._priorities: dict[int, ConnectionPriority] = {}
         self._counts: dict[str, int] = {}
-        # In the order of their last requests, the longest ago first.
-        self._by_worth: dict[Worth, dict[int, None]] = {worth: {} for worth in Worth}
+        # Ordered by last request, the oldest first.
+        self._by_priority: dict[ConnectionPriority, dict[int, None]] = {
+            priority: {} for priority in ConnectionPriority
+        }
 
     def admit(self, connection: int, address: str) -> int | None:
-        """Let a connection in; gives the one that has to go for it, which counts no more."""
-        gone = self._to_go(address)
-        if gone is not None:
-            self.gone(gone)
+        """Accept a connection; return the one that must be closed for it, which no longer
+        counts."""
+        evicted = self._connection_to_evict(address)
+        if evicted is not None:
+            self.connection_closed(evicted)
         self._addresses[connection] = address
         self._counts[address] = self._counts.get(address, 0) + 1
-        self._worths[connection] = Worth.NEW
-        self._by_worth[Worth.NEW][connection] = None
-        return gone
+        self._priorities[connection] = ConnectionPriority.NEW
+        self._by_priority[ConnectionPriority.NEW][connection] = None
+        return evicted
 
-    def asked(self, connection: int, worth: Worth) -> None:
-        """A whole request came; what a connection is worth never falls."""
-        before = self._worths.get(connection)
+    def request_received(self, connection: int, priority: ConnectionPriority) -> None:
+        """A complete request arrived. The priority of a connection never decreases."""
+        before = self._priorities.get(connection)
         if before is None:
             return
-        del self._by_worth[before][connection]
-        now = self._worths[connection] = max(before, worth)
-        self._by_worth[now][connection] = None
+        del self._by_priority[before][connection]
+        now = self._priorities[connection] = max(before, priority)
+        self._by_priority[now][connection] = None
 
-    def gone(self, connection: int) -> None:
-        """The connection has ended; told again, nothing happens."""
+    def connection_closed(self, connection: int) -> None:
+        """The connection was closed. Repeated calls have no effect."""
         address = self._addresses.pop(connection, None)
         if address is None:
             return
-        del self._by_worth[self._worths.pop(connection)][connection]
+        del self._by_priority[self._priorities.pop(connection)][connection]
         self._counts[address] -= 1
         if not self._counts[address]:
             del self._counts[address]
 
-    def _to_go(self, address: str) -> int | None:
+    def _connection_to_evict(self, address: str) -> int | None:
         if self._counts.get(address, 0) >= self._per_address_max:
-            return next(one for one in self._cheapest() if self._addresses[one] == address)
-        return next(self._cheapest()) if len(self._addresses) >= self._total_max else None
+            return next(
+                one for one in self._lowest_priority_first() if self._addresses[one] == address
+            )
+        return (
+            next(self._lowest_priority_first()) if len(self._addresses) >= self._total_max else None
+        )
 
-    def _cheapest(self) -> Iterator[int]:
-        for worth in Worth:
-            yield from self._by_worth[worth]
+    def _lowest_priority_first(self) -> Iterator[int]:
+        for priority in ConnectionPriority:
+            yield from self._by_priority[priority]

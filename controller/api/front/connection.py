@@ -1,4 +1,4 @@
-"""One client's connection: requests in order, one at a time, as a broker takes them."""
+"""One client connection: handles requests in order, one at a time, as a broker does."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,15 +10,15 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
-from controller.api.errors import NoUpstream, Refused, StandsBy
-from controller.api.front.admission import Admission, Worth
-from controller.api.front.lanes import SMALL_BYTES, Lane, Lanes
+from controller.api.errors import NoBrokersKnown, NoUpstream, RequestRejected
+from controller.api.front.admission import Admission, ConnectionPriority
+from controller.api.front.forwarding import Forwarder
 from controller.api.front.live_brokers import LiveBrokers
-from controller.api.front.own_answers import answer_about_own_id, answer_here
+from controller.api.front.local_responses import local_response, own_config_response
 from controller.api.front.pending_requests import PendingRequests
-from controller.api.front.relay import Relay
+from controller.api.front.request_quotas import SMALL_BYTES, RequestQuota, RequestQuotas
 from controller.api.front.routing import Route, may_be_repeated, route
-from controller.api.front.streams import until, within
+from controller.api.front.streams import before_deadline, within
 from controller.api.front.upstream import Upstream
 from controller.api.front.versions import VersionTable
 from controller.api.limits import Limits
@@ -51,62 +51,62 @@ from controller.wire.controller_requests import (
 
 _SIZE_BYTES: Final = 4
 _SMALL_PARTITIONS: Final = 2000
-_WITHOUT_BROKER: Final = VersionTable(None)
-_NOT_WHOLE: Final = "a request did not come as a whole"
+_VERSIONS_WITHOUT_BROKER: Final = VersionTable(None)
+_INCOMPLETE: Final = "a request was not received completely"
 _Timed = (
     CreateTopicsReceived | CreatePartitionsReceived | DeleteTopicsReceived | ElectLeadersReceived
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """What all connections of a front have in common."""
+class FrontContext:
+    """What all connections of a front share."""
 
     broker_id: int
     limits: Limits
     admission: Admission
-    lanes: Lanes
-    desk: PendingRequests
+    quotas: RequestQuotas
+    pending: PendingRequests
     brokers: LiveBrokers
     broker_settings: Mapping[str, str]
     own_configs: tuple[ConfigEntry, ...]
 
 
-class Begun(NamedTuple):
-    """A request of which at least the head has come."""
+class PartialRequest(NamedTuple):
+    """A request of which at least the header's first bytes were received."""
 
     head: RequestHead
     size: int
     received: bytes
     deadline: float
-    """For all of it, in the event loop's time."""
+    """For the whole request, in the event loop's time."""
 
 
 class ClientConnection:
-    """A connection that was let in. `number` names it in the event log."""
+    """An accepted connection. `number` identifies it in the event log."""
 
     def __init__(
         self,
         number: int,
-        came_in: Endpoint,
+        listener: Endpoint,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        shared: Shared,
+        shared: FrontContext,
     ) -> None:
         self._number = number
         self._reader = reader
         self._writer = writer
-        self._shared = shared
+        self._context = shared
         self._limits = shared.limits
         self._transfer_seconds_max = shared.limits.transfer_ms / 1000
-        self._relay = Relay(came_in, shared.brokers, shared.limits)
+        self._forwarder = Forwarder(listener, shared.brokers, shared.limits)
 
     async def serve(self) -> None:
-        """Work until the client goes, or is silent for too long.
+        """Handle requests until the client disconnects or is idle for too long.
 
-        Raises `Refused` or MalformedRequest where the client is at fault, `NoUpstream` where a
-        broker is, `StandsBy` where nobody is, IncompleteReadError and OSError where either has
-        gone.
+        Raises `RequestRejected` or MalformedRequest if the client is at fault, `NoUpstream` if a
+        broker is, `NoBrokersKnown` if neither is, IncompleteReadError and OSError if either
+        disconnected.
         """
         idle_ms = self._limits.connections_max_idle_ms
         silent_ms: int | None = self._limits.first_request_ms
@@ -116,13 +116,14 @@ class ClientConnection:
             while start := await self._start_of_frame(silent_ms):
                 await self._handle(start)
                 silent_ms = idle_ms
-                # The next request may be here already: it waits until the others have had a turn.
+                # The next request may have arrived already: let other connections run first.
                 await asyncio.sleep(0)
         finally:
-            self._relay.close()
+            self._forwarder.close()
 
     async def _start_of_frame(self, silent_ms: int | None) -> bytes:
-        """The first bytes of the next request; none where the client has gone or is silent."""
+        """The first bytes of the next request; empty if the client disconnected or is idle for
+        too long."""
         try:
             async with asyncio.timeout(None if silent_ms is None else silent_ms / 1000):
                 return await self._reader.read(_SIZE_BYTES)
@@ -130,169 +131,187 @@ class ClientConnection:
             return b""
 
     async def _handle(self, start: bytes) -> None:
-        request = await self._begun(start)
+        request = await self._receive_head(start)
         way = route(request.head.api_key)
         if way is Route.NOBODY:
-            raise Refused(f"requests with api key {request.head.api_key} are not offered")
+            raise RequestRejected(f"requests with api key {request.head.api_key} are not supported")
         if way is Route.BROKER:
-            await self._pass_on(request)
+            await self._forward(request)
             return
         if way is Route.CONTROLLER_BY_TOOL:
-            await self._ask_for_tool(request, way)
+            await self._handle_tool_request(request, way)
             return
         with ExitStack() as held:
-            lane, request = await self._whole(way, request, held)
-            self._shared.admission.asked(self._number, lane.worth)
+            quota, request = await self._receive_all(way, request, held)
+            self._context.admission.request_received(self._number, quota.priority)
             if way is Route.CONTROLLER:
-                await self._ask_controller(request, lane, held)
+                await self._handle_broker_request(request, quota, held)
             elif way is Route.VERSIONS:
                 await self._reply(await self._versions(request))
             else:
-                await self._answer_or_pass_on(way, request, lane)
+                await self._answer_or_forward(way, request, quota)
 
-    async def _begun(self, start: bytes) -> Begun:
+    async def _receive_head(self, start: bytes) -> PartialRequest:
         deadline = asyncio.get_running_loop().time() + self._transfer_seconds_max
         bytes_max = self._limits.request_bytes_max
-        async with until(deadline, _NOT_WHOLE):
+        async with before_deadline(deadline, _INCOMPLETE):
             data = start + await self._reader.readexactly(_SIZE_BYTES - len(start))
             size = int.from_bytes(data, "big", signed=True)
             if not HEAD_BYTES <= size <= bytes_max:
-                raise Refused(
-                    f"a request of {size} bytes where {HEAD_BYTES} to {bytes_max} may be "
-                    "(socket.request.max.bytes); does it speak Kafka's protocol in plain text?"
+                raise RequestRejected(
+                    f"a request of {size} bytes, allowed are {HEAD_BYTES} to {bytes_max} "
+                    "(socket.request.max.bytes); does the client speak Kafka's protocol "
+                    "without TLS?"
                 )
             received = await self._reader.readexactly(HEAD_BYTES)
-        return Begun(read_head(received), size, received, deadline)
+        return PartialRequest(read_head(received), size, received, deadline)
 
-    async def _whole(self, way: Route, request: Begun, held: ExitStack) -> tuple[Lane, Begun]:
-        """The lane that a request takes, and the whole of it."""
-        lanes = self._shared.lanes
-        lane = lanes.first_of(way, request.head.api_key)
-        lane.check_size(request.size)
-        async with until(request.deadline, _NOT_WHOLE):
+    async def _receive_all(
+        self, way: Route, request: PartialRequest, held: ExitStack
+    ) -> tuple[RequestQuota, PartialRequest]:
+        """Receive the whole request, within the quota of its sender. Return that quota and the
+        request."""
+        quotas = self._context.quotas
+        quota = quotas.initial_quota(way, request.head.api_key)
+        quota.check_size(request.size)
+        async with before_deadline(request.deadline, _INCOMPLETE):
             request = await self._read_on(request, SMALL_BYTES)
         broker = self._broker(request) if way is Route.CONTROLLER else None
         if way is Route.CONTROLLER and broker is None:
-            lane = lanes.of_others
-            lane.check_size(request.size)
+            quota = quotas.of_others
+            quota.check_size(request.size)
         if broker is not None:
-            await lane.find_turn(broker, request.head.api_key, held, request.deadline)
+            await quota.wait_for_turn(broker, request.head.api_key, held, request.deadline)
         if request.size > SMALL_BYTES:
-            await lane.find_room(request.size, held, request.deadline)
-            async with within(lane.read_seconds_max, _NOT_WHOLE):
+            await quota.reserve_memory(request.size, held, request.deadline)
+            async with within(quota.read_seconds_max, _INCOMPLETE):
                 request = await self._read_on(request, request.size)
-        return lane, request
+        return quota, request
 
-    def _broker(self, request: Begun) -> int | None:
-        """The live broker that one of the controller's own requests says it is of."""
+    def _broker(self, request: PartialRequest) -> int | None:
+        """The live broker that a request to the controller names as its sender, or None."""
         sender, _ = read_sender(request.head, request.received)
-        return sender.broker if self._shared.brokers.has(sender) else None
+        return sender.broker if self._context.brokers.has(sender) else None
 
-    async def _read_on(self, request: Begun, bytes_max: int) -> Begun:
-        """The same request with more of it, so many bytes if it has them."""
+    async def _read_on(self, request: PartialRequest, bytes_max: int) -> PartialRequest:
+        """Receive more of the request, up to `bytes_max` bytes of it."""
         missing = min(request.size, bytes_max) - len(request.received)
         more = await self._reader.readexactly(missing)
         return request._replace(received=request.received + more)
 
-    async def _ask_controller(self, request: Begun, lane: Lane, held: ExitStack) -> None:
-        await lane.find_place(request.size, held, request.deadline)
-        head, desk = request.head, self._shared.desk
-        decode = partial(decode_controller_request, head, request.received, desk.number())
-        event = await lane.beside(decode) if request.size > SMALL_BYTES else decode()
-        async with desk.taking(desk.ask(self._number, event, held.pop_all())) as answer:
+    async def _handle_broker_request(
+        self, request: PartialRequest, quota: RequestQuota, held: ExitStack
+    ) -> None:
+        await quota.reserve_slot(request.size, held, request.deadline)
+        head, pending = request.head, self._context.pending
+        decode = partial(decode_controller_request, head, request.received, pending.number())
+        event = await quota.run_in_thread(decode) if request.size > SMALL_BYTES else decode()
+        async with pending.delivering(pending.ask(self._number, event, held.pop_all())) as answer:
             encode = partial(encode_answer, head, answer)
-            await self._reply(await lane.beside(encode) if _is_large(answer) else encode())
+            await self._reply(await quota.run_in_thread(encode) if _is_large(answer) else encode())
 
-    async def _ask_for_tool(self, begun: Begun, way: Route) -> None:
-        """An answer may have to wait for brokers: nothing of the request is held for so long."""
-        lane, answer = await self._hand_over(begun, way)
-        async with self._shared.desk.taking(answer) as given:
-            settings = self._shared.broker_settings
-            encode = partial(encode_admin_answer, begun.head, given, settings)
-            await self._reply(await lane.beside(encode))
+    async def _handle_tool_request(self, request: PartialRequest, way: Route) -> None:
+        """The response may wait for brokers; meanwhile the request's memory is free."""
+        quota, answer = await self._submit_tool_request(request, way)
+        async with self._context.pending.delivering(answer) as given:
+            settings = self._context.broker_settings
+            encode = partial(encode_admin_answer, request.head, given, settings)
+            await self._reply(await quota.run_in_thread(encode))
 
-    async def _hand_over(self, begun: Begun, way: Route) -> tuple[Lane, asyncio.Future[ApiAnswer]]:
-        """Read a tool's request and give it to the controller; only its place is held from then
-        on. Where there is none in time it has timed out."""
-        desk = self._shared.desk
-        with ExitStack() as held, ExitStack() as place:
-            lane, request = await self._whole(way, begun, held)
-            self._shared.admission.asked(self._number, lane.worth)
-            await lane.pay(request.size, request.deadline)
-            decode = partial(decode_admin_request, request.head, request.received, desk.number())
-            event = await lane.beside(decode)
-            came_in = request.deadline - self._transfer_seconds_max
-            if await lane.has_place(place, min(request.deadline, came_in + _seconds_max(event))):
-                waited = asyncio.get_running_loop().time() - came_in
-                event = _without(waited, event)
-                return lane, desk.ask(self._number, event, place.pop_all())
-        return lane, desk.refused(refusal(event, REQUEST_TIMED_OUT))
+    async def _submit_tool_request(
+        self, request: PartialRequest, way: Route
+    ) -> tuple[RequestQuota, asyncio.Future[ApiAnswer]]:
+        """Read a tool's request and submit it to the controller, which holds only a slot from
+        then on. If no slot is free in time, the request times out."""
+        pending = self._context.pending
+        with ExitStack() as held, ExitStack() as slot:
+            quota, request = await self._receive_all(way, request, held)
+            self._context.admission.request_received(self._number, quota.priority)
+            await quota.throttle(request.size, request.deadline)
+            decode = partial(decode_admin_request, request.head, request.received, pending.number())
+            event = await quota.run_in_thread(decode)
+            arrived_s = request.deadline - self._transfer_seconds_max
+            if await quota.try_reserve_slot(
+                slot, min(request.deadline, arrived_s + _timeout_s(event))
+            ):
+                waited = asyncio.get_running_loop().time() - arrived_s
+                event = _with_remaining_time(waited, event)
+                return quota, pending.ask(self._number, event, slot.pop_all())
+        return quota, pending.refused(refusal(event, REQUEST_TIMED_OUT))
 
-    async def _versions(self, request: Begun) -> bytes:
+    async def _versions(self, request: PartialRequest) -> bytes:
         asked = read_api_versions(request.head, request.received)
         try:
-            table = (await self._relay.broker()).table
-        except (NoUpstream, StandsBy):
-            # The client id of a broker is its broker id: the controller's own are all it needs.
+            table = (await self._forwarder.broker()).table
+        except (NoUpstream, NoBrokersKnown):
+            # A broker uses its id as client id. The controller's own APIs are all that it needs.
             if not asked.client_id.isdecimal():
                 raise
-            table = _WITHOUT_BROKER
+            table = _VERSIONS_WITHOUT_BROKER
         return table.answer(request.head, asked)
 
-    async def _answer_or_pass_on(self, way: Route, request: Begun, lane: Lane) -> None:
-        body = await self._decoded(request, lane)
+    async def _answer_or_forward(
+        self, way: Route, request: PartialRequest, quota: RequestQuota
+    ) -> None:
+        body = await self._decoded(request, quota)
         answer: bytes | None = None
         if way is Route.HERE:
-            answer = answer_here(request.head)
+            answer = local_response(request.head)
         elif body is not None:
-            answer = self._about_own_id(request.head, body)
+            answer = self._own_config_response(request.head, body)
         if answer is None:
-            await self._pass_on(request)
+            await self._forward(request)
         else:
             await self._reply(answer)
 
-    def _about_own_id(self, head: RequestHead, body: Any) -> bytes | None:
-        return answer_about_own_id(head, body, self._shared.broker_id, self._shared.own_configs)
+    def _own_config_response(self, head: RequestHead, body: Any) -> bytes | None:
+        return own_config_response(head, body, self._context.broker_id, self._context.own_configs)
 
-    async def _decoded(self, request: Begun, lane: Lane) -> Any | None:
-        """The body of a request; None where it is of a later time, which a broker may know."""
+    async def _decoded(self, request: PartialRequest, quota: RequestQuota) -> Any | None:
+        """The body of a request; None if it has a tagged field of a later version, which a
+        broker may know."""
         try:
-            return await lane.beside(partial(decode_request, request.head, request.received))
+            return await quota.run_in_thread(
+                partial(decode_request, request.head, request.received)
+            )
         except UnknownTaggedField:
             return None
 
-    async def _pass_on(self, request: Begun) -> None:
-        """Pass a request on, whatever of it has come yet, and its answer back."""
+    async def _forward(self, request: PartialRequest) -> None:
+        """Forward a request, of which a part may have been received, and return the broker's
+        response."""
         head, is_small = request.head, request.size <= SMALL_BYTES
         missing = request.size - len(request.received)
         upstream: Upstream | None = None
-        async with until(request.deadline, "a request did not come, or no broker took it,"):
+        async with before_deadline(
+            request.deadline, "a request was not received, or no broker accepted it,"
+        ):
             if is_small and may_be_repeated(head.api_key):
                 request = await self._read_on(request, request.size)
             else:
-                upstream = await self._relay.send(head, request.received, self._reader, missing)
+                upstream = await self._forwarder.send(head, request.received, self._reader, missing)
                 if upstream is None:
                     return
-        self._shared.admission.asked(self._number, Worth.CLIENT)
+        self._context.admission.request_received(self._number, ConnectionPriority.CLIENT)
         if upstream is None:
-            upstream, beginning = await self._relay.ask(head, request.received)
+            upstream, beginning = await self._forwarder.ask(head, request.received)
         else:
-            beginning = await upstream.beginning_of_answer()
-        await upstream.pass_back(beginning, head.correlation_id, self._writer)
+            beginning = await upstream.response_start()
+        await upstream.forward_response(beginning, head.correlation_id, self._writer)
 
     async def _reply(self, frame: bytes) -> None:
-        async with within(self._transfer_seconds_max, "an answer was not taken"):
+        async with within(self._transfer_seconds_max, "the client did not receive a response"):
             self._writer.write(frame)
             await self._writer.drain()
 
 
-def _seconds_max(event: AdminRequest) -> float:
-    """For how long a request may wait to be done: as long as its client says, if it says so."""
+def _timeout_s(event: AdminRequest) -> float:
+    """How long a request may wait to be carried out, if the client set a timeout."""
     return event.timeout_ms / 1000 if isinstance(event, _Timed) and event.timeout_ms > 0 else inf
 
 
-def _without(seconds: float, event: AdminRequest) -> AdminRequest:
-    """The same request with the time that it has left."""
+def _with_remaining_time(seconds: float, event: AdminRequest) -> AdminRequest:
+    """The same request with the rest of its timeout."""
     if not isinstance(event, _Timed) or event.timeout_ms <= 0:
         return event
     return structs.replace(event, timeout_ms=max(event.timeout_ms - int(seconds * 1000), 1))

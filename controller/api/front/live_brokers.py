@@ -1,4 +1,4 @@
-"""The brokers that requests may be passed on to, and what each of them offers."""
+"""The brokers that requests may be forwarded to, and the API versions that each supports."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 
-from controller.api.front.authorisation import may_pass_on
 from controller.api.front.streams import READ_AHEAD_BYTES
 from controller.api.front.versions import VersionTable
 from controller.core.values import Broker, Endpoint
@@ -23,13 +22,15 @@ _QUESTION: Final = encode_request(
 )
 _ANSWER_BYTES_MAX: Final = 64 * 1024
 _ANSWER_SECONDS_MAX: Final = 5.0
-_AGAIN_AFTER_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 _FIRST_TABLE_SECONDS_MAX: Final = 1.0
-_SIGN_OF_LIFE_SECONDS_MAX: Final = 1.0
+_RESPONSIVENESS_SECONDS_MAX: Final = 1.0
+_ANONYMOUS: Final = frozenset({"PLAINTEXT"})
+"""Listeners where neither clients nor refold have an identity: the broker treats both alike."""
 
 
 class LiveBroker:
-    """A live broker that has told what it offers."""
+    """A live broker whose API versions are known."""
 
     def __init__(self, broker: Broker, answer: Any) -> None:
         self.broker = broker
@@ -37,30 +38,30 @@ class LiveBroker:
 
 
 class LiveBrokers:
-    """All live brokers. Each is asked once in its epoch what it offers, again until it answers;
-    only one that did is passed anything. One that is doubted is asked again: for as long as it does
-    not answer in time the others are passed what there is. `tell` takes what the operator ought to
-    know."""
+    """All live brokers. Each is sent ApiVersions once per epoch, repeatedly until it answers.
+    Only brokers that answered receive requests. A suspect broker is sent ApiVersions again;
+    while it does not answer in time, the other brokers receive the requests. `tell` reports
+    warnings for the operator."""
 
     def __init__(self, listeners: Sequence[Endpoint], tell: Callable[[str], None]) -> None:
         self._listeners = listeners
         self._tell = tell
         self._asking: dict[Broker, asyncio.Task[None]] = {}
         self._answered: dict[Broker, LiveBroker] = {}
-        self._doubted: dict[LiveBroker, asyncio.Task[None]] = {}
-        self._silent: set[LiveBroker] = set()
-        self._present: set[Sender] = set()
+        self._being_checked: dict[LiveBroker, asyncio.Task[None]] = {}
+        self._unresponsive: set[LiveBroker] = set()
+        self._senders: set[Sender] = set()
         self._turn = 0
         self._first = asyncio.Event()
 
     def set(self, brokers: Sequence[Broker]) -> None:
-        """These are the live brokers from now on, the daemon itself not among them."""
+        """Set the live brokers, without the daemon itself."""
         for broker in [one for one in self._asking if one not in brokers]:
             self._asking.pop(broker).cancel()
             gone = self._answered.pop(broker, None)
-            if gone is not None and gone in self._doubted:
-                self._doubted[gone].cancel()
-        self._present = {Sender(one.id, one.epoch) for one in brokers}
+            if gone is not None and gone in self._being_checked:
+                self._being_checked[gone].cancel()
+        self._senders = {Sender(one.id, one.epoch) for one in brokers}
         for broker in brokers:
             if broker not in self._asking:
                 self._asking[broker] = asyncio.create_task(self._ask(broker))
@@ -68,32 +69,32 @@ class LiveBrokers:
             self._first.clear()
 
     @property
-    def are_known(self) -> bool:
-        """Whether there are any. The daemon knows none before it was controller."""
+    def any_known(self) -> bool:
+        """Whether any broker is known. The daemon knows none until it becomes controller."""
         return bool(self._asking)
 
     def has(self, sender: Sender) -> bool:
-        """Whether that is one of them, in its present epoch."""
-        return sender in self._present
+        """Whether the sender is a live broker with that epoch."""
+        return sender in self._senders
 
     def is_live(self, one: LiveBroker) -> bool:
-        """Whether it is still the same run of the broker, at the same place."""
+        """Whether the broker still runs with the same epoch and endpoints."""
         return self._answered.get(one.broker) is one
 
-    def is_silent(self, one: LiveBroker) -> bool:
-        """Whether it gave no sign of life when it was asked for one."""
-        return one in self._silent
+    def is_unresponsive(self, one: LiveBroker) -> bool:
+        """Whether the last responsiveness check of the broker failed."""
+        return one in self._unresponsive
 
-    def doubt(self, one: LiveBroker) -> None:
-        """It takes long to answer something: see whether it answers anything."""
-        if one not in self._doubted and self.is_live(one):
-            self._doubted[one] = asyncio.create_task(self._see(one))
+    def check_responsiveness(self, one: LiveBroker) -> None:
+        """Check whether a slow broker answers anything, unless a check is running."""
+        if one not in self._being_checked and self.is_live(one):
+            self._being_checked[one] = asyncio.create_task(self._check_until_responsive(one))
 
-    async def pick(self, came_in: Endpoint) -> LiveBroker | None:
-        """A broker for requests of that listener, each in its turn, a silent one only where all
-        are; None where there is none.
+    async def pick(self, listener: Endpoint) -> LiveBroker | None:
+        """The next broker for requests of a listener, round robin; unresponsive ones only if all
+        are. None if there is no broker.
 
-        Waits a moment for the first table after the start.
+        Waits a moment for the first ApiVersions response after the start.
         """
         is_asking = any(not one.done() for one in self._asking.values())
         if is_asking and not self._answered:
@@ -102,49 +103,55 @@ class LiveBrokers:
                     await self._first.wait()
             except TimeoutError:
                 return None
-        able = [one for one in self._answered.values() if way_out(one.broker, came_in)]
-        able = [one for one in able if not self.is_silent(one)] or able
+        able = [one for one in self._answered.values() if forwarding_endpoint(one.broker, listener)]
+        able = [one for one in able if not self.is_unresponsive(one)] or able
         self._turn += 1
         return able[self._turn % len(able)] if able else None
 
     async def _ask(self, broker: Broker) -> None:
-        ways = [way for one in self._listeners if (way := way_out(broker, one))]
+        ways = [way for one in self._listeners if (way := forwarding_endpoint(broker, one))]
         while ways:
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS_MAX):
                     answer = await _versions_of(ways[0])
             except MalformedResponse as fault:
-                self._tell(f"broker {broker.id}: {fault}; no client's request is passed on to it")
+                self._tell(f"broker {broker.id}: {fault}; no client requests are forwarded to it")
                 return
             except (OSError, TimeoutError, asyncio.IncompleteReadError):
-                await asyncio.sleep(_AGAIN_AFTER_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
             else:
                 self._answered[broker] = LiveBroker(broker, answer)
                 self._first.set()
                 return
 
-    async def _see(self, one: LiveBroker) -> None:
-        """Ask until it answers in time."""
-        ways = [way for at in self._listeners if (way := way_out(one.broker, at))]
+    async def _check_until_responsive(self, one: LiveBroker) -> None:
+        """Repeat the check until the broker answers in time."""
+        ways = [way for at in self._listeners if (way := forwarding_endpoint(one.broker, at))]
         try:
-            while not await _gives_sign_of_life(ways[0]):
-                self._silent.add(one)
-                await asyncio.sleep(_AGAIN_AFTER_SECONDS)
+            while not await _is_responsive(ways[0]):
+                self._unresponsive.add(one)
+                await asyncio.sleep(_RETRY_SECONDS)
         finally:
-            self._silent.discard(one)
-            del self._doubted[one]
+            self._unresponsive.discard(one)
+            del self._being_checked[one]
 
 
-def way_out(broker: Broker, came_in: Endpoint) -> Endpoint | None:
-    """Where a request that came in there goes out to: the listener of the same name, so that the
-    addresses in the answer are those that the client can reach."""
-    endpoint = broker.endpoint(came_in.listener)
-    return endpoint if endpoint and may_pass_on(came_in, endpoint) else None
+def forwarding_endpoint(broker: Broker, listener: Endpoint) -> Endpoint | None:
+    """The endpoint of a broker for requests of a listener: the one with the same listener name,
+    so that responses contain addresses that the client can reach."""
+    endpoint = broker.endpoint(listener.listener)
+    return endpoint if endpoint and may_forward(listener, endpoint) else None
 
 
-async def _gives_sign_of_life(endpoint: Endpoint) -> bool:
+def may_forward(listener: Endpoint, broker_endpoint: Endpoint) -> bool:
+    """Whether a request from a client may be sent to a broker's endpoint. It reaches the broker
+    as if refold itself had sent it, so this must only hold where neither side has an identity."""
+    return {listener.security_protocol, broker_endpoint.security_protocol} <= _ANONYMOUS
+
+
+async def _is_responsive(endpoint: Endpoint) -> bool:
     try:
-        async with asyncio.timeout(_SIGN_OF_LIFE_SECONDS_MAX):
+        async with asyncio.timeout(_RESPONSIVENESS_SECONDS_MAX):
             await _versions_of(endpoint)
     except (OSError, TimeoutError, asyncio.IncompleteReadError, MalformedResponse):
         return False
@@ -152,7 +159,7 @@ async def _gives_sign_of_life(endpoint: Endpoint) -> bool:
 
 
 async def _versions_of(endpoint: Endpoint) -> Any:
-    """A broker's ApiVersions answer. Raises OSError, IncompleteReadError, MalformedResponse."""
+    """Request a broker's API versions. Raises OSError, IncompleteReadError, MalformedResponse."""
     reader, writer = await asyncio.open_connection(
         endpoint.host, endpoint.port, limit=READ_AHEAD_BYTES
     )
@@ -160,10 +167,10 @@ async def _versions_of(endpoint: Endpoint) -> Any:
         writer.write(_QUESTION)
         size = int.from_bytes(await reader.readexactly(4), "big")
         if size > _ANSWER_BYTES_MAX:
-            raise MalformedResponse(f"an ApiVersions answer of {size} bytes")
+            raise MalformedResponse(f"an ApiVersions response of {size} bytes")
         answer = decode_response(_ASKED, await reader.readexactly(size))
     finally:
         writer.transport.abort()
     if answer.error_code:
-        raise MalformedResponse(f"ApiVersions is answered with error {answer.error_code}")
+        raise MalformedResponse(f"ApiVersions failed with error {answer.error_code}")
     return answer

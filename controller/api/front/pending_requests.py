@@ -1,4 +1,4 @@
-"""Requests that wait for the controller's answer."""
+"""Requests that wait for the controller's response."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,7 +6,7 @@ from contextlib import ExitStack, asynccontextmanager
 from itertools import count
 from typing import NamedTuple
 
-from controller.api.messages import Asked
+from controller.api.messages import RequestReceived
 from controller.core.commands import ApiAnswer
 from controller.core.events import ApiRequest
 
@@ -17,13 +17,13 @@ class _Waiting(NamedTuple):
 
 
 class PendingRequests:
-    """Hands requests to the controller, and its answers to who waits for them.
+    """Submits requests to the controller and passes its responses to the waiting connections.
 
-    What a request holds is held until it is carried out, whether its client still waits or not:
-    clients that come and go cannot fill the controller's queue.
+    A request's resources are held until it is carried out, even if its client disconnects: clients
+    that come and go cannot fill the controller's queue.
     """
 
-    def __init__(self, send: Callable[[Asked], None], *, first_number: int) -> None:
+    def __init__(self, send: Callable[[RequestReceived], None], *, first_number: int) -> None:
         self._send = send
         self._numbers = count(first_number)
         self._waiting: dict[int, _Waiting] = {}
@@ -31,47 +31,48 @@ class PendingRequests:
         self._delivered = asyncio.Event()
 
     def number(self) -> int:
-        """The number of the next request."""
+        """A number for the next request."""
         return next(self._numbers)
 
     def ask(self, connection: int, event: ApiRequest, held: ExitStack) -> asyncio.Future[ApiAnswer]:
-        """Hand a request over; its answer can be awaited. What it holds is the desk's from now
-        on."""
+        """Submit a request; its response can be awaited. The request owns `held` until it is
+        carried out."""
         answer: asyncio.Future[ApiAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[event.request] = _Waiting(answer, held)
         self._undelivered.add(answer)
-        self._send(Asked(connection, event))
+        self._send(RequestReceived(connection, event))
         return answer
 
     def refused(self, answer: ApiAnswer) -> asyncio.Future[ApiAnswer]:
-        """The answer to a request that does not go to the controller."""
+        """A response to a request that is not submitted to the controller."""
         given: asyncio.Future[ApiAnswer] = asyncio.get_running_loop().create_future()
         given.set_result(answer)
         return given
 
     @asynccontextmanager
-    async def taking(self, answer: asyncio.Future[ApiAnswer]) -> AsyncIterator[ApiAnswer]:
-        """Wait for an answer; at the end of the block its client has it, or never will."""
+    async def delivering(self, answer: asyncio.Future[ApiAnswer]) -> AsyncIterator[ApiAnswer]:
+        """Wait for a response. At the end of the block the client has received it, or never
+        will."""
         try:
             yield await answer
         finally:
             self._undelivered.discard(answer)
             self._delivered.set()
 
-    async def all_delivered(self) -> None:
-        """Wait until clients have the answers that the controller gave."""
+    async def wait_until_delivered(self) -> None:
+        """Wait until clients have received all responses of the controller."""
         while any(one.done() for one in self._undelivered):
             self._delivered.clear()
             await self._delivered.wait()
 
     def later(self, request: int) -> None:
-        """A request is carried out and its answer waits: what it holds is free."""
+        """A request is carried out and its response is deferred: release its resources."""
         waiting = self._waiting.get(request)
         if waiting is not None:
             waiting.held.close()
 
     def answered(self, answer: ApiAnswer) -> None:
-        """The controller answers; an answer to a request of an earlier front has no effect."""
+        """The controller responds. A response to a request of an earlier front is ignored."""
         waiting = self._waiting.pop(answer.request, None)
         if waiting is None:
             return

@@ -1,4 +1,4 @@
-"""What becomes of a request, by its API key. Pure."""
+"""Routes requests by API key. Pure."""
 
 from enum import Enum, auto
 from typing import Final
@@ -9,22 +9,22 @@ from controller.wire.controller_requests import SPOKEN
 
 
 class Route(Enum):
-    """Who answers a request."""
+    """Which component answers a request."""
 
     VERSIONS = auto()
-    """The front itself: what the endpoint offers."""
+    """The front: the supported API versions."""
     CONTROLLER = auto()
-    """The controller, whom brokers ask: the request says which one it is of."""
+    """The controller; the request comes from a broker, which it names."""
     CONTROLLER_BY_TOOL = auto()
-    """The controller, whom admin tools ask."""
+    """The controller; the request comes from an admin tool."""
     HERE = auto()
-    """The front itself: what it says holds for the daemon, not for a broker."""
+    """The front: the response is about the daemon, not about a broker."""
     HERE_OR_BROKER = auto()
-    """The front itself where the request names the daemon's own broker id, else a broker."""
+    """The front if the request names the daemon's broker id, else a broker."""
     BROKER = auto()
-    """A live broker, if it offers the API."""
+    """A live broker, if it supports the API."""
     NOBODY = auto()
-    """The API is not offered; the connection is closed, as Kafka does."""
+    """The API is not supported; the connection is closed, as in Kafka."""
 
 
 LIST_GROUPS: Final = 16
@@ -35,10 +35,11 @@ INCREMENTAL_ALTER_CONFIGS: Final = 44
 LIST_TRANSACTIONS: Final = 66
 
 _FROM_A_CONTROLLER: Final = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata"}
-"""What the daemon sends and must never be sent."""
+"""Requests that the daemon sends. It must never receive them."""
 
 _OF_ONE_BROKER: Final = {34: "AlterReplicaLogDirs", 58: "Envelope"}
-"""They mean the very broker that they are sent to: another one would do the wrong thing."""
+"""Requests that concern the one broker that receives them. Forwarding them would reach a wrong
+broker."""
 
 _NOT_OFFERED: Final = frozenset(_FROM_A_CONTROLLER | _OF_ONE_BROKER)
 _HERE: Final = frozenset({LIST_GROUPS, LIST_TRANSACTIONS, DESCRIBE_LOG_DIRS})
@@ -65,17 +66,17 @@ _READ_ONLY: Final = {
     74: "ListClientMetricsResources",
     75: "DescribeTopicPartitions",
 }
-"""What is passed on and may be asked of a second broker when the first one says nothing: it changes
-nothing, or what it makes (the topic of the coordinators) is made once."""
+"""Forwarded requests that may be repeated on a second broker if the first does not answer: they
+change nothing, or create something that exists only once (the coordinators' topic)."""
 
 
 def may_be_repeated(api_key: int) -> bool:
-    """Whether a request that is passed on does no harm when two brokers get it."""
+    """Whether a forwarded request does no harm if two brokers receive it."""
     return api_key in _READ_ONLY
 
 
 def route(api_key: int) -> Route:
-    """Who answers requests of that API."""
+    """Which component answers requests of an API."""
     if api_key == API_VERSIONS:
         return Route.VERSIONS
     if api_key in SPOKEN:

@@ -1,42 +1,69 @@
-"""The front: takes connections, lets clients in, and ends with the link to the daemon."""
+"""The front: accepts connections, and exits when the link to the daemon ends."""
 
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from itertools import count
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
 
-from controller.api.errors import NoUpstream, Refused, StandsBy
+from controller.api.errors import NoBrokersKnown, NoUpstream, RequestRejected
 from controller.api.front.admission import Admission
-from controller.api.front.connection import ClientConnection, Shared
-from controller.api.front.lanes import Lanes
+from controller.api.front.connection import ClientConnection, FrontContext
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.pending_requests import PendingRequests
-from controller.api.front.rate_limited_warning import RateLimitedWarning
+from controller.api.front.request_quotas import RequestQuotas
 from controller.api.front.streams import READ_AHEAD_BYTES, write_through
 from controller.api.listening import BACKLOG
 from controller.api.messages import (
-    Answered,
-    Ending,
-    Later,
     Link,
     Listener,
     Message,
+    OperatorWarning,
     Ping,
     Pong,
+    ResponseDeferred,
+    ResponseReady,
     Setup,
-    Told,
+    Shutdown,
 )
-from controller.api.messages import LiveBrokers as LiveBrokersTold
+from controller.api.messages import LiveBrokers as LiveBrokersMessage
 from controller.core.values import Endpoint
 from controller.wire.client_requests import MalformedRequest
 
 logger = logging.getLogger(__name__)
 
+WARNING_INTERVAL_S: Final = 10.0
 _LAST_ANSWERS_SECONDS_MAX: Final = 1.0
+
+
+class RateLimitedWarning:
+    """Reports the first warning at once, and then at most one every ten seconds, with the number of
+    suppressed ones.
+
+    `tell` reports a text; `clock` returns seconds.
+    """
+
+    def __init__(self, tell: Callable[[str], None], clock: Callable[[], float]) -> None:
+        self._tell = tell
+        self._clock = clock
+        self._warned_at: float | None = None
+        self._suppressed = 0
+
+    def add(self, address: str, problem: str) -> None:
+        """A client's connection was closed because of a problem."""
+        now = self._clock()
+        if self._warned_at is not None and now - self._warned_at < WARNING_INTERVAL_S:
+            self._suppressed += 1
+            return
+        others = f"; {self._suppressed} others were closed since the last message" * bool(
+            self._suppressed
+        )
+        self._tell(f"closed the connection of {address}: {problem}{others}")
+        self._warned_at, self._suppressed = now, 0
 
 
 class Front:
@@ -49,33 +76,33 @@ class Front:
         self._numbers = count(setup.first_number)
         self._admission = Admission(connections_max, limits.connections_per_address_max)
         self._writers: dict[int, asyncio.StreamWriter] = {}
-        self._complaints = RateLimitedWarning(self._tell, asyncio.get_running_loop().time)
+        self._warnings = RateLimitedWarning(self._tell, asyncio.get_running_loop().time)
         self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._tell)
-        self._desk = PendingRequests(link.send, first_number=setup.first_number)
-        self._shared = Shared(
+        self._pending = PendingRequests(link.send, first_number=setup.first_number)
+        self._context = FrontContext(
             setup.broker_id,
             limits,
             self._admission,
-            Lanes(limits),
-            self._desk,
+            RequestQuotas(limits),
+            self._pending,
             self._brokers,
             setup.broker_settings,
             setup.own_configs,
         )
 
     async def run(self) -> None:
-        """Serve until the daemon is gone."""
+        """Serve until the daemon exits or shuts the front down."""
         async with anyio.create_task_group() as connections:
             servers = [await self._listen(one, connections) for one in self._setup.listeners]
             message = await self._link.receive()
-            while message is not None and not isinstance(message, Ending):
-                self._heard(message)
+            while message is not None and not isinstance(message, Shutdown):
+                self._handle_message(message)
                 message = await self._link.receive()
             for server in servers:
                 server.close()
             if message is not None:
                 with anyio.move_on_after(_LAST_ANSWERS_SECONDS_MAX):
-                    await self._desk.all_delivered()
+                    await self._pending.wait_until_delivered()
             connections.cancel_scope.cancel()
 
     async def _listen(self, listener: Listener, connections: TaskGroup) -> asyncio.Server:
@@ -89,45 +116,48 @@ class Front:
             backlog=BACKLOG,
         )
 
-    def _heard(self, message: Message) -> None:
+    def _handle_message(self, message: Message) -> None:
         match message:
-            case Answered(answer=answer):
-                self._desk.answered(answer)
-            case Later(request=request):
-                self._desk.later(request)
-            case LiveBrokersTold(brokers=brokers):
+            case ResponseReady(answer=answer):
+                self._pending.answered(answer)
+            case ResponseDeferred(request=request):
+                self._pending.later(request)
+            case LiveBrokersMessage(brokers=brokers):
                 self._brokers.set(brokers)
             case Ping():
                 self._link.send(Pong())
 
     def _tell(self, text: str) -> None:
-        self._link.send(Told(text))
+        self._link.send(OperatorWarning(text))
 
     async def _connected(
-        self, came_in: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, listener: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         number = next(self._numbers)
         address = _address(writer)
-        gone = self._admission.admit(number, address)
-        if gone is not None:
-            self._complaints.add(_address(self._writers[gone]), f"it made room for {address}")
-            self._writers[gone].transport.abort()
+        evicted = self._admission.admit(number, address)
+        if evicted is not None:
+            self._warnings.add(
+                _address(self._writers[evicted]),
+                f"too many connections, and {address} needs one",
+            )
+            self._writers[evicted].transport.abort()
         self._writers[number] = writer
         write_through(writer)
         try:
-            await ClientConnection(number, came_in, reader, writer, self._shared).serve()
-        except (Refused, NoUpstream, MalformedRequest) as fault:
-            self._complaints.add(address, str(fault))
-        except (asyncio.IncompleteReadError, OSError, StandsBy):
-            pass  # It went, or its broker did, or it has to go elsewhere.
+            await ClientConnection(number, listener, reader, writer, self._context).serve()
+        except (RequestRejected, NoUpstream, MalformedRequest) as fault:
+            self._warnings.add(address, str(fault))
+        except (asyncio.IncompleteReadError, OSError, NoBrokersKnown):
+            pass  # The client or its broker disconnected, or the client must use another address.
         except Exception:
-            logger.exception("the connection of %s is closed by a fault in refold", address)
+            logger.exception("the connection of %s is closed because of a bug in refold", address)
         finally:
-            self._admission.gone(number)
+            self._admission.connection_closed(number)
             del self._writers[number]
             writer.transport.abort()
 
 
 def _address(writer: asyncio.StreamWriter) -> str:
     peer = writer.get_extra_info("peername")
-    return str(peer[0]) if peer else "a client that has gone"
+    return str(peer[0]) if peer else "a disconnected client"

@@ -1,25 +1,26 @@
-"""Reading and writing of frames that are not held as a whole."""
+"""Reading and writing frames that are not held in memory as a whole."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
 
-from controller.api.errors import Refused
+from controller.api.errors import RequestRejected
 
 READ_AHEAD_BYTES: Final = 16 * 1024
-"""What a connection may read before it is asked to; asyncio may take twice of it."""
+"""Bytes that a connection may buffer before they are read; asyncio may buffer twice as many."""
 
 _CHUNK_BYTES: Final = 64 * 1024
 
 
 def write_through(writer: asyncio.StreamWriter) -> None:
-    """From now on `drain` waits until the kernel has everything: nothing heaps up in here."""
+    """Let `drain` wait until the kernel has taken everything, so that no data accumulates in the
+    process."""
     writer.transport.set_write_buffer_limits(high=0)
 
 
 async def read_some(reader: asyncio.StreamReader, count: int) -> bytes:
-    """Some of `count` bytes, at least one. Raises IncompleteReadError at the end of the stream."""
+    """Between 1 and `count` bytes. Raises IncompleteReadError at the end of the stream."""
     chunk = await reader.read(min(count, _CHUNK_BYTES))
     if not chunk:
         raise asyncio.IncompleteReadError(b"", count)
@@ -27,7 +28,7 @@ async def read_some(reader: asyncio.StreamReader, count: int) -> bytes:
 
 
 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: int) -> None:
-    """Pass `count` bytes on as they come. Raises IncompleteReadError, ConnectionError."""
+    """Copy `count` bytes as they arrive. Raises IncompleteReadError, ConnectionError."""
     while count:
         chunk = await read_some(reader, count)
         writer.write(chunk)
@@ -36,18 +37,18 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count
 
 
 @contextlib.asynccontextmanager
-async def until(deadline: float, otherwise: str) -> AsyncIterator[None]:
-    """A block that must end by then, in the event loop's time. Raises `Refused` with that text
-    where it does not."""
+async def before_deadline(deadline: float, otherwise: str) -> AsyncIterator[None]:
+    """Limit a block by a deadline in the event loop's time. Raises `RequestRejected` with the
+    text `otherwise` if the deadline passes."""
     try:
         async with asyncio.timeout_at(deadline):
             yield
     except TimeoutError:
-        raise Refused(f"{otherwise} in time") from None
+        raise RequestRejected(f"{otherwise} in time") from None
 
 
 @contextlib.asynccontextmanager
 async def within(seconds: float, otherwise: str) -> AsyncIterator[None]:
-    """The same with the time that the block may take."""
-    async with until(asyncio.get_running_loop().time() + seconds, otherwise):
+    """Limit a block as `before_deadline`, by a duration."""
+    async with before_deadline(asyncio.get_running_loop().time() + seconds, otherwise):
         yield

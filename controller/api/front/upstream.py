@@ -1,4 +1,4 @@
-"""The connection to a broker over which one client's requests are passed on."""
+"""The connection to a broker over which one client's requests are forwarded."""
 
 import asyncio
 from struct import unpack
@@ -14,7 +14,7 @@ _SIZE: Final = 4
 
 
 class Upstream:
-    """One connection, one request in flight; of no use after an error."""
+    """One connection with one request in flight. It is unusable after an error."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: Limits
@@ -26,7 +26,7 @@ class Upstream:
 
     @classmethod
     async def open(cls, endpoint: Endpoint, limits: Limits) -> "Upstream":
-        """Connect, for as long as the caller lets it. Raises `NoUpstream`."""
+        """Connect, without a time limit. Raises `NoUpstream`."""
         try:
             reader, writer = await asyncio.open_connection(
                 endpoint.host, endpoint.port, limit=READ_AHEAD_BYTES
@@ -37,25 +37,26 @@ class Upstream:
         return cls(reader, writer, limits)
 
     @property
-    def stands(self) -> bool:
-        """Whether the broker has not closed it, as far as is known."""
+    def is_open(self) -> bool:
+        """Whether the broker has not closed the connection, as far as is known."""
         return not self._reader.at_eof() and not self._writer.is_closing()
 
     async def send(self, beginning: bytes, rest: asyncio.StreamReader, count: int) -> None:
-        """Pass a request on: its size, its beginning, and `count` more bytes that the client
-        still sends. Raises IncompleteReadError, ConnectionError: the client's end or ours."""
+        """Forward a request: its size, its first bytes, and `count` bytes that are still to be
+        received. Raises IncompleteReadError, ConnectionError if the client or the broker
+        disconnects."""
         size = len(beginning) + count
         self._writer.write(size.to_bytes(_SIZE, "big") + beginning)
         await copy(rest, self._writer, count)
         await self._writer.drain()
 
     async def send_whole(self, request: bytes) -> None:
-        """Pass a request on that is here as a whole. Raises ConnectionError."""
+        """Forward a request that was received completely. Raises ConnectionError."""
         self._writer.write(len(request).to_bytes(_SIZE, "big") + request)
         await self._writer.drain()
 
-    async def beginning_of_answer(self) -> bytes:
-        """Wait until the broker begins to answer; the first bytes. Raises `NoUpstream`,
+    async def response_start(self) -> bytes:
+        """Wait for the first bytes of the broker's response. Raises `NoUpstream`,
         IncompleteReadError, ConnectionError."""
         try:
             async with asyncio.timeout(self._answer_seconds_max):
@@ -63,15 +64,19 @@ class Upstream:
         except TimeoutError as fault:
             raise NoUpstream("a broker did not answer in time (request.timeout.ms)") from fault
 
-    async def pass_back(
+    async def forward_response(
         self, beginning: bytes, correlation_id: int, client: asyncio.StreamWriter
     ) -> None:
-        """Pass the answer to that request back, which begins so. Raises `NoUpstream`,
-        `Refused`, IncompleteReadError, ConnectionError."""
+        """Send the rest of a response to the client, after its first bytes. Raises `NoUpstream`,
+        `RequestRejected`, IncompleteReadError, ConnectionError."""
         size, answered = unpack(">ii", beginning)
         if size < _HEAD - _SIZE or answered != correlation_id:
-            raise NoUpstream(f"an answer to request {answered} came instead of {correlation_id}")
-        async with within(self._transfer_seconds_max, "a broker's answer was not passed on"):
+            raise NoUpstream(
+                f"the response to request {answered} arrived instead of {correlation_id}"
+            )
+        async with within(
+            self._transfer_seconds_max, "a broker's response was not sent to the client"
+        ):
             client.write(beginning)
             await copy(self._reader, client, size - (_HEAD - _SIZE))
             await client.drain()

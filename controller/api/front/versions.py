@@ -1,4 +1,5 @@
-"""What the endpoint offers: a live broker's own table, changed where we answer. Pure."""
+"""The API versions of the endpoint: those of a live broker, restricted to what refold supports.
+Pure."""
 
 from dataclasses import fields
 from datetime import timedelta
@@ -22,10 +23,10 @@ _FIRST_WITH_FEATURES: Final = 3
 
 
 class VersionTable:
-    """The versions that are offered while requests are passed on to a certain broker.
+    """The API versions that are offered while requests are forwarded to a broker.
 
-    `broker` is its ApiVersions answer (kio, version 3); None: there is no broker, and only the
-    controller's own requests are offered.
+    `broker` is its ApiVersions response (kio, version 3). None means there is no broker: only the
+    controller's APIs are offered.
     """
 
     def __init__(self, broker: Any | None) -> None:
@@ -39,12 +40,12 @@ class VersionTable:
                 self._spans.setdefault(one.api_key, span)
 
     def offers(self, head: RequestHead) -> bool:
-        """Whether a request of that API and version may be sent to us."""
+        """Whether the endpoint supports a request's API and version."""
         first, last = self._spans.get(head.api_key, (0, -1))
         return first <= head.version <= last
 
     def answer(self, head: RequestHead, asked: ApiVersionsRequest) -> bytes:
-        """The frame that answers an ApiVersions request, also one of a version we do not know."""
+        """The response to an ApiVersions request, also for an unsupported version of it."""
         kind = (head.version if asked.is_known else None, asked.is_valid)
         if kind not in self._answers:
             self._answers[kind] = self._encoded(head, asked)
@@ -52,7 +53,7 @@ class VersionTable:
 
     def _encoded(self, head: RequestHead, asked: ApiVersionsRequest) -> bytes:
         if not asked.is_known:
-            # By KIP-511 such a client can read version 0, and takes what it needs from there.
+            # By KIP-511 such a client understands version 0 and continues from there.
             known = head._replace(version=0)
             spans = {API_VERSIONS: _OURS[API_VERSIONS]}
             return _encode(known, ErrorCode.unsupported_version, spans, {})
@@ -72,12 +73,12 @@ class VersionTable:
 
 
 def _offered(api_key: int, span: Span) -> Span | None:
-    """The part of a broker's span that we offer, or None."""
+    """The part of a broker's version range that is offered, or None."""
     match route(api_key):
         case Route.NOBODY:
             return None
         case Route.HERE | Route.HERE_OR_BROKER:
-            # We have to read these: no version that kio does not know.
+            # These requests are decoded here: offer only versions that kio knows.
             known = schema_name_map[api_key_map[api_key]]
             return (max(span[0], min(known)), min(span[1], max(known)))
         case _:
@@ -89,7 +90,7 @@ def _schema(version: int) -> Any:
 
 
 def _copies(version: int, name: str, broker: Any) -> tuple[Any, ...]:
-    """The broker's features as entities of another version of the answer."""
+    """The broker's features as entities of another version of the response."""
     entity = getattr(_schema(version), name)
     features = (
         broker.supported_features if name == "SupportedFeatureKey" else broker.finalized_features

@@ -1,4 +1,5 @@
-"""The JSON of kafka-reassign-partitions: read strictly, written in Kafka's order of keys."""
+"""The JSON documents of kafka-reassign-partitions: validated strictly, written in Kafka's key
+order."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,7 @@ Partition = tuple[str, int]
 """Topic and partition number."""
 
 Targets = Mapping[Partition, tuple[int, ...]]
-"""The replicas that each partition shall have, or has."""
+"""The target or current replicas of each partition."""
 
 _ANY_LOG_DIR: Final = "any"
 _VERSION: Final = 1
@@ -46,33 +47,36 @@ class _Topics(Struct, frozen=True):
 T = TypeVar("T", _Reassignment, _Topics)
 
 
-def spelt(partition: Partition) -> str:
-    """A partition as Kafka names it, "topic-0"."""
+def format_partition(partition: Partition) -> str:
+    """A partition in Kafka's notation, "topic-0"."""
     topic, number = partition
     return f"{topic}-{number}"
 
 
-def spelt_all(partitions: Iterable[Partition]) -> str:
+def format_partitions(partitions: Iterable[Partition]) -> str:
     """Partitions in one line, sorted."""
-    return ",".join(map(spelt, sorted(partitions)))
+    return ",".join(map(format_partition, sorted(partitions)))
 
 
-def listed(brokers: Iterable[int]) -> str:
-    """Broker ids in one line, in their order."""
+def format_brokers(brokers: Iterable[int]) -> str:
+    """Broker ids in one line, in the given order."""
     return ",".join(map(str, brokers))
 
 
 def read_targets(file: Path) -> dict[Partition, tuple[int, ...]]:
-    """A --reassignment-json-file (ReassignPartitionsCommand.parseExecuteAssignmentArgs).
+    """Read a --reassignment-json-file (ReassignPartitionsCommand.parseExecuteAssignmentArgs).
 
-    Raises BadInput with all that is wrong with the file.
+    Raises BadInput with all problems of the file.
     """
     entries = _read(file, _Reassignment).partitions
     problems = [] if entries else ["Partition reassignment list cannot be empty"]
     named = Counter((one.topic, one.partition) for one in entries)
     twice = [name for name, count in named.items() if count > 1]
     if twice:
-        text = f"Partition reassignment contains duplicate topic partitions: {spelt_all(twice)}"
+        text = (
+            "Partition reassignment contains duplicate topic partitions: "
+            f"{format_partitions(twice)}"
+        )
         problems.append(text)
     problems += [problem for one in entries for problem in _problems(one)]
     if problems:
@@ -81,25 +85,25 @@ def read_targets(file: Path) -> dict[Partition, tuple[int, ...]]:
 
 
 def _problems(entry: _Entry) -> Iterable[str]:
-    name = spelt((entry.topic, entry.partition))
+    name = format_partition((entry.topic, entry.partition))
     if not entry.replicas:
         yield f"Partition replica list cannot be empty: {name}"
     repeated = [one for one, count in Counter(entry.replicas).items() if count > 1]
     if repeated:
         text = "Partition replica lists may not contain duplicate entries"
-        yield f"{text}: {name} contains multiple entries for {listed(repeated)}"
+        yield f"{text}: {name} contains multiple entries for {format_brokers(repeated)}"
     log_dirs = entry.log_dirs or ()
     if entry.log_dirs is not None and len(log_dirs) != len(entry.replicas):
         yield f"{name} has {len(entry.replicas)} replicas and {len(log_dirs)} log_dirs"
     if any(one != _ANY_LOG_DIR for one in log_dirs):
         yield (
-            f"{name} names log directories: refold does not move replicas between them, use "
-            'kafka-reassign-partitions for that, or "any" here'
+            f"{name} names log directories: refold does not move replicas between them; "
+            'use kafka-reassign-partitions for that, or "any" here'
         )
 
 
 def read_topics(file: Path) -> list[str]:
-    """A --topics-to-move-json-file (parseGenerateAssignmentArgs). Raises BadInput."""
+    """Read a --topics-to-move-json-file (parseGenerateAssignmentArgs). Raises BadInput."""
     topics = [one.topic for one in _read(file, _Topics).topics]
     if not topics:
         raise BadInput(f"{file}: List of topics to reassign cannot be empty")
@@ -111,15 +115,15 @@ def read_topics(file: Path) -> list[str]:
 
 
 def read_brokers(text: str) -> list[int]:
-    """A --broker-list such as "1,2,3". Raises BadInput."""
+    """Read a --broker-list such as "1,2,3". Raises BadInput."""
     parts = [one.strip() for one in text.split(",")]
     wrong = [one for one in parts if not (one.isascii() and one.isdecimal())]
     if wrong:
-        raise BadInput(f"--broker-list {text!r}: {wrong[0]!r} is no broker id")
+        raise BadInput(f"--broker-list {text!r}: {wrong[0]!r} is not a broker id")
     brokers = [int(one) for one in parts]
     twice = [one for one, count in Counter(brokers).items() if count > 1]
     if twice:
-        raise BadInput(f"Broker list contains duplicate entries: {listed(twice)}")
+        raise BadInput(f"Broker list contains duplicate entries: {format_brokers(twice)}")
     return brokers
 
 

@@ -1,19 +1,19 @@
-"""Why `refold reassign` cannot do what it was asked for."""
+"""Why `refold reassign` failed."""
 
 from controller.operator.errors import OperatorError
 
 
 class ReassignmentError(OperatorError):
-    """Base of these errors; the text is for the operator and says what to do."""
+    """Base of these errors. The text is for the operator and says what to do."""
 
 
 class BadInput(ReassignmentError):
-    """The options or a file cannot be used; nothing was looked at or changed."""
+    """The options or a file are invalid. The cluster was not accessed."""
 
 
 class Refused(ReassignmentError):
-    """The cluster as it stands does not allow it."""
+    """The current state of the cluster does not allow the operation."""
 
 
 class KafkaUnavailable(ReassignmentError):
-    """No broker answers, or none that can say what is asked."""
+    """No broker answers, or none can answer the question."""

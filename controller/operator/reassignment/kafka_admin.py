@@ -1,6 +1,6 @@
-"""What a reassignment asks of a cluster through Kafka's own APIs.
+"""Requests of reassignment commands through Kafka's APIs.
 
-Each request goes in a version that every broker from Kafka 2.4 to 3.9 offers.
+Each request has a version that all brokers from Kafka 2.4 to 3.9 support.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +13,13 @@ from msgspec import Struct
 from controller.core.values import Assignment, Broker
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import KafkaUnavailable, Refused
-from controller.operator.reassignment.kafka_client import Asked, KafkaClient
+from controller.operator.reassignment.kafka_client import KafkaClient, RequestVersion
 
-_METADATA: Final = Asked(3, 8)
-_DESCRIBE_LOG_DIRS: Final = Asked(35, 1)
-_INCREMENTAL_ALTER_CONFIGS: Final = Asked(44, 0)
-_ALTER_REASSIGNMENTS: Final = Asked(45, 0)
-_LIST_REASSIGNMENTS: Final = Asked(46, 0)
+_METADATA: Final = RequestVersion(3, 8)
+_DESCRIBE_LOG_DIRS: Final = RequestVersion(35, 1)
+_INCREMENTAL_ALTER_CONFIGS: Final = RequestVersion(44, 0)
+_ALTER_REASSIGNMENTS: Final = RequestVersion(45, 0)
+_LIST_REASSIGNMENTS: Final = RequestVersion(46, 0)
 
 _TIMEOUT: Final = timedelta(seconds=60)
 _TOPIC: Final = 2
@@ -28,11 +28,11 @@ _SET: Final = 0
 _DELETE: Final = 1
 
 REFOLD_LOG_DIR: Final = "none: this is a refold controller"
-"""How refold's endpoint answers DescribeLogDirs for itself."""
+"""The log directory in the response of a refold controller to DescribeLogDirs."""
 
 
-class PartitionFacts(Struct, frozen=True):
-    """What metadata says of one partition; `leader` is -1 for none."""
+class PartitionMetadata(Struct, frozen=True):
+    """The metadata of one partition; `leader` is -1 for none."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -40,15 +40,15 @@ class PartitionFacts(Struct, frozen=True):
 
 
 class Metadata(Struct, frozen=True):
-    """The nodes by id, the daemon among them, who is controller, and the topics asked for."""
+    """The nodes by id, including the daemon, the controller, and the requested topics."""
 
     nodes: dict[int, Broker]
     controller: int
-    partitions: dict[Partition, PartitionFacts]
+    partitions: dict[Partition, PartitionMetadata]
 
 
-class OnDisk(Struct, frozen=True):
-    """A replica in a log directory of a broker, and how many bytes it has."""
+class ReplicaOnDisk(Struct, frozen=True):
+    """A replica in a log directory of a broker, and its size in bytes."""
 
     partition: Partition
     log_dir: str
@@ -56,22 +56,22 @@ class OnDisk(Struct, frozen=True):
 
 
 class LogDirs(Struct, frozen=True):
-    """What a broker says of its log directories; `unreadable` says of directories what is wrong
-    with them. What is in those is unknown."""
+    """The log directories of a broker. `unreadable`: directories that have an error; their
+    replicas are unknown."""
 
-    replicas: tuple[OnDisk, ...]
+    replicas: tuple[ReplicaOnDisk, ...]
     unreadable: dict[str, str] = {}
 
 
 class KafkaAdmin:
-    """Asks one cluster. Everything here raises KafkaUnavailable, and Refused for what a broker
-    does not do."""
+    """Sends requests to one cluster. All methods raise KafkaUnavailable, and Refused if a broker
+    rejects a request."""
 
     def __init__(self, client: KafkaClient) -> None:
         self._client = client
 
     async def metadata(self, topics: Iterable[str] | None) -> Metadata:
-        """The cluster and these topics (None: all); one that does not exist is left out."""
+        """The cluster and these topics (None: all). Topics that do not exist are omitted."""
         schema = _METADATA.schema
         named = None
         if topics is not None:
@@ -83,18 +83,18 @@ class KafkaAdmin:
             include_topic_authorized_operations=False,
         )
         answer = await self._client.ask(None, _METADATA, request)
-        found: dict[Partition, PartitionFacts] = {}
+        found: dict[Partition, PartitionMetadata] = {}
         for topic in answer.topics:
             if topic.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
-                raise Refused(f"topic {topic.name}: {_spelt(topic.error_code)}")
+                raise Refused(f"topic {topic.name}: {_format_error(topic.error_code)}")
             for one in topic.partitions:
-                facts = PartitionFacts(one.replica_nodes, one.isr_nodes, one.leader_id)
+                facts = PartitionMetadata(one.replica_nodes, one.isr_nodes, one.leader_id)
                 found[topic.name, one.partition_index] = facts
         nodes = {one.node_id: Broker(one.node_id, -1, (), one.rack) for one in answer.brokers}
         return Metadata(nodes, answer.controller_id, found)
 
     async def reassignments(self) -> dict[Partition, Assignment]:
-        """All that are under way (ListPartitionReassignments)."""
+        """All reassignments in progress (ListPartitionReassignments)."""
         schema = _LIST_REASSIGNMENTS.schema
         request = schema.ListPartitionReassignmentsRequest(timeout=_TIMEOUT, topics=None)
         answer = await self._ask_controller(_LIST_REASSIGNMENTS, request)
@@ -109,7 +109,8 @@ class KafkaAdmin:
     async def alter(
         self, targets: Mapping[Partition, tuple[int, ...] | None]
     ) -> dict[Partition, str]:
-        """Ask for targets, or None to cancel (AlterPartitionReassignments); what was refused."""
+        """Request targets, or None to cancel (AlterPartitionReassignments). Return what was
+        rejected, and why."""
         schema = _ALTER_REASSIGNMENTS.schema
         topics: dict[str, list[Any]] = {}
         for (topic, number), replicas in sorted(targets.items()):
@@ -124,7 +125,7 @@ class KafkaAdmin:
         )
         answer = await self._ask_controller(_ALTER_REASSIGNMENTS, request)
         return {
-            (topic.name, one.partition_index): one.error_message or _spelt(one.error_code)
+            (topic.name, one.partition_index): one.error_message or _format_error(one.error_code)
             for topic in answer.responses
             for one in topic.partitions
             if one.error_code is not ErrorCode.none
@@ -133,13 +134,13 @@ class KafkaAdmin:
     async def configure_topics(
         self, given: Mapping[str, Mapping[str, str]], removed: Sequence[str] = ()
     ) -> None:
-        """Set configurations of topics, or remove these keys of them all."""
+        """Set configurations of topics, and remove these keys from all of them."""
         await self._configure(None, _TOPIC, given, removed)
 
     async def configure_broker(
         self, broker: int, given: Mapping[str, str], removed: Sequence[str] = ()
     ) -> None:
-        """The same of one broker, which must be asked itself."""
+        """Set and remove configurations of one broker. The request must go to that broker."""
         await self._configure(broker, _BROKER, {str(broker): given}, removed)
 
     async def _configure(
@@ -167,7 +168,10 @@ class KafkaAdmin:
         )
         answer = await self._client.ask(node, _INCREMENTAL_ALTER_CONFIGS, request)
         refused = [
-            f"configuration of {one.resource_name}: {one.error_message or _spelt(one.error_code)}"
+            (
+                f"configuration of {one.resource_name}: "
+                f"{one.error_message or _format_error(one.error_code)}"
+            )
             for one in answer.responses
             if one.error_code is not ErrorCode.none
         ]
@@ -175,8 +179,8 @@ class KafkaAdmin:
             raise Refused("\n".join(refused))
 
     async def log_sizes(self, broker: int, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """How many bytes a broker has of these partitions (DescribeLogDirs); those it lacks are
-        left out."""
+        """The log sizes of these partitions on a broker in bytes (DescribeLogDirs). Partitions
+        that it does not have are omitted."""
         topics: dict[str, list[int]] = {}
         for topic, number in partitions:
             topics.setdefault(topic, []).append(number)
@@ -190,31 +194,34 @@ class KafkaAdmin:
         }
 
     async def log_dirs(self, broker: int) -> LogDirs:
-        """Every replica that a broker has on disk. A future replica, which a move between two
-        directories makes, is left out."""
+        """Every replica on a broker's disks, without the future replicas of moves between
+        directories."""
         answer = await self._log_dirs(broker, None)
         if not answer.results:
             raise KafkaUnavailable(
-                f"node {broker} names no log directory: DescribeLogDirs needs DESCRIBE on the "
-                "cluster"
+                f"node {broker} returns no log directory: DescribeLogDirs requires "
+                "DESCRIBE on the cluster"
             )
         return LogDirs(
             tuple(
-                OnDisk((topic.name, one.partition_index), directory.log_dir, one.partition_size)
+                ReplicaOnDisk(
+                    (topic.name, one.partition_index), directory.log_dir, one.partition_size
+                )
                 for directory in answer.results
                 for topic in directory.topics
                 for one in topic.partitions
                 if not one.is_future_key
             ),
             {
-                directory.log_dir: _spelt(directory.error_code)
+                directory.log_dir: _format_error(directory.error_code)
                 for directory in answer.results
                 if directory.error_code is not ErrorCode.none
             },
         )
 
     async def is_refold(self, node: int) -> bool:
-        """Whether a node is a refold controller, which holds no data and says so."""
+        """Whether a node is a refold controller. It holds no data and returns a special log
+        directory."""
         try:
             answer = await self._log_dirs(node, {})
         except KafkaUnavailable:
@@ -232,16 +239,16 @@ class KafkaAdmin:
         request = schema.DescribeLogDirsRequest(topics=named)
         return await self._client.ask(node, _DESCRIBE_LOG_DIRS, request)
 
-    async def _ask_controller(self, asked: Asked, request: Any) -> Any:
+    async def _ask_controller(self, asked: RequestVersion, request: Any) -> Any:
         controller = (await self.metadata(())).controller
         if controller < 0:
             raise KafkaUnavailable("the cluster has no controller now: try again")
         answer = await self._client.ask(controller, asked, request)
         if answer.error_code is not ErrorCode.none:
-            text = answer.error_message or _spelt(answer.error_code)
+            text = answer.error_message or _format_error(answer.error_code)
             raise Refused(f"the controller, node {controller}: {text}")
         return answer
 
 
-def _spelt(code: ErrorCode) -> str:
+def _format_error(code: ErrorCode) -> str:
     return f"{code.name} (code {code.value})"

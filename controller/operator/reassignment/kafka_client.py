@@ -1,4 +1,4 @@
-"""Requests to a cluster's nodes: aiokafka's client, which carries what kio encodes."""
+"""Sends requests to a cluster's nodes with aiokafka's client; kio encodes them."""
 
 import logging
 from contextlib import AsyncExitStack
@@ -17,26 +17,25 @@ from controller.wire.errors import MalformedResponse
 from controller.wire.reading import UNREADABLE
 
 _CLIENT_ID: Final = "reassign-partitions-tool"
-"""What Kafka's own tool calls itself."""
+"""The client id of Kafka's own tool."""
 
 _SIZE_BYTES: Final = 4
 
 
-class Asked(NamedTuple):
-    """One version of a request: its key, and kio's module of it."""
+class RequestVersion(NamedTuple):
+    """An API key and a version of it."""
 
     api_key: int
     version: int
 
     @property
     def schema(self) -> Any:
-        """kio's classes."""
+        """kio's module with the classes of the request."""
         return import_module(f"kio.schema.{api_key_map[self.api_key]}.v{self.version}.request")
 
 
 class KafkaClient:
-    """A connection to a cluster while its block lasts. Entering and asking raise
-    KafkaUnavailable."""
+    """A connection to a cluster while its block runs. Entering and `ask` raise KafkaUnavailable."""
 
     def __init__(self, bootstrap: str, options: dict[str, Any]) -> None:
         self._bootstrap = bootstrap
@@ -45,7 +44,7 @@ class KafkaClient:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        # Its own lines about a server that is away would stand among ours; we tell it in one.
+        # aiokafka would log unreachable servers on standard error; this client reports them itself.
         logging.getLogger("aiokafka").addHandler(logging.NullHandler())
         self._client = AIOKafkaClient(bootstrap_servers=self._bootstrap, **self._options)
         self._stack.push_async_callback(self._client.close)
@@ -54,7 +53,7 @@ class KafkaClient:
         except (KafkaError, OSError, ValueError) as error:
             await self._stack.aclose()
             text = f"no broker answers at {self._bootstrap}: {_reason(error)}"
-            raise KafkaUnavailable(f"{text}: look at --bootstrap-server") from error
+            raise KafkaUnavailable(f"{text}: check --bootstrap-server") from error
         return self
 
     async def __aexit__(
@@ -67,11 +66,11 @@ class KafkaClient:
 
     @property
     def nodes(self) -> list[int]:
-        """The ids of the nodes that the last metadata named."""
+        """The ids of the nodes in the latest metadata."""
         return sorted(one.nodeId for one in self._client.cluster.brokers())
 
-    async def ask(self, node: int | None, asked: Asked, request: Any) -> Any:
-        """The answer of a node; None: of any that answers."""
+    async def ask(self, node: int | None, asked: RequestVersion, request: Any) -> Any:
+        """The response of a node; None means any node that answers."""
         if node is not None:
             return await self._ask(node, asked, request)
         faults = []
@@ -80,9 +79,9 @@ class KafkaClient:
                 return await self._ask(one, asked, request)
             except KafkaUnavailable as fault:
                 faults.append(str(fault))
-        raise KafkaUnavailable("; ".join(faults) or "the cluster names no node")
+        raise KafkaUnavailable("; ".join(faults) or "the cluster has no nodes")
 
-    async def _ask(self, node: int, asked: Asked, request: Any) -> Any:
+    async def _ask(self, node: int, asked: RequestVersion, request: Any) -> Any:
         try:
             return await self._client.send(node, _KioRequest(asked, request))
         except (KafkaError, OSError, TimeoutError, MalformedResponse) as error:
@@ -105,9 +104,9 @@ class _ResponseHeader(NamedTuple):
 
 
 class _KioRequest:
-    """A request as aiokafka wants it (its Request, RequestStruct and Response in one)."""
+    """A request in the form that aiokafka expects (Request, RequestStruct and Response in one)."""
 
-    def __init__(self, asked: Asked, request: Any) -> None:
+    def __init__(self, asked: RequestVersion, request: Any) -> None:
         self._head = RequestHead(asked.api_key, asked.version, 0)
         self._request = request
 

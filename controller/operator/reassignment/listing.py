@@ -1,72 +1,73 @@
-"""--list: what is under way, by every route."""
+"""--list: all reassignments in progress."""
 
 from controller.core.znodes import REASSIGN_CANCEL
-from controller.operator.reassignment.access import Cluster
-from controller.operator.reassignment.by_hand import (
-    warn_of_missing_records,
-    warn_of_unreadable_topics,
-    warn_of_unusable,
+from controller.operator.reassignment.cluster import Cluster
+from controller.operator.reassignment.cluster_state import ClusterState
+from controller.operator.reassignment.damaged_znodes import (
+    warn_missing_records,
+    warn_unreadable_topics,
+    warn_unusable_records,
 )
-from controller.operator.reassignment.documents import Partition, listed, spelt
+from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
 from controller.operator.reassignment.progress import Progress, progress_of
 from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.view import View
 
 
 async def list_reassignments(cluster: Cluster, report: Report) -> None:
-    """In Kafka's words (curReassignmentsToString), with route, identity and progress."""
-    view = await cluster.access.look(None)
-    moving = view.moving
-    progress = progress_of(view, moving, await cluster.sizes(view, moving))
+    """List reassignments in Kafka's format (curReassignmentsToString), with route, id and
+    progress."""
+    state = await cluster.admin.describe(None)
+    moving = state.moving
+    progress = progress_of(state, moving, await cluster.sizes(state, moving))
     report.data |= {
         "reassignments": [
-            {"progress": one, **_details(view, (one.topic, one.partition))} for one in progress
+            {"progress": one, **_details(state, (one.topic, one.partition))} for one in progress
         ],
-        "cancel_stands": view.znodes.cancel_stands,
+        "cancel_stands": state.znodes.cancel_exists,
     }
     if not progress:
         report.say("No partition reassignments found.")
     else:
         report.say("Current partition reassignments:")
     for one in progress:
-        report.say(_line(view, one))
+        report.say(_line(state, one))
         report.say(f"  {one.line}")
-    for text in view.znodes.unreadable.values():
+    for text in state.znodes.unreadable.values():
         report.warn(text)
-    warn_of_unreadable_topics(report, view)
-    warn_of_unusable(report, view)
-    if view.znodes.cancel_stands:
+    warn_unreadable_topics(report, state)
+    warn_unusable_records(report, state)
+    if state.znodes.cancel_exists:
         report.warn(
-            f"{REASSIGN_CANCEL} stands: until --remove-cancel no reassignment starts, and what is "
-            "not cancelled does not end"
+            f"{REASSIGN_CANCEL} exists: until --remove-cancel no reassignment starts, "
+            "and those that are not cancelled do not end"
         )
-    warn_of_missing_records(report, view)
+    warn_missing_records(report, state)
 
 
-def _line(view: View, one: Progress) -> str:
+def _line(state: ClusterState, one: Progress) -> str:
     name = (one.topic, one.partition)
-    assignment = view.assignments.get(name)
+    assignment = state.assignments.get(name)
     if assignment is None:
-        what = "cannot be read" if one.topic in view.unreadable_topics else "does not exist"
-        return f"{spelt(name)}: {what}, asked to be {listed(one.target)}."
-    text = f"{spelt(name)}: replicas: {listed(assignment.replicas)}."
+        what = "cannot be read" if one.topic in state.unreadable_topics else "does not exist"
+        return f"{format_partition(name)}: {what}, requested: {format_brokers(one.target)}."
+    text = f"{format_partition(name)}: replicas: {format_brokers(assignment.replicas)}."
     if assignment.adding:
-        text += f" adding: {listed(assignment.adding)}."
+        text += f" adding: {format_brokers(assignment.adding)}."
     if assignment.removing:
-        text += f" removing: {listed(assignment.removing)}."
-    record = view.znodes.records.get(name)
+        text += f" removing: {format_brokers(assignment.removing)}."
+    record = state.znodes.records.get(name)
     if record is not None:
         text += f" id: {record.czxid:#x}."
     return text
 
 
-def _details(view: View, name: Partition) -> dict[str, object]:
-    assignment = view.assignments.get(name)
-    record = view.znodes.records.get(name)
+def _details(state: ClusterState, name: Partition) -> dict[str, object]:
+    assignment = state.assignments.get(name)
+    record = state.znodes.records.get(name)
     return {
         "replicas": assignment.replicas if assignment else (),
         "adding": assignment.adding if assignment else (),
         "removing": assignment.removing if assignment else (),
-        "original_replicas": view.origin(name),
+        "original_replicas": state.origin(name),
         "czxid": f"{record.czxid:#x}" if record else None,
     }

@@ -1,26 +1,29 @@
-"""How far a partition is on its way. Pure."""
+"""The progress of reassignments. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
-from controller.operator.reassignment.documents import Partition, listed, spelt
-from controller.operator.reassignment.view import View
+from controller.operator.reassignment.cluster_state import ClusterState
+from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
 
 Sizes = Mapping[int, Mapping[Partition, int]]
-"""How many bytes of a partition each broker has; a broker that did not tell is missing."""
+"""The size of partitions by broker in bytes. Brokers that did not answer are missing."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _LINES_MAX = 20
 
 
 class Progress(Struct, frozen=True):
-    """`caught_up` and `lagging` are the replicas of the target that are in the ISR and those that
-    are not; `bytes_left` is what those have less than the leader, None where nobody tells. Of a
-    partition that is `cancelled` the target is what it goes back to; `waits_for_originals` is how
-    many originals must be alive and in sync before a rollback goes on, 0 if it does not wait, None
-    if only the controller's configuration says that."""
+    """The progress of one partition.
+
+    - `caught_up` and `lagging`: replicas of the target that are in the ISR, and those that are not.
+    - `bytes_left`: how much less the lagging replicas have than the leader; None if unknown.
+    - `cancelled`: the target is the original assignment.
+    - `waits_for_originals`: how many originals must be alive and in sync before the rollback
+      continues; 0 if it does not wait, None if only the controller's configuration has the number.
+    """
 
     topic: str
     partition: int
@@ -35,15 +38,15 @@ class Progress(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """For people."""
-        name = spelt((self.topic, self.partition))
+        """One line for people."""
+        name = format_partition((self.topic, self.partition))
         text = f"{name}: {len(self.caught_up)} of {len(self.target)} replicas caught up"
         if self.lagging:
-            text += f", waits for {listed(self.lagging)}"
+            text += f", waits for {format_brokers(self.lagging)}"
         if self.offline:
-            text += f" (not alive: {listed(self.offline)})"
+            text += f" (not alive: {format_brokers(self.offline)})"
         if self.bytes_left is not None:
-            text += f", {spelt_bytes(self.bytes_left)} left"
+            text += f", {format_bytes(self.bytes_left)} left"
         needed = self.waits_for_originals
         if needed is None:
             text += "; the rollback waits until enough originals are alive and in sync "
@@ -55,13 +58,15 @@ class Progress(Struct, frozen=True):
         return f"{text} ({self.route}{', cancelled' if self.cancelled else ''})"
 
 
-def progress_of(view: View, partitions: Iterable[Partition], sizes: Sizes) -> list[Progress]:
-    """Of those partitions that are on their way."""
-    return [_progress(view, one, sizes) for one in partitions if view.route(one)]
+def progress_of(
+    state: ClusterState, partitions: Iterable[Partition], sizes: Sizes
+) -> list[Progress]:
+    """The progress of those partitions that are being reassigned."""
+    return [_progress(state, one, sizes) for one in partitions if state.route(one)]
 
 
 def lines_of(progress: Sequence[Progress]) -> list[str]:
-    """For people who wait: a line for each, or one for all where these were too many."""
+    """Lines for people who wait: one per partition, or one for all if there are too many."""
     if len(progress) <= _LINES_MAX:
         return [one.line for one in progress]
     caught_up = sum(len(one.caught_up) for one in progress)
@@ -69,13 +74,13 @@ def lines_of(progress: Sequence[Progress]) -> list[str]:
     text = f"{len(progress)} partitions: {caught_up} of {wanted} replicas caught up"
     told = [one.bytes_left for one in progress if one.bytes_left is not None]
     if len(told) == len(progress):
-        text += f", {spelt_bytes(sum(told))} left"
+        text += f", {format_bytes(sum(told))} left"
     return [text]
 
 
-def _progress(view: View, partition: Partition, sizes: Sizes) -> Progress:
-    target = view.target(partition)
-    leadership = view.leaderships.get(partition)
+def _progress(state: ClusterState, partition: Partition, sizes: Sizes) -> Progress:
+    target = state.target(partition)
+    leadership = state.leaderships.get(partition)
     isr = leadership.isr if leadership else ()
     lagging = tuple(one for one in target if one not in isr)
     bytes_left: int | None = None
@@ -87,19 +92,19 @@ def _progress(view: View, partition: Partition, sizes: Sizes) -> Progress:
     caught_up = tuple(one for one in target if one in isr)
     return Progress(
         *partition,
-        view.route(partition),
+        state.route(partition),
         target,
         caught_up,
         lagging,
-        tuple(one for one in lagging if one not in view.brokers),
+        tuple(one for one in lagging if one not in state.brokers),
         bytes_left,
-        view.is_cancelled(partition),
-        view.waits_for_originals(partition),
+        state.is_cancelled(partition),
+        state.waits_for_originals(partition),
     )
 
 
-def spelt_bytes(count: int) -> str:
-    """A number of bytes for people."""
+def format_bytes(count: int) -> str:
+    """A number of bytes in a readable unit."""
     amount, unit = float(count), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1

@@ -1,20 +1,34 @@
-"""What a command says, as lines for people or as one JSON object."""
+"""The output of a command, as lines for people or as one JSON object, and its exit status
+(docs/reassign.md#exit-status)."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
-from controller.operator.reassignment.documents import Targets
-from controller.operator.reassignment.statuses import DONE
-from controller.operator.reassignment.steps import Step, described
+from controller.core.znodes import Entry
+from controller.operator.reassignment.cluster_state import ClusterState
+from controller.operator.reassignment.documents import Partition, Targets, format_partition
+from controller.operator.reassignment.steps import Step, describe_step
+
+DONE: Final = 0
+"""Success; --verify: everything is complete."""
+REFUSED: Final = 1
+"""The cluster does not allow it, or rejected a part of it."""
+UNUSABLE: Final = 2
+"""The options or a file are invalid, or the cluster is not reachable."""
+NOT_DONE_YET: Final = 3
+"""--verify: in progress. --request: not started in time."""
+OTHERWISE: Final = 4
+"""--verify: ended with other replicas, or was changed. --request: not started."""
 
 Tell = Callable[[str], None]
 
 
 class Report:
-    """Lines are told at once: what goes back must be on the screen before anything is changed.
+    """Lines are printed at once: the assignment to go back to must be visible before anything is
+    changed.
 
-    `data` is the JSON object, `status` the exit status; `awaited` is what partitions have when the
-    command has brought about what it began.
+    `data` is the JSON object and `status` the exit status. `awaited` has the replicas of partitions
+    after the command's reassignments have ended.
     """
 
     def __init__(self, action: str, tell: Tell, warn: Tell) -> None:
@@ -25,18 +39,46 @@ class Report:
         self.awaited: Targets = {}
 
     def say(self, line: str) -> None:
-        """A line of the answer."""
+        """Print a line of the result."""
         self._tell(line)
 
     def warn(self, line: str) -> None:
-        """Something that the operator ought to know."""
+        """Print a warning for the operator."""
         self.data.setdefault("warnings", []).append(line)
         self._warn(f"Warning: {line}")
 
     def say_steps(self, steps: Iterable[Step]) -> None:
-        """What would be done."""
-        lines = [line for step in steps for line in described(step)]
+        """Print the steps of a dry run."""
+        lines = [line for step in steps for line in describe_step(step)]
         self.data["steps"] = lines
         self.say("Nothing is changed (--dry-run). The steps would be:")
         for number, line in enumerate(lines, 1):
             self.say(f"{number}. {line}")
+
+
+def pending_map(state: ClusterState, entries: Mapping[Partition, Entry]) -> str:
+    """Entries and their originals, as KIP-236 C-26 prints them: Map(t-0 -> Map(replicas ->
+    Buffer(4, 5), ...))."""
+    texts = [
+        f"{format_partition(name)} -> Map(replicas -> {_scala_buffer(entry.replicas)}, "
+        f"original_replicas -> {_scala_buffer(state.origin(name))})"
+        for name, entry in entries.items()
+    ]
+    return f"Map({', '.join(texts)})"
+
+
+def pending_list(state: ClusterState, entries: Mapping[Partition, Entry]) -> list[dict[str, Any]]:
+    """Entries and their originals for --json."""
+    return [
+        {
+            "topic": name[0],
+            "partition": name[1],
+            "replicas": list(entry.replicas),
+            "original_replicas": list(state.origin(name)),
+        }
+        for name, entry in entries.items()
+    ]
+
+
+def _scala_buffer(brokers: Iterable[int]) -> str:
+    return f"Buffer({', '.join(map(str, brokers))})"

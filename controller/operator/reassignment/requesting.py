@@ -1,4 +1,4 @@
-"""--request: reassignments by /admin/reassignment_requests (KB 14.4, 14.5)."""
+"""--request: reassignments through /admin/reassignment_requests (KB 14.4, 14.5)."""
 
 import time
 from collections.abc import Mapping
@@ -17,29 +17,27 @@ from controller.core.znodes import (
     request_number,
     write_request,
 )
-from controller.operator.reassignment.access import Cluster
-from controller.operator.reassignment.by_hand import warn_of_unusable
+from controller.operator.reassignment.cluster import Cluster
+from controller.operator.reassignment.cluster_state import ClusterState, Record, Role
+from controller.operator.reassignment.damaged_znodes import warn_unusable_records
 from controller.operator.reassignment.documents import (
     Partition,
     Targets,
     as_document,
-    spelt,
+    format_partition,
     write_targets,
 )
 from controller.operator.reassignment.errors import Refused
-from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.statuses import NOT_DONE_YET, OTHERWISE
-from controller.operator.reassignment.steps import Configure, Write, throttle_steps
+from controller.operator.reassignment.report import NOT_DONE_YET, OTHERWISE, Report
+from controller.operator.reassignment.steps import Configure, Write
 from controller.operator.reassignment.submission import check_is_refold, check_submission
-from controller.operator.reassignment.throttles import moves
-from controller.operator.reassignment.throttling import limit
-from controller.operator.reassignment.view import Record, Role, View
+from controller.operator.reassignment.throttling import limit, moves, throttle_steps
 
 _POLL_SECONDS: Final = 0.1
 
 
-class Taken(Enum):
-    """What became of one partition of a request."""
+class Outcome(Enum):
+    """What happened to one partition of a request."""
 
     STARTED = "started"
     CHANGED = "changed"
@@ -57,23 +55,23 @@ async def request(
     timeout_ms: int,
     dry_run: bool,
 ) -> None:
-    """Submit and wait until the controller has taken it up; says each reassignment's czxid, and
-    what goes back. Raises Refused."""
-    view = await cluster.access.look({topic for topic, _ in targets})
-    check_is_refold(view, REASSIGNMENT_REQUESTS)
-    check_submission(view, targets, (REASSIGNMENTS, REASSIGNMENT_REQUESTS))
-    warn_of_unusable(report, view)
-    current = view.origins(targets)
+    """Submit a request and wait until the controller has handled it. Print the czxid of each
+    reassignment, and the assignment to go back to. Raises Refused."""
+    state = await cluster.admin.describe({topic for topic, _ in targets})
+    check_is_refold(state, REASSIGNMENT_REQUESTS)
+    check_submission(state, targets, (REASSIGNMENTS, REASSIGNMENT_REQUESTS))
+    warn_unusable_records(report, state)
+    current = state.origins(targets)
     report.data |= {"route": REASSIGNMENT_REQUESTS, "rollback": as_document(current)}
     report.say(
-        f"Current partition replica assignment\n\n{write_targets(current)}\n\n"
-        "Save this to use as the --reassignment-json-file option of another --request, which goes "
-        "back"
+        f"Current partition replica assignment\n\n{write_targets(current)}\n\nSave this "
+        "to use as the --reassignment-json-file option of another --request for a "
+        "rollback"
     )
     parts = split(targets, DATA_BYTES_MAX)
     limits: list[Configure] = []
     if throttle is not None:
-        limits = throttle_steps(moves(targets, view.assignments), throttle)
+        limits = throttle_steps(moves(targets, state.assignments), throttle)
     steps = [Write((CreateSequential(REQUEST_PREFIX, write_request(one)),)) for one in parts]
     if dry_run:
         report.say_steps([*limits, *steps])
@@ -83,14 +81,14 @@ async def request(
         await _add(cluster, step)
     plural = "" if len(parts) == 1 else f" in {len(parts)} parts"
     report.say(f"Submitted the request{plural}.")
-    if view.controller.role is Role.NOBODY:
-        report.warn("nobody has the controller's role: refold takes the request up when it has")
-    found = await _until_taken(cluster, view, targets, timeout_ms)
-    _tell(report, targets, *found)
+    if state.controller.role is Role.NONE:
+        report.warn("there is no controller: refold handles the request when it takes the role")
+    found = await _wait_for_outcomes(cluster, state, targets, timeout_ms)
+    _report_outcomes(report, targets, *found)
 
 
 def split(targets: Targets, bytes_max: int) -> list[dict[Partition, tuple[int, ...]]]:
-    """In halves until each fits into a znode."""
+    """Split targets in halves until each part fits into a znode."""
     if len(write_request(targets)) <= bytes_max or len(targets) == 1:
         return [dict(targets)]
     items = sorted(targets.items())
@@ -99,8 +97,8 @@ def split(targets: Targets, bytes_max: int) -> list[dict[Partition, tuple[int, .
 
 
 async def _add(cluster: Cluster, step: Write) -> None:
-    """The first request of a cluster makes the parent, too."""
-    store = cluster.zookeeper.store
+    """Create a request. The first request of a cluster also creates the parent."""
+    store = cluster.zookeeper.client
     operations: tuple[WriteOperation, ...] = step.operations
     if not await store.exists(REASSIGNMENT_REQUESTS):
         operations = (Create(REASSIGNMENT_REQUESTS), *operations)
@@ -111,70 +109,72 @@ async def _add(cluster: Cluster, step: Write) -> None:
         raise Refused(f"{REQUEST_PREFIX} could not be created (ZooKeeper code {error})")
 
 
-async def _until_taken(
-    cluster: Cluster, before: View, targets: Targets, timeout_ms: int
-) -> tuple[dict[Partition, Taken], Mapping[Partition, Record]]:
-    """Look until the controller has dealt with every partition, or the time is over."""
+async def _wait_for_outcomes(
+    cluster: Cluster, before: ClusterState, targets: Targets, timeout_ms: int
+) -> tuple[dict[Partition, Outcome], Mapping[Partition, Record]]:
+    """Poll until the controller has handled every partition, or the time limit has passed."""
     deadline = time.monotonic() + timeout_ms / 1000
     while True:
-        view = await cluster.access.look({topic for topic, _ in targets})
-        taken = {one: _taken(before, view, one, targets[one]) for one in targets}
-        if Taken.WAITING not in taken.values() or time.monotonic() >= deadline:
-            return taken, view.znodes.records
+        state = await cluster.admin.describe({topic for topic, _ in targets})
+        outcomes = {one: _outcome(before, state, one, targets[one]) for one in targets}
+        if Outcome.WAITING not in outcomes.values() or time.monotonic() >= deadline:
+            return outcomes, state.znodes.records
         await anyio.sleep(_POLL_SECONDS)
 
 
-def _taken(before: View, view: View, partition: Partition, target: tuple[int, ...]) -> Taken:
+def _outcome(
+    before: ClusterState, state: ClusterState, partition: Partition, target: tuple[int, ...]
+) -> Outcome:
     known = max((request_number(_name(path)) or 0 for path in before.znodes.requests), default=-1)
-    for path, one in view.znodes.requests.items():
-        # The path of our own was not told to us: its content tells.
+    for path, one in state.znodes.requests.items():
+        # ZooKeeper did not return the path of this request: identify it by its content.
         number = request_number(_name(path))
         is_later = number is not None and number > known
         if is_later and one.assignments.get(partition) == target:
-            return Taken.WAITING
-    record = view.znodes.records.get(partition)
+            return Outcome.WAITING
+    record = state.znodes.records.get(partition)
     if record is not None and record.reassignment.replicas == target:
-        return Taken.STARTED if record.czxid == record.mzxid else Taken.CHANGED
-    assignment = view.assignments.get(partition)
+        return Outcome.STARTED if record.czxid == record.mzxid else Outcome.CHANGED
+    assignment = state.assignments.get(partition)
     is_done = assignment is not None and not assignment.is_being_reassigned
     if is_done and assignment is not None and assignment.replicas == target:
-        return Taken.DONE
-    return Taken.IGNORED
+        return Outcome.DONE
+    return Outcome.IGNORED
 
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _tell(
+def _report_outcomes(
     report: Report,
     targets: Targets,
-    taken: Mapping[Partition, Taken],
+    outcomes: Mapping[Partition, Outcome],
     records: Mapping[Partition, Record],
 ) -> None:
-    told = []
+    entries = []
     for partition in sorted(targets):
-        what = taken[partition]
+        what = outcomes[partition]
         entry = {"topic": partition[0], "partition": partition[1], "outcome": what.value}
-        name = spelt(partition)
-        if what in (Taken.STARTED, Taken.CHANGED):
+        name = format_partition(partition)
+        if what in (Outcome.STARTED, Outcome.CHANGED):
             identity = f"{records[partition].czxid:#x}"
             entry["czxid"] = identity
             report.say(
                 f"{name}: {what.value}, {reassignment_path(*partition)} has czxid {identity}"
             )
-        elif what is Taken.DONE:
-            report.say(f"{name}: done already")
-        elif what is Taken.WAITING:
-            report.say(f"{name}: the controller has not taken it up yet, the request stands")
+        elif what is Outcome.DONE:
+            report.say(f"{name}: already done")
+        elif what is Outcome.WAITING:
+            report.say(f"{name}: the controller has not handled the request yet; it stays pending")
             report.status = NOT_DONE_YET
         else:
             report.warn(
-                f"{name}: the controller has not started it; its log says why, or somebody removed "
-                "the request"
+                f"{name}: the controller did not start it; see its log for the reason, "
+                "or the request was deleted"
             )
-        told.append(entry)
-    report.data["requested"] = told
+        entries.append(entry)
+    report.data["requested"] = entries
     report.awaited = targets
-    if Taken.IGNORED in taken.values():
+    if Outcome.IGNORED in outcomes.values():
         report.status = OTHERWISE

@@ -1,7 +1,7 @@
-"""What a command would change, one step after the other: --dry-run tells them, else they are done.
-Pure."""
+"""The changes that a command makes, step by step. --dry-run prints them, otherwise they are
+carried out. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -14,19 +14,11 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.operator.reassignment.documents import Partition, Targets, listed, spelt
-from controller.operator.reassignment.throttles import (
-    BROKER_KEYS_CLEARED,
-    TOPIC_KEYS,
-    Move,
-    rates,
-    throttled_brokers,
-    topic_throttles,
-)
+from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
 
 
 class Configure(Struct, frozen=True):
-    """Set configurations of an entity such as "topics/t" or "brokers/1", and remove some."""
+    """Set some configurations of an entity such as "topics/t" or "brokers/1", and remove others."""
 
     entity: str
     given: Mapping[str, str] = {}
@@ -34,7 +26,7 @@ class Configure(Struct, frozen=True):
 
 
 class Write(Struct, frozen=True):
-    """Write to ZooKeeper, all or nothing."""
+    """An atomic write to ZooKeeper."""
 
     operations: tuple[WriteOperation, ...]
 
@@ -48,44 +40,25 @@ class Alter(Struct, frozen=True):
 Step = Configure | Write | Alter
 
 _LINE_CHARACTERS_MAX: Final = 2000
-"""Of a znode's content in a line: a large request is not read by anybody."""
+"""Limits the printed content of a znode: a large request is not readable anyway."""
 
 
-def throttle_steps(moving: Mapping[Partition, Move], bytes_per_second: int) -> list[Configure]:
-    """Topics first, then brokers, as Kafka's tool does (modifyReassignmentThrottle)."""
-    topics = topic_throttles(moving).items()
-    limits = rates(bytes_per_second)
-    return [
-        *(Configure(f"topics/{topic}", given) for topic, given in topics),
-        *(Configure(f"brokers/{one}", limits) for one in throttled_brokers(moving.values())),
-    ]
-
-
-def clearing_steps(brokers: Iterable[int], targets: Targets) -> list[Configure]:
-    """Brokers first, then topics (clearAllThrottles)."""
-    topics = sorted({topic for topic, _ in targets})
-    return [
-        *(Configure(f"brokers/{one}", removed=BROKER_KEYS_CLEARED) for one in brokers),
-        *(Configure(f"topics/{topic}", removed=TOPIC_KEYS) for topic in topics),
-    ]
-
-
-def described(step: Step) -> Iterator[str]:
-    """A step in lines for people."""
+def describe_step(step: Step) -> Iterator[str]:
+    """A step as lines for people."""
     match step:
         case Configure(entity=entity, given=given, removed=removed):
             changes = [f"set {key}={value}" for key, value in given.items()]
             changes += [f"remove {key}" for key in removed]
             yield f"configuration of {entity}: {', '.join(changes)}"
         case Write(operations=operations):
-            yield from map(_described, operations)
+            yield from map(_describe_operation, operations)
         case Alter(targets=targets):
             for partition, replicas in sorted(targets.items()):
-                what = "cancel" if replicas is None else listed(replicas)
-                yield f"AlterPartitionReassignments of {spelt(partition)}: {what}"
+                what = "cancel" if replicas is None else format_brokers(replicas)
+                yield f"AlterPartitionReassignments of {format_partition(partition)}: {what}"
 
 
-def _described(operation: WriteOperation) -> str:
+def _describe_operation(operation: WriteOperation) -> str:
     match operation:
         case Create(path=path, data=data):
             return f"create {path}: {_shown(data)}"

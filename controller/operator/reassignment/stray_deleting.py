@@ -1,4 +1,4 @@
-"""--delete-strays: asks the controller to delete replicas that no assignment names."""
+"""--delete-strays: asks the controller to delete replicas that no assignment contains."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -15,18 +15,17 @@ from controller.core.znodes import (
     ReplicaDeletion,
     write_deletion,
 )
-from controller.operator.reassignment.access import TRIES_MAX, Cluster
-from controller.operator.reassignment.documents import spelt_all
+from controller.operator.reassignment.cluster import TRIES_MAX, Cluster
+from controller.operator.reassignment.cluster_state import ClusterState, Role
+from controller.operator.reassignment.documents import format_partitions
 from controller.operator.reassignment.errors import Refused
-from controller.operator.reassignment.progress import spelt_bytes
-from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.statuses import NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.progress import format_bytes
+from controller.operator.reassignment.report import NOT_DONE_YET, OTHERWISE, Report
 from controller.operator.reassignment.steps import Write
-from controller.operator.reassignment.stray_listing import find, tell
+from controller.operator.reassignment.stray_listing import report_strays, scan
 from controller.operator.reassignment.strays import Stray, deletion_of, split, still_strays
 from controller.operator.reassignment.submission import check_is_refold
-from controller.operator.reassignment.view import Role, View
-from controller.operator.reassignment.zookeeper_view import pending_deletions
+from controller.operator.reassignment.zookeeper_state import pending_deletions
 
 _POLL_SECONDS: Final = 0.2
 
@@ -36,62 +35,63 @@ async def delete_strays(
 ) -> None:
     """Create a child of /admin/replica_deletions for each broker with strays, and wait until the
     controller has removed it. Raises Refused."""
-    check_is_refold(await cluster.access.look(()), REPLICA_DELETIONS, by_brokers=False)
-    found = await find(cluster)
-    tell(cluster, report, found)
+    check_is_refold(await cluster.admin.describe(()), REPLICA_DELETIONS, by_brokers=False)
+    found = await scan(cluster)
+    report_strays(cluster, report, found)
     parts = split(found.uncovered, DATA_BYTES_MAX)
     if dry_run:
-        report.say_steps([_step(found.view, part) for part in parts])
+        report.say_steps([_step(found.state, part) for part in parts])
         return
-    asked = [one for part in parts for one in await _ask(cluster, report, found.view, part)]
+    asked = [one for part in parts for one in await _ask(cluster, report, found.state, part)]
     if not asked:
         return
-    if found.view.controller.role is Role.NOBODY:
-        report.warn("nobody has the controller's role: refold deletes the replicas when it has")
+    if found.state.controller.role is Role.NONE:
+        report.warn("there is no controller: refold deletes the replicas when it takes the role")
     left = await _until_confirmed(cluster, asked, timeout_ms)
-    await _tell_result(cluster, report, asked, left)
+    await _report_result(cluster, report, asked, left)
 
 
-def _step(view: View, part: Sequence[Stray]) -> Write:
-    """The znode, on condition that the topics are as they were when they were read. For a topic
-    that does not exist there is no such condition: the controller checks it again."""
+def _step(state: ClusterState, part: Sequence[Stray]) -> Write:
+    """The write of the znode, on condition that the topics have not changed since they were
+    read. A topic that does not exist allows no such condition; the controller checks it again."""
     topics = dict.fromkeys(one.topic for one in part)
     checks = (
-        Check(znodes.topic_path(topic), view.versions[topic])
+        Check(znodes.topic_path(topic), state.versions[topic])
         for topic in topics
-        if topic in view.versions
+        if topic in state.versions
     )
     content = write_deletion(deletion_of(part))
     return Write((*checks, CreateSequential(DELETION_PREFIX, content)))
 
 
 async def _ask(
-    cluster: Cluster, report: Report, view: View, part: Sequence[Stray]
+    cluster: Cluster, report: Report, state: ClusterState, part: Sequence[Stray]
 ) -> Sequence[Stray]:
-    """Ask the controller to delete a part; what was asked for, without what is assigned by now."""
-    store = cluster.zookeeper.store
+    """Ask the controller to delete a part. Return what was requested, without replicas that are
+    assigned by now."""
+    store = cluster.zookeeper.client
     for _ in range(TRIES_MAX):
         if not part:
             return ()
         if not await store.exists(REPLICA_DELETIONS):
             await store.write((Create(REPLICA_DELETIONS),))
-        error = await store.write(_step(view, part).operations)
+        error = await store.write(_step(state, part).operations)
         if error == OK:
-            names = spelt_all(one.name for one in part)
+            names = format_partitions(one.name for one in part)
             report.say(f"Asked the controller to delete from broker {part[0].broker}: {names}")
             return part
         if error not in (BAD_VERSION, NO_NODE):
             raise Refused(f"{DELETION_PREFIX} could not be created (ZooKeeper code {error})")
-        # A topic was changed since it was read.
-        view = await cluster.access.look({one.topic for one in part})
-        part = still_strays(view, part)
-    raise Refused("the topics' znodes are changed again and again: try later")
+        # A topic changed since it was read.
+        state = await cluster.admin.describe({one.topic for one in part})
+        part = still_strays(state, part)
+    raise Refused("the topics' znodes keep changing: try later")
 
 
 async def _until_confirmed(
     cluster: Cluster, asked: Sequence[Stray], timeout_ms: int
 ) -> dict[str, ReplicaDeletion]:
-    """The deletions that are still pending when all are confirmed, or the time is over."""
+    """The deletions that are still pending when all are confirmed or the time limit has passed."""
     deadline = time.monotonic() + timeout_ms / 1000
     left = await _pending(cluster, asked)
     while left and time.monotonic() < deadline:
@@ -102,7 +102,7 @@ async def _until_confirmed(
 
 async def _pending(cluster: Cluster, asked: Sequence[Stray]) -> dict[str, ReplicaDeletion]:
     wanted = {(one.broker, one.name) for one in asked}
-    pending = await pending_deletions(cluster.zookeeper.store)
+    pending = await pending_deletions(cluster.zookeeper.client)
     return {
         path: one
         for path, one in pending.by_path.items()
@@ -110,14 +110,14 @@ async def _pending(cluster: Cluster, asked: Sequence[Stray]) -> dict[str, Replic
     }
 
 
-async def _tell_result(
+async def _report_result(
     cluster: Cluster,
     report: Report,
     asked: Sequence[Stray],
     left: Mapping[str, ReplicaDeletion],
 ) -> None:
-    """What was deleted, and what is left: pending, or on disk although it is not pending."""
-    again = await find(cluster)
+    """Print what was deleted and what is left, pending or still on disk."""
+    again = await scan(cluster)
     on_disk = {(one.broker, one.name) for one in again.strays}
     pending = {(one.broker, name) for one in left.values() for name in one.partitions}
     deleted: list[Stray] = []
@@ -137,19 +137,21 @@ async def _tell_result(
     }
     if deleted:
         plural = "" if len(deleted) == 1 else "s"
-        size = spelt_bytes(sum(one.bytes for one in deleted))
+        size = format_bytes(sum(one.bytes for one in deleted))
         report.say(f"Deleted {len(deleted)} replica{plural}, {size}.")
     for path, deletion in left.items():
         report.status = NOT_DONE_YET
         report.warn(
-            f"broker {deletion.broker} has not confirmed yet: {spelt_all(deletion.partitions)}; "
-            f"{path} stays, and the controller deletes them when the broker answers"
+            f"broker {deletion.broker} has not confirmed yet: "
+            f"{format_partitions(deletion.partitions)}; {path} remains, and the "
+            "controller deletes them when the broker answers"
         )
     for one in refused:
         report.status = OTHERWISE
         report.warn(
-            f"{one.line}; {REPLICA_DELETIONS} does not name it any more, and nobody has seen it "
-            "leave the disk: the controller's log says why, look again with --list-strays"
+            f"{one.line}; {REPLICA_DELETIONS} no longer contains it, but it was not seen "
+            "to leave the disk: see the controller's log for the reason, and run "
+            "--list-strays again"
         )
 
 

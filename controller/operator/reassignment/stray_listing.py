@@ -1,33 +1,32 @@
-"""--list-strays: replicas on disk that no assignment names."""
+"""--list-strays: replicas on disk that no assignment contains."""
 
 from collections.abc import Iterable
 
 from msgspec import Struct
 
 from controller.core.znodes import REPLICA_DELETIONS, ReplicaDeletion
-from controller.operator.reassignment.access import Cluster
-from controller.operator.reassignment.by_hand import warn_of_unreadable_topics
-from controller.operator.reassignment.documents import listed, spelt_all
+from controller.operator.reassignment.cluster import Cluster
+from controller.operator.reassignment.cluster_state import ClusterState, Deletions
+from controller.operator.reassignment.damaged_znodes import warn_unreadable_topics
+from controller.operator.reassignment.documents import format_brokers, format_partitions
 from controller.operator.reassignment.errors import KafkaUnavailable
 from controller.operator.reassignment.kafka_admin import LogDirs
-from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.statuses import NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.report import NOT_DONE_YET, OTHERWISE, Report
 from controller.operator.reassignment.strays import Stray, find_strays
-from controller.operator.reassignment.view import Deletions, View
-from controller.operator.reassignment.zookeeper_view import pending_deletions
+from controller.operator.reassignment.zookeeper_state import pending_deletions
 
 _DELETE = "--delete-strays deletes those that no pending deletion covers"
 
 
-class Found(Struct, frozen=True):
-    """A look at the disks of every live broker. `silent` says of brokers why they did not answer;
-    `view` is the cluster afterwards."""
+class StrayScan(Struct, frozen=True):
+    """A scan of the disks of all live brokers. `unresponsive`: why brokers did not answer.
+    `state`: the cluster after the scan."""
 
     strays: list[Stray]
-    view: View
+    state: ClusterState
     deletions: Deletions
     disks: dict[int, LogDirs]
-    silent: dict[int, str]
+    unresponsive: dict[int, str]
 
     @property
     def uncovered(self) -> list[Stray]:
@@ -35,116 +34,117 @@ class Found(Struct, frozen=True):
         return [one for one in self.strays if one.deletion is None]
 
     @property
-    def unasked(self) -> dict[str, ReplicaDeletion]:
-        """The pending deletions for brokers whose disks nobody could look at, by path."""
+    def unreachable_deletions(self) -> dict[str, ReplicaDeletion]:
+        """Pending deletions for brokers whose disks could not be scanned, by path."""
         pending = self.deletions.by_path.items()
         return {path: one for path, one in pending if one.broker not in self.disks}
 
     @property
     def unregistered(self) -> list[int]:
         """Brokers with assigned replicas that are not registered."""
-        assigned = {one for it in self.view.assignments.values() for one in it.replicas}
-        return sorted(assigned - self.view.brokers.keys())
+        assigned = {one for it in self.state.assignments.values() for one in it.replicas}
+        return sorted(assigned - self.state.brokers.keys())
 
 
-async def find(cluster: Cluster) -> Found:
-    """Look at the assignment, the pending deletions, the disks, and the assignment again.
+async def scan(cluster: Cluster) -> StrayScan:
+    """Read the assignment, the pending deletions, the disks, and the assignment again.
 
-    In that order a replica that a move leaves behind is assigned, covered by a pending deletion or
-    deleted already: none is reported wrongly.
+    With this order a replica that a reassignment leaves on disk is assigned, covered by a pending
+    deletion, or already deleted. So none is reported wrongly.
     """
-    before = await cluster.access.look_at_all()
+    before = await cluster.admin.describe_all()
     deletions = Deletions()
     if cluster.has_zookeeper:
-        deletions = await pending_deletions(cluster.zookeeper.store)
-    disks, silent = await _disks(cluster, before.brokers)
-    after = await cluster.access.look_at_all()
+        deletions = await pending_deletions(cluster.zookeeper.client)
+    disks, unresponsive = await _disks(cluster, before.brokers)
+    after = await cluster.admin.describe_all()
     strays = find_strays(before, after, disks, deletions.by_path)
-    return Found(strays, after, deletions, disks, silent)
+    return StrayScan(strays, after, deletions, disks, unresponsive)
 
 
 async def _disks(
     cluster: Cluster, brokers: Iterable[int]
 ) -> tuple[dict[int, LogDirs], dict[int, str]]:
     disks: dict[int, LogDirs] = {}
-    silent: dict[int, str] = {}
+    unresponsive: dict[int, str] = {}
     for broker in sorted(brokers):
         try:
-            disks[broker] = await cluster.kafka.admin.log_dirs(broker)
+            disks[broker] = await cluster.kafka.api.log_dirs(broker)
         except KafkaUnavailable as fault:
-            silent[broker] = str(fault)
-    return disks, silent
+            unresponsive[broker] = str(fault)
+    return disks, unresponsive
 
 
 async def list_strays(cluster: Cluster, report: Report) -> None:
-    """List them, with the pending deletions for brokers that cannot be asked."""
-    found = await find(cluster)
-    tell(cluster, report, found)
+    """List strays, and pending deletions for brokers that do not answer."""
+    found = await scan(cluster)
+    report_strays(cluster, report, found)
     if found.uncovered:
         report.say(_DELETE)
         report.status = OTHERWISE
-    elif found.strays or found.unasked or not _is_whole(found):
+    elif found.strays or found.unreachable_deletions or not _is_whole(found):
         report.status = NOT_DONE_YET
 
 
-def tell(cluster: Cluster, report: Report, found: Found) -> None:
-    """What was found, and what nobody could look at."""
+def report_strays(cluster: Cluster, report: Report, found: StrayScan) -> None:
+    """Print the results of a scan, and what could not be scanned."""
     report.data |= {
         "strays": found.strays,
         "pending_deletions": [
             {
                 "znode": path,
                 "broker": one.broker,
-                "registered": one.broker in found.view.brokers,
+                "registered": one.broker in found.state.brokers,
                 "partitions": one.partitions,
             }
             for path, one in found.deletions.by_path.items()
         ],
-        "brokers_not_asked": sorted({*found.silent, *found.unregistered}),
+        "brokers_not_asked": sorted({*found.unresponsive, *found.unregistered}),
     }
     count = len(found.strays)
     if not count:
         report.say("No stray replicas found.")
     else:
         plural = "" if count == 1 else "s"
-        report.say(f"{count} stray replica{plural}, which no assignment names:")
+        report.say(f"{count} stray replica{plural}, which no assignment contains:")
     for one in found.strays:
         report.say(f"  {one.line}")
-    for path, pending in found.unasked.items():
+    for path, pending in found.unreachable_deletions.items():
         when = "does not answer"
-        if pending.broker not in found.view.brokers:
+        if pending.broker not in found.state.brokers:
             when = (
                 "is not registered; the controller deletes the replicas when it registers. If it "
                 "never does, delete the znode"
             )
-        names = spelt_all(pending.partitions)
+        names = format_partitions(pending.partitions)
         report.say(f"Pending deletion of {names} ({path}): broker {pending.broker} {when}.")
     _warn(cluster, report, found)
 
 
-def _warn(cluster: Cluster, report: Report, found: Found) -> None:
-    for broker, why in found.silent.items():
-        report.warn(f"broker {broker} could not be asked for its replicas: {why}")
+def _warn(cluster: Cluster, report: Report, found: StrayScan) -> None:
+    for broker, why in found.unresponsive.items():
+        report.warn(f"cannot list the replicas of broker {broker}: {why}")
     if found.unregistered:
         report.warn(
-            f"brokers {listed(found.unregistered)} are not registered: what is on their disks is "
-            "unknown"
+            f"brokers {format_brokers(found.unregistered)} are not registered: their "
+            "disks cannot be scanned"
         )
     for broker, disk in found.disks.items():
         for log_dir, why in disk.unreadable.items():
             report.warn(f"{log_dir} of broker {broker} cannot be read: {why}")
     for text in found.deletions.unreadable.values():
-        report.warn(f"{text}: which replicas it names is unknown")
-    warn_of_unreadable_topics(report, found.view)
+        report.warn(f"{text}: its replicas are unknown")
+    warn_unreadable_topics(report, found.state)
     if not cluster.has_zookeeper and found.strays:
         report.warn(
-            "without --zookeeper topics that are being deleted, or that the client may not see, "
-            f"look like topics that do not exist, and {REPLICA_DELETIONS} is not looked at"
+            "without --zookeeper, topics that are being deleted or that the client may "
+            f"not see look like topics that do not exist, and {REPLICA_DELETIONS} is not "
+            "read"
         )
 
 
-def _is_whole(found: Found) -> bool:
-    """Whether every disk could be looked at."""
+def _is_whole(found: StrayScan) -> bool:
+    """Whether every disk was scanned."""
     unreadable = any(one.unreadable for one in found.disks.values())
-    unknown = found.silent or found.unregistered or found.view.unreadable_topics
+    unknown = found.unresponsive or found.unregistered or found.state.unreadable_topics
     return not (unreadable or unknown)

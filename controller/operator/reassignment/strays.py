@@ -1,4 +1,4 @@
-"""Replicas on disk that no assignment names. Pure."""
+"""Replicas on disk that no assignment contains. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -7,23 +7,23 @@ from msgspec import Struct
 
 from controller.core import znodes
 from controller.core.znodes import ReplicaDeletion, write_deletion
-from controller.operator.reassignment.documents import Partition, listed, spelt
+from controller.operator.reassignment.cluster_state import ClusterState
+from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
 from controller.operator.reassignment.kafka_admin import LogDirs
-from controller.operator.reassignment.progress import spelt_bytes
-from controller.operator.reassignment.view import View
+from controller.operator.reassignment.progress import format_bytes
 
 _KRAFT_METADATA: Final = "__cluster_metadata"
-"""The log of a KRaft quorum, which is in no assignment."""
+"""The log of a KRaft quorum, which has no assignment."""
 
 _CHECK_BYTES: Final = 64
-"""Of a check in a multi, besides its path; at most, and with room for a chroot."""
+"""The size of a check in a multi, without its path; an upper bound with room for a chroot."""
 
 
 class Stray(Struct, frozen=True):
-    """A replica on the disk of a broker that no assignment names.
+    """A replica on a broker's disk that no assignment contains.
 
-    `assigned` are the brokers that the partition is assigned to, None if it does not exist.
-    `deletion` is the znode of a pending deletion that covers the replica.
+    `assigned`: the brokers that the partition is assigned to, None if it does not exist.
+    `deletion`: the znode of a pending deletion that covers the replica.
     """
 
     topic: str
@@ -41,11 +41,13 @@ class Stray(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """For people."""
+        """One line for people."""
         where = "the partition does not exist"
         if self.assigned is not None:
-            where = f"assigned to {listed(self.assigned)}"
-        text = f"{spelt(self.name)} on broker {self.broker}: {spelt_bytes(self.bytes)} in "
+            where = f"assigned to {format_brokers(self.assigned)}"
+        text = (
+            f"{format_partition(self.name)} on broker {self.broker}: {format_bytes(self.bytes)} in "
+        )
         text += f"{self.log_dir}; {where}"
         if self.deletion is not None:
             text += f"; {self.deletion} is pending: the controller deletes it"
@@ -53,13 +55,13 @@ class Stray(Struct, frozen=True):
 
 
 def find_strays(
-    before: View,
-    after: View,
+    before: ClusterState,
+    after: ClusterState,
     disks: Mapping[int, LogDirs],
     deletions: Mapping[str, ReplicaDeletion],
 ) -> list[Stray]:
-    """Replicas on the disks of brokers that neither view accounts for, sorted. `before` was looked
-    at before the disks, `after` afterwards: a move that starts or ends in between is in one of
+    """Replicas on disk that neither state accounts for, sorted. `before` was read before the
+    disks and `after` afterwards, so a reassignment that starts or ends in between is in one of
     them."""
     moving = {*before.moving, *after.moving}
     pending = {
@@ -79,33 +81,34 @@ def find_strays(
         for broker, disk in disks.items()
         for one in disk.replicas
         if one.partition not in moving
-        and not any(_accounts_for(view, broker, one.partition) for view in (before, after))
+        and not any(_accounts_for(state, broker, one.partition) for state in (before, after))
     ]
     return sorted(found, key=lambda one: (one.name, one.broker, one.log_dir))
 
 
-def still_strays(view: View, strays: Iterable[Stray]) -> list[Stray]:
-    """Those that a later view does not account for either."""
-    moving = set(view.moving)
+def still_strays(state: ClusterState, strays: Iterable[Stray]) -> list[Stray]:
+    """The strays that a later state does not account for either."""
+    moving = set(state.moving)
     return [
         one
         for one in strays
-        if one.name not in moving and not _accounts_for(view, one.broker, one.name)
+        if one.name not in moving and not _accounts_for(state, one.broker, one.name)
     ]
 
 
-def _accounts_for(view: View, broker: int, partition: Partition) -> bool:
-    """Whether a replica is assigned, is deleted with its topic, or nobody can tell: its topic's
-    znode cannot be read."""
+def _accounts_for(state: ClusterState, broker: int, partition: Partition) -> bool:
+    """Whether a replica is assigned, will be deleted with its topic, or its topic's znode cannot
+    be read."""
     topic, _ = partition
-    if topic == _KRAFT_METADATA or topic in view.deleted or topic in view.unreadable_topics:
+    if topic == _KRAFT_METADATA or topic in state.deleted or topic in state.unreadable_topics:
         return True
-    assignment = view.assignments.get(partition)
+    assignment = state.assignments.get(partition)
     return assignment is not None and broker in assignment.replicas
 
 
 def split(strays: Iterable[Stray], bytes_max: int) -> list[list[Stray]]:
-    """By broker, and in halves until each part can be written, with a check of each topic."""
+    """Split strays by broker, and in halves until each part can be written with a check of each
+    topic."""
     by_broker: dict[int, list[Stray]] = {}
     for one in strays:
         by_broker.setdefault(one.broker, []).append(one)
@@ -122,6 +125,6 @@ def _halves(strays: list[Stray], bytes_max: int) -> list[list[Stray]]:
 
 
 def deletion_of(strays: Sequence[Stray]) -> ReplicaDeletion:
-    """What a child of /admin/replica_deletions says for these, which are on one broker."""
+    """The content of a child of /admin/replica_deletions for strays of one broker."""
     names = dict.fromkeys(one.name for one in strays)
     return ReplicaDeletion(strays[0].broker, tuple(names))

@@ -1,4 +1,4 @@
-"""What a submission must fulfil before anything is written. Pure."""
+"""Conditions for a submission, checked before anything is written. Pure."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,10 +10,16 @@ from controller.core.znodes import (
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
 )
-from controller.operator.reassignment.by_hand import unreadable_entries, unreadable_topics
-from controller.operator.reassignment.documents import Partition, Targets, listed, spelt, spelt_all
+from controller.operator.reassignment.cluster_state import KAFKA_API, NO_RECORD, ClusterState, Role
+from controller.operator.reassignment.damaged_znodes import unreadable_entries, unreadable_topics
+from controller.operator.reassignment.documents import (
+    Partition,
+    Targets,
+    format_brokers,
+    format_partition,
+    format_partitions,
+)
 from controller.operator.reassignment.errors import Refused
-from controller.operator.reassignment.view import KAFKA_API, NO_RECORD, Role, View
 
 _BY_API: Final = "wait for it, or end it with --cancel and a file over --bootstrap-server"
 _HOW_TO_END: Final = {
@@ -21,106 +27,110 @@ _HOW_TO_END: Final = {
     KAFKA_API: _BY_API,
     NO_RECORD: _BY_API,
 }
-_CHANGE_IT: Final = "wait for it, or change it by the same route"
+_CHANGE_IT: Final = "wait for it, or change it through the same route"
 _CHANGED_ONLY: Final = (REASSIGNMENTS, REASSIGNMENT_REQUESTS)
-"""Routes by which what is under way gets another target, and is not begun."""
+"""Routes that only change the target of a reassignment in progress."""
 
 
-CANCEL_STANDS: Final = (
-    f"{REASSIGN_CANCEL} stands: no reassignment can be submitted until it is removed with "
-    "--remove-cancel"
+CANCEL_EXISTS: Final = (
+    f"{REASSIGN_CANCEL} exists: no reassignment can be submitted until it is removed "
+    "with --remove-cancel"
 )
 
 
-def check_submission(view: View, targets: Targets, may_change: tuple[str, ...]) -> None:
-    """Whether targets may be asked for now; raises Refused with everything that stands against it.
+def check_submission(state: ClusterState, targets: Targets, may_change: tuple[str, ...]) -> None:
+    """Check whether targets may be requested now; raises Refused with all problems.
 
-    A partition that is on its way may be named only where its route is one of `may_change`.
+    A partition that is being reassigned is only allowed if its route is in `may_change`.
     """
-    problems = [*_cluster_problems(view), *_target_problems(view, targets)]
-    problems += _route_problems(view, targets, may_change)
+    problems = [*_cluster_problems(state), *_target_problems(state, targets)]
+    problems += _route_problems(state, targets, may_change)
     if REASSIGNMENTS in may_change:
         problems += [
-            f"{one}: lower that first, or use --execute" for one in below_min_insync(view, targets)
+            f"{one}: decrease that first, or use --execute"
+            for one in below_min_insync(state, targets)
         ]
     if problems:
         raise Refused("\n".join(problems))
 
 
-def check_is_refold(view: View, what: str, *, by_brokers: bool = True) -> None:
-    """Nobody else acts on the znodes of KIP-236. Raises Refused where a stock broker controls, or
-    a refold that is told to leave them alone. `by_brokers`: Kafka's APIs can do the same."""
-    broker = view.controller.broker
-    if view.controller.role is Role.STOCK:
+def check_is_refold(state: ClusterState, what: str, *, by_brokers: bool = True) -> None:
+    """Check that refold acts on the znodes of KIP-236. Raises Refused if a stock broker is
+    controller, or a refold without KIP-236. `by_brokers`: Kafka's APIs offer the same operation."""
+    broker = state.controller.broker
+    if state.controller.role is Role.STOCK:
         otherwise = ", or use --bootstrap-server without --zookeeper" if by_brokers else ""
         raise Refused(
-            f"broker {broker}, a stock controller, has the role: it does not know {what}. Let "
-            f"refold take the role{otherwise}"
+            f"broker {broker}, a stock controller, has the role: it does not support "
+            f"{what}. Let refold take the role{otherwise}"
         )
-    if view.controller.role is Role.REFOLD and not view.znodes.are_served:
+    if state.controller.role is Role.REFOLD and not state.znodes.kip_236_active:
         raise Refused(
-            f"broker {broker}, a refold controller, has the role and does not look at {what}: it "
-            "runs with kip-236.enable=false or under Kafka's rules, or has just taken the role"
+            f"broker {broker}, a refold controller, has the role but does not read "
+            f"{what}: it runs with kip-236.enable=false or under Kafka's rules, or has "
+            "just taken the role"
         )
 
 
-def _cluster_problems(view: View) -> Iterator[str]:
-    if view.znodes.cancel_stands:
-        yield CANCEL_STANDS
-    yield from unreadable_entries(view)
+def _cluster_problems(state: ClusterState) -> Iterator[str]:
+    if state.znodes.cancel_exists:
+        yield CANCEL_EXISTS
+    yield from unreadable_entries(state)
 
 
-def _target_problems(view: View, targets: Targets) -> Iterator[str]:
+def _target_problems(state: ClusterState, targets: Targets) -> Iterator[str]:
     topics = dict.fromkeys(topic for topic, _ in targets)
-    yield from unreadable_topics(view, topics)
+    yield from unreadable_topics(state, topics)
     missing = [
         one
         for one in targets
-        if one not in view.assignments and one[0] not in view.unreadable_topics
+        if one not in state.assignments and one[0] not in state.unreadable_topics
     ]
     if missing:
-        names = spelt_all(missing)
+        names = format_partitions(missing)
         yield f"The proposed assignment contains non-existent partitions: {names}"
-    going = sorted(topics.keys() & view.deleted)
+    going = sorted(topics.keys() & state.deleted)
     if going:
         yield f"topics that are being deleted: {','.join(going)}"
-    # A replica that stays may be on a broker that is down, as in Kafka (validateReplicas).
+    # A current replica may be on a broker that is down, as in Kafka (validateReplicas).
     asked = {
         one
         for partition, replicas in targets.items()
         for one in replicas
-        if one not in view.origin(partition)
+        if one not in state.origin(partition)
     }
-    own = view.controller.broker if view.controller.role is Role.REFOLD else None
+    own = state.controller.broker if state.controller.role is Role.REFOLD else None
     if own is not None and any(own in replicas for replicas in targets.values()):
         yield f"Broker {own} is the controller, which holds no replicas."
-    unknown = sorted(one for one in asked if one not in view.brokers and one != own)
+    unknown = sorted(one for one in asked if one not in state.brokers and one != own)
     if unknown:
-        yield f"The proposed assignment contains non-existent brokerIDs: {listed(unknown)}"
+        yield f"The proposed assignment contains non-existent brokerIDs: {format_brokers(unknown)}"
 
 
-def below_min_insync(view: View, targets: Targets) -> Iterator[str]:
-    """Partitions with too few replicas to be moved by a request (KB 14.5.2)."""
-    if not view.is_interruptible:
+def below_min_insync(state: ClusterState, targets: Targets) -> Iterator[str]:
+    """Partitions with too few replicas to be reassigned by a request (KB 14.5.2)."""
+    if not state.is_interruptible:
         return
     for partition in sorted(targets):
-        least = view.least_in_sync.get(partition[0], 1)
-        replicas = len(view.origin(partition))
-        if 0 < replicas < least and view.route(partition) not in _CHANGED_ONLY:
+        least = state.least_in_sync.get(partition[0], 1)
+        replicas = len(state.origin(partition))
+        if 0 < replicas < least and state.route(partition) not in _CHANGED_ONLY:
             yield (
-                f"{spelt(partition)} has fewer replicas ({replicas}) than "
+                f"{format_partition(partition)} has fewer replicas ({replicas}) than "
                 f"{MIN_INSYNC_REPLICAS}={least} of its topic"
             )
 
 
-def _route_problems(view: View, targets: Targets, may_change: tuple[str, ...]) -> Iterator[str]:
+def _route_problems(
+    state: ClusterState, targets: Targets, may_change: tuple[str, ...]
+) -> Iterator[str]:
     held: dict[str, list[Partition]] = {}
     for partition in targets:
-        route = view.route(partition)
+        route = state.route(partition)
         if route and route not in may_change:
             held.setdefault(route, []).append(partition)
-    is_stock = view.controller.role is Role.STOCK
+    is_stock = state.controller.role is Role.STOCK
     for route, partitions in held.items():
-        names = ", ".join(map(spelt, sorted(partitions)))
+        names = ", ".join(map(format_partition, sorted(partitions)))
         advice = _BY_API if is_stock else _HOW_TO_END.get(route, _CHANGE_IT)
-        yield f"{names}: being reassigned already, by {route}: {advice}"
+        yield f"{names}: already being reassigned, by {route}: {advice}"

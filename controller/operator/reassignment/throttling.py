@@ -1,33 +1,123 @@
-"""Setting a throttle, and clearing it."""
+"""Replication throttles of reassignments: which replicas and brokers to limit (Kafka's
+calculateProposedMoveMap, calculateLeaderThrottles, calculateFollowerThrottles), and setting and
+clearing the limits."""
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import anyio
 
-from controller.operator.reassignment.access import Access, Cluster
-from controller.operator.reassignment.documents import Targets, listed, spelt_all, write_targets
+from controller.core.values import Assignment
+from controller.operator.reassignment.cluster import Cluster, ClusterAdmin
+from controller.operator.reassignment.cluster_state import ClusterState, Role
+from controller.operator.reassignment.documents import (
+    Partition,
+    Targets,
+    format_brokers,
+    format_partitions,
+    write_targets,
+)
 from controller.operator.reassignment.errors import KafkaUnavailable, Refused
 from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.steps import Configure, clearing_steps
-from controller.operator.reassignment.throttles import BROKER_KEYS, TOPIC_KEYS, UNTIL_VERIFY
-from controller.operator.reassignment.view import Role, View
+from controller.operator.reassignment.steps import Configure
 
 ROLLBACK_SECONDS: Final = 2.0
-"""How long --cancel waits for a rollback, to clear the throttles itself."""
+"""How long --cancel waits for a rollback before it clears the throttles."""
 
 _POLL_SECONDS: Final = 0.1
 
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+TOPIC_KEYS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+
+BROKER_KEYS: Final = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+)
+BROKER_KEYS_CLEARED: Final = (*BROKER_KEYS, "replica.alter.log.dirs.io.max.bytes.per.second")
+"""--verify also clears the third key, as Kafka's tool does."""
+
+UNTIL_VERIFY: Final = (
+    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the "
+    "throttle is removed."
+)
+
+
+class Move(NamedTuple):
+    """The brokers that a partition moves from, and the new ones that it moves to."""
+
+    sources: tuple[int, ...]
+    destinations: tuple[int, ...]
+
+
+def moves(targets: Targets, assignments: Mapping[Partition, Assignment]) -> dict[Partition, Move]:
+    """The moves of the targets and of all reassignments in progress."""
+    found = {
+        partition: Move(one.origin, one.adding)
+        for partition, one in assignments.items()
+        if one.is_being_reassigned
+    }
+    for partition, replicas in targets.items():
+        sources = assignments[partition].origin
+        new = tuple(one for one in replicas if one not in sources)
+        found[partition] = Move(sources, new)
+    return found
+
+
+def topic_throttles(moving: Mapping[Partition, Move]) -> dict[str, dict[str, str]]:
+    """The throttled replicas of each topic, by key: "0:1,0:2", sorted as text."""
+    leaders: dict[str, set[str]] = {}
+    followers: dict[str, set[str]] = {}
+    for (topic, number), move in moving.items():
+        leaders.setdefault(topic, set()).update(f"{number}:{one}" for one in move.sources)
+        followers.setdefault(topic, set()).update(f"{number}:{one}" for one in move.destinations)
+    return {
+        topic: {
+            LEADER_REPLICAS: ",".join(sorted(leaders[topic])),
+            FOLLOWER_REPLICAS: ",".join(sorted(followers[topic])),
+        }
+        for topic in sorted(leaders)
+    }
+
+
+def throttled_brokers(moving: Iterable[Move]) -> list[int]:
+    """All brokers that take part in moves."""
+    return sorted({one for move in moving for one in (*move.sources, *move.destinations)})
+
+
+def rates(bytes_per_second: int) -> dict[str, str]:
+    """The throttle configuration of a broker."""
+    return dict.fromkeys(BROKER_KEYS, str(bytes_per_second))
+
+
+def throttle_steps(moving: Mapping[Partition, Move], bytes_per_second: int) -> list[Configure]:
+    """Topics first, then brokers, as Kafka's tool does (modifyReassignmentThrottle)."""
+    topics = topic_throttles(moving).items()
+    limits = rates(bytes_per_second)
+    return [
+        *(Configure(f"topics/{topic}", given) for topic, given in topics),
+        *(Configure(f"brokers/{one}", limits) for one in throttled_brokers(moving.values())),
+    ]
+
+
+def clearing_steps(brokers: Iterable[int], targets: Targets) -> list[Configure]:
+    """Brokers first, then topics (clearAllThrottles)."""
+    topics = sorted({topic for topic, _ in targets})
+    return [
+        *(Configure(f"brokers/{one}", removed=BROKER_KEYS_CLEARED) for one in brokers),
+        *(Configure(f"topics/{topic}", removed=TOPIC_KEYS) for topic in topics),
+    ]
+
 
 async def limit(cluster: Cluster, report: Report, limits: Sequence[Configure]) -> None:
-    """Set the throttle, if there is one to set."""
+    """Set the throttle, if there is one."""
     if not limits:
         return
     report.say(UNTIL_VERIFY)
     for step in limits:
         try:
-            await cluster.access.configure(step)
+            await cluster.admin.configure(step)
         except KafkaUnavailable as fault:
             report.warn(f"no throttle for {step.entity}: {fault}")
     rate = limits[-1].given[BROKER_KEYS[0]]
@@ -35,90 +125,93 @@ async def limit(cluster: Cluster, report: Report, limits: Sequence[Configure]) -
     report.say(f"The inter-broker throttle limit was set to {rate} B/s")
 
 
-async def clear_throttles(access: Access, report: Report, view: View, targets: Targets) -> None:
-    """Of all brokers and of the topics named (clearAllThrottles): which brokers took part in what
-    came before, nobody knows any more."""
-    brokers = throttled_before(view, targets)
+async def clear_throttles(
+    admin: ClusterAdmin, report: Report, state: ClusterState, targets: Targets
+) -> None:
+    """Clear the throttles of all brokers and of these topics (clearAllThrottles). Which brokers
+    took part in earlier reassignments is not known."""
+    brokers = throttled_before(state, targets)
     topics = sorted({topic for topic, _ in targets})
     text = f"Clearing broker-level throttles on broker{'' if len(brokers) == 1 else 's'}"
-    report.say(f"{text} {listed(brokers)}")
+    report.say(f"{text} {format_brokers(brokers)}")
     text = f"Clearing topic-level throttles on topic{'' if len(topics) == 1 else 's'}"
     report.say(f"{text} {','.join(topics)}")
-    for step in clearing(view, targets):
+    for step in clearing(state, targets):
         try:
-            await access.configure(step)
+            await admin.configure(step)
         except KafkaUnavailable as fault:
-            report.warn(f"the throttle of {step.entity} stays: {fault}")
+            report.warn(f"the throttle of {step.entity} remains: {fault}")
     report.data["throttles_cleared"] = True
 
 
-def throttled_before(view: View, targets: Targets) -> list[int]:
-    """Every broker that may have a throttle."""
-    return sorted({*view.brokers, *(one for replicas in targets.values() for one in replicas)})
+def throttled_before(state: ClusterState, targets: Targets) -> list[int]:
+    """All brokers that may have a throttle."""
+    return sorted({*state.brokers, *(one for replicas in targets.values() for one in replicas)})
 
 
-def clearing(view: View, targets: Targets) -> list[Configure]:
-    """The steps; a topic that does not exist has no configuration."""
-    known = {topic for topic, _ in view.assignments}
+def clearing(state: ClusterState, targets: Targets) -> list[Configure]:
+    """The steps that clear throttles. A topic that does not exist has no configuration."""
+    known = {topic for topic, _ in state.assignments}
     existing = {one: replicas for one, replicas in targets.items() if one[0] in known}
-    return clearing_steps(throttled_before(view, targets), existing)
+    return clearing_steps(throttled_before(state, targets), existing)
 
 
-async def is_anything_under_way(cluster: Cluster, report: Report, view: View) -> bool:
-    """A broker's limit is everybody's: it goes when nothing at all is under way, or may be."""
-    if view.moving:
+async def is_anything_under_way(cluster: Cluster, report: Report, state: ClusterState) -> bool:
+    """Whether anything is being reassigned, or may be. A broker's limit applies to all
+    reassignments, so it is cleared only when there is none."""
+    if state.moving:
         return True
-    whole = await cluster.access.look(None)
+    whole = await cluster.admin.describe(None)
     if whole.unreadable_topics and not whole.moving:
         names = ",".join(sorted(whole.unreadable_topics))
         report.warn(
-            f"the throttles are left: topics cannot be read, and may be on their way: {names}"
+            f"the throttles remain: these topics cannot be read and may be in reassignment: {names}"
         )
     return bool(whole.moving or whole.unreadable_topics)
 
 
 async def settle_throttles(cluster: Cluster, report: Report, origins: Targets) -> None:
-    """After a cancellation that goes back to `origins`: clear the throttles if the rollback is over
-    within moments, else say which remain and what clears them."""
+    """After a cancellation that restores `origins`: clear the throttles if the rollback ends
+    within moments; otherwise print the remaining throttles and the command that clears them."""
     if not origins:
         return
     deadline = time.monotonic() + ROLLBACK_SECONDS
-    view = await cluster.access.look({topic for topic, _ in origins})
-    left = await _throttles_left(cluster, report, view, origins)
+    state = await cluster.admin.describe({topic for topic, _ in origins})
+    left = await _throttles_left(cluster, report, state, origins)
     if not left:
         return
-    while _rolls_back(view, origins) and time.monotonic() < deadline:
+    while _rolls_back(state, origins) and time.monotonic() < deadline:
         await anyio.sleep(_POLL_SECONDS)
-        view = await cluster.access.look({topic for topic, _ in origins})
-    if not await is_anything_under_way(cluster, report, view):
-        await clear_throttles(cluster.access, report, view, origins)
+        state = await cluster.admin.describe({topic for topic, _ in origins})
+    if not await is_anything_under_way(cluster, report, state):
+        await clear_throttles(cluster.admin, report, state, origins)
         return
     command = _clearing_command(cluster, origins)
     report.data |= {"throttles_left": left, "clear_throttles_with": command}
-    report.warn(f"throttles remain{_reason(view, origins)}: {_spelt_throttles(left)}")
-    report.say(f"Clear them when nothing is being reassigned any more, with:\n{command}")
+    report.warn(f"throttles remain{_reason(state, origins)}: {_format_throttles(left)}")
+    report.say(f"Clear them when no reassignment is in progress, with:\n{command}")
 
 
-def _rolls_back(view: View, origins: Targets) -> bool:
-    """Whether a controller is at work on any of these."""
-    is_waiting = view.controller.role is Role.NOBODY
-    return not is_waiting and any(view.is_cancelled(one) for one in origins)
+def _rolls_back(state: ClusterState, origins: Targets) -> bool:
+    """Whether a controller is rolling back any of these."""
+    is_waiting = state.controller.role is Role.NONE
+    return not is_waiting and any(state.is_cancelled(one) for one in origins)
 
 
-def _reason(view: View, origins: Targets) -> str:
-    if any(view.is_cancelled(one) for one in origins):
-        return ", because the rollback is not over"
-    if view.moving:
-        return f", because partitions are being reassigned: {spelt_all(view.moving)}"
+def _reason(state: ClusterState, origins: Targets) -> str:
+    if any(state.is_cancelled(one) for one in origins):
+        return ", because the rollback has not ended"
+    if state.moving:
+        return f", because partitions are being reassigned: {format_partitions(state.moving)}"
     return ""
 
 
 async def _throttles_left(
-    cluster: Cluster, report: Report, view: View, targets: Targets
+    cluster: Cluster, report: Report, state: ClusterState, targets: Targets
 ) -> dict[str, list[str]]:
-    """The throttles that are set, of every entity that may have one."""
+    """The throttles that are set, by entity."""
     left: dict[str, list[str]] = {}
-    for step in clearing(view, targets):
+    for step in clearing(state, targets):
         try:
             current = await cluster.zookeeper.configuration(step.entity)
         except Refused as fault:
@@ -130,8 +223,8 @@ async def _throttles_left(
     return left
 
 
-def _spelt_throttles(left: Mapping[str, Sequence[str]]) -> str:
-    """Entities that have the same throttles in one text."""
+def _format_throttles(left: Mapping[str, Sequence[str]]) -> str:
+    """Throttles as text; entities with the same throttles are listed together."""
     by_keys: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for entity, keys in left.items():
         kind, _, name = entity.partition("/")
@@ -142,6 +235,6 @@ def _spelt_throttles(left: Mapping[str, Sequence[str]]) -> str:
 
 
 def _clearing_command(cluster: Cluster, origins: Targets) -> str:
-    """A --verify of the originals. It reads them from a pipe: nobody has a file of them."""
+    """A --verify of the originals, which are piped in because there is no file of them."""
     verify = cluster.command("--verify", "--wait", "--reassignment-json-file", "/dev/stdin")
     return f"echo '{write_targets(origins)}' | {verify}"

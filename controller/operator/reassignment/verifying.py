@@ -7,22 +7,26 @@ from typing import Any, Final
 import anyio
 
 from controller.core.znodes import REASSIGN_CANCEL
-from controller.operator.reassignment.access import Cluster
-from controller.operator.reassignment.by_hand import (
-    warn_of_missing_records,
-    warn_of_unreadable_topics,
-    warn_of_unusable,
+from controller.operator.reassignment.cluster import Cluster
+from controller.operator.reassignment.cluster_state import ClusterState
+from controller.operator.reassignment.damaged_znodes import (
+    warn_missing_records,
+    warn_unreadable_topics,
+    warn_unusable_records,
 )
-from controller.operator.reassignment.documents import Partition, Targets, listed, spelt
+from controller.operator.reassignment.documents import (
+    Partition,
+    Targets,
+    format_brokers,
+    format_partition,
+)
 from controller.operator.reassignment.progress import Progress, lines_of, progress_of
-from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.statuses import DONE, NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE, Report
 from controller.operator.reassignment.throttling import (
     clear_throttles,
     clearing,
     is_anything_under_way,
 )
-from controller.operator.reassignment.view import View
 
 _POLL_SECONDS: Final = 1.0
 
@@ -37,30 +41,30 @@ async def verify(
     dry_run: bool,
     in_any_order: bool = False,
 ) -> None:
-    """Say of each partition whether it is where it shall be; where nothing is under way any more,
-    clear the throttles. With `wait` look until nothing of `targets` is under way. `in_any_order`:
-    the order of the replicas in `targets` is not known."""
-    view = await cluster.access.look({topic for topic, _ in targets})
+    """Print for each partition whether it has its target replicas. If nothing is being
+    reassigned any more, clear the throttles. With `wait`, poll until no partition of `targets`
+    is being reassigned. `in_any_order`: the order of the replicas in `targets` is unknown."""
+    state = await cluster.admin.describe({topic for topic, _ in targets})
     told: list[str] = []
-    while wait and _under_way(view, targets):
-        lines = lines_of(await _progress(cluster, view, _under_way(view, targets)))
+    while wait and _under_way(state, targets):
+        lines = lines_of(await _progress(cluster, state, _under_way(state, targets)))
         for line in lines:
             if line not in told:
                 report.say(line)
         told = lines
         await anyio.sleep(_POLL_SECONDS)
-        view = await cluster.access.look({topic for topic, _ in targets})
+        state = await cluster.admin.describe({topic for topic, _ in targets})
     report.say("Status of partition reassignment:")
     if in_any_order:
-        targets = {one: _as_assigned(view, one, targets[one]) for one in targets}
-    states = [_state(view, one, targets[one]) for one in sorted(targets)]
+        targets = {one: _as_assigned(state, one, targets[one]) for one in targets}
+    states = [_state(state, one, targets[one]) for one in sorted(targets)]
     for line, _ in states:
         report.say(line)
-    progress = await _progress(cluster, view, _under_way(view, targets))
+    progress = await _progress(cluster, state, _under_way(state, targets))
     for one in progress:
         report.say(f"  {one.line}")
-    if progress and view.znodes.cancel_stands:
-        report.warn(f"{REASSIGN_CANCEL} stands: what is under way is rolled back or waits")
+    if progress and state.znodes.cancel_exists:
+        report.warn(f"{REASSIGN_CANCEL} exists: reassignments in progress are rolled back or wait")
     report.data |= {
         "partitions": [
             {"topic": name[0], "partition": name[1], "state": state}
@@ -69,46 +73,48 @@ async def verify(
         "progress": progress,
     }
     report.status = _status(state for _, state in states)
-    warn_of_unreadable_topics(report, view)
-    if preserve_throttles or await is_anything_under_way(cluster, report, view):
+    warn_unreadable_topics(report, state)
+    if preserve_throttles or await is_anything_under_way(cluster, report, state):
         return
     if dry_run:
-        report.say_steps(clearing(view, targets))
+        report.say_steps(clearing(state, targets))
     else:
-        await clear_throttles(cluster.access, report, view, targets)
+        await clear_throttles(cluster.admin, report, state, targets)
 
 
 async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) -> None:
-    """Say of reassignments by the czxid of their znode whether they go on, were changed or are
+    """Print for reassignments, by the czxid of their znode, whether they are ongoing, changed or
     done (KB 14.4, 14.5)."""
-    view = await cluster.access.look(())
+    state = await cluster.admin.describe(())
     answers: list[dict[str, Any]] = []
     named: list[Partition] = []
     for czxid in czxids:
-        records = [(name, one) for name, one in view.znodes.records.items() if one.czxid == czxid]
+        records = [(name, one) for name, one in state.znodes.records.items() if one.czxid == czxid]
         for name, record in sorted(records, key=itemgetter(0)):
-            state = "ongoing" if record.mzxid == czxid else "changed"
-            answers.append({"id": f"{czxid:#x}", "state": state, "partition": name})
+            kind = "ongoing" if record.mzxid == czxid else "changed"
+            answers.append({"id": f"{czxid:#x}", "state": kind, "partition": name})
             named.append(name)
-            target = listed(record.reassignment.replicas)
-            report.say(f"Reassignment {czxid:#x} of {spelt(name)} is {state}, to {target}.")
-        by_hand = [name for name, one in view.znodes.unusable.items() if one.czxid == czxid]
+            target = format_brokers(record.reassignment.replicas)
+            report.say(
+                f"Reassignment {czxid:#x} of {format_partition(name)} is {kind}, to {target}."
+            )
+        by_hand = [name for name, one in state.znodes.unusable.items() if one.czxid == czxid]
         for name in sorted(by_hand):
             answers.append({"id": f"{czxid:#x}", "state": "changed", "partition": name})
             named.append(name)
-            report.say(f"Reassignment {czxid:#x} of {spelt(name)} is changed, by hand.")
+            report.say(f"Reassignment {czxid:#x} of {format_partition(name)} was changed by hand.")
         if not records and not by_hand:
             answers.append({"id": f"{czxid:#x}", "state": "done"})
             report.say(f"Reassignment {czxid:#x} is done.")
-    progress = await _progress(cluster, view, named)
+    progress = await _progress(cluster, state, named)
     for one in progress:
         report.say(f"  {one.line}")
     report.data |= {"reassignments": answers, "progress": progress}
-    warn_of_unusable(report, view)
+    warn_unusable_records(report, state)
     states = [one["state"] for one in answers]
     if "done" in states:
-        # One that is gone by hand looks the same.
-        warn_of_missing_records(report, await cluster.access.look(None))
+        # A record that was deleted by hand looks the same.
+        warn_missing_records(report, await cluster.admin.describe(None))
     if "changed" in states:
         report.status = OTHERWISE
     elif "ongoing" in states:
@@ -116,30 +122,32 @@ async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) ->
 
 
 async def _progress(
-    cluster: Cluster, view: View, partitions: Sequence[Partition]
+    cluster: Cluster, state: ClusterState, partitions: Sequence[Partition]
 ) -> list[Progress]:
-    return progress_of(view, partitions, await cluster.sizes(view, partitions))
+    return progress_of(state, partitions, await cluster.sizes(state, partitions))
 
 
-def _under_way(view: View, targets: Targets) -> list[Partition]:
-    return [one for one in sorted(targets) if view.route(one)]
+def _under_way(state: ClusterState, targets: Targets) -> list[Partition]:
+    return [one for one in sorted(targets) if state.route(one)]
 
 
-def _as_assigned(view: View, partition: Partition, target: tuple[int, ...]) -> tuple[int, ...]:
-    """The same replicas in the order of the assignment, if these are assigned."""
-    assignment = view.assignments.get(partition)
+def _as_assigned(
+    state: ClusterState, partition: Partition, target: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The target in the order of the assignment, if that has the same replicas."""
+    assignment = state.assignments.get(partition)
     if assignment is not None and set(assignment.replicas) == set(target):
         return assignment.replicas
     return target
 
 
-def _state(view: View, partition: Partition, target: tuple[int, ...]) -> tuple[str, str]:
-    """A line in Kafka's words (partitionReassignmentStatesToString), and one word for --json."""
-    name = spelt(partition)
-    if view.route(partition):
+def _state(state: ClusterState, partition: Partition, target: tuple[int, ...]) -> tuple[str, str]:
+    """A line in Kafka's format (partitionReassignmentStatesToString), and a state for --json."""
+    name = format_partition(partition)
+    if state.route(partition):
         return f"Reassignment of partition {name} is still in progress.", "in progress"
-    assignment = view.assignments.get(partition)
-    if assignment is None and partition[0] in view.unreadable_topics:
+    assignment = state.assignments.get(partition)
+    if assignment is None and partition[0] in state.unreadable_topics:
         return f"The replicas of partition {name} cannot be read.", "unreadable"
     if assignment is None:
         return f"There is no partition {name}.", "missing"
@@ -147,7 +155,7 @@ def _state(view: View, partition: Partition, target: tuple[int, ...]) -> tuple[s
         return f"Reassignment of partition {name} is completed.", "completed"
     return (
         f"There is no active reassignment of partition {name}, but replica set is "
-        f"{listed(assignment.replicas)} rather than {listed(target)}.",
+        f"{format_brokers(assignment.replicas)} rather than {format_brokers(target)}.",
         "different",
     )
 

@@ -63,7 +63,7 @@ def analyse(
             clusters=tuple(cluster or ()),
         )
         with task_progress() as progress:
-            progress("starting Spark", 0, 0)
+            progress("starting Spark", 0, None)
             with spark_session(master, settings, is_brief=is_brief(folder)) as spark:
                 result = analyse_table(spark, folder, options, progress)
     print_result(result, lambda: _print(result), as_json=as_json)

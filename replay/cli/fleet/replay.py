@@ -64,9 +64,9 @@ def replay(
 
         check_table(table)
         with task_progress() as progress:
-            progress("finding versions", 0, 0)
+            progress("finding versions", 0, None)
             found = find_versions(versions.split(","))
-            progress("starting Spark", 0, 0)
+            progress("starting Spark", 0, None)
             with spark_session(master, settings, is_brief=True) as spark:
                 result = fold_all(
                     spark, table, found, progress, patience_s=patience, split_events=split_above

@@ -46,24 +46,24 @@ def mirror(
     """
     from anyio import run as run_async
 
-    from eventstore.mirror.publishing import Publisher, Told
+    from eventstore.mirror.publishing import MirrorEvent, Publisher
 
     damaged: set[str] = set()
 
-    def tell(told: Told) -> None:
-        if told.what == "damaged":
-            damaged.add(told.log)
+    def on_event(event: MirrorEvent) -> None:
+        if event.kind == "damaged":
+            damaged.add(event.log)
         if as_json:
-            typer.echo(msgspec.json.encode(told))
-        elif told.what == "whole":
-            typer.echo(f"{told.log}: {told.records} records published, all of it is there")
-        elif told.what == "damaged":
-            typer.echo(told.text, err=True)
-        elif told.text:
-            typer.echo(f"{told.log}: {told.text}")
+            typer.echo(msgspec.json.encode(event))
+        elif event.kind == "whole":
+            typer.echo(f"{event.log}: {event.records} records published, all of it is there")
+        elif event.kind == "damaged":
+            typer.echo(event.text, err=True)
+        elif event.text:
+            typer.echo(f"{event.log}: {event.text}")
 
     with _errors():
-        publisher = Publisher(parent, mirrored_topic(servers, topic, config), tell)
+        publisher = Publisher(parent, mirrored_topic(servers, topic, config), on_event)
         count = run_async(publisher.publish)
     if not as_json:
         typer.echo(f"{count} records published")
@@ -91,9 +91,9 @@ def fetch(
     """
     if is_list == (out is not None):
         raise typer.BadParameter("one of --out and --list is needed", param_hint="--out")
-    with _errors(), progress() as advance:
+    with _errors(), progress() as report:
         source = mirrored_topic(servers, topic, config)
-        reading = partial(advance, "reading the topic")
+        reading = partial(report, "reading the topic")
         if out is None:
             _list(source, reading, as_json)
         elif not _fetch(source, out, run, reading, as_json):

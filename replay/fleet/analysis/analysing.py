@@ -32,7 +32,8 @@ from replay.fleet.analysis.terms import failover_percentiles, failover_steps, fa
 from replay.fleet.analysis.znodes import znodes
 from replay.fleet.analysis.zombies import zombies
 from replay.fleet.errors import FleetError
-from replay.fleet.jobs import Progress, for_few_rows, rows_in, spark_errors, telling
+from replay.fleet.jobs import for_few_rows, rows_in, spark_errors, telling
+from replay.progress import Progress, unreported
 
 _BESIDE: Final = ["znodes", "assignments"]
 _AT_ONCE: Final = 4
@@ -74,7 +75,7 @@ def is_brief(folder: Path) -> bool:
 
 
 def analyse(
-    spark: SparkSession, folder: Path, options: Options, progress: Progress | None = None
+    spark: SparkSession, folder: Path, options: Options, progress: Progress = unreported
 ) -> Analysis:
     """Analyse the table in the folder: tables in `folder`/analysis.
 

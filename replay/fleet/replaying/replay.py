@@ -18,7 +18,7 @@ from pyspark.sql import functions as sql
 
 from replay.diff.references import Version
 from replay.fleet import table as tables
-from replay.fleet.jobs import Progress, for_few_rows, spark_errors, telling
+from replay.fleet.jobs import for_few_rows, spark_errors, telling
 from replay.fleet.replaying import results
 from replay.fleet.replaying.results import (
     DIVERGENCES,
@@ -40,6 +40,7 @@ from replay.fleet.replaying.units import (
 from replay.fleet.replaying.versions import ship
 from replay.fleet.schemas import spark_schema
 from replay.fleet.table import INGESTED
+from replay.progress import Progress, unreported
 
 PATIENCE_S: Final = 600.0
 SPLIT_EVENTS: Final = 500_000
@@ -69,7 +70,7 @@ def replay(
     spark: SparkSession,
     table: Path,
     versions: Sequence[Version],
-    progress: Progress | None = None,
+    progress: Progress = unreported,
     *,
     patience_s: float = PATIENCE_S,
     split_events: int = SPLIT_EVENTS,

@@ -64,7 +64,7 @@ class Sides:
 def _fold(process: VersionProcess, request: FoldLog, patience_s: float) -> Answered:
     with _watched(process, patience_s) as watch:
         try:
-            return process.fold(request, watch.tell)
+            return process.fold(request, watch.report)
         except DiffError:
             if not watch.is_hanging:
                 raise
@@ -83,7 +83,7 @@ class _Watch:
         self.done = 0
         self.told_at = time.monotonic()
 
-    def tell(self, done: int, total: int) -> None:
+    def report(self, what: str, done: int, total: int | None) -> None:
         """It goes on."""
         self.done = done
         self.told_at = time.monotonic()

@@ -26,7 +26,7 @@ from replay.fleet.replaying.results import DIVERGENCES, REPLAYED
 from replay.fleet.replaying.sides import Sides
 from replay.fleet.replaying.splitting import Snapshots
 from replay.fleet.replaying.versions import Shipped
-from replay.logs.open_log import UPCASTERS
+from replay.logs.decode import UPCASTERS
 
 _NS_IN_US: Final = 1000
 

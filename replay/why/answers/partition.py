@@ -10,7 +10,8 @@ from controller.core.election import (
     ROLLBACK,
     UNCLEAN_LEADER,
 )
-from replay.inspect.cluster import NOBODY, PartitionView, lacking_replicas, why_not_in_sync
+from replay.cluster_view.views import NOBODY, PartitionView, lacking_replicas, why_not_in_sync
+from replay.description.phrases import joined, leader, listed, passed_over_in_words
 from replay.why.answers.finding import (
     Reply,
     at,
@@ -40,8 +41,7 @@ from replay.why.facts import (
 )
 from replay.why.history import History
 from replay.why.move import Move
-from replay.why.words import joined, leader, passed_over_in_words, sentence
-from replay.wording.events_in_words import listed
+from replay.why.words import sentence
 
 _UNCLEAN_ENABLED: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
 _ASKED: Final = "ElectLeaders"

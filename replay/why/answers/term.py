@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from replay.inspect.cluster import NOBODY
+from replay.cluster_view.views import NOBODY
 from replay.why.answers.finding import Reply, at, last
 from replay.why.facts import AnyFact, RoleChanged, Told
 from replay.why.history import History

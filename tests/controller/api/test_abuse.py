@@ -12,7 +12,7 @@ from struct import pack
 import anyio
 import pytest
 
-from controller.api.front.lanes import SMALL_BYTES
+from controller.api.front.request_quotas import SMALL_BYTES
 from controller.api.limits import Limits
 from controller.core.commands import AnswerAlterPartition
 from controller.core.events import AllocateProducerIdsReceived, AlterPartitionReceived
@@ -93,7 +93,7 @@ NO_REQUESTS = {
 }
 
 
-async def test_what_is_no_request_closes_the_connection(served: Served) -> None:
+async def test_malformed_request_closes_the_connection(served: Served) -> None:
     async with answered_in_time(served):
         for what, sent in NO_REQUESTS.items():
             async with Client(served.port) as liar:
@@ -227,7 +227,7 @@ async def test_many_small_requests_under_one_brokers_name_keep_no_other_out(serv
         await anyio.sleep(1)
 
 
-async def test_who_sends_much_at_once_does_not_keep_the_turn(served: Served) -> None:
+async def test_client_with_many_requests_does_not_block_others(served: Served) -> None:
     """20,000 small requests, each answered at once by the front itself."""
     burst = encode_request(RequestHead(API_VERSIONS, 0, 1), "test", api_versions(0)) * 20_000
     async with connected(3, served.port) as clients, answered_in_time(served):

@@ -114,7 +114,7 @@ async def test_reassignments_and_elections_come_to_the_controller(served: Served
         (ELECT_LEADERS, 2, b"\x07\0" + bytes(5)),
     ],
 )
-async def test_what_is_no_request_closes_the_connection(
+async def test_malformed_admin_request_closes_the_connection(
     served: Served, api_key: int, version: int, body: bytes
 ) -> None:
     frame = pack(">hhihB", api_key, version, 5, -1, 0) + body
@@ -144,7 +144,7 @@ async def test_requests_that_wait_for_brokers_hold_up_none_that_do_not(serve: Se
         await none_but(served, 12)
 
 
-async def test_who_waits_for_brokers_has_no_place_any_more(serve: Serve) -> None:
+async def test_request_that_waits_for_brokers_frees_its_slot(serve: Serve) -> None:
     """Also one that has gone: its request is done by then as far as the controller can do it."""
     served = await serve(waiting_requests_max=2)
     async with connected(3, served.port) as (waiting, next_one, last):
@@ -167,7 +167,7 @@ async def test_who_waits_for_brokers_has_no_place_any_more(serve: Serve) -> None
         assert topic.name == "waiting"
 
 
-async def test_who_finds_no_place_in_its_time_has_timed_out(serve: Serve) -> None:
+async def test_request_without_a_slot_before_its_timeout_times_out(serve: Serve) -> None:
     """Nothing of it is done, and it is told so; its connection stands."""
     served = await serve(waiting_requests_max=1)
     async with connected(2, served.port) as (first, second):
@@ -200,7 +200,7 @@ async def test_the_time_of_a_request_begins_when_it_comes(serve: Serve) -> None:
         assert untimed.timeout_ms == 0
 
 
-async def test_who_is_answered_at_the_end_gets_the_answer(served: Served) -> None:
+async def test_response_at_shutdown_reaches_the_client(served: Served) -> None:
     async with connected(20, served.port) as tools, Client(served.port) as silent:
         heads = [
             tool.send(CREATE_TOPICS, 7, create_topics(f"t{number}"))

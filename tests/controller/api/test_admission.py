@@ -1,6 +1,6 @@
 """Which connection goes where there is no room."""
 
-from controller.api.front.admission import Admission, Worth
+from controller.api.front.admission import Admission, ConnectionPriority
 
 
 def test_everybody_comes_in_while_there_is_room() -> None:
@@ -8,28 +8,28 @@ def test_everybody_comes_in_while_there_is_room() -> None:
     assert [admission.admit(1, "a"), admission.admit(2, "a"), admission.admit(3, "b")] == [None] * 3
 
 
-def test_who_never_asked_anything_goes_first_then_clients_then_brokers() -> None:
+def test_idle_connections_are_closed_first_then_clients_then_brokers() -> None:
     admission = Admission(4, 4)
     for number in (1, 2, 3, 4):
         admission.admit(number, "a")
-    admission.asked(1, Worth.BROKER)
-    admission.asked(2, Worth.CLIENT)
-    admission.asked(4, Worth.CLIENT)
-    admission.asked(2, Worth.CLIENT)
+    admission.request_received(1, ConnectionPriority.BROKER)
+    admission.request_received(2, ConnectionPriority.CLIENT)
+    admission.request_received(4, ConnectionPriority.CLIENT)
+    admission.request_received(2, ConnectionPriority.CLIENT)
     gone = []
     for number in (5, 6, 7, 8):
         gone.append(admission.admit(number, "b"))
-        admission.asked(number, Worth.BROKER)
+        admission.request_received(number, ConnectionPriority.BROKER)
     assert gone == [3, 4, 2, 1]
 
 
 def test_a_broker_that_asks_as_a_client_too_stays_a_broker() -> None:
     admission = Admission(2, 2)
     admission.admit(1, "a")
-    admission.asked(1, Worth.BROKER)
-    admission.asked(1, Worth.CLIENT)
+    admission.request_received(1, ConnectionPriority.BROKER)
+    admission.request_received(1, ConnectionPriority.CLIENT)
     admission.admit(2, "a")
-    admission.asked(2, Worth.CLIENT)
+    admission.request_received(2, ConnectionPriority.CLIENT)
     assert admission.admit(3, "b") == 2
 
 
@@ -39,14 +39,14 @@ def test_one_address_makes_room_among_its_own() -> None:
     admission.admit(2, "b")
     admission.admit(3, "b")
     assert admission.admit(4, "b") == 2
-    admission.gone(3)
+    admission.connection_closed(3)
     assert admission.admit(5, "b") is None
 
 
-def test_what_is_told_of_a_connection_that_has_gone_has_no_effect() -> None:
+def test_calls_for_a_closed_connection_have_no_effect() -> None:
     admission = Admission(1, 1)
     admission.admit(1, "a")
     assert admission.admit(2, "b") == 1
-    admission.asked(1, Worth.BROKER)
-    admission.gone(1)
+    admission.request_received(1, ConnectionPriority.BROKER)
+    admission.connection_closed(1)
     assert admission.admit(3, "c") == 2

@@ -18,7 +18,7 @@ from controller.api.errors import CannotListen
 from controller.api.limits import Limits
 from controller.api.listening import listen
 from controller.api.liveness import Liveness
-from controller.api.messages import Asked, Link, Listener, LiveBrokers, Setup
+from controller.api.messages import Link, Listener, LiveBrokers, RequestReceived, Setup
 from controller.core.commands import (
     AlteredPartition,
     AnswerAllocateProducerIds,
@@ -320,7 +320,7 @@ async def test_a_front_without_a_daemon_ends_without_a_word() -> None:
     link.send(LiveBrokers((KNOWN,)))
     async with Client(endpoint.port) as idle, Client(endpoint.port) as waiting:
         waiting.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
-        assert isinstance(await link.receive(), Asked)
+        assert isinstance(await link.receive(), RequestReceived)
         await link.close()
         assert await idle.closed()
     _, complaints = await front.communicate()

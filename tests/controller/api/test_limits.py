@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from controller.core.commands import AnswerAllocateProducerIds, AnswerAlterPartition
 from controller.core.values import Broker
 from controller.settings.settings import load
-from controller.settings.sources import Given
+from controller.settings.sources import RawSetting
 from controller.wire.client_requests import RequestHead, encode_request
 from tests.controller.api.client import (
     ALLOCATE_PRODUCER_IDS,
@@ -29,9 +29,9 @@ from tests.controller.api.conftest import KNOWN, Serve, Served
 from tests.scripted_broker import ScriptedBroker, never
 
 NEEDED = [
-    Given("zookeeper.connect", "zk:2181", "test"),
-    Given("broker.id", "1000", "test"),
-    Given("refold.log.dir", "/logs", "test"),
+    RawSetting("zookeeper.connect", "zk:2181", "test"),
+    RawSetting("broker.id", "1000", "test"),
+    RawSetting("refold.log.dir", "/logs", "test"),
 ]
 STRANGER = 99
 """A broker that does not live."""
@@ -70,7 +70,9 @@ async def test_max_connections(serve_by: ServeBy, caplog: pytest.LogCaptureFixtu
             assert await silent.closed()
             await ask(third)
             await ask(first)
-    assert "closed the connection of 127.0.0.2: it made room for 127.0.0.1" in caplog.text
+    assert (
+        "closed the connection of 127.0.0.2: too many connections, and 127.0.0.1 needs one"
+    ) in caplog.text
 
 
 @pytest.mark.parametrize("liar", [allocate_producer_ids(STRANGER), allocate_producer_ids(1, 9)])
@@ -200,4 +202,7 @@ async def test_fewer_connections_than_asked_for_are_told(
     served = await serve_by(f"max.connections={files}")
     async with Client(served.port) as client:
         await ask(client)
-    assert f"instead of max.connections={files}: a process may open {files} files" in caplog.text
+    assert (
+        f"instead of max.connections={files}: this process may open only {files} files"
+        in caplog.text
+    )

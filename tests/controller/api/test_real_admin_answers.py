@@ -143,7 +143,9 @@ async def test_configurations_are_judged_and_told_as_by_a_stock_controller(lab: 
 
 
 @pytest.mark.parametrize("kafka", ["2.8.2", "3.3.2"])
-async def test_what_older_brokers_cannot_read_is_refused(tmp_path: Path, kafka: str) -> None:
+async def test_versions_that_older_brokers_cannot_read_are_rejected(
+    tmp_path: Path, kafka: str
+) -> None:
     """A stock controller of that release takes all that we take where such brokers live, and tells
     the same configurations of it."""
     words = (*WORDS, *MORE_WORDS, *SPECIAL_WORDS, "3.0-IV0", "3.0", "3.3", "3.4-IV0")

@@ -4,10 +4,10 @@ import asyncio
 from typing import cast
 
 from controller.api.front.admission import Admission
-from controller.api.front.connection import ClientConnection, Shared
-from controller.api.front.lanes import Lanes
+from controller.api.front.connection import ClientConnection, FrontContext
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.pending_requests import PendingRequests
+from controller.api.front.request_quotas import RequestQuotas
 from controller.api.limits import Limits
 from controller.core.values import Endpoint
 from controller.wire.client_requests import RequestHead, encode_request
@@ -35,8 +35,10 @@ class Taker:
 async def test_a_client_with_many_requests_waits_for_its_turn_before_each() -> None:
     limits = Limits()
     brokers = LiveBrokers([LISTENER], print)
-    desk = PendingRequests(print, first_number=1)
-    shared = Shared(OWN_ID, limits, Admission(1, 1), Lanes(limits), desk, brokers, {}, ())
+    pending = PendingRequests(print, first_number=1)
+    shared = FrontContext(
+        OWN_ID, limits, Admission(1, 1), RequestQuotas(limits), pending, brokers, {}, ()
+    )
     reader, taker = asyncio.StreamReader(), Taker()
     reader.feed_data(ASKED_BY_A_BROKER * REQUESTS)
     reader.feed_eof()

@@ -171,7 +171,7 @@ async def test_a_request_without_a_channel_is_dropped_and_logged(
     with caplog.at_level(logging.WARNING):
         channels.send(CommandId(7, 3), leader_and_isr())
     (record,) = caplog.records
-    assert "LeaderAndIsr to broker 1 dropped" in record.getMessage()
+    assert "dropped LeaderAndIsr to broker 1" in record.getMessage()
     assert record.__dict__["command"] == (7, 3)
 
 
@@ -232,7 +232,7 @@ async def test_a_broker_that_closes_at_the_request_is_told_once(
     assert len(broker.received) == 4
 
 
-async def test_what_a_broker_offers_is_told_before_its_first_answer_and_once(
+async def test_api_versions_are_reported_once_before_the_first_response(
     channels: BrokerChannels, broker: ScriptedBroker, told: Told
 ) -> None:
     async with broker.listening():
@@ -312,7 +312,7 @@ async def test_a_broker_that_never_answers_is_told_and_asked_again(
         (fault,) = await told.wait(1)
         assert isinstance(fault, ChannelFault)
         assert fault.kind == "unreachable"
-        assert "no answer to LeaderAndIsr version 7" in fault.text
+        assert "no response to LeaderAndIsr version 7" in fault.text
         gate.opened.set()
         await told.wait(3)
     assert told.events[2] == answered(CommandId(7, 0))
@@ -351,7 +351,7 @@ async def test_no_encoded_body_outlives_its_requests(
 async def test_a_long_backlog_is_logged_once(
     start: Callable[..., BrokerChannels], broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    channels = start(backlog_bytes_max=150)
+    channels = start(queued_bytes_max=150)
     channels.open(OpenChannel(1, 10, broker.endpoint))
     shared, own = update_metadata(), leader_and_isr(partitions=10)
     for number in range(10):

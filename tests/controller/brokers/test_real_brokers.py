@@ -102,7 +102,7 @@ async def test_a_stale_controller_is_told_so_in_every_version(
 @pytest.mark.parametrize(
     ("kafka", "protocol"), [("2.8.2", "2.4"), ("3.3.2", "2.8"), ("3.9.1", "2.6"), ("3.9.1", "3.9")]
 )
-async def test_what_a_broker_offers_tells_its_release(
+async def test_api_versions_identify_the_release(
     tmp_path: Path, channels: BrokerChannels, told: Told, kafka: str, protocol: str
 ) -> None:
     """Whatever its protocol version is."""

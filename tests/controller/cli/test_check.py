@@ -20,8 +20,10 @@ async def test_without_zookeeper_it_cannot_be_checked(tmp_path: Path) -> None:
     status, output = await refold("check", connect, tmp_path, "--config", str(config))
     assert status == 2
     # Nothing of a line is cut.
-    assert "no ZooKeeper: no session within 0.5 s: no connection to 127.0.0.1" in output
-    assert "look at zookeeper.connect, at the servers and at the network" in output
+    assert (
+        "cannot connect to ZooKeeper: no session within 0.5 s: no connection to 127.0.0.1" in output
+    )
+    assert "check zookeeper.connect, the servers and the network" in output
     assert "Traceback" not in output
 
 
@@ -55,9 +57,9 @@ async def test_a_cluster_that_can_be_taken_over(lab: Lab, tmp_path: Path) -> Non
     options = ("--config", str(config), "--inter-broker-protocol-version", "2.6", "--json")
     status, output = await refold("check", connect, tmp_path / "logs", *options)
     assert status == 0, output
-    findings = json.loads(output)["findings"]
-    assert [one for one in findings if one["level"] != "ok"] == []
-    checked = {one["check"] for one in findings}
+    results = json.loads(output)["findings"]
+    assert [one for one in results if one["level"] != "ok"] == []
+    checked = {one["check"] for one in results}
     assert {"ZooKeeper", "chroot", "brokers", "protocol", "racks", "clock", "disk"} <= checked
     # It looked, and left nothing behind.
     assert await zookeeper.ephemerals() == before

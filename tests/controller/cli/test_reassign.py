@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 from controller.cli import reassign as reassigning
 from controller.cli.reassign_options import ACTIONS
 from controller.core.znodes import REASSIGN_CANCEL, broker_config_path, read_config, write_config
-from controller.operator.reassignment import access
-from controller.operator.reassignment.access import Cluster
+from controller.operator.reassignment import cluster
+from controller.operator.reassignment.cluster import Cluster
 from replay.cli.main import app, main
 from tests.controller.core.reassignment.interrupting import request, submit
 from tests.controller.core.reassignment.reassigning import T0
@@ -48,7 +48,7 @@ def told(result: Result) -> list[str]:
 
 
 @pytest.mark.parametrize("actions", [(), ("--list", "--cancel")])
-def test_there_is_exactly_one_action(actions: tuple[str, ...]) -> None:
+def test_exactly_one_action_is_required(actions: tuple[str, ...]) -> None:
     (line,) = told(reassign(*ZOOKEEPER, *actions))
     assert line.startswith("Command must include exactly one action: --generate, --execute, ")
 
@@ -61,11 +61,11 @@ def test_every_action_needs_a_cluster(action: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--execute", *ZOOKEEPER), "--execute needs --reassignment-json-file"),
-        (("--request", *ZOOKEEPER), "--request needs --reassignment-json-file"),
+        (("--execute", *ZOOKEEPER), "--execute requires --reassignment-json-file"),
+        (("--request", *ZOOKEEPER), "--request requires --reassignment-json-file"),
         (
             ("--generate", "--broker-list", "1", *ZOOKEEPER),
-            "--generate needs --topics-to-move-json-file",
+            "--generate requires --topics-to-move-json-file",
         ),
         (
             ("--list", "--throttle", "5", *ZOOKEEPER),
@@ -77,15 +77,15 @@ def test_every_action_needs_a_cluster(action: str) -> None:
         ),
         (
             ("--list", "--command-config", "x", *ZOOKEEPER),
-            "--command-config is for --bootstrap-server",
+            "--command-config applies to --bootstrap-server",
         ),
         (
             ("--verify", *ZOOKEEPER),
-            "--verify needs either --reassignment-json-file or --id",
+            "--verify requires either --reassignment-json-file or --id",
         ),
         (
             ("--verify", "--id", "0x1", *BROKERS),
-            "--id names a znode and needs --zookeeper",
+            "--id names a znode and requires --zookeeper",
         ),
         (
             ("--list", "--force", *ZOOKEEPER),
@@ -93,19 +93,28 @@ def test_every_action_needs_a_cluster(action: str) -> None:
         ),
         (
             ("--list-strays", *ZOOKEEPER),
-            "--list-strays asks brokers for their log directories and needs --bootstrap-server",
+            "--list-strays asks brokers for their log directories and requires --bootstrap-server",
         ),
         (
             ("--delete-strays", *ZOOKEEPER),
-            "--delete-strays asks brokers for their log directories and needs --bootstrap-server",
+            (
+                "--delete-strays asks brokers for their log directories and requires "
+                "--bootstrap-server"
+            ),
         ),
         (
             ("--delete-strays", *BROKERS),
-            "--delete-strays is done by znodes and needs --zookeeper: Kafka has no API for it",
+            (
+                "--delete-strays works through znodes and requires --zookeeper: Kafka "
+                "has no API for it"
+            ),
         ),
         (
             ("--remove-cancel", *BROKERS),
-            "--remove-cancel is done by znodes and needs --zookeeper: Kafka has no API for it",
+            (
+                "--remove-cancel works through znodes and requires --zookeeper: Kafka "
+                "has no API for it"
+            ),
         ),
     ],
 )
@@ -115,22 +124,24 @@ def test_options_that_do_not_fit(arguments: tuple[str, ...], why: str) -> None:
 
 def test_cancel_says_which_way_needs_what(file: Path) -> None:
     (line,) = told(reassign("--cancel", *BROKERS))
-    assert line.endswith("with --reassignment-json-file Kafka's API cancels what the file lists")
+    assert line.endswith(
+        "with --reassignment-json-file Kafka's API cancels the partitions in the file"
+    )
     (line,) = told(reassign("--cancel", "--reassignment-json-file", file, *ZOOKEEPER))
-    assert "is Kafka's own, by its API, and needs --bootstrap-server" in line
+    assert "uses Kafka's API and requires --bootstrap-server" in line
 
 
 def test_force_does_not_go_with_a_file(file: Path) -> None:
     arguments = ("--cancel", "--force", "--reassignment-json-file", file)
     assert told(reassign(*arguments, *ZOOKEEPER, *BROKERS)) == [
-        "--force is for --cancel without a file, which rolls all back"
+        "--force applies to --cancel without a file, which rolls back everything"
     ]
 
 
 def test_the_help_says_what_force_risks() -> None:
     text = " ".join(reassign("--help").stdout.replace("│", " ").split())
     assert "fewer than min(min.insync.replicas, number of originals) originals are in sync" in text
-    assert "is offline or loses records if the originals in sync fail" in text
+    assert "goes offline or loses records" in text
 
 
 def test_additional_is_kafkas(file: Path) -> None:
@@ -142,7 +153,7 @@ def test_additional_is_kafkas(file: Path) -> None:
 
 def test_all_that_is_wrong_is_told() -> None:
     assert told(reassign("--execute", "--id", "7")) == [
-        "--execute needs --reassignment-json-file",
+        "--execute requires --reassignment-json-file",
         'Option "--id" can\'t be used with action "--execute"',
         "Please specify --zookeeper or --bootstrap-server",
     ]
@@ -151,7 +162,7 @@ def test_all_that_is_wrong_is_told() -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--verify", "--id", "seven"), "--id 'seven' is no czxid, such as 0x1a2b"),
+        (("--verify", "--id", "seven"), "--id 'seven' is not a czxid such as 0x1a2b"),
         (
             ("--execute", "--reassignment-json-file", "absent.json"),
             "absent.json cannot be read: No such file or directory",
@@ -183,21 +194,21 @@ def test_json_says_what_is_wrong(file: Path) -> None:
     assert answer["error"].startswith(f"{file} cannot be used: ")
 
 
-def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "ZOOKEEPER_MS", 200)
+def test_unreachable_cluster_exits_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "ZOOKEEPER_MS", 200)
     (line,) = told(reassign("--list", "--zookeeper", f"{HOST}:{free_port()}"))
-    assert line.startswith("no ZooKeeper answers at ")
-    assert line.endswith("look at --zookeeper")
+    assert line.startswith("cannot connect to ZooKeeper at ")
+    assert line.endswith("check --zookeeper")
     (line,) = told(reassign("--list", "--bootstrap-server", f"{HOST}:{free_port()}"))
     assert line.startswith("no broker answers at ")
-    assert line.endswith("look at --bootstrap-server")
+    assert line.endswith("check --bootstrap-server")
 
 
 def test_a_list_of_brokers_that_is_none(tmp_path: Path) -> None:
     topics = tmp_path / "topics.json"
     topics.write_text('{"topics":[{"topic":"t"}]}')
     arguments = ("--generate", "--topics-to-move-json-file", topics, "--broker-list", "1,x")
-    assert told(reassign(*arguments, *BROKERS)) == ["--broker-list '1,x': 'x' is no broker id"]
+    assert told(reassign(*arguments, *BROKERS)) == ["--broker-list '1,x': 'x' is not a broker id"]
 
 
 # On a simulated cluster -------------------------------------------------------------------------

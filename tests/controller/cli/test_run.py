@@ -22,8 +22,8 @@ from tools.lab.ports import free_port
 from tools.lab.refold import run
 
 WAITING = (
-    f"/controller has the daemon's id {OWN_ID}: waiting up to 4 s for the session of an "
-    "earlier run to end"
+    f"/controller holds this daemon's id {OWN_ID}: waiting up to 4 s for the session of "
+    "its previous run to expire"
 )
 
 
@@ -55,14 +55,14 @@ async def test_bad_settings_are_told_in_one_line_each() -> None:
     assert [line.split(": ")[1].split("=")[0] for line in output.splitlines()] == [
         "zookeeper.connect",
         "broker.id",
-        "refold.log.dir is not given",
+        "refold.log.dir is not set",
         "inter.broker.protocol.version",
     ]
 
 
 async def test_no_zookeeper(tmp_path: Path) -> None:
     line = await refused(f"127.0.0.1:{free_port()}", tmp_path)
-    assert "no ZooKeeper" in line
+    assert "cannot connect to ZooKeeper" in line
     assert json.loads(line)["level"] == "error"
 
 
@@ -204,7 +204,7 @@ async def test_a_signal_ends_the_wait_for_a_killed_runs_session(
         assert await daemon.stop(number) == 0
         assert [one["message"] for one in daemon.messages()] == [
             WAITING,
-            "ended by a signal before the start; nothing was changed",
+            "stopped by a signal before the start; nothing was changed",
         ]
         assert not (tmp_path / "logs").exists()
 

@@ -24,10 +24,10 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.events import BrokerAnswered, SessionConnected, SessionExpired
 from controller.core.values import Broker
-from controller.daemon import Daemon, Inbox
-from controller.errors import DaemonError
+from controller.daemon.daemon import Daemon, Inbox
+from controller.daemon.errors import DaemonError
+from controller.event_log.housekeeping import Housekeeping, Retention
 from controller.fingerprint import code_version, core_fingerprint
-from controller.housekeeping import Housekeeping, Retention
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.writer import LogWriter
 from replay.world.outcomes import answer

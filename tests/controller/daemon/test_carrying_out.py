@@ -8,7 +8,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-import controller.daemon
+import controller.daemon.daemon
+import controller.daemon.draws
 from controller.core.commands import (
     CancelTimer,
     Command,
@@ -57,7 +58,7 @@ class ScriptedFold:
 async def play(folder: Path, monkeypatch: pytest.MonkeyPatch, script: Script) -> list[Event]:
     """The events that reached the fold until it said stop."""
     fold = ScriptedFold(script)
-    monkeypatch.setattr(controller.daemon, "Fold", lambda configuration: fold)
+    monkeypatch.setattr(controller.daemon.daemon, "Fold", lambda configuration: fold)
     stage = Stage(folder / "log")
     with anyio.fail_after(10):
         await stage.run()
@@ -118,7 +119,7 @@ async def test_drawn_topic_ids_are_none_that_kafka_reserves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = iter([bytes(16), b"\xf8" + bytes(15), bytes(range(16)), bytes(range(1, 17))])
-    monkeypatch.setattr(controller.daemon, "token_bytes", lambda count: next(drawn))
+    monkeypatch.setattr(controller.daemon.draws, "token_bytes", lambda count: next(drawn))
     script: Script = [(BEGIN, [[DrawTopicIds(2)]]), (TopicIdsDrawn, [[Stop("")]])]
     seen = await play(tmp_path, monkeypatch, script)
     (outcome,) = [one for one in seen if isinstance(one, TopicIdsDrawn)]
@@ -152,7 +153,7 @@ async def test_between_slices_others_have_their_turn(
 
     seen_at: list[int] = []
     fold = Counting([(BEGIN, [[], [], [], [Stop("")]])])
-    monkeypatch.setattr(controller.daemon, "Fold", lambda configuration: fold)
+    monkeypatch.setattr(controller.daemon.daemon, "Fold", lambda configuration: fold)
     stage = Stage(tmp_path / "log")
 
     async def count() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controller.core.znodes import CONTROLLER
-from controller.errors import DaemonError
+from controller.daemon.errors import DaemonError
 from eventstore.errors import LogFull
 from eventstore.reader import LogReader
 from replay.logs.decode import UPCASTERS
@@ -36,7 +36,7 @@ def replayed(folder: Path) -> Verification:
 # Stored before done
 
 
-async def test_nothing_is_done_before_its_cause_is_stored(tmp_path: Path) -> None:
+async def test_commands_are_carried_out_after_their_cause_is_stored(tmp_path: Path) -> None:
     stage = Stage(tmp_path / "log", 1, 2, 3)
     async with stage.running():
         await stage.until_controller()
@@ -53,7 +53,7 @@ async def test_nothing_is_done_before_its_cause_is_stored(tmp_path: Path) -> Non
     assert replayed(tmp_path / "log").unrecorded == 0
 
 
-async def test_what_waits_in_the_inbox_is_stored_together(tmp_path: Path) -> None:
+async def test_queued_events_are_stored_in_one_transaction(tmp_path: Path) -> None:
     stage = Stage(tmp_path / "log", 1, 2, 3)
     async with stage.running():
         await stage.until_controller()
@@ -202,7 +202,7 @@ async def test_a_log_that_fails_gives_the_role_up(tmp_path: Path, work: str) -> 
         stage.create_topic("t", 1, 2, 3)
 
     before = asyncio.create_task(fill())
-    with pytest.raises(DaemonError, match=r"gave the role up: .*log: the disk is full"):
+    with pytest.raises(DaemonError, match=r"role was given up: .*log: the disk is full"):
         await stage.run()
     await before
     assert_silent_and_free(stage)
@@ -223,7 +223,9 @@ async def test_a_log_that_hangs_gives_the_role_up(tmp_path: Path, work: str) -> 
 
     before = asyncio.create_task(hang())
     try:
-        with pytest.raises(DaemonError, match=r"took more than 0\.2 s .* gave the role up"):
+        with pytest.raises(
+            DaemonError, match=r"took more than 0\.2 s, so the controller role was given up"
+        ):
             await stage.daemon_alone()
         await before
         assert_silent_and_free(stage)

@@ -28,7 +28,7 @@ def fingerprint(copy: Path) -> str:
     return printed.stdout.strip()
 
 
-def test_it_depends_on_the_source_alone(copy: Path) -> None:
+def test_fingerprint_depends_only_on_the_source(copy: Path) -> None:
     """Neither on the place nor on line ends, nor on what Python leaves beside it."""
     first = fingerprint(copy)
     assert first == core_fingerprint()
@@ -37,7 +37,7 @@ def test_it_depends_on_the_source_alone(copy: Path) -> None:
     assert fingerprint(copy) == first
 
 
-def test_it_changes_with_any_module_of_the_core(copy: Path) -> None:
+def test_fingerprint_changes_with_any_module_of_the_core(copy: Path) -> None:
     first = fingerprint(copy)
     changed = copy / "controller" / "core" / "procedures" / "dispatch.py"
     changed.write_bytes(changed.read_bytes() + b"#\n")

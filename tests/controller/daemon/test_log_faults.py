@@ -142,7 +142,7 @@ async def test_a_disk_that_hangs_for_ever(scene: Scene) -> None:
     assert await daemon.ended() == 1
     said = daemon.last_words()
     assert "Traceback" not in said
-    assert "for one append: gave the role up" in said
+    assert "so the controller role was given up" in said
 
 
 @pytest.mark.ci

@@ -19,7 +19,7 @@ def content(log: Path) -> list[object]:
         return [reader.header, *reader.records(), reader.closing]
 
 
-async def test_what_was_logged_is_on_the_topic(scene: Scene, tmp_path: Path) -> None:
+async def test_all_logged_records_are_on_the_topic(scene: Scene, tmp_path: Path) -> None:
     """Killed with its mirror, then ended in order while two of three brokers came back late."""
     bootstrap = scene.lab.bootstrap
     settings = {"refold.mirror.topic": TOPIC}
@@ -37,7 +37,7 @@ async def test_what_was_logged_is_on_the_topic(scene: Scene, tmp_path: Path) -> 
     await scene.until_in_sync("before", 3)
     assert await second.stop() == 0
     third = await scene.controlling("--mirror", bootstrap, log_dir=logs, settings=settings)
-    await scene.until_said(third, "a log is mirrored whole", str(scene.logs()[1]))
+    await scene.until_said(third, "the log is mirrored completely", str(scene.logs()[1]))
     assert await third.stop() == 0
     where = ("--bootstrap-server", bootstrap, "--topic", TOPIC)
     status, listed = await run("log", "fetch", *where, "--list", "--json")

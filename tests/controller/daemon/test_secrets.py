@@ -15,7 +15,7 @@ from controller.core.scram_requests import (
     ScramUpsertion,
     UserAnswer,
 )
-from controller.seals import Seals
+from controller.event_log.secret_digests import SecretDigests
 from replay.world.requests import GetChildren
 from tests.controller.daemon.peers import Stage
 from tests.controller.daemon.test_daemon import replayed
@@ -80,103 +80,109 @@ def changes(stage: Stage) -> list[str]:
 # Seals ------------------------------------------------------------------------------------------
 
 
-def sealed_credentials(event: Event) -> list[str]:
+def logged_credentials(event: Event) -> list[str]:
     assert isinstance(event, AlterUserScramCredentialsReceived)
     return [one.credential for one in event.upsertions]
 
 
-def read(seals: Seals, data: list[bytes | None], *paths: str) -> list[bytes | None]:
+def read(digests: SecretDigests, data: list[bytes | None], *paths: str) -> list[bytes | None]:
     """What the fold is told that stands at these paths."""
     id = CommandId(5, 0)
-    assert seals.open(id, ReadZnodes(paths)) == ReadZnodes(paths)
+    assert digests.restore_secrets(id, ReadZnodes(paths)) == ReadZnodes(paths)
     none = [-1] * len(data)
-    outcome = seals.seal(ZnodesRead(id, 0, [0] * len(data), data, none, none, none, none))
+    outcome = digests.replace_secrets(
+        ZnodesRead(id, 0, [0] * len(data), data, none, none, none, none)
+    )
     assert isinstance(outcome, ZnodesRead)
     return outcome.data
 
 
-def written(seals: Seals, *operations: Create | SetData | Delete) -> list[bytes | None]:
+def written(digests: SecretDigests, *operations: Create | SetData | Delete) -> list[bytes | None]:
     """The data as ZooKeeper gets it."""
-    command = seals.open(CommandId(6, 0), WriteZnodes(operations, 3))
+    command = digests.restore_secrets(CommandId(6, 0), WriteZnodes(operations, 3))
     assert isinstance(command, WriteZnodes)
     assert command.epoch_version == 3
     return [getattr(one, "data", None) for one in command.operations]
 
 
-def test_what_is_read_back_is_what_was_written() -> None:
+def test_secret_read_back_has_the_digest_that_was_written() -> None:
     """The fold settles a write whose reply was lost by comparing the two."""
-    seals = Seals()
-    [seal] = sealed_credentials(seals.seal(asked(("ann", NEW))))
-    ours = znodes.write_config(QUOTA | {"SCRAM-SHA-256": seal})
-    [theirs] = written(seals, SetData(ANN, ours, -1))
+    digests = SecretDigests()
+    [digest] = logged_credentials(digests.replace_secrets(asked(("ann", NEW))))
+    ours = znodes.write_config(QUOTA | {"SCRAM-SHA-256": digest})
+    [theirs] = written(digests, SetData(ANN, ours, -1))
     assert theirs == znodes.write_config(QUOTA | {"SCRAM-SHA-256": NEW})
-    assert read(seals, [theirs], ANN) == [ours]
-    assert NEW not in seal
+    assert read(digests, [theirs], ANN) == [ours]
+    assert NEW not in digest
 
 
 def test_kafkas_own_spelling_is_read() -> None:
-    seals = Seals()
-    seals.seal(asked())
+    digests = SecretDigests()
+    digests.replace_secrets(asked())
     theirs = b'{"config": {"SCRAM-SHA-256": "%s", "consumer_byte_rate": "5"}, "version": 1}'
-    [ours] = read(seals, [theirs % OLD.encode()], ANN)
+    [ours] = read(digests, [theirs % OLD.encode()], ANN)
     configs = znodes.read_config(ANN, ours)
     assert configs.keys() == {"SCRAM-SHA-256", "consumer_byte_rate"}
     assert configs["consumer_byte_rate"] == "5"
     assert OLD not in configs["SCRAM-SHA-256"]
-    [again] = written(seals, Create(ANN, ours or b""))
+    [again] = written(digests, Create(ANN, ours or b""))
     assert znodes.read_config(ANN, again) == {"SCRAM-SHA-256": OLD, "consumer_byte_rate": "5"}
 
 
 @pytest.mark.parametrize("theirs", [b"{", b"\xff", b'{"config":{"SCRAM-SHA-256":1}}', b'"secret"'])
 def test_of_what_cannot_be_read_nothing_is_told(theirs: bytes) -> None:
-    seals = Seals()
-    seals.seal(asked())
-    assert read(seals, [theirs], ANN) == [b"sealed as a whole"]
+    digests = SecretDigests()
+    digests.replace_secrets(asked())
+    assert read(digests, [theirs], ANN) == [b"sealed as a whole"]
 
 
-def test_what_is_not_of_users_is_left_alone() -> None:
-    seals = Seals()
-    seals.seal(asked())
+def test_znodes_outside_user_configs_are_unchanged() -> None:
+    digests = SecretDigests()
+    digests.replace_secrets(asked())
     path = znodes.topic_config_path("t")
     data = znodes.write_config({"SCRAM-SHA-256": "a topic's"})
-    assert read(seals, [data, None], path, ANN) == [data, None]
-    assert written(seals, SetData(path, data, 2), Delete(ANN, -1)) == [data, None]
+    assert read(digests, [data, None], path, ANN) == [data, None]
+    assert written(digests, SetData(path, data, 2), Delete(ANN, -1)) == [data, None]
     deletion = Delete(ANN, -1)
-    assert seals.open(CommandId(1, 0), WriteZnodes((deletion,), 1)) == WriteZnodes((deletion,), 1)
+    assert digests.restore_secrets(CommandId(1, 0), WriteZnodes((deletion,), 1)) == WriteZnodes(
+        (deletion,), 1
+    )
 
 
 def test_pages_of_one_read_are_all_sealed() -> None:
-    seals = Seals()
-    seals.seal(asked())
+    digests = SecretDigests()
+    digests.replace_secrets(asked())
     id = CommandId(5, 0)
-    seals.open(id, ReadZnodes((ANN, BOB)))
+    digests.restore_secrets(id, ReadZnodes((ANN, BOB)))
     told = b""
     for place in range(2):
         data: list[bytes | None] = [znodes.write_config({"SCRAM-SHA-256": OLD})]
-        event = seals.seal(ZnodesRead(id, place, [0], data, [1], [1], [1], [1]))
+        event = digests.replace_secrets(ZnodesRead(id, place, [0], data, [1], [1], [1], [1]))
         assert isinstance(event, ZnodesRead)
         told += event.data[0] or b""
     assert OLD.encode() not in told
 
 
 def test_seals_of_two_runs_have_nothing_in_common() -> None:
-    one, other = (sealed_credentials(Seals().seal(asked(("ann", NEW)))) for _ in range(2))
+    one, other = (
+        logged_credentials(SecretDigests().replace_secrets(asked(("ann", NEW)))) for _ in range(2)
+    )
     assert one != other
 
 
 def test_with_the_last_answer_all_is_forgotten() -> None:
-    seals = Seals()
-    [seal] = sealed_credentials(seals.seal(asked(("ann", NEW), request=1)))
-    seals.seal(asked(("bob", OLD), request=2))
-    ours = SetData(ANN, znodes.write_config({"SCRAM-SHA-256": seal}), -1)
+    digests = SecretDigests()
+    [digest] = logged_credentials(digests.replace_secrets(asked(("ann", NEW), request=1)))
+    digests.replace_secrets(asked(("bob", OLD), request=2))
+    ours = SetData(ANN, znodes.write_config({"SCRAM-SHA-256": digest}), -1)
     theirs = znodes.write_config({"SCRAM-SHA-256": NEW})
-    seals.forget(AnswerAlterUserScramCredentials(2, (UserAnswer("bob"),)))
-    assert written(seals, ours) == [theirs], "another request may need it"
-    seals.forget(AnswerAlterUserScramCredentials(1, (UserAnswer("ann"),)))
-    seals.seal(asked(request=3))
+    digests.forget(AnswerAlterUserScramCredentials(2, (UserAnswer("bob"),)))
+    assert written(digests, ours) == [theirs], "another request may need it"
+    digests.forget(AnswerAlterUserScramCredentials(1, (UserAnswer("ann"),)))
+    digests.replace_secrets(asked(request=3))
     with pytest.raises(KeyError):
-        written(seals, ours)
+        written(digests, ours)
 
 
 def test_no_credential_has_no_seal() -> None:
-    assert sealed_credentials(Seals().seal(asked(("ann", "")))) == [""]
+    assert logged_credentials(SecretDigests().replace_secrets(asked(("ann", "")))) == [""]

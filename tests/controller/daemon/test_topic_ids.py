@@ -1,6 +1,6 @@
 import pytest
 
-from controller.topic_ids import is_reserved
+from controller.daemon.draws import is_reserved
 
 
 @pytest.mark.parametrize(
@@ -15,5 +15,5 @@ from controller.topic_ids import is_reserved
         (bytes([0b11111100]) + bytes(15), False),
     ],
 )
-def test_which_ids_kafka_does_not_give(topic_id: bytes, reserved: bool) -> None:
+def test_reserved_topic_ids_match_kafka(topic_id: bytes, reserved: bool) -> None:
     assert is_reserved(topic_id) == reserved

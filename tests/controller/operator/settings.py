@@ -1,7 +1,7 @@
 """Settings for the tests of this room."""
 
 from controller.settings.settings import Settings, load
-from controller.settings.sources import Given
+from controller.settings.sources import RawSetting
 
 _NEEDED = {
     "zookeeper.connect": "zk1:2181/kafka",
@@ -14,4 +14,4 @@ _NEEDED = {
 def settings(given: dict[str, str] | None = None) -> Settings:
     """Settings that can be used, with these changed."""
     merged = {**_NEEDED, **(given or {})}
-    return load([Given(key, text, "test") for key, text in merged.items()], {}, None).settings
+    return load([RawSetting(key, text, "test") for key, text in merged.items()], {}, None).settings

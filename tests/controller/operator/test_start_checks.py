@@ -1,22 +1,22 @@
 import pytest
 
-from controller.operator.facts import ClusterFacts, ControllerFacts, ZooKeeperFacts
 from controller.operator.start_checks import check_start, may_be_last_run
+from controller.operator.status import ClusterStatus, ControllerStatus, ZooKeeperStatus
 from tests.controller.operator.settings import settings
 
 
-def facts(
+def status(
     *,
     chroot_exists: bool = True,
     is_kafka: bool = True,
     cluster_id: str | None = "c1",
     registered: tuple[int, ...] = (),
-    controller: ControllerFacts | None = None,
+    controller: ControllerStatus | None = None,
     migrating: str = "",
     registration_versions: dict[int, int] | None = None,
-) -> ZooKeeperFacts:
-    return ZooKeeperFacts(
-        cluster=ClusterFacts(
+) -> ZooKeeperStatus:
+    return ZooKeeperStatus(
+        cluster=ClusterStatus(
             chroot_exists=chroot_exists,
             is_kafka=is_kafka,
             cluster_id=cluster_id,
@@ -28,48 +28,48 @@ def facts(
     )
 
 
-def errors(found: ZooKeeperFacts) -> list[str]:
+def errors(found: ZooKeeperStatus) -> list[str]:
     return [one.line for one in check_start(settings(), found) if one.level == "error"]
 
 
-def test_nothing_stands_in_the_way() -> None:
-    assert errors(facts()) == []
-    assert errors(facts(registered=(1,), controller=ControllerFacts(broker_id=1))) == []
+def test_all_start_checks_pass() -> None:
+    assert errors(status()) == []
+    assert errors(status(registered=(1,), controller=ControllerStatus(broker_id=1))) == []
     # Content that cannot be read is no controller, as in Kafka; its session may be replaced.
-    assert errors(facts(controller=ControllerFacts(broker_id=None))) == []
+    assert errors(status(controller=ControllerStatus(broker_id=None))) == []
 
 
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        (ZooKeeperFacts(fault="refused"), "no ZooKeeper: refused"),
-        (facts(chroot_exists=False), "/kafka does not exist"),
-        (facts(is_kafka=False), "no readable /brokers/ids"),
-        (facts(cluster_id=None), "no readable /cluster/id"),
-        (facts(registered=(1000,)), "registered in /brokers/ids/1000"),
-        (facts(controller=ControllerFacts(broker_id=1000)), "another daemon holds /controller"),
+        (ZooKeeperStatus(fault="refused"), "cannot connect to ZooKeeper: refused"),
+        (status(chroot_exists=False), "/kafka does not exist"),
+        (status(is_kafka=False), "no readable /brokers/ids"),
+        (status(cluster_id=None), "no readable /cluster/id"),
+        (status(registered=(1000,)), "registered in /brokers/ids/1000"),
+        (status(controller=ControllerStatus(broker_id=1000)), "another daemon holds /controller"),
         (
-            facts(controller=ControllerFacts(broker_id=1, is_ephemeral=False)),
+            status(controller=ControllerStatus(broker_id=1, is_ephemeral=False)),
             "/controller is persistent",
         ),
         (
-            facts(controller=ControllerFacts(broker_id=1, kraft_epoch=5, is_ephemeral=False)),
+            status(controller=ControllerStatus(broker_id=1, kraft_epoch=5, is_ephemeral=False)),
             "kraftControllerEpoch 5",
         ),
-        (facts(migrating="KRaft controller 3000 migrates"), "KRaft controller 3000 migrates"),
+        (status(migrating="KRaft controller 3000 migrates"), "KRaft controller 3000 migrates"),
     ],
 )
-def test_what_refuses_a_start(found: ZooKeeperFacts, told: str) -> None:
+def test_failed_start_check_refuses_the_start(found: ZooKeeperStatus, told: str) -> None:
     (error,) = errors(found)
     assert told in error
 
 
 def test_the_last_runs_session_is_waited_for_and_nothing_else() -> None:
-    own, other = ControllerFacts(broker_id=1000), ControllerFacts(broker_id=1)
-    assert may_be_last_run(settings(), facts(controller=own))
-    assert not may_be_last_run(settings(), facts(controller=other))
-    assert not may_be_last_run(settings(), facts(controller=own, registered=(1000,)))
-    assert not may_be_last_run(settings(), ZooKeeperFacts(fault="refused"))
+    own, other = ControllerStatus(broker_id=1000), ControllerStatus(broker_id=1)
+    assert may_be_last_run(settings(), status(controller=own))
+    assert not may_be_last_run(settings(), status(controller=other))
+    assert not may_be_last_run(settings(), status(controller=own, registered=(1000,)))
+    assert not may_be_last_run(settings(), ZooKeeperStatus(fault="refused"))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_protocol_version_that_registrations_contradict(
     version: str, registered: dict[int, int], level: str, told: str
 ) -> None:
     given = settings({"inter.broker.protocol.version": version})
-    found = check_start(given, facts(registration_versions=registered))
+    found = check_start(given, status(registration_versions=registered))
     (protocol,) = [one for one in found if one.check == "protocol"]
     assert protocol.level == level
     assert told in protocol.text
@@ -97,4 +97,4 @@ def test_a_protocol_version_that_registrations_contradict(
 
 
 def test_without_brokers_nothing_is_said_of_their_protocol_version() -> None:
-    assert "protocol" not in [one.check for one in check_start(settings(), facts())]
+    assert "protocol" not in [one.check for one in check_start(settings(), status())]

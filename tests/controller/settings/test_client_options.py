@@ -55,15 +55,15 @@ def test_tls(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("properties", "why"),
     [
-        ({"security_protocol": "TLS"}, "security.protocol 'TLS' is none of PLAINTEXT, SSL"),
-        ({"security_protocol": "SASL_SSL"}, "sasl.mechanism GSSAPI is none of PLAIN"),
+        ({"security_protocol": "TLS"}, "security.protocol 'TLS' must be one of PLAINTEXT, SSL"),
+        ({"security_protocol": "SASL_SSL"}, "sasl.mechanism GSSAPI must be one of PLAIN"),
         (
             {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"},
             "sasl.jaas.config must have a username and a password",
         ),
         (
             {"security_protocol": "SSL", "ssl_truststore_location": "/absent.jks"},
-            "ssl.truststore.type is JKS: only PEM files can be read",
+            "ssl.truststore.type is JKS: only PEM files are supported",
         ),
         (
             {
@@ -76,7 +76,9 @@ def test_tls(tmp_path: Path) -> None:
         ({"request_timeout_ms": "soon"}, "soon"),
     ],
 )
-def test_what_cannot_be_used(tmp_path: Path, properties: dict[str, str], why: str) -> None:
+def test_unsupported_client_options_are_rejected(
+    tmp_path: Path, properties: dict[str, str], why: str
+) -> None:
     with pytest.raises(SettingsError) as fault:
         client_options(given(tmp_path, **properties), "--command-config")
     assert why in str(fault.value)

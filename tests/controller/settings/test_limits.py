@@ -77,7 +77,7 @@ def test_no_limit_is_taken_at_its_word(tmp_path: Path) -> None:
         ("queued.max.request.bytes=999\nsocket.request.max.bytes=1000", "must be at least 1000"),
     ],
 )
-def test_what_lets_nobody_in_is_refused(tmp_path: Path, line: str, told: str) -> None:
+def test_limits_that_admit_no_client_are_rejected(tmp_path: Path, line: str, told: str) -> None:
     with pytest.raises(SettingsError) as raised:
         loaded(tmp_path, line)
     assert line.splitlines()[0] in str(raised.value)

@@ -7,7 +7,7 @@ from controller.core.topic_configs import OF_BROKER, OF_KAFKA
 from controller.core.values import Endpoint
 from controller.settings.errors import SettingsError
 from controller.settings.settings import Loaded, load
-from controller.settings.sources import Given, from_file
+from controller.settings.sources import RawSetting, from_file
 from controller.zookeeper.servers import Server
 
 NEEDED = {
@@ -27,7 +27,7 @@ def loaded(
 ) -> Loaded:
     file = tmp_path / name
     file.write_text(content)
-    given = [Given(key, text, f"--{key}") for key, text in (flags or {}).items()]
+    given = [RawSetting(key, text, f"--{key}") for key, text in (flags or {}).items()]
     return load(given, environment, file)
 
 
@@ -130,7 +130,7 @@ def test_unknown_keys_are_told_with_a_near_match(tmp_path: Path) -> None:
 def test_a_misspelt_variable_is_told(tmp_path: Path) -> None:
     _, warnings = loaded(tmp_path, environment={**NEEDED, "REFOLD_BROKERS_ID": "1", "REFOLD_X": ""})
     assert warnings == (
-        "the environment variable REFOLD_BROKERS_ID is not known; did you mean REFOLD_BROKER_ID?",
+        "the environment variable REFOLD_BROKERS_ID is unknown; did you mean REFOLD_BROKER_ID?",
     )
 
 
@@ -144,7 +144,7 @@ def test_a_misspelt_variable_is_told(tmp_path: Path) -> None:
         ("refold.log.retention.bytes=0", "-1 for no limit"),
         ("listeners=PLAINTEXT:9092", "LISTENER://host:port"),
         ("listeners=PLAINTEXT://h:99999", "a port up to 65535"),
-        ("listeners=PLAINTEXT://h..b:9092", "which 'h..b' has not"),
+        ("listeners=PLAINTEXT://h..b:9092", "but 'h..b' is not"),
         ("listener.security.protocol.map=A:B", "LISTENER:PROTOCOL"),
         ("security.inter.broker.protocol=TLS", "PLAINTEXT or SSL"),
     ],
@@ -164,7 +164,7 @@ def test_a_bad_flag_and_a_bad_variable_are_named(tmp_path: Path) -> None:
     assert "broker.id=-1 (REFOLD_BROKER_ID): must be a whole number from 0" in text
     assert "zookeeper.connect=zk:port (--zookeeper.connect): must be HOST:PORT" in text
     text = problems(tmp_path, "", flags={"zookeeper.connect": f"zk:1,{'z' * 64}:1"})
-    assert "(--zookeeper.connect): must be a host whose name has" in text
+    assert "(--zookeeper.connect): must be a host name with" in text
 
 
 @pytest.mark.parametrize("folder", ["~nobody-has-this-name/logs", "a\0b"])
@@ -173,10 +173,10 @@ def test_a_log_directory_that_cannot_be(tmp_path: Path, folder: str) -> None:
     assert "(--refold.log.dir): must be a folder" in text
 
 
-def test_what_is_missing_is_said_with_the_ways_to_give_it(tmp_path: Path) -> None:
+def test_missing_setting_is_reported_with_its_sources(tmp_path: Path) -> None:
     text = problems(tmp_path, "", environment={})
-    assert "zookeeper.connect is not given: use --zookeeper, REFOLD_ZOOKEEPER_CONNECT" in text
-    assert text.count("is not given") == 3
+    assert "zookeeper.connect is not set: use --zookeeper, REFOLD_ZOOKEEPER_CONNECT" in text
+    assert text.count("is not set") == 3
 
 
 @pytest.mark.parametrize(
@@ -213,18 +213,18 @@ def test_a_class_without_a_name_is_refused_as_by_kafka(tmp_path: Path, key: str,
     line = f'{key} = ""' if name.endswith(".toml") else f"{key}="
     told = problems(tmp_path, line, name=name)
     assert f"{key}= ({tmp_path / name}" in told
-    assert "no broker would start with it" in told
+    assert "a broker would not start with it" in told
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("inter.broker.listener.name=A\nsecurity.inter.broker.protocol=SSL", "both given"),
-        ("control.plane.listener.name=PLAINTEXT", "must not be the listener between brokers"),
-        ("listeners=INTERNAL://h:1", "says nothing of the listener INTERNAL"),
-        ("advertised.listeners=PLAINTEXT://0.0.0.0:1", "nobody can connect to 0.0.0.0"),
-        ("listeners=PLAINTEXT://0.0.0.0:1", "nobody can connect to 0.0.0.0"),
-        ("listeners=PLAINTEXT://[::]:1", "nobody can connect to ::"),
+        ("inter.broker.listener.name=A\nsecurity.inter.broker.protocol=SSL", "both set"),
+        ("control.plane.listener.name=PLAINTEXT", "must not be the inter-broker listener"),
+        ("listeners=INTERNAL://h:1", "does not contain the listener INTERNAL"),
+        ("advertised.listeners=PLAINTEXT://0.0.0.0:1", "clients cannot connect to 0.0.0.0"),
+        ("listeners=PLAINTEXT://0.0.0.0:1", "clients cannot connect to 0.0.0.0"),
+        ("listeners=PLAINTEXT://[::]:1", "clients cannot connect to ::"),
         ("listeners=PLAINTEXT://h:0", "the port of the listener PLAINTEXT is 0"),
     ],
 )
@@ -258,7 +258,7 @@ def test_a_brokers_file_is_in_the_encoding_that_kafka_reads(tmp_path: Path) -> N
     assert given == {"zookeeper.connect": "zk1:2181", "broker.rack": "süd"}
 
 
-def test_what_new_topics_get_comes_from_a_brokers_file(tmp_path: Path) -> None:
+def test_topic_defaults_come_from_a_server_properties(tmp_path: Path) -> None:
     content = """
         num.partitions=6
         default.replication.factor=3
@@ -282,7 +282,7 @@ def test_what_new_topics_get_comes_from_a_brokers_file(tmp_path: Path) -> None:
     }
 
 
-def test_what_tools_are_told_of_the_settings(tmp_path: Path) -> None:
+def test_config_entries_have_values_and_sources(tmp_path: Path) -> None:
     content = """
         num.partitions=6
         log.retention.hours=24
@@ -291,7 +291,7 @@ def test_what_tools_are_told_of_the_settings(tmp_path: Path) -> None:
         inter.broker.protocol.version=2.6
     """
     settings, _ = loaded(tmp_path, content)
-    told = {one.name: (one.value, one.source) for one in settings.described}
+    told = {one.name: (one.value, one.source) for one in settings.config_entries}
     assert list(told) == sorted(told)
     assert {"broker.id", "delete.topic.enable", "auto.leader.rebalance.enable"} <= told.keys()
     assert {key: told[key] for key in (*content_keys(content), "log.retention.ms")} == {
@@ -318,11 +318,11 @@ def test_without_them_new_topics_get_kafkas_defaults(tmp_path: Path) -> None:
     assert configuration.broker_settings == {}
 
 
-def test_what_no_broker_takes_for_its_topics_is_refused(tmp_path: Path) -> None:
+def test_invalid_topic_defaults_are_rejected(tmp_path: Path) -> None:
     told = problems(tmp_path, "log.segment.bytes=13\nlog.cleanup.policy=shred")
     assert "log.segment.bytes=13" in told
     assert "server.properties:1" in told
-    assert "no broker would start with it: Invalid value 13" in told
+    assert "a broker would not start with it: Invalid value 13" in told
     assert "String must be one of: compact, delete" in told
 
 
@@ -330,7 +330,7 @@ def test_what_no_broker_takes_for_its_topics_is_refused(tmp_path: Path) -> None:
 def test_a_policy_is_refused_with_what_to_do(tmp_path: Path, policy: str) -> None:
     told = problems(tmp_path, f"{policy}.policy.class.name=org.example.Policy")
     assert f"{policy}.policy.class.name=org.example.Policy" in told
-    assert "Take it out of the daemon's file" in told
+    assert "Remove it from the daemon's file" in told
 
 
 def test_reassignments_are_interruptible_unless_somebody_says_otherwise(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_elections_are_answered_by_topic(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_who_is_not_controller_says_so_of_each_partition_of_an_election(version: int) -> None:
+def test_not_controller_is_reported_per_partition_of_an_election(version: int) -> None:
     """Of all of it, too, where no partition is named: who stands by knows none."""
     refused = (PartitionAnswer("t", 0, NOT_CONTROLLER),)
     answer = read(ELECT_LEADERS, version, AnswerElectLeaders(1, NOT_CONTROLLER, refused))

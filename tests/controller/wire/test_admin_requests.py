@@ -192,7 +192,7 @@ def requests_of(head: RequestHead) -> st.SearchStrategy[Any]:
 @EVERY_VERSION
 @FEWER
 @given(data=st.data())
-def test_what_kio_writes_is_read(head: RequestHead, data: st.DataObject) -> None:
+def test_requests_encoded_by_kio_are_decoded(head: RequestHead, data: st.DataObject) -> None:
     request = data.draw(requests_of(head))
     frame = plain(head, request)
     assert frame == frame_of(head, request, repeat(NO_TAGS)), "the test's own"
@@ -222,7 +222,7 @@ def test_a_request_that_ends_early_is_malformed(head: RequestHead, data: st.Data
 @EVERY_VERSION
 @FEWER
 @given(data=st.data())
-def test_what_is_bent_is_malformed_or_what_kio_reads(
+def test_damaged_request_is_malformed_or_decoded_as_by_kio(
     head: RequestHead, data: st.DataObject
 ) -> None:
     """Some bytes of the body are others than they were."""
@@ -270,7 +270,7 @@ BODIES_WITH_NULL = {
 
 
 @pytest.mark.parametrize("what", BODIES_WITH_NULL)
-def test_what_may_not_be_null_is_malformed(what: str) -> None:
+def test_null_in_a_required_field_is_malformed(what: str) -> None:
     head, body = BODIES_WITH_NULL[what]
     flexible = class_of(head).__flexible__
     frame = pack(">hhih", *head, -1) + NO_TAGS * flexible + body
@@ -281,7 +281,7 @@ def test_what_may_not_be_null_is_malformed(what: str) -> None:
 def test_an_election_of_an_unknown_type_is_malformed() -> None:
     head = RequestHead(ELECT_LEADERS, 2, 5)
     request = class_of(head)(election_type=2, topic_partitions=None)
-    with pytest.raises(MalformedRequest, match="no election of type 2"):
+    with pytest.raises(MalformedRequest, match="no election type 2"):
         decoded(head, plain(head, request))
 
 
@@ -289,7 +289,7 @@ def test_an_election_of_an_unknown_type_is_malformed() -> None:
 def test_a_version_that_is_not_spoken_is_malformed(head: RequestHead) -> None:
     _, last = SPOKEN_WITH_TOOLS[head.api_key]
     for version in (-1, last + 1):
-        with pytest.raises(MalformedRequest, match=f"version {version} is not offered"):
+        with pytest.raises(MalformedRequest, match=f"version {version} is not supported"):
             decoded(head._replace(version=version), bytes(50))
 
 

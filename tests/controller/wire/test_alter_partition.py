@@ -162,7 +162,7 @@ def decoded(version: int, frame: bytes) -> AlterPartitionReceived:
 @VERSIONS
 @FEWER
 @given(request=REQUESTS)
-def test_what_kio_writes_is_read(version: int, request: Request) -> None:
+def test_requests_encoded_by_kio_are_decoded(version: int, request: Request) -> None:
     frame = by_kio(version, request)
     assert frame == with_tags(version, request, iter(lambda: NO_TAGS, None)), "the test's own"
     expected = AlterPartitionReceived(
@@ -209,7 +209,7 @@ def test_a_tagged_field_of_any_structure_is_skipped(version: int) -> None:
 @VERSIONS
 @FEWER
 @given(request=REQUESTS, more=st.binary(max_size=20))
-def test_what_comes_behind_the_body_is_ignored(version: int, request: Request, more: bytes) -> None:
+def test_bytes_after_the_body_are_ignored(version: int, request: Request, more: bytes) -> None:
     assert decoded(version, by_kio(version, request) + more) == (
         decoded(version, by_kio(version, request))
     )
@@ -290,7 +290,7 @@ def states_of_kio(version: int, body: Any) -> list[ProposedState]:
 
 @VERSIONS
 @pytest.mark.parametrize("at", ["topics", "partitions", "isr", "name"])
-def test_what_may_not_be_null_is_malformed(version: int, at: str) -> None:
+def test_null_in_a_required_field_is_malformed(version: int, at: str) -> None:
     topic = Topic("t", bytes(range(16)), [(0, 7, [1, 2], 0, 8)])
     frame = by_kio(version, Request(3, 99, [topic]))
     body = len(by_kio(version, Request(3, 99, []))) - 2

@@ -172,7 +172,7 @@ def test_a_block_of_producer_ids_is_answered() -> None:
 
 
 def test_a_version_that_is_not_spoken_is_malformed() -> None:
-    with pytest.raises(MalformedRequest, match="version 4 is not offered"):
+    with pytest.raises(MalformedRequest, match="version 4 is not supported"):
         decode_controller_request(head_of(ALTER_PARTITION, 4), bytes(50), 1)
 
 

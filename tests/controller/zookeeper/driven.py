@@ -2,7 +2,7 @@
 
 from controller.core.commands import CommandId, ZooKeeperCommand
 from controller.core.events import Event
-from controller.zookeeper.session import Phase, Session, SessionSettings, Told
+from controller.zookeeper.session import ChannelEvent, Phase, Session, SessionSettings
 from controller.zookeeper.wire import UNIMPLEMENTED
 from tests.controller.zookeeper import peer
 from tests.controller.zookeeper.peer import Greeting, Sent
@@ -18,7 +18,7 @@ class Driven:
         self.now_ms = 1_000_000
         base = {"timeout_ms": TIMEOUT_MS, "connect_timeout_ms": 2000}
         self.session = Session(SessionSettings(**{**base, **settings}))  # type: ignore[arg-type]
-        self.told: list[Told] = []
+        self.told: list[ChannelEvent] = []
         self._commands = 0
 
     def connect(self, server: str = "zk1:2181") -> Greeting:
@@ -72,5 +72,5 @@ class Driven:
 
     def _sent(self) -> list[Sent]:
         sent = peer.requests(self.session.output(self.now_ms))
-        self.told += self.session.told()
+        self.told += self.session.take_events()
         return sent

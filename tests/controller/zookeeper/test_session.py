@@ -337,7 +337,7 @@ def test_a_peer_that_does_not_speak_zookeeper_is_named_and_left(data: bytes) -> 
     outcome, lost = driven.events()
     assert outcome == ZnodesWritten(CommandId(1, 1), 0, [CONNECTION_LOSS], [-1])
     assert isinstance(lost, SessionDisconnected)
-    assert "zk1:2181 does not answer as ZooKeeper does" in lost.cause
+    assert "zk1:2181 does not follow ZooKeeper's protocol" in lost.cause
 
 
 @given(

@@ -29,14 +29,14 @@ def watching(*, bulk: bool = True) -> Driven:
     return session
 
 
-def test_what_was_asked_for_is_told() -> None:
+def test_requested_watch_event_is_reported() -> None:
     session = watching()
     for path, change in [("/data", "data"), ("/gone", "created"), ("/parent", "children")]:
         session.receive(peer.watch_event(path, change, 60))
         assert fired(session) == [WatchFired(path, change, 60)]
 
 
-def test_what_nobody_asked_for_is_not_told() -> None:
+def test_unrequested_watch_event_is_dropped() -> None:
     session = watching()
     session.receive(peer.watch_event("/data", "children"))
     session.receive(peer.watch_event("/parent", "data"))

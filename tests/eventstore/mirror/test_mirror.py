@@ -14,7 +14,7 @@ from eventstore.errors import LogExists, LogNotFound, MirrorFailed
 from eventstore.folders import MIRRORED_NAME
 from eventstore.mirror.fetching import Fetched, NotFetched, fetch, runs
 from eventstore.mirror.progress import Place, Progress, read_progress, write_progress
-from eventstore.mirror.publishing import Publisher, Told
+from eventstore.mirror.publishing import MirrorEvent, Publisher
 from eventstore.mirror.topic import Topic, consumer, messages, partitions_of
 from eventstore.reader import LogReader
 from eventstore.verify import verify
@@ -34,10 +34,10 @@ class Heard:
     """What a publisher tells, and a way to wait for it."""
 
     def __init__(self) -> None:
-        self.told: list[Told] = []
+        self.told: list[MirrorEvent] = []
         self._came = anyio.Event()
 
-    def __call__(self, told: Told) -> None:
+    def __call__(self, told: MirrorEvent) -> None:
         self.told.append(told)
         self._came.set()
         self._came = anyio.Event()
@@ -45,7 +45,7 @@ class Heard:
     async def until(self, what: str, records: int = 0) -> None:
         """Until so many records were told of, with these words."""
         while True:
-            of_it = [one for one in self.told if one.what == what]
+            of_it = [one for one in self.told if one.kind == what]
             if of_it and sum(one.records for one in of_it) >= records:
                 return
             await self._came.wait()
@@ -78,7 +78,7 @@ async def test_a_log_comes_back_as_it_was(topic: Topic, tmp_path: Path) -> None:
     assert one.report == verify(log)
 
 
-async def test_nothing_is_published_twice(topic: Topic, tmp_path: Path) -> None:
+async def test_records_are_published_once(topic: Topic, tmp_path: Path) -> None:
     """Neither with the note of how far it was, nor without."""
     log = write_log(tmp_path / "logs" / "run-a", 700, closed=False)
     first = await publisher(log.parent, topic).publish()
@@ -103,7 +103,7 @@ async def open_transaction(topic: Topic) -> AsyncIterator[None]:
 
 @leaves_connections
 @pytest.mark.parametrize("is_noted", [True, False])
-async def test_what_is_behind_an_open_transaction_is_not_published_again(
+async def test_records_after_an_open_transaction_are_not_published_again(
     is_noted: bool, topic: Topic, tmp_path: Path
 ) -> None:
     logs, heard, again = tmp_path / "logs", Heard(), Heard()
@@ -121,7 +121,7 @@ async def test_what_is_behind_an_open_transaction_is_not_published_again(
                     writer.append([event(3)])
                     tasks.start_soon(publisher(logs, topic, again).publish)
                     await again.until("waits")
-    assert [one.records for one in again.told if one.what == "published"] == [1]
+    assert [one.records for one in again.told if one.kind == "published"] == [1]
     await publisher(logs, topic).publish()
     [one] = await fetched(topic, tmp_path / "out")
     assert content(one.folder) == content(logs / "run-a")
@@ -191,9 +191,9 @@ async def test_a_log_that_cannot_be_made_fails_alone(topic: Topic, tmp_path: Pat
     made = await fetch(topic, out, None, lambda _, __: None)
     assert [one.folder for one in made if isinstance(one, Fetched)] == [out / "run-a"]
     reasons = {one.log: one.reason for one in made if isinstance(one, NotFetched)}
-    assert "cannot be that of a folder" in reasons["c/.."]
-    assert "cannot be that of a folder" in reasons["c/"]
-    assert "cannot be that of a folder" in reasons["c/../out"]
+    assert "is not a valid folder name" in reasons["c/.."]
+    assert "is not a valid folder name" in reasons["c/"]
+    assert "is not a valid folder name" in reasons["c/../out"]
     assert "twice" in reasons["c/twice"]
     assert "lost its beginning" in reasons["c/cut"]
     assert [one.name for one in out.iterdir()] == ["run-a"]
@@ -256,7 +256,7 @@ async def test_a_second_mirror_fences_the_first(topic: Topic, tmp_path: Path) ->
             assert await publisher(logs, topic).publish() == 0
             writer.append([event(1)], [])
             await heard.until("failed")
-            assert "somebody else publishes the same log" in heard.told[-1].text
+            assert "another process publishes the same log" in heard.told[-1].text
             await heard.until("published", 2)
             ending.set()
     await publisher(logs, topic).publish()
@@ -285,8 +285,8 @@ async def test_a_record_that_was_changed_is_told(topic: Topic, tmp_path: Path) -
         file.close()
     write_log(logs / "run-d", 10)
     assert await publisher(logs, topic, heard).publish() == 22
-    assert [Path(one.log).name for one in heard.told if one.what == "whole"] == ["run-d"]
-    told = [(Path(one.log).name, one.text) for one in heard.told if one.what == "damaged"]
+    assert [Path(one.log).name for one in heard.told if one.kind == "whole"] == ["run-d"]
+    told = [(Path(one.log).name, one.text) for one in heard.told if one.kind == "damaged"]
     assert [name for name, _ in told] == ["run-a", "run-b", "run-c"]
     assert all(", event 4: it was changed" in text for _, text in told)
     assert [(one.name, one.records) for one in await runs(topic, lambda _, __: None)] == [
@@ -296,7 +296,7 @@ async def test_a_record_that_was_changed_is_told(topic: Topic, tmp_path: Path) -
     ]
 
 
-async def test_what_cannot_be_fetched(topic: Topic, tmp_path: Path) -> None:
+async def test_log_that_cannot_be_restored_is_reported(topic: Topic, tmp_path: Path) -> None:
     with pytest.raises(MirrorFailed, match="there is no such topic"):
         await fetched(topic, tmp_path / "out")
     write_log(tmp_path / "logs" / "run-a", 10)

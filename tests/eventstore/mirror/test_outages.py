@@ -6,8 +6,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from eventstore.mirror.publishing import Publisher, Told
-from eventstore.mirror.topic import Topic, cluster_of, make_topic, partitions_of
+from eventstore.mirror.publishing import MirrorEvent, Publisher
+from eventstore.mirror.topic import Topic, cluster_of, create_topic, partitions_of
 from eventstore.writer import LogWriter
 from tests.eventstore.samples import event, header
 from tools.lab import Lab
@@ -23,7 +23,7 @@ async def test_a_broker_that_is_down_is_passed_over(lab: Lab) -> None:
     await lab.start_zookeeper()
     await lab.start_brokers(2)
     topic = Topic(TOPIC, {"bootstrap_servers": lab.bootstrap})
-    await make_topic(topic)
+    await create_topic(topic)
     cluster = await cluster_of(topic)
     lab.brokers[1].kill()
     for _ in range(10):
@@ -42,8 +42,8 @@ async def test_a_mirror_ends_though_no_broker_is_there(lab: Lab, tmp_path: Path)
     topic = Topic(TOPIC, {"bootstrap_servers": lab.bootstrap})
     published = anyio.Event()
 
-    def tell(told: Told) -> None:
-        if told.what == "published":
+    def tell(told: MirrorEvent) -> None:
+        if told.kind == "published":
             published.set()
 
     with LogWriter.create(tmp_path / "logs" / "run-a", header()) as writer:

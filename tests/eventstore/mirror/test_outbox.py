@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from eventstore.frames import CommandsFrame, EventsFrame, SegmentFrame, receiving
-from eventstore.mirror.outbox import Message, Position, is_of, waiting
+from eventstore.mirror.outbox import Message, Position, matches_log, next_messages
 from eventstore.reader import LogReader
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def outbox(log: Path) -> list[Message]:
     """All there is, as a mirror asks for it."""
     found: list[Message] = []
-    while batch := waiting(log, found[-1].at if found else None):
+    while batch := next_messages(log, found[-1].at if found else None):
         found += batch
     return found
 
@@ -39,14 +39,14 @@ def test_every_record_once_and_an_event_before_its_commands(tmp_path: Path) -> N
         elif isinstance(one.frame, CommandsFrame):
             assert one.frame.rows[0][0] in seen
     assert found[-1].at.is_closed
-    assert waiting(log, found[-1].at) == []
+    assert next_messages(log, found[-1].at) == []
 
 
-def test_it_goes_on_from_any_record(tmp_path: Path) -> None:
+def test_publishing_continues_from_any_record(tmp_path: Path) -> None:
     log = write_log(tmp_path / "run-1", 30, segment_bytes=1)
     found = outbox(log)
     for number, one in enumerate(found):
-        following = waiting(log, one.at)
+        following = next_messages(log, one.at)
         assert following == found[number + 1 : number + 1 + len(following)]
         assert following or number == len(found) - 1
 
@@ -56,7 +56,7 @@ def test_commands_that_come_later(tmp_path: Path) -> None:
         writer.append(events(1, 2), [command(1)])
         first = outbox(tmp_path / "run-1")
         writer.append([], [command(2), command(2, 1)])
-        later = waiting(tmp_path / "run-1", first[-1].at)
+        later = next_messages(tmp_path / "run-1", first[-1].at)
     assert [one.at.commands for one in later] == [2, 3]
     assert [one.wall_ms for one in first[1:]] == [event(seq).wall_ns // 10**6 for seq in (1, 1, 2)]
 
@@ -64,7 +64,7 @@ def test_commands_that_come_later(tmp_path: Path) -> None:
 def test_a_segment_that_is_gone_is_passed_over(tmp_path: Path) -> None:
     log = write_log(tmp_path / "run-1", 9, segment_bytes=1)
     LogReader(log).segments[1].unlink()
-    [following] = waiting(log, Position(1, 3, 3))
+    [following] = next_messages(log, Position(1, 3, 3))
     assert isinstance(following.frame, SegmentFrame)
     assert following.at == Position(7, 6)
 
@@ -75,5 +75,5 @@ def test_a_record_of_another_log(tmp_path: Path) -> None:
     with LogWriter.create(other, header(cluster_id="YmFy")) as writer:
         writer.append(events(1, 5), [command(seq) for seq in range(1, 6)])
     for one in outbox(here)[:-1]:
-        assert is_of(there, one.frame, one.at)
-        assert not is_of(other, one.frame, one.at)
+        assert matches_log(there, one.frame, one.at)
+        assert not matches_log(other, one.frame, one.at)

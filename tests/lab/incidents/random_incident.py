@@ -284,7 +284,7 @@ class RandomIncident:
         to its log (docs/design.md#terms)."""
         if self._refold is None or self._refold.running:
             return False
-        assert "for one append" in self._refold.last_words(), self._refold.last_words()
+        assert "one append to the log" in self._refold.last_words(), self._refold.last_words()
         self._refold = None
         return True
 

@@ -30,7 +30,7 @@ def wide_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture
 async def moving(wide_lab: Lab, tmp_path: Path) -> AsyncIterator[Moving]:
-    """The cluster with all its brokers up and nothing under way."""
+    """The cluster with all its brokers up and no reassignment."""
     for broker in wide_lab.brokers:
         if broker.state == "paused":
             broker.resume()
@@ -62,7 +62,7 @@ def crash_labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Lab]]:
 
 @pytest.fixture
 async def crash_scenes(crash_labs: list[Lab], tmp_path: Path) -> AsyncIterator[list[Moving]]:
-    """Those clusters with nothing under way."""
+    """Those clusters with no reassignment."""
     async with AsyncExitStack() as stack:
         scenes = []
         for number, lab in enumerate(crash_labs):

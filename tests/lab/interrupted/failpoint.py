@@ -38,7 +38,7 @@ from controller.core.commands import (
     WriteZnodes,
 )
 from controller.core.operations import WriteOperation
-from controller.daemon import Daemon
+from controller.daemon.daemon import Daemon
 from replay.cli.main import main
 
 ROOT = Path(__file__).parents[3]

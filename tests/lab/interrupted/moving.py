@@ -15,9 +15,9 @@ from controller.core.znodes import (
     REASSIGNMENTS,
     REQUEST_PREFIX,
 )
-from controller.operator.reassignment.access import connected
+from controller.operator.reassignment.cluster import connected
 from controller.operator.reassignment.steps import Configure
-from controller.operator.reassignment.throttles import rates
+from controller.operator.reassignment.throttling import rates
 from tests.controller.daemon.scene import timed
 from tests.lab.default_clusters.cluster import DefaultScene
 from tools.lab import Lab
@@ -81,7 +81,7 @@ class Moving(DefaultScene):
         """Another throttle for a broker than those of `--throttle`."""
         given = rates(bytes_a_second)
         async with connected(self.connect, None, None) as cluster:
-            await cluster.access.configure(Configure(f"brokers/{broker}", given))
+            await cluster.admin.configure(Configure(f"brokers/{broker}", given))
 
     async def fill(self, topic: str, records: int, partition: int = 0) -> None:
         """Write so many records of 50 kB, which `Traffic` does not take for its own."""

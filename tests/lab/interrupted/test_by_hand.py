@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 TOPIC_BY_HAND = {
     "garbage": "garbage",
-    "nothing under way": '{"version":2,"partitions":{"0":[1,2]}}',
+    "no reassignment": '{"version":2,"partitions":{"0":[1,2]}}',
     "another target": (
         '{"version":2,"partitions":{"0":[5,1,2]},'
         '"adding_replicas":{"0":[5]},"removing_replicas":{"0":[1]}}'

@@ -248,7 +248,10 @@ def test_settings_of_the_brokers_can_be_given(log: Path) -> None:
         ("delete.topic.enable", "delete.topic.enable is not KEY=VALUE"),
         ("=3", "=3 is not KEY=VALUE"),
         ("inter.broker.protocol.version=9.9", "9.9"),
-        ("leader.imbalance.per.broker.percentage=many", "percentage=many: it is a whole number"),
+        (
+            "leader.imbalance.per.broker.percentage=many",
+            "percentage=many: the value must be a whole number",
+        ),
         ("unclean.leader.election.enable=", "the brokers' settings cannot be used"),
         *(
             (f"{key}=1", f"{key} does not affect decisions")

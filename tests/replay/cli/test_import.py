@@ -73,7 +73,7 @@ def test_what_cannot_be_used_is_told_and_leaves_no_log(
 def test_log_that_is_there_is_not_written_over(imported: Path) -> None:
     done = refold("import", CRASH, "--out", imported)
     assert done.returncode == 2
-    assert "holds a log already" in done.stderr
+    assert "already contains a log" in done.stderr
 
 
 def test_progress_is_shown_to_a_terminal_only(tmp_path: Path) -> None:
@@ -175,6 +175,6 @@ def test_temporary_folder_that_is_full_is_named(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (
         2,
-        f"refold import: {tmp_path} cannot be written: File too large; what is wanted of {CRASH} is"
+        f"refold import: {tmp_path} cannot be written: File too large; {CRASH} is"
         " unpacked there: free space, or set TMPDIR to another folder\n",
     )

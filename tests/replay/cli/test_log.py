@@ -223,13 +223,13 @@ def test_copy_to_a_folder_and_through_a_pipe(log: Path, tmp_path: Path) -> None:
     assert shown(tmp_path / "back", "--subject", "t-0") == [2, 3]
     cut = refold("log", "copy", "-", tmp_path / "cut", stdin=piped.stdout[:-10])
     assert cut.returncode == 1
-    assert "is cut: copy it again" in cut.stderr
+    assert "is truncated: copy it again" in cut.stderr
 
 
 def test_copy_refuses_a_folder_with_a_log(log: Path) -> None:
     done = refold("log", "copy", log, log)
     assert done.returncode == 2
-    assert "holds a log already" in done.stderr
+    assert "already contains a log" in done.stderr
 
 
 def test_tail(log: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_changed_header_is_named_with_what_to_do(log: Path) -> None:
     database.close()
     done = refold("log", "show", log)
     assert done.returncode == 1
-    assert f"{segment}, header: it was changed: put a sound copy of the file" in done.stderr
+    assert f"{segment}, header: it was changed: replace the file with an intact copy" in done.stderr
 
 
 @pytest.mark.parametrize("sub_command", ["show", "tail", "stats"])

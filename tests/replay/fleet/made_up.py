@@ -7,7 +7,7 @@ from controller.core.commands import CommandId, Issued, Reason
 from controller.core.events import Recorded
 from controller.core.operations import SetData
 from controller.core.values import Endpoint
-from controller.log_records import command_record, event_record
+from controller.event_log.records import command_record, event_record
 from tools.fleet.incidents import History
 
 STATE: Final = "/brokers/topics/t/partitions/0/state"

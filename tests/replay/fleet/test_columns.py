@@ -12,11 +12,11 @@ from controller.core.commands import CommandId
 from controller.core.events import ChildrenRead, WatchFired, ZnodesRead
 from eventstore.reader import LogReader
 from eventstore.segment import open_segment
+from replay.description.bulk_json import JSON_BYTES_MAX
 from replay.fleet.by_kind import command_columns, event_columns
 from replay.fleet.columns import RECORDS, Batches, Origin
-from replay.fleet.facts import znode_name
-from replay.fleet.naming import JSON_BYTES_MAX
 from replay.fleet.reading import command_batches, event_batches
+from replay.subjects import subject_in_any_chroot
 from tools.fleet.incidents import History, write_log
 
 
@@ -123,7 +123,8 @@ def test_only_wanted_columns_are_made(log: Path) -> None:
 def test_paths_are_told_apart_under_any_chroot(
     path: str, name: tuple[int | None, str | None, int | None]
 ) -> None:
-    assert znode_name(path) == name
+    subject = subject_in_any_chroot(path)
+    assert (subject.broker, subject.topic, subject.partition) == name
 
 
 UNREADABLE = [b"", b"\xc1", b"\x92\xa3new\xff", b"\x81\xa1a\xa1\xff"]

@@ -150,7 +150,7 @@ def test_damaged_log_fails_by_name_or_is_left_out(
     segment = write_log(tmp_path / "cut", told, "cut", 2) / "00000000000000000001.refold"
     segment.write_bytes(segment.read_bytes()[:20_000])
     frame = spark.read.format("refold").load(str(tmp_path))
-    with pytest.raises(PySparkException, match="put a sound copy"):
+    with pytest.raises(PySparkException, match="replace the file with an intact copy"):
         frame.count()
     left = spark.read.format("refold").option("damaged", "skip").load(str(tmp_path))
     assert left.where("cluster = 'good' and record = 'event'").count() == 400

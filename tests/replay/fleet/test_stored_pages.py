@@ -94,7 +94,7 @@ def test_value_that_was_changed_is_told(
     connection.execute(f"update events set {change} where seq = 222")
     connection.commit()
     connection.close()
-    with pytest.raises(LogCorrupt, match=r"event 222: .* put a sound copy"):
+    with pytest.raises(LogCorrupt, match=r"event 222: .* replace the file with an intact copy"):
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 
@@ -104,7 +104,7 @@ def test_table_with_another_column_is_told(told: History, tmp_path: Path) -> Non
     connection.execute("alter table events add column extra text")
     connection.commit()
     connection.close()
-    with pytest.raises(LogCorrupt, match=r"event 1: .* put a sound copy"):
+    with pytest.raises(LogCorrupt, match=r"event 1: .* replace the file with an intact copy"):
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 
@@ -114,7 +114,7 @@ def test_damaged_file_is_told(told: History, tmp_path: Path) -> None:
     middle = len(content) // 2 // 4096 * 4096
     content[middle : middle + 4096] = bytes(4096)
     path.write_bytes(content)
-    with pytest.raises(LogCorrupt, match="put a sound copy"):
+    with pytest.raises(LogCorrupt, match="replace the file with an intact copy"):
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 

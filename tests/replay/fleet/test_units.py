@@ -123,7 +123,7 @@ def test_file_cut_in_the_middle_is_set_aside(share: float, told: History, tmp_pa
     segment.write_bytes(content[: int(len(content) * share)])
     row, _ = ingest(segment, tmp_path / "out")
     assert segment.name in row["reason"]
-    assert "put a sound copy" in row["reason"]
+    assert "replace the file with an intact copy" in row["reason"]
 
 
 def test_large_damaged_log_leaves_no_file(

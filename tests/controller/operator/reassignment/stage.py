@@ -13,11 +13,15 @@ from controller.core.znodes import (
     reassignments_path,
     write_reassignment,
 )
-from controller.operator.reassignment.access import Cluster, KafkaAccess, ZooKeeperAccess
+from controller.operator.reassignment.cluster import (
+    Cluster,
+    KafkaClusterAdmin,
+    ZooKeeperClusterAdmin,
+)
 from controller.operator.reassignment.errors import KafkaUnavailable
-from controller.operator.reassignment.kafka_admin import KafkaAdmin, LogDirs, OnDisk
+from controller.operator.reassignment.kafka_admin import KafkaAdmin, LogDirs, ReplicaOnDisk
 from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.zookeeper_store import ZooKeeperStore
+from controller.operator.zookeeper_client import ZooKeeperClient
 from replay.world.outcomes import answer
 from tests.controller.core.cluster import Cluster as ImportedLog
 from tests.controller.core.reassignment.interrupting import interruptible
@@ -26,7 +30,7 @@ from tests.controller.core.reassignment.reassigning import T0, Name, reassign
 Targets = dict[Name, tuple[int, ...]]
 
 
-class WorldStore(ZooKeeperStore):
+class WorldClient(ZooKeeperClient):
     """A store on the world's ZooKeeper. `before_write` and `after_write` are called once, before
     and after the next write, `before_topics` before topics are read; `writes` counts the writes,
     `written` has the operations of the last."""
@@ -67,11 +71,11 @@ LOG_BYTES = 1024
 
 
 class WorldDisks(KafkaAdmin):
-    """The disks of the world's brokers. `silent` brokers do not answer, `broken` ones have a
+    """The disks of the world's brokers. `unresponsive` brokers do not answer, `broken` ones have a
     directory that cannot be read; `looking` is called once, when the first broker is asked."""
 
     def __init__(self, world: ImportedLog) -> None:
-        self.silent: set[int] = set()
+        self.unresponsive: set[int] = set()
         self.broken: set[int] = set()
         self.looking: Callable[[], object] | None = None
         self._world = world
@@ -80,11 +84,11 @@ class WorldDisks(KafkaAdmin):
         looking, self.looking = self.looking, None
         if looking is not None:
             looking()
-        if broker in self.silent:
+        if broker in self.unresponsive:
             raise KafkaUnavailable(f"node {broker} does not answer: timed out")
         names = self._world.brokers[broker].logs
         unreadable = {"/broken": "kafka_storage_error (code 56)"} if broker in self.broken else {}
-        return LogDirs(tuple(OnDisk(name, LOG_DIR, LOG_BYTES) for name in names), unreadable)
+        return LogDirs(tuple(ReplicaOnDisk(name, LOG_DIR, LOG_BYTES) for name in names), unreadable)
 
 
 class Stage:
@@ -94,11 +98,11 @@ class Stage:
 
     def __init__(self, brokers: int = 6, *replicas: int) -> None:
         self.world = interruptible(brokers, *(replicas or (1, 2, 3)))
-        self.store = WorldStore(self.world)
-        access, options = ZooKeeperAccess(self.store), ("--zookeeper", "zk:2181/a b")
-        self.cluster = Cluster(access, None, options)
+        self.client = WorldClient(self.world)
+        admin, options = ZooKeeperClusterAdmin(self.client), ("--zookeeper", "zk:2181/a b")
+        self.cluster = Cluster(admin, None, options)
         self.disks = WorldDisks(self.world)
-        self.with_disks = Cluster(access, KafkaAccess(self.disks), options)
+        self.with_disks = Cluster(admin, KafkaClusterAdmin(self.disks), options)
         self.lines: list[str] = []
         self.warnings: list[str] = []
 

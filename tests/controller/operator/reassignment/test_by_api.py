@@ -5,17 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 
 from controller.core.values import Assignment, Broker
-from controller.operator.reassignment.access import Cluster, KafkaAccess
 from controller.operator.reassignment.cancelling import cancel_listed
+from controller.operator.reassignment.cluster import Cluster, KafkaClusterAdmin
+from controller.operator.reassignment.cluster_state import Role
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import KafkaUnavailable, Refused
 from controller.operator.reassignment.executing import execute
-from controller.operator.reassignment.kafka_admin import KafkaAdmin, Metadata, PartitionFacts
+from controller.operator.reassignment.kafka_admin import KafkaAdmin, Metadata, PartitionMetadata
 from controller.operator.reassignment.listing import list_reassignments
-from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.statuses import DONE, NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE, Report
 from controller.operator.reassignment.verifying import verify
-from controller.operator.reassignment.view import Role
 from tests.controller.operator.reassignment.stage import Targets, targets
 
 DAEMON = 1000
@@ -23,13 +22,13 @@ DAEMON = 1000
 
 class ScriptedAdmin(KafkaAdmin):
     """Brokers 1 to 4 and a refold; `moving` is what they say is being reassigned, `refusals` what
-    they refuse; `silent` brokers do not answer. `asked` has what they were asked to change."""
+    they refuse; `unresponsive` brokers do not answer. `asked` are the requested changes."""
 
     def __init__(self) -> None:
-        self.partitions = {("t", 0): PartitionFacts((1, 2, 3), (1, 2, 3), 1)}
+        self.partitions = {("t", 0): PartitionMetadata((1, 2, 3), (1, 2, 3), 1)}
         self.moving: dict[Partition, Assignment] = {}
         self.refusals: dict[Partition, str] = {}
-        self.silent: set[int] = set()
+        self.unresponsive: set[int] = set()
         self.controller = DAEMON
         self.asked: list[tuple[str, object]] = []
 
@@ -56,12 +55,12 @@ class ScriptedAdmin(KafkaAdmin):
     async def configure_broker(
         self, broker: int, given: Mapping[str, str], removed: Sequence[str] = ()
     ) -> None:
-        if broker in self.silent:
+        if broker in self.unresponsive:
             raise KafkaUnavailable(f"node {broker} does not answer")
         self.asked.append((f"broker {broker}", removed))
 
     async def log_sizes(self, broker: int, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        if broker in self.silent:
+        if broker in self.unresponsive:
             raise KafkaUnavailable(f"node {broker} does not answer")
         return {one: 1000 * broker for one in partitions} if broker != 4 else {}
 
@@ -84,7 +83,7 @@ def admin() -> ScriptedAdmin:
 
 
 def cluster(admin: KafkaAdmin) -> Cluster:
-    return Cluster(None, KafkaAccess(admin))
+    return Cluster(None, KafkaClusterAdmin(admin))
 
 
 async def run_execute(
@@ -116,7 +115,7 @@ async def test_execute_prints_what_goes_back_and_asks(admin: ScriptedAdmin) -> N
 
 
 async def test_a_throttle_goes_before(admin: ScriptedAdmin) -> None:
-    admin.silent.add(3)
+    admin.unresponsive.add(3)
     told = await run_execute(admin, targets(t0=(4, 2, 3)), 1000)
     assert [what for what, _ in admin.asked] == [
         "topics t",
@@ -135,7 +134,7 @@ async def test_a_dry_run_asks_for_nothing(admin: ScriptedAdmin) -> None:
 
 
 async def test_more_needs_additional(admin: ScriptedAdmin) -> None:
-    admin.partitions["u", 0] = PartitionFacts((1, 4), (1,), 1)
+    admin.partitions["u", 0] = PartitionMetadata((1, 4), (1,), 1)
     admin.moving["u", 0] = Assignment((4, 1), (4,), (1,))
     with pytest.raises(Refused, match="Use --additional to override this"):
         await run_execute(admin, targets(t0=(4, 2, 3)))
@@ -144,20 +143,20 @@ async def test_more_needs_additional(admin: ScriptedAdmin) -> None:
     assert admin.asked == [("alter", {("t", 0): (4, 2, 3)})]
 
 
-async def test_what_moves_may_get_another_target(admin: ScriptedAdmin) -> None:
+async def test_reassignment_in_progress_can_get_another_target(admin: ScriptedAdmin) -> None:
     admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
     told = await run_execute(admin, targets(t0=(4, 1)), additional=True)
     assert '"replicas":[2,3,1]' in told.lines[0]
     assert admin.asked == [("alter", {("t", 0): (4, 1)})]
 
 
-async def test_what_the_controller_refuses_is_told(admin: ScriptedAdmin) -> None:
-    admin.refusals["t", 0] = "/admin/reassign_cancel stands"
+async def test_rejections_of_the_controller_are_reported(admin: ScriptedAdmin) -> None:
+    admin.refusals["t", 0] = "/admin/reassign_cancel exists"
     with pytest.raises(Refused) as fault:
         await run_execute(admin, targets(t0=(4, 2, 3)))
     assert str(fault.value).splitlines() == [
         "Error reassigning partition(s):",
-        "t-0: /admin/reassign_cancel stands",
+        "t-0: /admin/reassign_cancel exists",
     ]
 
 
@@ -205,17 +204,17 @@ async def test_cancel_dry(admin: ScriptedAdmin) -> None:
 
 
 async def test_the_list_counts_bytes_and_does_not_guess_the_route(admin: ScriptedAdmin) -> None:
-    admin.partitions["t", 0] = PartitionFacts((4, 2, 3, 1), (1, 2, 3), 2)
+    admin.partitions["t", 0] = PartitionMetadata((4, 2, 3, 1), (1, 2, 3), 2)
     admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
     told = Told()
     await list_reassignments(cluster(admin), told)
     assert told.lines == [
         "Current partition reassignments:",
         "t-0: replicas: 4,2,3,1. adding: 4. removing: 1.",
-        "  t-0: 2 of 3 replicas caught up, waits for 4, 2.0 KiB left (a route that --zookeeper "
-        "shows)",
+        "  t-0: 2 of 3 replicas caught up, waits for 4, 2.0 KiB left (a route shown only "
+        "with --zookeeper)",
     ]
-    admin.silent.add(4)
+    admin.unresponsive.add(4)
     told = Told()
     await list_reassignments(cluster(admin), told)
     assert "left" not in told.lines[-1]
@@ -248,10 +247,12 @@ async def test_originals_of_a_cancellation_may_come_back_in_another_order(
 
 
 @pytest.mark.parametrize(
-    ("controller", "role"), [(DAEMON, Role.REFOLD), (2, Role.STOCK), (-1, Role.NOBODY)]
+    ("controller", "role"), [(DAEMON, Role.REFOLD), (2, Role.STOCK), (-1, Role.NONE)]
 )
-async def test_who_is_controller(admin: ScriptedAdmin, controller: int, role: Role) -> None:
+async def test_controller_role_is_recognized(
+    admin: ScriptedAdmin, controller: int, role: Role
+) -> None:
     admin.controller = controller
-    view = await KafkaAccess(admin).look(["t"])
-    assert view.controller.role is role
-    assert (DAEMON in view.brokers) is (role is not Role.REFOLD)
+    state = await KafkaClusterAdmin(admin).describe(["t"])
+    assert state.controller.role is role
+    assert (DAEMON in state.brokers) is (role is not Role.REFOLD)

@@ -21,8 +21,8 @@ from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.executing import execute, execute_extra
 from controller.operator.reassignment.generating import generate
 from controller.operator.reassignment.listing import list_reassignments
+from controller.operator.reassignment.report import DONE, OTHERWISE
 from controller.operator.reassignment.requesting import request as run_request
-from controller.operator.reassignment.statuses import DONE, OTHERWISE
 from controller.operator.reassignment.verifying import verify, verify_ids
 from tests.controller.core.reassignment.interrupting import (
     entries_json,
@@ -56,7 +56,7 @@ def change(stage: Stage, data: bytes, *names: Name) -> None:
 
 
 @pytest.mark.parametrize("data", [b"garbage", b"{}", OTHER])
-async def test_others_are_submitted_all_the_same_and_that_puts_it_right(data: bytes) -> None:
+async def test_damaged_record_does_not_block_a_request_which_repairs_it(data: bytes) -> None:
     stage = on_the_way()
     before = record(stage.world), record(stage.world, U0)
     change(stage, data, T0, U0)
@@ -66,7 +66,7 @@ async def test_others_are_submitted_all_the_same_and_that_puts_it_right(data: by
     )
     assert report.status == DONE
     assert stage.lines[-1].startswith("v-0: started")
-    told = [one for one in stage.warnings if "refold writes again what it did not" in one]
+    told = [one for one in stage.warnings if "refold rewrites znodes that it did not" in one]
     assert [one.split()[1] for one in told] == [
         "/admin/reassignments/t/0",
         "/admin/reassignments/u/0",
@@ -104,7 +104,7 @@ async def test_a_target_can_be_changed_though_its_record_cannot_be_read() -> Non
 
 
 @pytest.mark.parametrize("data", [b"garbage", OTHER])
-async def test_what_is_rolled_back_is_what_is_on_its_way(data: bytes) -> None:
+async def test_cancellation_ignores_damaged_records(data: bytes) -> None:
     stage = on_the_way()
     change(stage, data, T0, U0)
     await cancel_all(stage.cluster, stage.report(), dry_run=True)
@@ -118,7 +118,7 @@ async def test_what_is_rolled_back_is_what_is_on_its_way(data: bytes) -> None:
     assert record(stage.world, U0) == Reassignment((3, 4), 2, False, (1, 2))
 
 
-async def test_what_was_deleted_with_its_entry_is_on_its_way_all_the_same() -> None:
+async def test_reassignment_with_deleted_entry_and_record_is_in_progress() -> None:
     stage = on_the_way()
     stage.world.remove_quietly("/admin/reassignments")
     stage.world.remove(znodes.REASSIGN_PARTITIONS)
@@ -141,9 +141,9 @@ async def test_the_list_has_the_route_and_says_what_the_record_says() -> None:
     assert "  u-0: 0 of 2 replicas caught up, waits for 3,4 (/admin/reassignments)" in stage.lines
     assert any("u/0 cannot be read as a reassignment" in one for one in stage.warnings)
     assert any(
-        "/admin/reassignments/t/0 says from [6, 4] to [4, 6], /brokers/topics/t from [1, 2, 3] to "
-        "[4, 5, 6]; refold writes again what it did not write itself: a topic's znode at once, a "
-        "record at its next look" in one
+        "/admin/reassignments/t/0 says from [6, 4] to [4, 6], /brokers/topics/t from "
+        "[1, 2, 3] to [4, 5, 6]; refold rewrites znodes that it did not write "
+        "itself: a topic's znode at once, a record at its next check" in one
         for one in stage.warnings
     )
 
@@ -155,14 +155,14 @@ async def test_originals_that_are_no_replicas_are_not_believed() -> None:
     assert "original_replicas -> Buffer(1, 2, 3)" in stage.said
 
 
-async def test_its_identity_is_that_of_something_changed() -> None:
+async def test_id_of_a_damaged_record_is_reported_as_changed() -> None:
     stage = on_the_way()
     czxid, _ = identity(stage.world, U0)
     change(stage, b"garbage", U0)
     report = stage.report()
     await verify_ids(stage.cluster, report, [czxid])
     assert report.status == OTHERWISE
-    assert stage.lines[0] == f"Reassignment {czxid:#x} of u-0 is changed, by hand."
+    assert stage.lines[0] == f"Reassignment {czxid:#x} of u-0 was changed by hand."
 
 
 async def test_a_record_of_what_does_not_move_holds_nobody_up() -> None:
@@ -175,22 +175,22 @@ async def test_a_record_of_what_does_not_move_holds_nobody_up() -> None:
 
 
 @pytest.mark.parametrize("path", [znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA])
-async def test_where_nobody_moves_unreadable_entries_away_that_is_for_the_operator(
+async def test_unreadable_entries_without_refold_need_the_operator(
     path: str,
 ) -> None:
     stage = Stage()
     stage.leave_alone()
     stage.world.put_quietly(path, b"garbage")
-    with pytest.raises(Refused, match=rf"{path} cannot be read .*: mend or delete it"):
+    with pytest.raises(Refused, match=rf"{path} cannot be read .*: fix or delete it"):
         await cancel_all(stage.cluster, stage.report(), dry_run=False)
-    with pytest.raises(Refused, match=rf"{path} cannot be read .*: mend or delete it"):
+    with pytest.raises(Refused, match=rf"{path} cannot be read .*: fix or delete it"):
         await execute_extra(stage.cluster, stage.report(), targets(t0=(4,)), None, dry_run=False)
 
 
-async def test_where_refold_moves_unreadable_entries_away_it_is_tried_again() -> None:
+async def test_unreadable_entries_under_refold_advise_a_retry() -> None:
     stage = Stage()
     stage.world.put_quietly(znodes.REASSIGN_PARTITIONS, b"garbage")
-    with pytest.raises(Refused, match="refold is moving it out of the way: try again"):
+    with pytest.raises(Refused, match="refold is moving it away: try again"):
         await cancel_all(stage.cluster, stage.report(), dry_run=False)
 
 
@@ -208,12 +208,12 @@ async def test_a_request_that_nobody_can_read_keeps_nothing_from_being_cancelled
 
 
 WITHOUT = (
-    "under way without a record in /admin/reassignments: a stock controller began it, or somebody "
-    "deleted the record. refold writes a deleted record again, with another id, at its next look"
+    "reassigned without a record in /admin/reassignments: a stock controller started it, or the "
+    "record was deleted. refold rewrites a deleted record, with another id, at its next check"
 )
 
 
-async def test_what_lost_its_record_is_listed_as_what_it_may_be() -> None:
+async def test_reassignment_without_record_is_listed_with_possible_causes() -> None:
     stage = on_the_way()
     stage.world.remove_quietly("/admin/reassignments")
     await list_reassignments(stage.cluster, stage.report())
@@ -232,7 +232,7 @@ async def test_an_identity_that_is_gone_may_be_that_of_what_lost_its_record() ->
     assert warning.startswith(f"Warning: u-0: {WITHOUT}")
 
 
-async def test_nothing_is_said_of_records_that_a_stock_controller_never_makes() -> None:
+async def test_missing_records_under_a_stock_controller_are_not_reported() -> None:
     stage = Stage()
     reassign(stage.world, 4, 5, 6)
     stage.hand_over(1)
@@ -245,17 +245,17 @@ async def test_a_request_for_what_lost_its_record_is_refused_with_how_to_end_it(
     stage = on_the_way()
     stage.world.remove_quietly(reassignments_path("u"))
     with pytest.raises(
-        Refused, match=r"u-0: being reassigned already, by a route that no record names: wait for"
+        Refused, match=r"u-0: already being reassigned, by an unrecorded route: wait for"
     ):
         await run_request(
             stage.cluster, stage.report(), targets(u0=(5,)), None, timeout_ms=9, dry_run=False
         )
 
 
-async def test_what_began_to_move_while_it_was_looked_at_has_its_record() -> None:
+async def test_reassignment_that_starts_during_the_read_has_its_record() -> None:
     """The records are read before the topics."""
     stage = Stage()
-    stage.store.before_topics = lambda: request(stage.world, {T0: (4, 5, 6)})
+    stage.client.before_topics = lambda: request(stage.world, {T0: (4, 5, 6)})
     await list_reassignments(stage.cluster, stage.report())
     assert "t-0: replicas: 4,5,6,1,2,3. adding: 4,5,6. removing: 1,2,3. id: 0x" in stage.said
     assert not stage.warnings
@@ -281,30 +281,30 @@ async def test_a_topic_that_nobody_can_read_is_named_and_the_others_listed() -> 
     assert {"t-0", "u-0"} == {one.split(":")[0] for one in stage.lines[1:] if one[0] != " "}
     [warning] = stage.warnings
     assert warning.startswith(f"Warning: {UNREADABLE}")
-    assert warning.endswith("nor submitted for it; mend the znode")
+    assert warning.endswith("none can be submitted; fix the znode")
 
 
-async def test_what_is_asked_of_a_topic_that_nobody_can_read_is_listed_as_that() -> None:
+async def test_request_for_an_unreadable_topic_is_listed() -> None:
     stage = with_bad_topic()
     stage.leave_alone()
     request_quietly(stage.world, {("bad", 0): (3, 4)})
     await list_reassignments(stage.cluster, stage.report())
-    assert "bad-0: cannot be read, asked to be 3,4." in stage.lines
+    assert "bad-0: cannot be read, requested: 3,4." in stage.lines
 
 
 @pytest.mark.parametrize("submit_it", [execute_extra, run_request])
-async def test_others_are_submitted_though_a_topic_cannot_be_read(submit_it: Any) -> None:
+async def test_unreadable_topic_does_not_block_other_submissions(submit_it: Any) -> None:
     stage = with_bad_topic()
     more = {"timeout_ms": 10_000} if submit_it is run_request else {}
     good, bad = targets(v0=(3, 4)), {**targets(v0=(3, 4)), ("bad", 0): (3, 4)}
-    with pytest.raises(Refused, match=f"^{UNREADABLE}.*mend the znode$"):
+    with pytest.raises(Refused, match=f"^{UNREADABLE}.*fix the znode$"):
         await submit_it(stage.cluster, stage.report(), bad, None, dry_run=False, **more)
     assert record(stage.world, V0) is None
     await submit_it(stage.cluster, stage.report(), good, None, dry_run=False, **more)
     assert record(stage.world, V0) is not None
 
 
-async def test_everything_is_cancelled_though_a_topic_cannot_be_read() -> None:
+async def test_unreadable_topic_does_not_block_cancel() -> None:
     stage = with_bad_topic()
     stage.world.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({("bad", 0): (3, 4)}))
     await cancel_all(stage.cluster, stage.report(), dry_run=False)
@@ -335,11 +335,11 @@ async def test_throttles_stay_while_a_topic_cannot_be_read() -> None:
     assert report.status == DONE
     assert "throttles_cleared" not in report.data
     assert stage.warnings == [
-        "Warning: the throttles are left: topics cannot be read, and may be on their way: bad"
+        "Warning: the throttles remain: these topics cannot be read and may be in reassignment: bad"
     ]
 
 
-async def test_where_a_topic_that_cannot_be_read_could_go_nobody_knows() -> None:
+async def test_generate_rejects_an_unreadable_topic() -> None:
     stage = with_bad_topic()
     with pytest.raises(Refused, match=f"^Topic none not found.\n{UNREADABLE}"):
         await generate(stage.cluster, stage.report(), ["v", "none", "bad"], [1, 2], rack_aware=True)
@@ -354,6 +354,7 @@ async def test_a_record_says_nothing_of_a_topic_at_rest_elsewhere() -> None:
     assert stage.lines == ["No partition reassignments found."]
     [warning] = stage.warnings
     assert (
-        "/admin/reassignments/t/0 says from [1, 2, 3] to [4, 5, 6], /brokers/topics/t [1, 2, 6] "
-        "and nothing under way; when refold takes the role the topic's znode counts" in warning
+        "/admin/reassignments/t/0 says from [1, 2, 3] to [4, 5, 6], "
+        "/brokers/topics/t [1, 2, 6] and no reassignment; when refold takes the "
+        "role, the topic's znode takes precedence" in warning
     )

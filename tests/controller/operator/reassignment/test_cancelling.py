@@ -19,7 +19,7 @@ from controller.operator.reassignment.cancelling import cancel_all as cancel
 from controller.operator.reassignment.cancelling import remove_cancel
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.listing import list_reassignments
-from controller.operator.reassignment.statuses import NOT_DONE_YET
+from controller.operator.reassignment.report import NOT_DONE_YET
 from tests.controller.core.reassignment.interrupting import (
     cancel_all,
     entries,
@@ -50,7 +50,7 @@ async def run_remove(stage: Stage, *, dry_run: bool = False) -> None:
     await remove_cancel(stage.cluster, stage.report(), dry_run=dry_run)
 
 
-async def test_it_prints_and_does_what_kip_236_shows() -> None:
+async def test_cancel_prints_and_does_what_kip_236_shows() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     catch_up(stage.world, 4)
@@ -63,7 +63,7 @@ async def test_it_prints_and_does_what_kip_236_shows() -> None:
     assert data["rolled_back"] == [
         {"topic": "t", "partition": 0, "replicas": [4, 5, 6], "original_replicas": [1, 2, 3]}
     ]
-    assert "no reassignment starts until then" in stage.warnings[-1]
+    assert "until then no reassignment starts" in stage.warnings[-1]
     assert stage.world.data(REASSIGN_CANCEL) == CANCEL_CONTENT
     assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
     assert entries(stage.world) is None
@@ -78,36 +78,40 @@ async def test_originals_that_nobody_wrote_are_shown_all_the_same() -> None:
     submit(stage.world, {T0: (4, 5, 6)})
     await run_cancel(stage)
     assert "original_replicas -> Buffer(1, 2, 3)" in stage.lines[0]
-    assert "nobody has the controller's role" in stage.warnings[0]
+    assert "there is no controller" in stage.warnings[0]
 
 
-async def test_nothing_pending_creates_nothing() -> None:
+async def test_cancel_without_pending_reassignments_creates_nothing() -> None:
     stage = Stage()
     await run_cancel(stage)
     assert stage.lines == ["There are no pending reassignments in /admin/reassign_partitions."]
     assert stage.world.data(REASSIGN_CANCEL) is None
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
-async def test_what_other_routes_have_is_named() -> None:
+async def test_cancel_names_reassignments_of_other_routes() -> None:
     stage = Stage()
     stage.leave_alone()
     request_quietly(stage.world, {T0: (4,)})
     await run_cancel(stage)
-    assert stage.warnings == ["Warning: by other routes, which --cancel does not end: t-0"]
+    assert stage.warnings == [
+        "Warning: reassignments of other routes, which --cancel does not end: t-0"
+    ]
 
 
-async def test_what_other_routes_have_goes_no_further_and_that_is_told() -> None:
+async def test_cancel_warns_that_other_routes_make_no_progress() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
     submit(stage.world, {T0: (4, 5, 6)})
     request(stage.world, {("u", 0): (3, 4)})
     await run_cancel(stage)
-    assert stage.warnings[-1] == ("Warning: by other routes, which go no further until then: u-0")
+    assert stage.warnings[-1] == (
+        "Warning: reassignments of other routes, which make no progress until then: u-0"
+    )
     catch_up(stage.world, 3, 4, name=("u", 0))
     await list_reassignments(stage.cluster, stage.report())
     assert "  u-0: 2 of 2 replicas caught up (/admin/reassignments)" in stage.lines
-    assert stage.warnings[-1].endswith("what is not cancelled does not end")
+    assert stage.warnings[-1].endswith("those that are not cancelled do not end")
     await run_remove(stage)
     assert stage.world.topic("u").assignments[0].replicas == (3, 4)
 
@@ -118,10 +122,10 @@ async def test_a_dry_run_only_tells() -> None:
     await run_cancel(stage, dry_run=True)
     assert stage.lines[-1] == '1. create /admin/reassign_cancel: {"version":1}'
     assert entries(stage.world) == {T0: Entry((4, 5, 6), (1, 2, 3))}
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
-async def test_what_was_submitted_since_is_not_cancelled_by_what_stands() -> None:
+async def test_existing_cancel_does_not_cancel_later_submissions() -> None:
     stage = Stage()
     cancel_all(stage.world)
     submit(stage.world, {T0: (4, 5, 6)})
@@ -129,25 +133,25 @@ async def test_what_was_submitted_since_is_not_cancelled_by_what_stands() -> Non
     await cancel(stage.cluster, report, dry_run=False)
     assert report.status == NOT_DONE_YET
     assert not stage.lines
-    assert "/admin/reassign_cancel stands already. t-0: not rolled back yet" in stage.warnings[0]
+    assert "/admin/reassign_cancel exists already. t-0: not rolled back yet" in stage.warnings[0]
     await run_remove(stage)
     await run_cancel(stage)
     assert stage.lines[-1] == "Successfully submitted cancellation of reassignments."
     assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
 
 
-async def test_somebody_else_cancels_at_the_same_time() -> None:
+async def test_concurrent_cancel_is_reported() -> None:
     stage = Stage()
     stage.leave_alone()
     submit(stage.world, {T0: (4, 5, 6)})
-    stage.store.before_write = lambda: cancel_all(stage.world)
+    stage.client.before_write = lambda: cancel_all(stage.world)
     report = stage.report()
     await cancel(stage.cluster, report, dry_run=False)
     assert report.status == NOT_DONE_YET
     assert "Successfully" not in stage.said
 
 
-async def test_what_a_stock_controller_took_from_the_znode_is_cancelled_too() -> None:
+async def test_entry_removed_by_a_stock_controller_is_cancelled() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     stage.world.remove_quietly(REASSIGN_PARTITIONS)
@@ -159,7 +163,7 @@ async def test_what_a_stock_controller_took_from_the_znode_is_cancelled_too() ->
     assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
 
 
-async def test_what_is_cancelled_goes_to_its_originals() -> None:
+async def test_target_of_a_cancelled_partition_is_its_originals() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     stage.leave_alone()
@@ -187,7 +191,7 @@ async def test_rollback_that_only_an_unclean_leader_could_end_says_so() -> None:
     )
 
 
-async def test_what_waits_for_the_removal_is_not_cancelled() -> None:
+async def test_entry_waiting_for_the_removal_is_not_cancelled() -> None:
     stage = Stage()
     cancel_all(stage.world)
     submit(stage.world, {T0: (4, 5, 6)})
@@ -203,7 +207,7 @@ async def test_a_refold_that_leaves_kip_236_alone_would_not_act_on_it() -> None:
     stage.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
     with pytest.raises(Refused, match=r"a refold controller, .* kip-236\.enable=false"):
         await run_cancel(stage)
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_a_stock_controller_would_not_act_on_it() -> None:
@@ -212,14 +216,14 @@ async def test_a_stock_controller_would_not_act_on_it() -> None:
     stage.hand_over(2)
     with pytest.raises(Refused, match=r"broker 2, a stock controller, .* /admin/reassign_cancel"):
         await run_cancel(stage)
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_removing_what_is_not_there() -> None:
     stage = Stage()
     await run_remove(stage)
     assert stage.lines == ["There is no znode /admin/reassign_cancel."]
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_removing_it_before_all_is_rolled_back_says_what_goes_on() -> None:
@@ -228,7 +232,7 @@ async def test_removing_it_before_all_is_rolled_back_says_what_goes_on() -> None
     submit(stage.world, {T0: (4, 5, 6)})
     await run_cancel(stage)
     await run_remove(stage, dry_run=True)
-    assert "not rolled back yet, or submitted meanwhile: t-0" in stage.warnings[0]
+    assert "not rolled back yet, or submitted later: t-0" in stage.warnings[0]
     assert stage.lines[-1] == "1. delete /admin/reassign_cancel"
     assert stage.world.data(REASSIGN_CANCEL) is not None
     await run_remove(stage)
@@ -266,12 +270,12 @@ async def test_force_creates_the_znode_and_names_the_partitions_at_risk() -> Non
     await run_cancel(stage, force=True)
     assert stage.world.data(REASSIGN_CANCEL) == FORCED_CANCEL_CONTENT
     assert stage.warnings[0].startswith(
-        "Warning: --force: replicas outside of the originals leave the ISR although fewer than "
+        "Warning: --force: replicas that are not originals leave the ISR although fewer than "
         "min(min.insync.replicas, number of originals) originals are in sync."
     )
-    assert "producers with acks=all are refused" in stage.warnings[0]
+    assert "producers with acks=all are rejected" in stage.warnings[0]
     assert stage.warnings[1] == (
-        "Warning: t-0: originals in sync: 1, of 1,2,3; needed without --force: 2"
+        "Warning: t-0: originals in sync: 1, of 1,2,3; required without --force: 2"
     )
 
 
@@ -280,7 +284,7 @@ async def test_force_does_not_claim_a_number_that_only_the_controller_knows() ->
     stage.world.remove_quietly(znodes.topic_config_path("t"))
     await run_cancel(stage, force=True)
     assert stage.warnings[1] == (
-        "Warning: t-0: originals in sync: 1, of 1,2,3; needed without --force: as many as "
+        "Warning: t-0: originals in sync: 1, of 1,2,3; required without --force: as many as "
         "min.insync.replicas of the controller's configuration"
     )
 
@@ -379,22 +383,22 @@ async def test_a_dry_run_of_force_over_a_plain_cancellation_shows_the_version() 
 
 async def test_force_looks_again_when_the_znode_was_changed_meanwhile() -> None:
     stage = waiting_for_originals()
-    stage.store.before_write = lambda: cancel_all(stage.world)
+    stage.client.before_write = lambda: cancel_all(stage.world)
     await run_cancel(stage, force=True)
     assert stage.world.data(REASSIGN_CANCEL) == FORCED_CANCEL_CONTENT
-    assert isinstance(stage.store.written[0], SetData)
+    assert isinstance(stage.client.written[0], SetData)
 
 
 async def test_force_twice_says_that_it_stands() -> None:
     stage = waiting_for_originals()
     await run_cancel(stage, force=True)
-    writes = stage.store.writes
+    writes = stage.client.writes
     report = stage.report()
     await cancel(stage.cluster, report, force=True, dry_run=False)
     assert report.status == NOT_DONE_YET
-    assert "stands already" in stage.warnings[0]
+    assert "exists already" in stage.warnings[0]
     assert "--force does not wait" not in "".join(stage.warnings)
-    assert stage.store.writes == writes
+    assert stage.client.writes == writes
 
 
 async def test_force_cancels_nothing_that_was_submitted_since() -> None:
@@ -406,7 +410,7 @@ async def test_force_cancels_nothing_that_was_submitted_since() -> None:
     await cancel(stage.cluster, report, force=True, dry_run=False)
     assert report.status == NOT_DONE_YET
     assert [one["topic"] for one in report.data["rolled_back"]] == ["t"]
-    assert stage.warnings[-1].startswith("Warning: u-0: submitted since, and not cancelled; ")
+    assert stage.warnings[-1].startswith("Warning: u-0: submitted later, and not cancelled; ")
 
 
 async def test_force_for_what_was_only_submitted_since_changes_nothing() -> None:

@@ -56,10 +56,10 @@ async def test_cancel_without_throttles_says_nothing_of_them() -> None:
     submit(stage.world, {T0: (4, 5, 6)})
     await cancel_and_settle(stage)
     assert stage.lines[-1] == "Successfully submitted cancellation of reassignments."
-    assert stage.store.writes == 1
+    assert stage.client.writes == 1
 
 
-async def test_nothing_pending_leaves_throttles_alone() -> None:
+async def test_cancel_without_pending_reassignments_keeps_throttles() -> None:
     stage = Stage()
     path = znodes.broker_config_path(1)
     stage.world.put(path, znodes.write_config({"leader.replication.throttled.rate": "5"}))
@@ -72,7 +72,7 @@ async def test_throttles_of_a_rollback_that_goes_on_are_named_with_how_to_clear_
     stage.leave_alone()
     data = await cancel_and_settle(stage)
     assert stage.warnings[-1] == (
-        "Warning: throttles remain, because the rollback is not over: "
+        "Warning: throttles remain, because the rollback has not ended: "
         "leader.replication.throttled.rate, follower.replication.throttled.rate of brokers "
         "1,2,3,4; leader.replication.throttled.replicas, follower.replication.throttled.replicas "
         "of topics t"
@@ -129,7 +129,7 @@ async def test_cancel_does_not_wait_longer_than_a_moment(monkeypatch: pytest.Mon
     stage = await slow_rollback()
     monkeypatch.setattr(throttling, "ROLLBACK_SECONDS", 0.2)
     data = await cancel_and_settle(stage)
-    assert "throttles remain, because the rollback is not over" in stage.warnings[-1]
+    assert "throttles remain, because the rollback has not ended" in stage.warnings[-1]
     assert "clear_throttles_with" in data
 
 

@@ -25,7 +25,7 @@ def document(*entries: str, version: str = "1") -> str:
     return f'{{"version":{version},"partitions":[{",".join(entries)}]}}'
 
 
-def test_what_is_written_is_kafkas_and_can_be_read(tmp_path: Path) -> None:
+def test_written_document_has_kafkas_format_and_can_be_read(tmp_path: Path) -> None:
     text = write_targets({("t", 10): (3,), ("t", 2): (1, 2)})
     assert text == (
         '{"version":1,"partitions":['
@@ -58,7 +58,7 @@ def test_a_file_without_version_and_with_more_keys_is_read(tmp_path: Path) -> No
         (document(entry(more=',"log_dirs":["any"]')), "2 replicas and 1 log_dirs"),
     ],
 )
-def test_what_cannot_be_used_is_told_with_the_file(tmp_path: Path, text: str, told: str) -> None:
+def test_invalid_document_is_reported_with_its_file(tmp_path: Path, text: str, told: str) -> None:
     file = given(tmp_path, text)
     with pytest.raises(BadInput, match=str(file)) as fault:
         read_targets(file)
@@ -99,5 +99,5 @@ def test_a_list_of_brokers() -> None:
     assert read_brokers("3, 1,2") == [3, 1, 2]
     with pytest.raises(BadInput, match="contains duplicate entries: 1"):
         read_brokers("1,2,1")
-    with pytest.raises(BadInput, match="'x' is no broker id"):
+    with pytest.raises(BadInput, match="'x' is not a broker id"):
         read_brokers("1,x")

@@ -6,11 +6,10 @@ from controller.core import znodes
 from controller.core.values import Broker
 from controller.operator.reassignment import verifying
 from controller.operator.reassignment.errors import Refused
-from controller.operator.reassignment.generating import generate
+from controller.operator.reassignment.generating import generate, propose
 from controller.operator.reassignment.listing import list_reassignments
 from controller.operator.reassignment.progress import Progress, lines_of, progress_of
-from controller.operator.reassignment.proposals import propose
-from controller.operator.reassignment.statuses import DONE, NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE
 from controller.operator.reassignment.verifying import verify
 from tests.controller.core.cluster import DAEMON
 from tests.controller.core.reassignment.interrupting import (
@@ -92,7 +91,7 @@ async def test_throttles_go_when_nothing_is_under_way_any_more() -> None:
     await run_verify(stage, targets(t0=(1, 2, 3)), preserve_throttles=True)
     assert "Clearing" not in stage.said
     await run_verify(stage, targets(t0=(1, 2, 3)), dry_run=True)
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
     assert "remove leader.replication.throttled.replicas" in stage.said
     await run_verify(stage, targets(t0=(1, 2, 3)))
     assert stage.lines[-2:] == [
@@ -102,7 +101,7 @@ async def test_throttles_go_when_nothing_is_under_way_any_more() -> None:
     assert znodes.read_config(topic, stage.world.data(topic)) == {"retention.ms": "5"}
     assert znodes.read_config(broker, stage.world.data(broker)) == {}
     # Only what changed was written, and told.
-    assert stage.store.writes == 2
+    assert stage.client.writes == 2
 
 
 async def test_throttles_stay_while_another_topic_moves_by_kafkas_api() -> None:
@@ -113,7 +112,7 @@ async def test_throttles_stay_while_another_topic_moves_by_kafkas_api() -> None:
     assert "Clearing" not in stage.said
 
 
-async def test_it_waits_and_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_verify_wait_prints_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     steps = iter([(4,), (), (5, 6)])
@@ -160,7 +159,7 @@ async def test_the_list_has_every_route_with_identity_and_cancellation() -> None
         stage.lines
     )
     assert "v-0" not in stage.said
-    assert "/admin/reassign_cancel stands" in stage.warnings[0]
+    assert "/admin/reassign_cancel exists" in stage.warnings[0]
 
 
 async def test_a_move_that_a_stock_controller_began_is_listed_without_a_known_route() -> None:
@@ -170,9 +169,9 @@ async def test_a_move_that_a_stock_controller_began_is_listed_without_a_known_ro
     )
     await list_reassignments(stage.cluster, stage.report())
     assert stage.lines[-1] == (
-        "  t-0: 2 of 3 replicas caught up, waits for 4 (a route that no record names)"
+        "  t-0: 2 of 3 replicas caught up, waits for 4 (an unrecorded route)"
     )
-    assert "a stock controller began it, or somebody deleted the record" in stage.warnings[-1]
+    assert "a stock controller started it, or the record was deleted" in stage.warnings[-1]
 
 
 async def test_an_identity_of_a_move_by_kafkas_api_is_verified() -> None:
@@ -192,7 +191,7 @@ async def test_an_empty_list() -> None:
     assert stage.lines == ["No partition reassignments found."]
 
 
-async def test_what_cannot_be_read_is_in_the_list() -> None:
+async def test_unreadable_znodes_are_listed() -> None:
     stage = Stage()
     stage.leave_alone()
     stage.world.put_quietly("/admin/reassign_partitions_extra", b"nonsense")
@@ -206,14 +205,14 @@ async def test_progress_counts_bytes_where_all_tell() -> None:
     catch_up(stage.world, 4)
     stage.world.unregister(6)
     stage.world.run()
-    view = await stage.cluster.access.look(())
-    assert view.leaderships[T0].leader == 1
+    state = await stage.cluster.admin.describe(())
+    assert state.leaderships[T0].leader == 1
     sizes = {1: {T0: 3000}, 5: {T0: 1000}, 6: {}}
-    (one,) = progress_of(view, [T0], sizes)
+    (one,) = progress_of(state, [T0], sizes)
     assert (one.caught_up, one.lagging, one.offline) == ((4,), (5, 6), (6,))
     assert one.bytes_left == 5000
     assert "waits for 5,6 (not alive: 6), 4.9 KiB left" in one.line
-    (one,) = progress_of(view, [T0], {1: {T0: 3000}, 5: {T0: 1000}})
+    (one,) = progress_of(state, [T0], {1: {T0: 3000}, 5: {T0: 1000}})
     assert one.bytes_left is None
 
 
@@ -244,7 +243,7 @@ async def test_a_proposal_uses_the_brokers_given() -> None:
     assert all(sorted(one["replicas"]) == [4, 5, 6] for one in proposed)
     assert stage.lines[0].startswith("Current partition replica assignment\n{")
     assert stage.lines[1].startswith("Proposed partition reassignment configuration\n{")
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_of_what_moves_the_current_assignment_is_where_it_came_from() -> None:
@@ -253,7 +252,7 @@ async def test_of_what_moves_the_current_assignment_is_where_it_came_from() -> N
     data = await run_generate(stage, 1, 2, 3)
     (current,) = data["current"]["partitions"]  # type: ignore[misc]
     assert current["replicas"] == [1, 2, 3]
-    assert "t-0: being reassigned now" in stage.warnings[0]
+    assert "t-0: being reassigned;" in stage.warnings[0]
 
 
 async def test_brokers_and_topics_that_are_not_there() -> None:

@@ -46,7 +46,7 @@ async def test_a_request_beyond_a_megabyte_is_split(
         await make_topics(znodes, "/big")
         status, output = await run("reassign", "--execute", *given)
         assert status == 1
-        assert "submit it in parts, or with --request, which splits it" in output
+        assert "submit it in parts, or use --request, which splits it" in output
 
         status, output = await run("reassign", "--request", "--timeout", "0", "--json", *given)
         assert status == 3, output[-2000:]

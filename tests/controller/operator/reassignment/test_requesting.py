@@ -8,8 +8,8 @@ from controller.core.values import ANY_VERSION
 from controller.core.znodes import REASSIGNMENT_REQUESTS, write_request
 from controller.operator.reassignment import requesting
 from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE
 from controller.operator.reassignment.requesting import request, split
-from controller.operator.reassignment.statuses import DONE, NOT_DONE_YET, OTHERWISE
 from controller.operator.reassignment.verifying import verify_ids
 from tests.controller.core.reassignment.interrupting import (
     cancel_all,
@@ -41,13 +41,13 @@ async def verified(stage: Stage, *czxids: int) -> int:
     return report.status
 
 
-async def test_it_tells_the_identity_and_the_way_back() -> None:
+async def test_request_prints_the_id_and_the_rollback_assignment() -> None:
     stage = Stage()
     status, data = await run_request(stage, targets(t0=(4, 5, 6)))
     czxid, _ = identity(stage.world)
     assert status == DONE
     assert '"replicas":[1,2,3]' in stage.lines[0]
-    assert "another --request, which goes back" in stage.lines[0]
+    assert "another --request for a rollback" in stage.lines[0]
     assert f"t-0: started, /admin/reassignments/t/0 has czxid {czxid:#x}" in stage.lines
     assert data["requested"] == [
         {"topic": "t", "partition": 0, "outcome": "started", "czxid": f"{czxid:#x}"}
@@ -72,7 +72,7 @@ async def test_ongoing_changed_done() -> None:
     assert stage.world.topic("t").assignments[0].replicas == (2, 3, 4)
 
 
-async def test_what_is_changed_counts_before_what_goes_on() -> None:
+async def test_changed_status_takes_precedence_over_in_progress() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
     await run_request(stage, targets(t0=(4, 5, 6), u0=(3, 4)))
@@ -82,11 +82,11 @@ async def test_what_is_changed_counts_before_what_goes_on() -> None:
     assert await verified(stage, ids[1]) == NOT_DONE_YET
 
 
-async def test_what_is_done_at_once() -> None:
+async def test_request_that_is_done_at_once_is_reported() -> None:
     stage = Stage()
     status, _ = await run_request(stage, targets(t0=(3, 2)))
     assert status == DONE
-    assert "t-0: done already" in stage.lines
+    assert "t-0: already done" in stage.lines
 
 
 async def test_the_first_request_of_a_cluster_makes_the_parent() -> None:
@@ -95,12 +95,12 @@ async def test_the_first_request_of_a_cluster_makes_the_parent() -> None:
     stage.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
     status, _ = await run_request(stage, targets(t0=(4,)))
     assert status == NOT_DONE_YET
-    assert "t-0: the controller has not taken it up yet, the request stands" in stage.lines
-    assert "nobody has the controller's role" in stage.warnings[0]
+    assert "t-0: the controller has not handled the request yet; it stays pending" in stage.lines
+    assert "there is no controller" in stage.warnings[0]
     assert len(requests(stage.world)) == 1
 
 
-async def test_it_waits_until_the_controller_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_request_waits_for_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     stage.hand_over(2)
     stage.world.ask(Delete(znodes.CONTROLLER, ANY_VERSION))
@@ -118,7 +118,7 @@ async def test_it_waits_until_the_controller_comes(monkeypatch: pytest.MonkeyPat
     assert record(stage.world) is not None
 
 
-async def test_what_the_controller_ignores_is_told() -> None:
+async def test_request_ignored_by_the_controller_is_reported() -> None:
     stage = Stage()
     stage.leave_alone()
 
@@ -126,27 +126,27 @@ async def test_what_the_controller_ignores_is_told() -> None:
         for one in requests(stage.world):
             stage.world.ask(Delete(f"{REASSIGNMENT_REQUESTS}/{one}", ANY_VERSION))
 
-    stage.store.after_write = take_away
+    stage.client.after_write = take_away
     status, _ = await run_request(stage, targets(t0=(4,)))
     assert status == OTHERWISE
     assert stage.warnings[-1] == (
-        "Warning: t-0: the controller has not started it; its log says why, or somebody removed "
-        "the request"
+        "Warning: t-0: the controller did not start it; see its log for the reason, or the request "
+        "was deleted"
     )
 
 
 async def test_routes_and_cancellation_stand_against_it() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
-    with pytest.raises(Refused, match="being reassigned already, by /admin/reassign_partitions"):
+    with pytest.raises(Refused, match="already being reassigned, by /admin/reassign_partitions"):
         await run_request(stage, targets(t0=(4,)))
     cancel_all(stage.world)
-    with pytest.raises(Refused, match="/admin/reassign_cancel stands"):
+    with pytest.raises(Refused, match="/admin/reassign_cancel exists"):
         await run_request(stage, targets(t0=(4,)))
     stage.hand_over(2)
     with pytest.raises(Refused, match="broker 2, a stock controller"):
         await run_request(stage, targets(t0=(4,)))
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_a_target_is_changed_whatever_the_minimum_is_now() -> None:
@@ -187,12 +187,12 @@ async def test_a_dry_run() -> None:
         '{"version":1,"assignments":{"t":{"0":[4,5,6]}}}'
     )
     assert len(steps) == 1 + 6 + 1
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_fewer_replicas_than_min_insync_replicas_are_refused() -> None:
     stage = Stage(6, 1)
     config = b'{"version":1,"config":{"min.insync.replicas":"2"}}'
     stage.world.put(znodes.topic_config_path("t"), config)
-    with pytest.raises(Refused, match="lower that first, or use --execute"):
+    with pytest.raises(Refused, match="decrease that first, or use --execute"):
         await run_request(stage, targets(t0=(4, 5)))

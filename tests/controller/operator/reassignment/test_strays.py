@@ -17,17 +17,16 @@ from controller.core.znodes import (
     write_deletion,
 )
 from controller.operator.reassignment import stray_deleting
-from controller.operator.reassignment.access import Cluster, KafkaAccess
+from controller.operator.reassignment.cluster import Cluster, KafkaClusterAdmin
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import KafkaUnavailable, Refused
 from controller.operator.reassignment.kafka_admin import (
     KafkaAdmin,
     LogDirs,
     Metadata,
-    OnDisk,
+    ReplicaOnDisk,
 )
-from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.statuses import DONE, NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE, Report
 from controller.operator.reassignment.stray_deleting import delete_strays
 from controller.operator.reassignment.stray_listing import list_strays
 from controller.operator.reassignment.strays import Stray, split
@@ -98,13 +97,13 @@ async def test_replicas_that_no_assignment_names_are_listed() -> None:
     report = await run_list(stage)
     assert report.status == OTHERWISE
     assert stage.lines == [
-        "2 stray replicas, which no assignment names:",
+        "2 stray replicas, which no assignment contains:",
         "  gone-3 on broker 5: 1.0 KiB in /data; the partition does not exist",
         "  t-0 on broker 5: 1.0 KiB in /data; assigned to 1,2,3",
         "--delete-strays deletes those that no pending deletion covers",
     ]
     assert report.data["strays"][1] == Stray("t", 0, 5, "/data", LOG_BYTES, (1, 2, 3))
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_replicas_of_a_partition_that_moves_are_no_strays() -> None:
@@ -118,7 +117,7 @@ async def test_replicas_of_a_topic_that_is_being_deleted_are_no_strays() -> None
     stage = with_strays()
     stage.world.put_quietly(znodes.delete_topic_path("gone"), b"")
     await run_list(stage)
-    assert stage.lines[0] == "1 stray replica, which no assignment names:"
+    assert stage.lines[0] == "1 stray replica, which no assignment contains:"
     assert "gone" not in stage.said
 
 
@@ -198,11 +197,11 @@ async def test_a_deletion_that_nobody_can_read_is_named() -> None:
 
 async def test_a_broker_that_does_not_answer_is_named_and_the_list_is_not_complete() -> None:
     stage = Stage()
-    stage.disks.silent.add(2)
+    stage.disks.unresponsive.add(2)
     report = await run_list(stage)
     assert report.status == NOT_DONE_YET
     assert stage.warnings == [
-        "Warning: broker 2 could not be asked for its replicas: node 2 does not answer: timed out"
+        "Warning: cannot list the replicas of broker 2: node 2 does not answer: timed out"
     ]
     assert report.data["brokers_not_asked"] == [2]
 
@@ -214,7 +213,7 @@ async def test_a_broker_with_replicas_that_is_not_registered_is_named() -> None:
     report = await run_list(stage)
     assert report.status == NOT_DONE_YET
     assert stage.warnings == [
-        "Warning: brokers 3 are not registered: what is on their disks is unknown"
+        "Warning: brokers 3 are not registered: their disks cannot be scanned"
     ]
 
 
@@ -236,17 +235,17 @@ class ScriptedDisks(ScriptedAdmin):
 
     async def log_dirs(self, broker: int) -> LogDirs:
         on_disk = (T0, GONE) if broker == 4 else (T0,)
-        return LogDirs(tuple(OnDisk(one, "/data", 7) for one in on_disk))
+        return LogDirs(tuple(ReplicaOnDisk(one, "/data", 7) for one in on_disk))
 
 
 async def test_brokers_alone_tell_what_is_stray_except_what_only_zookeeper_knows() -> None:
     told = Told()
-    await list_strays(Cluster(None, KafkaAccess(ScriptedDisks())), told)
+    await list_strays(Cluster(None, KafkaClusterAdmin(ScriptedDisks())), told)
     assert told.lines[1:3] == [
         "  gone-3 on broker 4: 7 B in /data; the partition does not exist",
         "  t-0 on broker 4: 7 B in /data; assigned to 1,2,3",
     ]
-    assert "without --zookeeper topics that are being deleted" in told.warnings[0]
+    assert "without --zookeeper, topics that are being deleted" in told.warnings[0]
 
 
 class ScriptedClient:
@@ -287,12 +286,12 @@ def log_dir(path: str, *partitions: tuple[int, bool]) -> Any:
 async def test_future_replicas_are_left_out() -> None:
     client = ScriptedClient(log_dir("/a", (0, False)), log_dir("/b", (0, True), (1, False)))
     found = await KafkaAdmin(client).log_dirs(1)  # type: ignore[arg-type]
-    assert found == LogDirs((OnDisk(T0, "/a", 10), OnDisk(("t", 1), "/b", 10)))
+    assert found == LogDirs((ReplicaOnDisk(T0, "/a", 10), ReplicaOnDisk(("t", 1), "/b", 10)))
     assert client.asked[0].topics is None
 
 
 async def test_a_broker_that_names_no_directory_lacks_a_permission() -> None:
-    with pytest.raises(KafkaUnavailable, match="DescribeLogDirs needs DESCRIBE on the cluster"):
+    with pytest.raises(KafkaUnavailable, match="DescribeLogDirs requires DESCRIBE on the cluster"):
         await KafkaAdmin(ScriptedClient()).log_dirs(1)  # type: ignore[arg-type]
 
 
@@ -320,7 +319,7 @@ async def test_delete_asks_for_one_deletion_a_broker_and_says_what_was_deleted(
     stage.leave_on_disk(4, GONE)
     controller_at_work(stage, monkeypatch)
     asked: list[ReplicaDeletion] = []
-    stage.store.after_write = lambda: asked.extend(deletions(stage))
+    stage.client.after_write = lambda: asked.extend(deletions(stage))
     report = await run_delete(stage, timeout_ms=60_000)
     assert stage.lines[-3:] == [
         "Asked the controller to delete from broker 4: gone-3",
@@ -350,10 +349,10 @@ async def test_delete_says_what_no_broker_has_confirmed_in_time() -> None:
     [path] = paths(stage)
     assert report.status == NOT_DONE_YET
     assert stage.warnings[-1] == (
-        f"Warning: broker 5 has not confirmed yet: gone-3,t-0; {path} stays, and the controller "
+        f"Warning: broker 5 has not confirmed yet: gone-3,t-0; {path} remains, and the controller "
         "deletes them when the broker answers"
     )
-    assert any("nobody has the controller's role" in one for one in stage.warnings)
+    assert any("there is no controller" in one for one in stage.warnings)
     assert report.data["left"] == [{"znode": path, "broker": 5, "partitions": (GONE, T0)}]
 
 
@@ -364,7 +363,7 @@ async def test_delete_says_what_the_controller_dropped(monkeypatch: pytest.Monke
     assert report.status == OTHERWISE
     assert "Deleted" not in stage.said
     assert "t-0 on broker 5" in stage.warnings[-1]
-    assert "the controller's log says why" in stage.warnings[-1]
+    assert "see the controller's log for the reason" in stage.warnings[-1]
 
 
 async def test_delete_asks_for_nothing_that_is_pending_already() -> None:
@@ -379,13 +378,13 @@ async def test_delete_without_strays_writes_nothing() -> None:
     report = await run_delete(stage)
     assert report.status == DONE
     assert stage.lines == ["No stray replicas found."]
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_a_dry_run_of_delete_prints_the_steps() -> None:
     stage = with_strays()
     await run_delete(stage, dry_run=True)
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
     assert stage.lines[-2:] == [
         "1. check that the version of /brokers/topics/t is 1",
         "2. create /admin/replica_deletions/requested_NNNNNNNNNN: "
@@ -412,7 +411,7 @@ async def test_delete_never_names_a_replica_that_is_accounted_for_meanwhile(
 ) -> None:
     stage = with_strays()
     stage.world.ask(Create(REPLICA_DELETIONS))
-    stage.store.before_write = lambda: assign(stage)
+    stage.client.before_write = lambda: assign(stage)
     await run_delete(stage)
     assert deletions(stage) == [ReplicaDeletion(5, (GONE,))]
     assert "Asked the controller to delete from broker 5: gone-3" in stage.lines
@@ -423,7 +422,7 @@ async def test_delete_asks_for_nothing_when_all_is_accounted_for_meanwhile() -> 
     stage.leave_alone()
     stage.leave_on_disk(5, T0)
     stage.world.ask(Create(REPLICA_DELETIONS))
-    stage.store.before_write = lambda: stage.world.change_topic_quietly("t", {0: (5,)})
+    stage.client.before_write = lambda: stage.world.change_topic_quietly("t", {0: (5,)})
     report = await run_delete(stage)
     assert report.status == DONE
     assert deletions(stage) == []
@@ -435,10 +434,10 @@ async def test_delete_is_refused_under_a_stock_controller() -> None:
     with pytest.raises(Refused) as fault:
         await run_delete(stage)
     assert str(fault.value) == (
-        "broker 2, a stock controller, has the role: it does not know /admin/replica_deletions. "
+        "broker 2, a stock controller, has the role: it does not support /admin/replica_deletions. "
         "Let refold take the role"
     )
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_large_deletions_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,7 +452,7 @@ async def test_large_deletions_are_split(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(stray_deleting, "DATA_BYTES_MAX", 60)
     await run_delete(stage)
     assert deletions(stage) == [ReplicaDeletion(5, (GONE,)), ReplicaDeletion(5, (T0,))]
-    assert isinstance(stage.store.written[-1], CreateSequential)
+    assert isinstance(stage.client.written[-1], CreateSequential)
 
 
 async def test_replicas_that_a_completed_move_left_on_disk_are_listed() -> None:

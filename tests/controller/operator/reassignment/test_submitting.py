@@ -40,10 +40,10 @@ async def run_extra(
 
 async def refused(stage: Stage, wanted: Targets) -> str:
     """What --execute says against it; nothing is written."""
-    writes = stage.store.writes
+    writes = stage.client.writes
     with pytest.raises(Refused) as fault:
         await run_execute(stage, wanted)
-    assert stage.store.writes == writes
+    assert stage.client.writes == writes
     return str(fault.value)
 
 
@@ -59,7 +59,7 @@ async def test_originals_are_added_and_the_way_back_is_printed() -> None:
     assert not stage.warnings
 
 
-async def test_it_completes() -> None:
+async def test_submission_completes() -> None:
     stage = Stage()
     await run_execute(stage, targets(t0=(4, 5, 6)))
     catch_up(stage.world, 4, 5, 6)
@@ -70,7 +70,7 @@ async def test_it_completes() -> None:
 async def test_a_dry_run_writes_nothing_and_tells_the_steps() -> None:
     stage = Stage()
     data = await run_execute(stage, targets(t0=(4, 5, 6)), 1000, dry_run=True)
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
     steps = data["steps"]
     assert isinstance(steps, list)
     assert "set leader.replication.throttled.replicas=0:1,0:2,0:3" in steps[0]
@@ -94,7 +94,7 @@ async def test_a_throttle_is_set_before_and_told_to_brokers() -> None:
             "follower.replication.throttled.rate": "1000",
         }
     assert stage.world.data(znodes.broker_config_path(5)) is None
-    changes = await stage.store.children(znodes.CONFIG_CHANGES)
+    changes = await stage.client.children(znodes.CONFIG_CHANGES)
     told = [stage.world.data(f"{znodes.CONFIG_CHANGES}/{one}") for one in changes]
     assert b'{"version":2,"entity_path":"topics/t"}' in told
     assert b'{"version":2,"entity_path":"brokers/4"}' in told
@@ -102,7 +102,7 @@ async def test_a_throttle_is_set_before_and_told_to_brokers() -> None:
     assert "You must run --verify periodically" in stage.said
 
 
-async def test_other_configurations_stay() -> None:
+async def test_throttle_keeps_other_configurations() -> None:
     stage = Stage()
     path = znodes.topic_config_path("t")
     stage.world.put(path, znodes.write_config({"retention.ms": "5"}))
@@ -119,11 +119,11 @@ async def test_other_configurations_stay() -> None:
         (targets(t0=(1, DAEMON)), f"Broker {DAEMON} is the controller, which holds no replicas."),
     ],
 )
-async def test_what_does_not_exist_is_refused(wanted: Targets, told: str) -> None:
+async def test_nonexistent_targets_are_rejected(wanted: Targets, told: str) -> None:
     assert told in await refused(Stage(), wanted)
 
 
-async def test_everything_that_is_wrong_is_told_at_once() -> None:
+async def test_all_problems_are_reported_at_once() -> None:
     text = await refused(Stage(), targets(t0=(8,), u0=(9,)))
     assert text.splitlines() == [
         "The proposed assignment contains non-existent partitions: u-0",
@@ -146,13 +146,13 @@ async def test_a_topic_that_is_being_deleted_is_refused() -> None:
     assert "being deleted: t" in await refused(stage, targets(t0=(4,)))
 
 
-async def test_nothing_is_submitted_while_a_cancellation_stands() -> None:
+async def test_submission_during_a_cancellation_is_rejected() -> None:
     stage = Stage()
     cancel_all(stage.world)
     text = await refused(stage, targets(t0=(4,)))
-    assert "/admin/reassign_cancel stands" in text
+    assert "/admin/reassign_cancel exists" in text
     assert "--remove-cancel" in text
-    with pytest.raises(Refused, match="/admin/reassign_cancel stands"):
+    with pytest.raises(Refused, match="/admin/reassign_cancel exists"):
         await run_extra(stage, targets(t0=(4,)))
 
 
@@ -164,9 +164,9 @@ async def test_execute_while_a_cancellation_stands_says_to_remove_it_first() -> 
     cancel_all(stage.world)
     text = await refused(stage, targets(u0=(3, 4)))
     assert text == (
-        "/admin/reassign_cancel stands: no reassignment can be submitted until it is removed with "
+        "/admin/reassign_cancel exists: no reassignment can be submitted until it is removed with "
         "--remove-cancel. /admin/reassign_partitions has 1 partitions, which are being rolled back "
-        "or wait for that, too"
+        "or wait for the removal, too"
     )
     await run_execute(stage, targets(t0=(4, 5, 6)))
     assert stage.said == "There is an existing assignment running."
@@ -178,14 +178,14 @@ async def test_a_partition_of_another_route_is_refused_with_its_name() -> None:
     stage.by_api(4, 5, 6)
     text = await refused(stage, targets(t0=(2,)))
     assert text == (
-        "t-0: being reassigned already, by the AlterPartitionReassignments API: wait for it, or "
+        "t-0: already being reassigned, by the AlterPartitionReassignments API: wait for it, or "
         "end it with --cancel and a file over --bootstrap-server"
     )
     stage = Stage()
     stage.leave_alone()
     request_quietly(stage.world, {T0: (4,)})
     text = await refused(stage, targets(t0=(2,)))
-    assert "t-0: being reassigned already, by /admin/reassignment_requests" in text
+    assert "t-0: already being reassigned, by /admin/reassignment_requests" in text
 
 
 def with_least_in_sync(least: bytes, path: str = znodes.topic_config_path("t")) -> Stage:
@@ -205,7 +205,7 @@ async def test_fewer_replicas_than_min_insync_replicas_are_warned_about(
     await submit(stage, targets(t0=(4, 5)))
     assert stage.warnings == [
         "Warning: t-0 has fewer replicas (1) than min.insync.replicas=2 of its topic: producers "
-        "with acks=all fail until it has more"
+        "with acks=all fail until it has more replicas"
     ]
     assert record(stage.world) is not None
 
@@ -239,12 +239,12 @@ async def test_under_a_stock_controller_nothing_is_advised_that_needs_refold() -
     stage.world.remove_quietly(znodes.REASSIGN_PARTITIONS)
     text = await refused(stage, targets(t0=(3, 4)))
     assert text == (
-        "t-0: being reassigned already, by /admin/reassign_partitions: wait for it, or end it with "
+        "t-0: already being reassigned, by /admin/reassign_partitions: wait for it, or end it with "
         "--cancel and a file over --bootstrap-server"
     )
 
 
-async def test_what_is_submitted_twice_is_refused_but_for_its_throttle() -> None:
+async def test_resubmission_only_changes_the_throttle() -> None:
     stage = Stage()
     await run_execute(stage, targets(t0=(4, 5, 6)))
     assert "use --execute-extra" not in stage.said
@@ -263,20 +263,20 @@ async def test_what_is_submitted_twice_is_refused_but_for_its_throttle() -> None
 async def test_a_topic_that_changes_meanwhile_is_read_again() -> None:
     stage = Stage()
     other = {0: (2, 1, 3)}
-    stage.store.before_write = lambda: stage.world.change_topic_quietly("t", other)
+    stage.client.before_write = lambda: stage.world.change_topic_quietly("t", other)
     await run_execute(stage, targets(t0=(4, 5, 6)))
-    assert stage.store.writes == 2
-    *_, submission = stage.store.written
+    assert stage.client.writes == 2
+    *_, submission = stage.client.written
     assert isinstance(submission, Create)
     assert read_entries(submission.path, submission.data).entries == {
         T0: Entry((4, 5, 6), (2, 1, 3))
     }
 
 
-async def test_somebody_who_is_faster_is_not_overwritten() -> None:
+async def test_concurrent_submission_is_not_overwritten() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
-    stage.store.before_write = lambda: submit(stage.world, {("u", 0): (3, 4)})
+    stage.client.before_write = lambda: submit(stage.world, {("u", 0): (3, 4)})
     with pytest.raises(Refused, match="was written just now"):
         await run_execute(stage, targets(t0=(4, 5, 6)))
     assert list(entries(stage.world) or ()) == [("u", 0)]
@@ -286,9 +286,9 @@ async def test_the_originals_of_what_moves_already_are_without_those_added() -> 
     stage = Stage()
     assert reassign(stage.world, 4, 5, 6) == 0
     stage.hand_over(2)
-    view = await stage.cluster.access.look(["t"])
-    assert view.origin(T0) == (1, 2, 3)
-    assert view.assignments[T0].replicas == (4, 5, 6, 1, 2, 3)
+    state = await stage.cluster.admin.describe(["t"])
+    assert state.origin(T0) == (1, 2, 3)
+    assert state.assignments[T0].replicas == (4, 5, 6, 1, 2, 3)
 
 
 async def test_a_stock_controller_gets_what_it_can_read_and_a_warning() -> None:
@@ -309,7 +309,7 @@ async def test_a_znode_that_nobody_can_read_is_told() -> None:
     assert "/admin/reassign_partitions cannot be read" in await refused(stage, targets(t0=(4,)))
 
 
-async def test_what_zookeeper_cannot_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_large_submission_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executing, "DATA_BYTES_MAX", 100)
     text = await refused(Stage(), targets(t0=(4, 5, 6)))
     assert "/admin/reassign_partitions would have" in text
@@ -350,27 +350,29 @@ async def test_extra_ones_are_merged_and_the_later_one_wins() -> None:
     stage.world.create_topic("u", {0: (1, 2)})
     stage.leave_alone()
     submit_extra(stage.world, {T0: (4,), ("u", 0): (3,)})
-    stage.store.before_write = lambda: submit_extra(stage.world, {T0: (4,), ("u", 0): (2,)})
+    stage.client.before_write = lambda: submit_extra(stage.world, {T0: (4,), ("u", 0): (2,)})
     await run_extra(stage, targets(t0=(5,)))
     assert extra(stage.world) == {T0: Entry((5,)), ("u", 0): Entry((2,))}
-    assert stage.store.writes == 2
+    assert stage.client.writes == 2
 
 
 async def test_an_extra_one_over_another_route_is_refused() -> None:
     stage = Stage()
     stage.by_api(4, 5, 6)
-    with pytest.raises(Refused, match="already, by the AlterPartitionReassignments API"):
+    with pytest.raises(
+        Refused, match="already being reassigned, by the AlterPartitionReassignments API"
+    ):
         await run_extra(stage, targets(t0=(2,)))
 
 
 async def test_a_dry_run_of_an_extra_one() -> None:
     stage = Stage()
     await run_extra(stage, targets(t0=(4, 5, 6)), dry_run=True)
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
     assert "1. create /admin/reassign_partitions_extra: " in stage.lines[-1]
 
 
-async def test_there_is_no_cluster() -> None:
+async def test_missing_cluster_is_rejected() -> None:
     stage = Stage()
     stage.leave_alone()
     stage.world.remove_quietly(znodes.BROKER_IDS)

@@ -1,10 +1,12 @@
 from controller.core.values import Assignment
-from controller.operator.reassignment.steps import (
+from controller.operator.reassignment.steps import describe_step
+from controller.operator.reassignment.throttling import (
     clearing_steps,
-    described,
+    moves,
     throttle_steps,
+    throttled_brokers,
+    topic_throttles,
 )
-from controller.operator.reassignment.throttles import moves, throttled_brokers, topic_throttles
 
 
 def test_leaders_are_limited_where_the_partition_was_and_followers_where_it_goes() -> None:
@@ -36,7 +38,7 @@ def test_a_new_target_replaces_the_one_that_is_on_its_way() -> None:
 
 def test_steps_in_words() -> None:
     moving = moves({("t", 0): (2,)}, {("t", 0): Assignment((1,))})
-    lines = [line for step in throttle_steps(moving, 1000) for line in described(step)]
+    lines = [line for step in throttle_steps(moving, 1000) for line in describe_step(step)]
     limit = "set leader.replication.throttled.rate=1000, set follower.replication.throttled.rate"
     assert lines == [
         "configuration of topics/t: set leader.replication.throttled.replicas=0:1, "

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from eventstore.frames import encode
 from eventstore.mirror.outbox import waiting
-from replay.inspect.cluster import PartitionView
+from replay.cluster_view.views import PartitionView
 from replay.inspect.folding import folding_of
 from replay.logs.open_log import open_log
 

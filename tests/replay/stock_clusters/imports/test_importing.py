@@ -17,8 +17,8 @@ from eventstore.errors import LogExists
 from eventstore.reader import LogReader
 from eventstore.verify import verify
 from replay.errors import ReplayError
+from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.agreement.comparison import agree
-from replay.stock_clusters.imported_log.encoding import UPCASTERS
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     ImportEnded,

@@ -1,0 +1,5 @@
+"""Exceptions of the daemon."""
+
+
+class DaemonError(Exception):
+    """The daemon cannot start or continue. The text says why and what to do."""

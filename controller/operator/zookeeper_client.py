@@ -1,0 +1,172 @@
+"""Reading and writing znodes for operator commands, over a separate ZooKeeper session."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from controller.core.commands import (
+    CommandId,
+    ReadChildren,
+    ReadStats,
+    ReadZnodes,
+    WriteAtomically,
+    ZooKeeperCommand,
+)
+from controller.core.events import (
+    ChildrenRead,
+    Event,
+    SessionConnected,
+    ZnodesRead,
+    ZnodesWritten,
+)
+from controller.core.operations import (
+    CONNECTION_LOSS,
+    NO_NODE,
+    OK,
+    RUNTIME_INCONSISTENCY,
+    SESSION_EXPIRED,
+    WriteOperation,
+)
+from controller.core.outcomes import Children, Writes, Znodes
+from controller.operator.errors import ZooKeeperUnavailable
+from controller.zookeeper.connection import ZooKeeperConnection
+from controller.zookeeper.servers import ConnectString
+from controller.zookeeper.session import SessionSettings
+
+_LOST = {CONNECTION_LOSS, SESSION_EXPIRED}
+
+_Result = Znodes | Children | Writes
+
+
+class Znode(Struct, frozen=True):
+    """An existing znode."""
+
+    data: bytes
+    version: int
+    czxid: int
+    mzxid: int
+
+
+class ZooKeeperClient:
+    """A session while its block runs. All methods raise ZooKeeperUnavailable; a write may have
+    happened even if it raises."""
+
+    def __init__(self, connect: ConnectString, timeout_ms: int) -> None:
+        """Each step may take `timeout_ms`."""
+        self._timeout_s = timeout_ms / 1000
+        settings = SessionSettings(
+            # The session expires soon after the block ends; a server may raise this to its minimum.
+            timeout_ms=timeout_ms,
+            connect_timeout_ms=max(timeout_ms // len(connect.servers), 1),
+            chroot=connect.chroot,
+        )
+        self._connection = ZooKeeperConnection(connect, self._on_event, settings=settings)
+        self._connected = anyio.Event()
+        self._waiting: dict[CommandId, tuple[_Result, anyio.Event]] = {}
+        self._asked = 0
+        self._tasks: TaskGroup
+
+    async def __aenter__(self) -> Self:
+        self._running = asyncio.create_task(self._connection.run())
+        with anyio.move_on_after(self._timeout_s):
+            await self._connected.wait()
+        if not self._connected.is_set():
+            await self._end()
+            fault = self._connection.fault or "no answer"
+            raise ZooKeeperUnavailable(f"no session within {self._timeout_s:g} s: {fault}")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with anyio.move_on_after(self._timeout_s, shield=True):
+            await self._connection.close()
+        await self._end()
+
+    async def znodes(self, paths: tuple[str, ...]) -> Znodes:
+        """Data and stat of these znodes, in order."""
+        result = Znodes(len(paths))
+        await self._ask(ReadZnodes(paths), result)
+        self._demand(result.errors)
+        return result
+
+    async def exists(self, path: str) -> bool:
+        """Whether the znode exists."""
+        result = Znodes(1)
+        await self._ask(ReadStats((path,)), result)
+        self._demand(result.errors)
+        return result.errors[0] == 0
+
+    async def children(self, path: str) -> list[str]:
+        """The names of a znode's children, sorted; empty if it does not exist."""
+        result = Children()
+        await self._ask(ReadChildren(path), result)
+        self._demand([result.error])
+        return result.children
+
+    async def read(self, paths: tuple[str, ...]) -> list[Znode | None]:
+        """These znodes in order; None for one that does not exist."""
+        found = await self.znodes(paths)
+        read: list[Znode | None] = []
+        for place, error in enumerate(found.errors):
+            if error == NO_NODE:
+                read.append(None)
+                continue
+            if error != OK:
+                text = f"{paths[place]} cannot be read (ZooKeeper code {error})"
+                raise ZooKeeperUnavailable(text)
+            data = found.data[place] or b""
+            versions = found.versions[place], found.czxids[place], found.mzxids[place]
+            read.append(Znode(data, *versions))
+        return read
+
+    async def write(self, operations: tuple[WriteOperation, ...]) -> int:
+        """Carry out all operations or none. Return ZooKeeper's code of the failed operation, or
+        OK."""
+        result = Writes(len(operations))
+        await self._ask(WriteAtomically(operations), result)
+        self._demand(result.errors)
+        failed = (one for one in result.errors if one not in (OK, RUNTIME_INCONSISTENCY))
+        return next(failed, OK)
+
+    async def _ask(self, command: ZooKeeperCommand, result: _Result) -> None:
+        self._asked += 1
+        command_id = CommandId(self._asked, 0)
+        done = anyio.Event()
+        self._waiting[command_id] = result, done
+        self._connection.submit(command_id, command)
+        with anyio.move_on_after(self._timeout_s):
+            await done.wait()
+        if not done.is_set():
+            raise ZooKeeperUnavailable(f"no answer within {self._timeout_s:g} s")
+
+    def _demand(self, errors: list[int]) -> None:
+        if _LOST.intersection(errors):
+            raise ZooKeeperUnavailable(f"the connection was lost: {self._connection.fault}")
+
+    def _on_event(self, event: Event, channel: str) -> None:
+        match event:
+            case SessionConnected():
+                self._connected.set()
+            case (
+                ZnodesRead(command=command)
+                | ChildrenRead(command=command)
+                | ZnodesWritten(command=command)
+            ):
+                result, done = self._waiting[command]
+                # The result was created for this command, so it accepts the event.
+                if result.add(event):  # type: ignore[arg-type]
+                    done.set()
+            case _:
+                pass
+
+    async def _end(self) -> None:
+        self._running.cancel()
+        await asyncio.wait([self._running])

@@ -1,0 +1,109 @@
+"""Bounds inside the front: bytes that are held, bytes in a second, requests that wait."""
+
+import asyncio
+from contextlib import ExitStack
+
+import pytest
+
+from controller.api.front.pending_requests import PendingRequests
+from controller.api.front.request_quotas import MemoryPool, RateLimiter
+from controller.api.messages import RequestReceived
+from controller.core.commands import AnswerAllocateProducerIds
+from controller.core.events import AllocateProducerIdsReceived
+
+
+async def fits(budget: MemoryPool, count: int) -> bool:
+    """Whether so many bytes are free."""
+    try:
+        give_back = await asyncio.wait_for(budget.take(count), 0.01)
+    except TimeoutError:
+        return False
+    give_back()
+    return True
+
+
+async def test_room_is_taken_and_given_back() -> None:
+    budget = MemoryPool(100)
+    give_back = await budget.take(60)
+    assert await fits(budget, 40)
+    assert not await fits(budget, 41)
+    give_back()
+    assert await fits(budget, 100)
+
+
+async def test_without_a_limit_everything_fits() -> None:
+    assert await fits(MemoryPool(None), 2**40)
+
+
+async def test_memory_is_granted_in_order_of_arrival() -> None:
+    """A large one is not kept waiting by small ones that come after it."""
+    budget = MemoryPool(100)
+    give_back = await budget.take(60)
+    large = asyncio.create_task(budget.take(100))
+    await asyncio.sleep(0)
+    small = asyncio.create_task(budget.take(10))
+    await asyncio.sleep(0)
+    assert not small.done()
+    give_back()
+    (await large)()
+    await small
+
+
+async def test_cancelled_waiter_passes_its_turn_to_the_next() -> None:
+    budget = MemoryPool(100)
+    await budget.take(60)
+    large = asyncio.create_task(budget.take(100))
+    await asyncio.sleep(0)
+    small = asyncio.create_task(budget.take(40))
+    large.cancel()
+    await small
+
+
+async def test_a_pace_is_kept_over_time() -> None:
+    clock = asyncio.get_running_loop().time
+    limiter, began = RateLimiter(10_000, burst=2000), clock()
+    for _ in range(3):
+        await limiter.acquire(1000)
+    assert clock() - began < 0.1, "so much may go ahead"
+    for _ in range(5):
+        await limiter.acquire(1000)
+    assert clock() - began >= 0.5
+
+
+async def test_request_larger_than_the_burst_is_allowed() -> None:
+    limiter = RateLimiter(10_000, burst=1000)
+    await asyncio.wait_for(limiter.acquire(10_000), 0.5)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(limiter.acquire(1), 0.5)
+
+
+def event_of(number: int) -> AllocateProducerIdsReceived:
+    return AllocateProducerIdsReceived(number, 0, 1, 10)
+
+
+async def test_resources_of_a_request_are_held_until_the_response() -> None:
+    """Also when its client does not wait for it any more."""
+    asked: list[RequestReceived] = []
+    pending = PendingRequests(asked.append, first_number=1)
+    budget = MemoryPool(100)
+    with ExitStack() as held:
+        held.callback(await budget.take(100))
+        waiting = pending.ask(7, event_of(pending.number()), held.pop_all())
+        await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert [one.event.request for one in asked] == [1]
+    assert not await fits(budget, 1)
+    pending.answered(AnswerAllocateProducerIds(1, 0))
+    assert await fits(budget, 100)
+
+
+async def test_an_answer_that_nobody_waits_for_changes_nothing() -> None:
+    pending = PendingRequests(lambda _: None, first_number=1)
+    pending.answered(AnswerAllocateProducerIds(99, 0))
+    waiting = pending.ask(7, event_of(pending.number()), ExitStack())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    pending.answered(AnswerAllocateProducerIds(1, 0))
+    assert (await waiting).request == 1
