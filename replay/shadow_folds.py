@@ -44,7 +44,7 @@ class ShadowObserver(FoldObserver, Checkpointed):
         self.noted: list[Noted] = []
 
     def issues(self, issued: Issued) -> None:
-        """Note a command with the record that the log has come to."""
+        """Note a command with the last record that was folded."""
         fold = self.fold
         self.noted.append(Noted(issued, fold.seq, fold.now_ms * _NS_A_MS, fold.cause))
 

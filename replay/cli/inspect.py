@@ -14,7 +14,7 @@ from replay.cli.moments import moment
 from replay.cli.progress import progress
 from replay.cli.subjects import partition as named_partition
 from replay.cluster_view.selecting import selected
-from replay.cluster_view.views import NOBODY, Cluster, PartitionView
+from replay.cluster_view.views import NO_BROKER, Cluster, PartitionView
 from replay.errors import ReplayError
 from replay.inspect.at import cluster_at
 from replay.inspect.changes import Change, changes
@@ -107,7 +107,7 @@ def _show(cluster: Cluster, as_json: bool) -> None:
 def _controller(cluster: Cluster) -> str:
     one = cluster.controller
     session = f"session 0x{one.session & (2**64 - 1):x}"
-    if one.broker == NOBODY:
+    if one.broker == NO_BROKER:
         return f"{'nobody' if one.role == 'observed' else one.role}, {session}"
     role = "" if one.role == "observed" else f", {one.role}"
     return f"broker {one.broker}, epoch {one.epoch}{role}, {session}"
@@ -160,11 +160,11 @@ def _partitions(cluster: Cluster) -> Table:
 
 
 def _row(one: PartitionView) -> list[str]:
-    has_state = one.leader_epoch != NOBODY
+    has_state = one.leader_epoch != NO_BROKER
     return [
         one.name,
         one.status + (", recovering" if one.is_recovering else ""),
-        "none" if one.leader == NOBODY else str(one.leader),
+        "none" if one.leader == NO_BROKER else str(one.leader),
         str(one.leader_epoch) if has_state else "",
         _ids(one.isr),
         _ids(one.replicas),

@@ -11,7 +11,7 @@ from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import ApiCall, Trigger
 from controller.core.values import Assignment, Broker
 from replay.cluster_view.views import (
-    NOBODY,
+    NO_BROKER,
     BrokerView,
     Cluster,
     ControllerView,
@@ -85,7 +85,7 @@ def _topic(context: ControllerContext, topic: Topic, rewriting: Rewriting) -> To
 def _controller(fold: Fold, context: ControllerContext) -> ControllerView:
     controller = fold.controller
     if not controller.is_active and context is controller.context:
-        return ControllerView("standby", NOBODY, 0, controller.session_id)
+        return ControllerView("standby", NO_BROKER, 0, controller.session_id)
     is_failing_over = not context.is_loaded
     return ControllerView(
         "failing over" if is_failing_over else "active",

@@ -4,7 +4,7 @@ from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment, LeaderAndIsr
 from replay.cluster_view.views import (
-    NOBODY,
+    NO_BROKER,
     BrokerView,
     Cluster,
     ControllerView,
@@ -19,7 +19,7 @@ from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 
 
 def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
-    """What stands in ZooKeeper. Znodes that cannot be read are left out."""
+    """The cluster as ZooKeeper has it, without the znodes that cannot be read."""
     brokers = _brokers(view)
     live = {one.id for one in brokers}
     doomed = view.children(znodes.DELETE_TOPICS)
@@ -45,7 +45,7 @@ def _controller(view: ZnodeView) -> ControllerView:
         known = 0
     return ControllerView(
         "observed",
-        NOBODY if holder is None else holder.brokerid,
+        NO_BROKER if holder is None else holder.brokerid,
         known if found is not None else 0,
         found.owner if found is not None else 0,
     )

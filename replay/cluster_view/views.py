@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from controller.core.values import NO_EPOCH, RECOVERING, Assignment, LeaderAndIsr
 
-NOBODY = -1
+NO_BROKER = -1
 """In place of a leader or a broker that there is not."""
 
 PartitionStatus = Literal["new", "online", "offline", "deleting"]
@@ -16,7 +16,7 @@ Course = Literal["on its way", "ending", "rolled back", "replaced"]
 
 
 class ControllerView(Struct, frozen=True):
-    """Who holds the role. `broker` is NOBODY and `epoch` 0 where nobody does, as far as is known.
+    """The controller. `broker` is NO_BROKER and `epoch` 0 where no broker is known to be the controller.
 
     `role` is that of the daemon that wrote a recorded log; of an imported one "observed".
     """
@@ -38,8 +38,8 @@ class BrokerView(Struct, frozen=True):
 
 
 class PartitionView(Struct, frozen=True):
-    """One partition. `leader` is NOBODY where there is none; `isr` is empty, and the epochs are
-    NOBODY, where it never had a state. `in_failed_dirs` are brokers whose log directory with it
+    """One partition. `leader` is NO_BROKER where there is none; `isr` is empty, and the epochs are
+    NO_BROKER, where it never had a state. `in_failed_dirs` are brokers whose log directory with it
     has failed, `rollback_waits` says why its reassignment cannot be rolled back yet; `becoming` are
     the replicas for which its reassignment is ended, rolled back or replaced just now: ZooKeeper
     still has what the view has."""
@@ -106,7 +106,7 @@ def partition_view(
         topic,
         number,
         status,
-        NOBODY if state is None else state.leader,
+        NO_BROKER if state is None else state.leader,
         NO_EPOCH if state is None else state.leader_epoch,
         () if state is None else state.isr,
         assignment.replicas,
@@ -141,8 +141,8 @@ class ReassignmentView(Struct, frozen=True):
 
 class DeletionView(Struct, frozen=True):
     """A topic that is to be deleted. `offline_brokers` hold replicas of it and are not there,
-    `waits_for` were told to delete theirs and have not said yet that they did, which is known of a
-    recorded log only."""
+    `waits_for` have not confirmed yet that they deleted theirs, which is known of a recorded log
+    only."""
 
     topic: str
     status: DeletionStatus
@@ -230,6 +230,6 @@ def why_not_in_sync(partition: PartitionView, broker: int, live: dict[int, Broke
         return "shutting down"
     if broker in partition.in_failed_dirs:
         return "its log directory has failed"
-    if partition.leader == NOBODY:
+    if partition.leader == NO_BROKER:
         return "live, but there is no leader to fetch from"
     return "live, but has not caught up"

@@ -114,7 +114,7 @@ def readable(stored: bytes, decode: Decode) -> Any:
             if stored_bytes(value) == stored:
                 return value
         except (ValueError, TypeError, OverflowError, RecursionError):
-            # msgspec's own errors are ValueErrors: another version wrote it, or nobody's.
+            # msgspec's own errors are ValueErrors: another version or another program wrote it.
             continue
     return {_RAW: b64encode(stored).decode()}
 
@@ -132,7 +132,7 @@ def stored_bytes(value: Any) -> bytes:
 
 
 class _Form(NamedTuple):
-    """How a value is written that has no form of its own in JSON, and the name of the tag."""
+    """How a value is written for which JSON has no type, and the name of the tag."""
 
     tag: str
     of_bytes: Callable[[bytes], Any]

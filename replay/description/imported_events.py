@@ -50,7 +50,7 @@ def imported_event_in_words(event: events.WorldEvent, chroot: str) -> str:
             gone = some(_in_kafka(path, chroot) for path in paths)
             return f"{len(paths)} znodes are gone: {gone}"
         case events.WorldResumed(snapshot=snapshot):
-            return f"behind missing transactions all is known again, from {snapshot}"
+            return f"after missing transactions the whole state is known again, from {snapshot}"
         case events.TransactionsMissing(after=after, before=before):
             return f"transactions between 0x{after:x} and 0x{before:x} are missing"
         case events.ImportEnded(damages=damages):

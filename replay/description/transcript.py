@@ -1,7 +1,7 @@
-"""A history as text that somebody who runs Kafka can read.
+"""A history as text for an operator of Kafka.
 
 One line an event, in it what was observed; below it, indented, what was decided. Requests that are
-alike for several brokers stand once; answers of brokers that say nothing new are left out.
+alike for several brokers are shown once; answers of brokers that say nothing new are left out.
 
     12 watch /brokers/ids children
          list /brokers/ids and watch it [broker change]

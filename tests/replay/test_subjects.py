@@ -39,7 +39,7 @@ def test_path_of_a_znode_names_its_subject(path: str, subject: ZnodeSubject) -> 
         "/kafka/brokers/topics/t",
     ],
 )
-def test_other_paths_name_no_subject(path: str) -> None:
+def test_paths_outside_of_kafkas_tree_name_no_subject(path: str) -> None:
     assert subject_of(path) == ZnodeSubject()
 
 

@@ -4,7 +4,7 @@ from controller.core.events import ChannelFault
 from replay.description.events import event_in_words
 
 
-def test_what_a_channel_has_to_say() -> None:
+def test_words_of_a_channels_events() -> None:
     lost = ChannelFault(2, 7, "unreachable", "connection refused")
     assert event_in_words(lost) == "the channel to broker 2: unreachable, connection refused"
     assert (
