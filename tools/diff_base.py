@@ -1,7 +1,7 @@
-"""`python -m tools.diff_base`: prints the commit with which this checkout's decisions are compared.
+"""`python -m tools.diff_base`: print the commit to compare this checkout's decisions with.
 
-Where the branch left main; on main itself the commit before. Nothing is printed where there is
-none, or where it is from before `refold diff`: standard error says so.
+On a branch this is the commit at which it left main; on main the previous commit. If there is none,
+or if it does not have `refold diff`, standard error says so and nothing is printed.
 """
 
 import subprocess
@@ -18,14 +18,14 @@ def main() -> None:
     base = diff_base(Path())
     if base is None:
         sys.stderr.write(
-            "refold diff: no commit to compare with, or it is from before refold diff\n"
+            "refold diff: no commit to compare with, or it does not have refold diff\n"
         )
     else:
         sys.stdout.write(f"{base}\n")
 
 
 def diff_base(repository: Path) -> str | None:
-    """The commit, None if there is none that can be compared with."""
+    """The commit; None if there is none to compare with."""
     head = _git(repository, "rev-parse", "--verify", "--quiet", "HEAD")
     if head is None:
         return None

@@ -87,10 +87,10 @@ def agree_command(
             param_hint=", ".join(of_source),
         )
     try:
-        with unwound_by_sigterm(), progress() as advance:
-            opened = nullcontext(source) if is_log else imported(source, selection, advance)
+        with unwound_by_sigterm(), progress() as report:
+            opened = nullcontext(source) if is_log else imported(source, selection, report)
             with opened as log:
-                result = agree(log, rules, settings, advance, orders)
+                result = agree(log, rules, settings, report, orders)
     except (LogError, ReplayError) as error:
         typer.echo(f"refold agree: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None

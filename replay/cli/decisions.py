@@ -19,10 +19,10 @@ from replay.cli.listing import (
     Wanted,
     show,
 )
-from replay.inspect.at import Advance
 from replay.listing import observed, recorded
 from replay.listing.values import Chosen, Decision
 from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.progress import Progress
 
 _STEPS: Final = {
     "read_znodes",
@@ -103,10 +103,12 @@ def decisions(
     )
 
 
-def _source(log: OpenedLog, first: int, last: int, advance: Advance) -> Iterator[Decision]:
+def _source(log: OpenedLog, first: int, last: int, progress: Progress) -> Iterator[Decision]:
     if isinstance(log, RecordedLog):
-        return (one for _, decided in recorded.listed(log, first, last, advance) for one in decided)
-    return observed.decisions(log, first, last, advance)
+        return (
+            one for _, decided in recorded.listed(log, first, last, progress) for one in decided
+        )
+    return observed.decisions(log, first, last, progress)
 
 
 def _lines(one: Decision) -> str:

@@ -1,26 +1,23 @@
 """`refold diff`: what two versions of the code decide otherwise on the same logs."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, TextColumn
 
 from controller.cli.output import OutputFault
 from eventstore.errors import LogError
-from replay.cli.progress import bar
+from replay.cli.progress import progress
 from replay.diff.accepted import accept, read_accepted
-from replay.diff.comparing import Comparison, Group, Tell, compare
+from replay.diff.comparing import Comparison, Group, compare
 from replay.diff.logs import opened
 from replay.diff.references import WORKING_TREE, cache_folder, find_version
 from replay.errors import ReplayError
 
 _SAME, _DIFFERS, _UNUSABLE = 0, 1, 2
-_STEP: Final = 500
 
 
 class Format(StrEnum):
@@ -98,8 +95,8 @@ def diff_command(
         entries = read_accepted(accepted) if accepted is not None else []
         cache = cache_folder()
         versions = [find_version(one, Path(), cache) for one in (base, head)]
-        with opened(logs) as found, _progress(len(found)) as tell:
-            comparison = compare(found, versions[0], versions[1], settings, tell, jobs)
+        with opened(logs) as found, progress(what=f"{len(found)} logs") as report:
+            comparison = compare(found, versions[0], versions[1], settings, report, jobs)
     except (LogError, ReplayError) as error:
         typer.echo(f"refold diff: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
@@ -107,9 +104,9 @@ def diff_command(
         raise typer.Exit(_UNUSABLE) from None
     accept(comparison, entries)
     failing = comparison.left(with_harmless=fail_on is FailOn.ANY)
-    report = _report(comparison, failing, as_format)
+    text = _report(comparison, failing, as_format)
     with suppress(OutputFault):
-        _write(report, out)
+        _write(text, out)
     for text in comparison.errors:
         typer.echo(f"refold diff: {text}", err=True)
     if comparison.errors:
@@ -155,20 +152,3 @@ def _write(report: str, out: Path | None) -> None:
     except OSError as error:
         typer.echo(f"refold diff: {out} cannot be written: {error.strerror}", err=True)
         raise typer.Exit(_UNUSABLE) from None
-
-
-@contextmanager
-def _progress(logs: int) -> Iterator[Tell]:
-    columns = (TextColumn("{task.description}"), BarColumn())
-    with bar(*columns, what=f"{logs} logs") as show:
-        done_by: dict[tuple[str, str], int] = {}
-        totals: dict[tuple[str, str], int] = {}
-
-        def tell(log: str, side: str, done: int, total: int) -> None:
-            if done % _STEP == 0:
-                done_by[log, side], totals[log, side] = done, total
-                started = len({name for name, _ in totals})
-                now = f"log {started} of {logs}: {log}"
-                show(now, sum(done_by.values()), sum(totals.values()))
-
-        yield tell

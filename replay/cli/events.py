@@ -19,10 +19,10 @@ from replay.cli.listing import (
     Wanted,
     show,
 )
-from replay.inspect.at import Advance
 from replay.listing import observed, recorded
 from replay.listing.values import ListedEvent
 from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.progress import Progress
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -65,10 +65,10 @@ def _demand(log: OpenedLog, kinds: Sequence[str]) -> None:
     demand_kinds(log.reader, kinds)
 
 
-def _source(log: OpenedLog, first: int, last: int, advance: Advance) -> Iterator[ListedEvent]:
+def _source(log: OpenedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:
     if isinstance(log, RecordedLog):
-        return (event for event, _ in recorded.listed(log, first, last, advance))
-    return observed.events(log, first, last, advance)
+        return (event for event, _ in recorded.listed(log, first, last, progress))
+    return observed.events(log, first, last, progress)
 
 
 def _line(one: ListedEvent) -> str:

@@ -12,7 +12,7 @@ from controller.cli.output import is_lost, print_result
 from eventstore.errors import LogError
 from replay.cli.ending import unwound_by_sigterm
 from replay.cli.moments import From, To, period
-from replay.cli.progress import bar
+from replay.cli.progress import progress
 from replay.errors import ReplayError
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.imports.records import remove_log
@@ -27,6 +27,8 @@ Chroot = Annotated[
     str | None, typer.Option(help="Of the Kafka cluster, if the ZooKeeper has several.")
 ]
 Zone = Annotated[str, typer.Option(help="The time zone of the brokers' logs, as Europe/Paris.")]
+
+_COLUMNS: Final = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -59,9 +61,9 @@ def import_command(
     try:
         with (
             unwound_by_sigterm(),
-            bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as tell,
+            progress(*_COLUMNS, every=1) as report,
         ):
-            result = import_source(source, out, selection, tell)
+            result = import_source(source, out, selection, report)
     except (LogError, ReplayError) as error:
         typer.echo(f"refold import: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None

@@ -13,11 +13,11 @@ from eventstore.errors import LogError
 from replay.cli.moments import moment
 from replay.cli.progress import progress
 from replay.cli.subjects import partition as named_partition
+from replay.cluster_view.selecting import selected
+from replay.cluster_view.views import NO_BROKER, Cluster, PartitionView
 from replay.errors import ReplayError
 from replay.inspect.at import cluster_at
 from replay.inspect.changes import Change, changes
-from replay.inspect.cluster import NOBODY, Cluster, PartitionView
-from replay.inspect.selecting import selected
 from replay.logs.open_log import open_log, seq_at
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
 
@@ -61,9 +61,9 @@ def inspect(
     name = named_partition(partition, "--partition")
     start, end = moment(at, "--at"), moment(to, "--to")
     try:
-        with open_log(log) as opened, progress() as advance:
-            first = cluster_at(opened, seq_at(opened.reader, *start), advance)
-            last = cluster_at(opened, seq_at(opened.reader, *end), advance) if to else None
+        with open_log(log) as opened, progress() as report:
+            first = cluster_at(opened, seq_at(opened.reader, *start), report)
+            last = cluster_at(opened, seq_at(opened.reader, *end), report) if to else None
             notes = unfinished_notes(opened) if isinstance(opened, ImportedLog) else []
         if last is not None and last.seq < first.seq:
             raise typer.BadParameter(f"{to} is before --at", param_hint="--to")
@@ -107,7 +107,7 @@ def _show(cluster: Cluster, as_json: bool) -> None:
 def _controller(cluster: Cluster) -> str:
     one = cluster.controller
     session = f"session 0x{one.session & (2**64 - 1):x}"
-    if one.broker == NOBODY:
+    if one.broker == NO_BROKER:
         return f"{'nobody' if one.role == 'observed' else one.role}, {session}"
     role = "" if one.role == "observed" else f", {one.role}"
     return f"broker {one.broker}, epoch {one.epoch}{role}, {session}"
@@ -160,11 +160,11 @@ def _partitions(cluster: Cluster) -> Table:
 
 
 def _row(one: PartitionView) -> list[str]:
-    has_state = one.leader_epoch != NOBODY
+    has_state = one.leader_epoch != NO_BROKER
     return [
         one.name,
         one.status + (", recovering" if one.is_recovering else ""),
-        "none" if one.leader == NOBODY else str(one.leader),
+        "none" if one.leader == NO_BROKER else str(one.leader),
         str(one.leader_epoch) if has_state else "",
         _ids(one.isr),
         _ids(one.replicas),

@@ -15,8 +15,8 @@ from replay.cli.moments import moment
 from replay.cli.progress import progress
 from replay.cli.subjects import partition as named_partition
 from replay.errors import ReplayError
-from replay.inspect.at import Advance
 from replay.logs.open_log import OpenedLog, open_log
+from replay.progress import Progress
 
 _UNUSABLE: Final = 2
 _TERM_MAX: Final = 2**31 - 1
@@ -59,7 +59,7 @@ class Listed(Protocol):
 
 
 Item = TypeVar("Item", bound=Listed)
-Source = Callable[[OpenedLog, int, int, Advance], Iterator[Item]]
+Source = Callable[[OpenedLog, int, int, Progress], Iterator[Item]]
 
 
 class Wanted(msgspec.Struct, kw_only=True):
@@ -119,10 +119,10 @@ def show(
     text = _in_json if as_json else line
     try:
         with open_log(log) as opened:
-            with progress() as advance:
+            with progress() as report:
                 between = wanted.range(opened.reader)
                 demand(opened, wanted.kinds)
-                items = source(opened, *between, advance)
+                items = source(opened, *between, report)
                 fitting = (one for one in items if wanted.fits(one) and fits(one))
                 first = next(fitting, None)
             # From here on lines tell how far it is.

@@ -17,8 +17,7 @@ from replay.cli.subjects import partition as named_partition
 from replay.errors import ReplayError
 from replay.incidents.cutting import cut
 from replay.incidents.keeping import TRANSCRIPT, About, incidents_in, keep, update
-from replay.logs.open_log import UPCASTERS, seq_at
-from replay.logs.packed import log_at
+from replay.logs.open_log import open_reader, seq_at
 
 _UNUSABLE: Final = 2
 _INTO: Final = Path("tests/incidents")
@@ -102,8 +101,7 @@ def _keep(
     first_seq, first_ns = moment(between[0], "--from")
     last_seq, last_ns = moment(between[1], "--to")
     with TemporaryDirectory(prefix="refold-incident-") as scratch, ExitStack() as opened:
-        given = opened.enter_context(log_at(log))
-        reader = opened.enter_context(LogReader.open(given, UPCASTERS))
+        reader = opened.enter_context(open_reader(log))
         first = seq_at(reader, first_seq or reader.header.first_seq, first_ns)
         last = seq_at(reader, last_seq, last_ns)
         if partition is not None:
@@ -116,9 +114,9 @@ def _keep(
             from replay.redaction.redacting import redact as redact_log
 
             shorter = Path(scratch) / "redacted"
-            cut_log = opened.enter_context(LogReader.open(Path(scratch) / "log", UPCASTERS))
-            with progress() as advance:
-                redact_log(cut_log, shorter, lambda seq: advance("redacting", seq, made.events))
+            cut_log = opened.enter_context(open_reader(Path(scratch) / "log"))
+            with progress() as report:
+                redact_log(cut_log, shorter, report)
         how = f"refold new-incident: events {made.first} to {made.last} of a log"
         about = About(title, f"{how}, redacted" if redact else how, partition or "")
         if redact and partition:
@@ -129,11 +127,11 @@ def _keep(
 
 def _about(reader: LogReader, partition: str, first: int, last: int) -> tuple[int, int]:
     """The first and the last event that is about a partition."""
-    from replay.cli.log_subjects import Subjects
+    from replay.logs.subject_index import SubjectsOfRecords
 
     named_partition(partition, "--partition")
     wanted = EventFilter(first_seq=first, last_seq=last, subject=partition)
-    found = [event.seq for event in reader.events(wanted, Subjects(reader))]
+    found = [event.seq for event in reader.events(wanted, SubjectsOfRecords(reader))]
     if not found:
         raise ReplayError(f"no event between {first} and {last} is about {partition}")
     return found[0], found[-1]

@@ -1,29 +1,36 @@
-"""Progress of long work, on standard error, where that is a terminal."""
+"""Shows progress on standard error, where that is a terminal."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
+
+from replay.progress import Progress
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-_STEP: Final = 1000
-
-Tell = Callable[[str, int, int | None], None]
-"""What is being done, how much of it is done, of how much if that is known."""
+EACH_RECORD: Final = 1000
+"""For work that reports each record: show every thousandth."""
 
 
 @contextmanager
-def bar(
-    *columns: "ProgressColumn", what: str = "opening", total: int | None = None
-) -> Iterator[Tell]:
-    """A bar with these columns and the time; gives what is to be told."""
+def progress(
+    *columns: "ProgressColumn",
+    what: str = "opening",
+    total: int | None = None,
+    every: int = EACH_RECORD,
+) -> Iterator[Progress]:
+    """Yield the callback that moves a bar with these columns and the time.
+
+    Of the reports the bar shows the last one and those whose `done` is a multiple of `every`.
+    """
     from rich.console import Console
-    from rich.progress import Progress, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
-    with Progress(
-        *columns,
+    with Bar(
+        *(columns or (TextColumn("{task.description}"), BarColumn())),
         TimeElapsedColumn(),
         console=console,
         transient=True,
@@ -31,21 +38,8 @@ def bar(
     ) as shown:
         task = shown.add_task(what, total=total)
 
-        def tell(what: str, done: int, total: int | None) -> None:
-            shown.update(task, description=what, completed=done, total=total)
+        def report(what: str, done: int, total: int | None) -> None:
+            if done % every == 0 or done == total:
+                shown.update(task, description=what, completed=done, total=total)
 
-        yield tell
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Gives what is to be told: what is being done, how many records are done, of how many."""
-    from rich.progress import BarColumn, TextColumn
-
-    with bar(TextColumn("{task.description}"), BarColumn()) as tell:
-
-        def advance(what: str, done: int, total: int) -> None:
-            if done % _STEP == 0 or done == total:
-                tell(what, done, total)
-
-        yield advance
+        yield report

@@ -11,14 +11,13 @@ from rich.progress import BarColumn, TextColumn
 from controller.cli.output import OutputFault
 from eventstore.errors import LogError
 from eventstore.reader import LogReader
-from replay.cli.progress import bar
+from replay.cli.progress import progress
 from replay.errors import ReplayError
-from replay.logs.decode import UPCASTERS
+from replay.logs.open_log import open_reader
 from replay.verify.differences import DIFFERENCES_MAX
 from replay.verify.verification import Mismatch, Verification, verify_decisions
 
 _SHOWN = 50
-_STEP = 1000
 _AGREED, _DIFFERS, _UNUSABLE = 0, 1, 2
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -35,7 +34,7 @@ def replay(
     Exit status: 0 every command agrees, 1 at least one does not, 2 the log cannot be used.
     """
     try:
-        with LogReader.open(log, UPCASTERS) as reader:
+        with open_reader(log) as reader:
             result = _verify_with_progress(reader)
     except (LogError, ReplayError) as error:
         typer.echo(f"refold replay: {error}", err=True)
@@ -50,13 +49,8 @@ def replay(
 
 def _verify_with_progress(reader: LogReader) -> Verification:
     columns = (TextColumn("folding"), BarColumn(), TextColumn("{task.completed} events"))
-    with bar(*columns, total=reader.last_seq) as tell:
-
-        def advance(events: int) -> None:
-            if events % _STEP == 0:
-                tell("folding", events, reader.last_seq)
-
-        return verify_decisions(reader, advance)
+    with progress(*columns) as report:
+        return verify_decisions(reader, report)
 
 
 def _as_json(result: Verification) -> str:

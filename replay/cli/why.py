@@ -9,6 +9,7 @@ from eventstore.errors import LogError
 from replay.cli.moments import moment
 from replay.cli.progress import progress
 from replay.cli.subjects import partition as named_partition
+from replay.description.phrases import listed
 from replay.errors import ReplayError
 from replay.logs.open_log import open_log, seq_at
 from replay.why.answers.answer import Answer, Link
@@ -17,7 +18,6 @@ from replay.why.asking import ask, ask_runs
 from replay.why.move import Move
 from replay.why.runs import logs_of, open_runs, parts_of
 from replay.why.subject import Subject
-from replay.wording.events_in_words import listed
 
 _UNUSABLE: Final = 2
 
@@ -87,14 +87,14 @@ def why(
 def _asked(logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None) -> Answer:
     """Raises ReplayError, LogError."""
     if len(logs) == 1:
-        with open_log(logs[0]) as opened, progress() as advance:
-            return ask(opened, subject, seq_at(opened.reader, seq, wall_ns), advance)
+        with open_log(logs[0]) as opened, progress() as report:
+            return ask(opened, subject, seq_at(opened.reader, seq, wall_ns), report)
     if seq is not None:
         raise typer.BadParameter(
             "event numbers begin again in each log: give a time, or one log", param_hint="--at"
         )
-    with open_runs(logs) as several, progress() as advance:
-        return ask_runs(parts_of(several, wall_ns), subject, advance)
+    with open_runs(logs) as several, progress() as report:
+        return ask_runs(parts_of(several, wall_ns), subject, report)
 
 
 def _subject(

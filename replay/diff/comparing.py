@@ -1,28 +1,28 @@
 """Two versions on many logs: each log folded by both at once, several logs at a time."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from queue import SimpleQueue
+from threading import Lock
 from typing import Final, Self
 
 from msgspec import Struct, field, structs
 
 from replay.diff.consequences import consequences
-from replay.diff.contents import name_of, partitions_of
+from replay.diff.contents import partitions_of
 from replay.diff.errors import DiffError
 from replay.diff.grouping import Root, alike, divergences, first_difference, id_of, roots, signature
 from replay.diff.logs import GivenLog
 from replay.diff.messages import Decision, Folded, FoldLog, Hello
 from replay.diff.processes import Answered, VersionProcess
 from replay.diff.references import Version
+from replay.progress import Progress
+from replay.subjects import partition_named
 
 BASE: Final = "base"
 HEAD: Final = "head"
-
-Tell = Callable[[str, str, int, int], None]
-"""Log, side, events done, of how many."""
 
 
 class Instance(Struct):
@@ -114,7 +114,7 @@ def compare(
     base: Version,
     head: Version,
     settings: Mapping[str, str],
-    tell: Tell,
+    progress: Progress,
     jobs: int | None = None,
 ) -> Comparison:
     """Compare on all logs; one that cannot be folded is told in its result. `jobs` is how many
@@ -126,7 +126,7 @@ def compare(
             Side(version.reference, hello.code_version, hello.core_fingerprint)
             for version, hello in zip((base, head), pool.hellos, strict=True)
         ]
-        results = pool.compare_all(logs, settings, tell)
+        results = pool.compare_all(logs, settings, _InAll(len(logs), progress))
     return Comparison(sides[0], sides[1], results, _grouped(results))
 
 
@@ -153,6 +153,28 @@ class _Pair:
         self._opened.close()
 
 
+class _InAll:
+    """Progress over all logs. The logs that no version has begun yet are not in the total."""
+
+    def __init__(self, logs: int, progress: Progress) -> None:
+        self._logs = logs
+        self._progress = progress
+        self._lock = Lock()
+        self._events: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def of(self, log: str, side: str) -> Progress:
+        """For one version on one log."""
+
+        def report(what: str, done: int, total: int | None) -> None:
+            with self._lock:
+                self._events[log, side] = done, total or done
+                begun = len({name for name, _ in self._events})
+                in_all = [sum(column) for column in zip(*self._events.values(), strict=True)]
+                self._progress(f"log {begun} of {self._logs}: {log}", *in_all)
+
+        return report
+
+
 class _Pool:
     """Pairs of processes, each at one log. A context manager."""
 
@@ -170,19 +192,19 @@ class _Pool:
         self._opened = [first]
 
     def compare_all(
-        self, logs: Sequence[GivenLog], settings: Mapping[str, str], tell: Tell
+        self, logs: Sequence[GivenLog], settings: Mapping[str, str], in_all: _InAll
     ) -> list[LogResult]:
         """In the order of the logs."""
-        asked = [self._threads.submit(self._compare, log, settings, tell) for log in logs]
+        asked = [self._threads.submit(self._compare, log, settings, in_all) for log in logs]
         return [one.result() for one in asked]
 
-    def _compare(self, log: GivenLog, settings: Mapping[str, str], tell: Tell) -> LogResult:
+    def _compare(self, log: GivenLog, settings: Mapping[str, str], in_all: _InAll) -> LogResult:
         pair = self._free.get()
         try:
             if pair is None:
                 pair = _Pair(self._base, self._head)
                 self._opened.append(pair)
-            return self._compared(pair, log, settings, tell)
+            return self._compared(pair, log, settings, in_all)
         except DiffError as error:
             # What is left of a process that failed is of no use for the next log.
             if pair is not None:
@@ -193,15 +215,15 @@ class _Pool:
             self._free.put(pair)
 
     def _compared(
-        self, pair: _Pair, log: GivenLog, settings: Mapping[str, str], tell: Tell
+        self, pair: _Pair, log: GivenLog, settings: Mapping[str, str], in_all: _InAll
     ) -> LogResult:
         request = FoldLog(str(log.path), settings=dict(settings))
-        base, head = self._folded(pair, log, request, tell)
+        base, head = self._folded(pair, log, request, in_all)
         result = LogResult(log.name, base.folded.events, len(base.decisions))
         since = first_difference(base.decisions, head.decisions)
         if since is not None:
             request = structs.replace(request, with_contents=True, since=since)
-            base, head = self._explained(pair, log, request, tell, (base, head))
+            base, head = self._explained(pair, log, request, in_all, (base, head))
             result.instances = _instances(log, base, head)
         result.left_at = (base.folded.left_at, head.folded.left_at)
         result.assumptions = (base.folded.assumptions, head.folded.assumptions)
@@ -212,7 +234,7 @@ class _Pool:
         pair: _Pair,
         log: GivenLog,
         request: FoldLog,
-        tell: Tell,
+        in_all: _InAll,
         found: tuple[Answered, Answered],
     ) -> tuple[Answered, Answered]:
         """Folded again with contents, and once more where what differs touches partitions that the
@@ -220,23 +242,21 @@ class _Pool:
         known = b"".join(alike(found[0].decisions, found[1].decisions))
         followed = _written(found[0].decisions, found[1].decisions)
         request = structs.replace(request, known=known, partitions=_named(followed))
-        base, head = self._folded(pair, log, request, tell)
+        base, head = self._folded(pair, log, request, in_all)
         all_roots = roots(divergences(base.decisions, head.decisions))
         touched = {name for one in all_roots if one.may_matter for name in one.partitions}
         if not _is_beside(base, head) and not touched <= followed:
             request = structs.replace(request, partitions=_named(touched))
-            base, head = self._folded(pair, log, request, tell)
+            base, head = self._folded(pair, log, request, in_all)
         return base, head
 
     def _folded(
-        self, pair: _Pair, log: GivenLog, request: FoldLog, tell: Tell
+        self, pair: _Pair, log: GivenLog, request: FoldLog, in_all: _InAll
     ) -> tuple[Answered, Answered]:
         """By both versions at once. Raises DiffError."""
 
         def fold(process: VersionProcess, side: str) -> Future[Answered]:
-            return self._folds.submit(
-                process.fold, request, lambda done, total: tell(log.name, side, done, total)
-            )
+            return self._folds.submit(process.fold, request, in_all.of(log.name, side))
 
         base, head = fold(pair.base, BASE), fold(pair.head, HEAD)
         failed = base.exception() or head.exception()
@@ -266,7 +286,7 @@ def _written(base: Sequence[Decision], head: Sequence[Decision]) -> set[str]:
 
 
 def _named(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
-    return tuple(map(name_of, sorted(names)))
+    return tuple(map(partition_named, sorted(names)))
 
 
 def _instances(log: GivenLog, base: Answered, head: Answered) -> list[Instance]:

@@ -1,6 +1,5 @@
 """What two decisions say otherwise, in parts; and which partitions are in what they say."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -8,17 +7,15 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from replay import structural_diff
 from replay.diff.messages import Decision
+from replay.structural_diff import NOTHING
+from replay.subjects import subject_of
 
-_NOTHING: Final = object()
 _TEXT_MAX: Final = 200
-_PARTITION_OF_PATH: Final = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state\Z")
-_TOPIC_OF_PATH: Final = re.compile(r"/brokers/topics/([^/]+)\Z")
 _NO_DECISION: Final = {"data.timestamp", "request"}
 """When /controller was written; the number that a request has in one run of the daemon."""
 _EMPTY: Final[tuple[Any, ...]] = (None, 0, "", False, [], {})
-
-Name = tuple[str, int]
 
 
 class Difference(Struct, frozen=True):
@@ -51,26 +48,20 @@ def compared(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[Com
 
 def partitions_of(decision: Decision) -> tuple[str, ...]:
     """The partitions that a decision names, as "topic-0"."""
-    found = _PARTITION_OF_PATH.match(decision.target)
-    if found:
-        return (f"{found[1]}-{found[2]}",)
+    subject = subject_of(decision.target)
+    if subject.kind == "state":
+        return (f"{subject.topic}-{subject.partition}",)
     return tuple(dict.fromkeys(_names_in(decision.content)))
 
 
 def touched_by(decision: Decision) -> tuple[str, ...]:
     """The partitions that a decision is about: where the assignments of a topic are written, those
     of them that were chosen for."""
-    topic = _TOPIC_OF_PATH.match(decision.target)
-    if topic:
-        chosen = [one for one in decision.choices if one.get("topic") == topic[1]]
+    subject = subject_of(decision.target)
+    if subject.kind == "topic":
+        chosen = [one for one in decision.choices if one.get("topic") == subject.topic]
         return tuple(dict.fromkeys(_names_in(chosen)))
     return partitions_of(decision)
-
-
-def name_of(text: str) -> Name:
-    """The topic and the number of a "topic-0"."""
-    topic, _, number = text.rpartition("-")
-    return topic, int(number)
 
 
 def _names_in(value: Any) -> Iterator[str]:
@@ -134,25 +125,12 @@ def _nearest(
 
 
 def _differences(part: str, base: Any, head: Any) -> Iterator[Difference]:
-    if base == head or part in _NO_DECISION:
-        return
-    if isinstance(base, dict) and isinstance(head, dict):
-        for name in dict.fromkeys([*base, *head]):
-            inner = f"{part}.{name}" if part else str(name)
-            ours, theirs = base.get(name, _NOTHING), head.get(name, _NOTHING)
-            # A field that only one version knows says nothing as long as it is empty.
-            if (ours is _NOTHING and theirs in _EMPTY) or (theirs is _NOTHING and ours in _EMPTY):
-                continue
-            yield from _differences(inner, ours, theirs)
-    else:
-        yield Difference(part or "content", _text(base), _text(head))
-
-
-def _text(value: Any) -> str | None:
-    if value is _NOTHING:
-        return None
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
+    for one in structural_diff.differences(base, head, (part,) if part else ()):
+        # A field that only one version knows says nothing as long as it is empty.
+        is_empty = NOTHING in one[1:] and any(each in _EMPTY for each in one[1:])
+        if one.name not in _NO_DECISION and not is_empty:
+            ours, theirs = (structural_diff.text(each, _TEXT_MAX) for each in one[1:])
+            yield Difference(one.name or "content", ours, theirs)
 
 
 # Requests, partition by partition -----------------------------------------------------------------

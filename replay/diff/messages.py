@@ -70,7 +70,7 @@ class Decisions(Struct, frozen=True, tag_field="is", tag="decisions"):
     decisions: list[Decision]
 
 
-class Progress(Struct, frozen=True, tag_field="is", tag="progress"):
+class FoldProgress(Struct, frozen=True, tag_field="is", tag="progress"):
     """How many events of the log are folded, of how many."""
 
     done: int
@@ -145,7 +145,7 @@ class Failed(Struct, frozen=True, tag_field="is", tag="failed"):
     is_fault: bool = False
 
 
-Answer = Hello | Decisions | Progress | Folded | Failed
+Answer = Hello | Decisions | FoldProgress | Folded | Failed
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _answers: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
@@ -19,14 +18,13 @@ from replay.diff.messages import (
     Failed,
     Folded,
     FoldLog,
+    FoldProgress,
     Hello,
-    Progress,
     read_answer,
     write,
 )
 from replay.diff.references import Version
-
-Tell = Callable[[int, int], None]
+from replay.progress import Progress, unreported
 
 _NO_PROTOCOL: Final = re.compile(r"No module named '?replay(\.diff(\.protocol)?)?\b(?!\.)")
 """What Python says where the protocol itself is not there."""
@@ -92,7 +90,7 @@ class VersionProcess:
             )
         return hello
 
-    def fold(self, request: FoldLog, tell: Tell = lambda done, total: None) -> Answered:
+    def fold(self, request: FoldLog, progress: Progress = unreported) -> Answered:
         """Fold a log. Raises DiffError."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -103,8 +101,8 @@ class VersionProcess:
                 match read_answer(self._process.stdout):
                     case Decisions(decisions=decisions):
                         answered.decisions += decisions
-                    case Progress(done=done, total=total):
-                        tell(done, total)
+                    case FoldProgress(done=done, total=total):
+                        progress("folding", done, total)
                     case Folded() as folded:
                         answered.folded = folded
                         return answered

@@ -3,7 +3,6 @@ streams. It folds one log after the other, until nothing more is asked."""
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Final
 
@@ -20,8 +19,8 @@ from replay.diff.messages import (
     Failed,
     Folded,
     FoldLog,
+    FoldProgress,
     Hello,
-    Progress,
     read_request,
     write,
 )
@@ -32,6 +31,7 @@ from replay.diff.version.imported import fold_imported
 from replay.diff.version.partition_timelines import Courses
 from replay.errors import ReplayError
 from replay.logs.decode import UPCASTERS
+from replay.progress import Progress
 
 _STEP: Final = 2000
 """Events from one message about the progress to the next."""
@@ -67,18 +67,18 @@ def _fold(request: FoldLog, wanted: Wanted, answers: IO[bytes]) -> Folded:
     for damage in verify(log).damages:
         raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")
     with LogReader.open(log, UPCASTERS) as reader:
-        progress = _progress(answers, reader.last_seq)
+        progress = _progress(answers)
         if reader.header.kind == "recorded":
             return fold_log(reader, wanted, progress)
     return fold_imported(log, wanted, request.settings, progress, request.since)
 
 
-def _progress(answers: IO[bytes], total: int) -> Callable[[int], None]:
-    def tell(done: int) -> None:
+def _progress(answers: IO[bytes]) -> Progress:
+    def report(what: str, done: int, total: int | None) -> None:
         if done % _STEP == 0:
-            write(answers, Progress(done, total))
+            write(answers, FoldProgress(done, total or 0))
 
-    return tell
+    return report
 
 
 def _place_of(error: Exception) -> str:

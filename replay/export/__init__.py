@@ -1,6 +1,7 @@
 """A log as something else, for other tools and for other people.
 
-- `lines` is the layout of JSON lines, `readable` how a stored payload becomes JSON and back
+- `lines` is the layout of JSON lines; a stored payload becomes JSON, and bytes again, in
+  replay.description.as_json
 - `exporting` makes lines of a log, `importing` a log of lines, `files` opens what they go to
 - `parquet` makes two tables of a log, for analysis: it has no way back
 - `redaction` is the room for sharing an incident without the names in it

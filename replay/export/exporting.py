@@ -1,6 +1,6 @@
 """A log to JSON lines, record by record, also while its daemon writes it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain as joined
 from itertools import islice
 from pathlib import Path
@@ -24,12 +24,10 @@ from replay.export.lines import (
     event_line,
     line_bytes,
 )
-
-Progress = Callable[[int], None]
-"""Called with the number of the event that is done."""
+from replay.progress import Progress, unreported
 
 
-def export_log(path: Path, out: BinaryIO, progress: Progress = lambda seq: None) -> int:
+def export_log(path: Path, out: BinaryIO, progress: Progress = unreported) -> int:
     """Write the log at `path`, a folder or a segment, as it is now; how many events it has. Its
     checksum chain is followed on the way.
 
@@ -40,7 +38,7 @@ def export_log(path: Path, out: BinaryIO, progress: Progress = lambda seq: None)
         out.write(line_bytes(line))
         if seq is not None:
             events += 1
-            progress(seq)
+            progress("exporting", events, None)
     out.flush()
     return events
 

@@ -12,7 +12,6 @@ from eventstore import folders, snapshots
 from eventstore.errors import LogCorrupt, LogExists, LogTooNew, NotALog, from_os
 from eventstore.records import Closing, CommandRecord, EventRecord, Tip
 from eventstore.restoring import RestoredSegment
-from replay.export.exporting import Progress
 from replay.export.lines import (
     LAYOUT,
     ClosingLine,
@@ -27,6 +26,7 @@ from replay.export.lines import (
     event_record,
     read_line,
 )
+from replay.progress import Progress, unreported
 
 _BATCH: Final = 10_000
 _BATCH_BYTES: Final = 8 << 20
@@ -50,7 +50,7 @@ class _First(msgspec.Struct):
 
 
 def import_lines(
-    source: BinaryIO, name: str, folder: Path, progress: Progress = lambda seq: None
+    source: BinaryIO, name: str, folder: Path, progress: Progress = unreported
 ) -> Imported:
     """Make a log in `folder` of what `source`, called `name` in errors, brings.
 
@@ -161,7 +161,7 @@ class _Importing:
         match line:
             case EventLine():
                 self._events.append(event_record(line))
-                self._progress(line.seq)
+                self._progress("importing", self._count.events + len(self._events), None)
             case CommandLine():
                 self._commands.append(command_record(line))
             case SegmentLine(header=header):

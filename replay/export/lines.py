@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from eventstore.records import CommandRecord, EventRecord, Origin, Tip
-from replay.export.readable import (
+from replay.description.as_json import (
     readable_body,
     readable_event,
     readable_reason,

@@ -17,9 +17,9 @@ from eventstore import schema
 from eventstore.errors import LogExists, from_os
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
+from replay.description.as_json import readable_body, readable_event, readable_reason
 from replay.errors import ReplayError
-from replay.export.exporting import Progress
-from replay.export.readable import readable_body, readable_event, readable_reason
+from replay.progress import Progress, unreported
 
 EVENTS_FILE: Final = "events.parquet"
 COMMANDS_FILE: Final = "commands.parquet"
@@ -55,7 +55,7 @@ _COMMANDS: Final = {
 `body` null where it was too large to be stored."""
 
 
-def export_parquet(path: Path, folder: Path, progress: Progress = lambda seq: None) -> int:
+def export_parquet(path: Path, folder: Path, progress: Progress = unreported) -> int:
     """Write the tables of the log at `path` into the new folder `folder`; how many events.
 
     Raises ReplayError without pyarrow, LogExists, LogFull, and what reading raises. The checksum
@@ -74,7 +74,7 @@ def export_parquet(path: Path, folder: Path, progress: Progress = lambda seq: No
             for command in commands:
                 of_commands.add(_command_row(command), len(command.body or b""))
             events += 1
-            progress(event.seq)
+            progress("exporting", events, None)
     return events
 
 

@@ -1,19 +1,21 @@
-"""The logs of many clusters on Spark.
+"""Analysis and replay of the event logs of many clusters on Spark.
 
-- `columns` is the one table of records: what is in a column, and how a log's pages become it;
-  `facts` says what a record is about, `naming` writes its bytes as JSON
-- `log_source` and `zookeeper_source` are Spark's data sources "refold" and "zookeeper-txnlog",
-  `pushdown` the filters that they take over from Spark
-- `mirror_stream` is the mirror's topic through Spark's Kafka source, `live` keeps the health of
-  partitions up from it
-- `report` makes a page of what an analysis found
-- `session` starts Spark and gives executors this code
-- `ingest` brings logs into the table, by `inputs` (what there is to read), `units` (one of them,
-  on an executor), `day_files` (its Parquet files) and `table` (the table's folder)
-- `analysis` makes tables of the table: failovers, outages, races, ...
-- `replaying` folds the logs in the table by versions of the code
-- `jobs`, `batches` and `locking` are what all of these share
+- `ingest` copies logs into one Parquet table: `inputs` finds the files to read, `ingest_task` reads
+  them on an executor (`segment_ingest`, `stock_ingest`, `stored_pages`), `day_files` writes the
+  Parquet files, `table` is the folder of the table
+- `columns` defines the table of records and turns pages of a log into Arrow batches; `fact_columns`
+  and `facts` decode what each record is about, `naming` writes its content as JSON; `decoding`
+  keeps these columns as a second table
+- `log_source` and `zookeeper_source` are Spark's data sources "refold" and "zookeeper-txnlog";
+  `pushdown` turns Spark's filters into SQL conditions
+- `mirror_stream` reads the mirror's topic through Spark's Kafka source; `live` maintains a table of
+  partition health from it
+- `analysis` derives tables from the records: failovers, outages, races and others
+- `replaying` folds the logs of the table with several versions of the code and compares decisions
+- `report` renders the results of an analysis as one HTML page
+- `session` starts Spark and ships this code to executors; `jobs`, `batches`, `locking`, `schemas`
+  and `errors` are shared by all of these
 
-pyspark is imported here only, pyarrow here and for `refold log export`. What runs on an executor
-takes no path but those in its partition or row, and returns counts, never records.
+Only this package imports pyspark; pyarrow is imported here and by `refold log export`. Code on an
+executor opens only the paths in its partition or row, and returns counts, never records.
 """

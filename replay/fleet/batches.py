@@ -1,4 +1,4 @@
-"""Batches of files, each of which becomes part of a table by one rename."""
+"""Batches of files. Each batch becomes part of a table by one rename."""
 
 from pathlib import Path
 from typing import Final
@@ -9,12 +9,12 @@ _NAME: Final = "batch="
 
 
 def batches(folder: Path) -> list[Path]:
-    """Those that are there, in order."""
+    """The batch folders in `folder`, oldest first."""
     return sorted(folder.glob(f"{_NAME}*"))
 
 
 def add_batch(made: Path, folder: Path) -> int:
-    """Make a folder of files the next batch; its number. Raises OSError."""
+    """Rename the folder `made` to the next batch and return its number. Raises OSError."""
     number = max((int(one.name.removeprefix(_NAME)) for one in batches(folder)), default=0) + 1
     made.rename(folder / f"{_NAME}{number:06d}")
     sync_folder(folder)

@@ -1,7 +1,7 @@
-"""The table of records: its columns, and how pages of a segment become Arrow batches.
+"""The table of records: its columns, and the conversion of pages of a segment to Arrow batches.
 
-One row an event and one a command. What comes from the log's own columns is taken as it is
-(`STORED`); what a record is about is decoded (`decoded`), only if a wanted column needs it.
+The table has one row per event and one per command. The columns in `STORED` are copied from the
+log. The other columns are decoded from the payload (`decoded`), and only if a query requests them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from controller.core.canonical import EVENT_SCHEMAS
 from eventstore.errors import LogTooNew
 from eventstore.records import EventRecord
 from eventstore.upcasters import Upcasters
-from replay.fleet import by_kind
+from replay.fleet import fact_columns
 from replay.fleet.facts import PartitionFact
 from replay.logs.older_events import UPCASTS
 from replay.stock_clusters.imported_log.encoding import SCHEMAS
@@ -70,48 +70,52 @@ RECORDS: Final = pa.schema(
         ("digest", pa.binary()),
     ]
 )
-"""The columns; docs/fleet-tables.md says what is in each."""
+"""The columns; see docs/fleet-tables.md for their meaning."""
 
-_OF_ONE: Final = ("topic", "partition", "leader", "leader_epoch", "isr")
+_OF_ONLY_PARTITION: Final = ("topic", "partition", "leader", "leader_epoch", "isr")
 _OF_EVENTS_ONLY: Final = frozenset(("ordinal",))
-"""Which of its cause's commands a reply answers is decoded; a command's place is stored."""
-_TOLD: Final = (by_kind.COLUMNS - _OF_EVENTS_ONLY) | {*_OF_ONE}
+"""The ordinal of an event is decoded: it says which command the event answers. The ordinal of a
+command is stored."""
+_FACT_COLUMNS: Final = (fact_columns.COLUMNS - _OF_EVENTS_ONLY) | {*_OF_ONLY_PARTITION}
 _BYTES: Final = frozenset(("stored", "reason_stored", "digest"))
 _IN_FOLDER: Final = "cluster"
 
 EVENT_COLUMNS: Final = (
     "seq", "wall_ns", "mono_ns", "term", "kind", "schema", "channel", "origin", "cause", "stored",
 )  # fmt: skip
-"""What EventRecord has of an event."""
+"""The columns of an event, in the order of EventRecord's fields."""
 
-STORED: Final = pa.schema([field for field in RECORDS if field.name not in _TOLD | {_IN_FOLDER}])
-"""Of the columns those that a log has as they are. The cluster is in the folder's name."""
+STORED: Final = pa.schema(
+    [field for field in RECORDS if field.name not in _FACT_COLUMNS | {_IN_FOLDER}]
+)
+"""The columns that are copied from the log. `cluster` is not among them: it is in the folder's
+name."""
 
 DECODED: Final = pa.schema([field for field in RECORDS if field.name not in _BYTES | {_IN_FOLDER}])
-"""Of the columns those that a query reads."""
+"""The columns that queries read."""
 
 _UPCASTERS: Final = Upcasters({**EVENT_SCHEMAS, **SCHEMAS}, UPCASTS)
 _KNOWN: Final = frozenset({**EVENT_SCHEMAS, **SCHEMAS}.items())
 Rows = Sequence[tuple[Any, ...]]
-"""Of a table of the log, in the order of its columns, the chain value included."""
+"""Rows of one of the log's tables: its columns in order, with the chain value last."""
 
 _PARTITION_NAMES: Final = [field.name for field in _PARTITION]
 _NO_PARTITION: Final = (None,) * len(_PARTITION_NAMES)
 
 
 class Origin(NamedTuple):
-    """Where records come from."""
+    """The cluster and the log that records belong to."""
 
     cluster: str
     log: str
 
 
 Clocks = Callable[[pa.Array], tuple[pa.Array, pa.Array]]
-"""Of events' numbers their clocks: wall and monotonic, in ns."""
+"""Maps sequence numbers of events to their wall and monotonic clocks, in ns."""
 
 
-def clocks_in(times: Mapping[int, tuple[int, int | None]]) -> Clocks:
-    """Those that are told by number; null of the others."""
+def clocks_from(times: Mapping[int, tuple[int, int | None]]) -> Clocks:
+    """Look clocks up in `times`, by sequence number; null for numbers that it does not contain."""
 
     def clocks_of(numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
         found = [times.get(one, (None, None)) for one in numbers.to_pylist()]
@@ -122,8 +126,8 @@ def clocks_in(times: Mapping[int, tuple[int, int | None]]) -> Clocks:
 
 
 class Batches:
-    """Makes batches of a wanted schema, a part of RECORDS in any order; unless it `decodes`, only
-    the columns of STORED are filled."""
+    """Makes batches with the columns of `schema`, which are columns of RECORDS in any order.
+    Without `decodes` only the columns in STORED are filled."""
 
     def __init__(self, schema: pa.Schema, origin: Origin, *, decodes: bool = True) -> None:
         self.schema = schema
@@ -131,35 +135,35 @@ class Batches:
         self._facts = _facts(schema) if decodes else frozenset[str]()
 
     def events(self, rows: Rows) -> pa.RecordBatch:
-        """A page of the table of events."""
+        """Convert a page of the events table."""
         columns = _by_column(rows)
-        facts: by_kind.Columns = {}
+        facts: fact_columns.Columns = {}
         if self._facts:
             kinds, schemas, payloads = columns[4], columns[5], columns[9]
             current = _current(kinds, schemas, payloads, lambda: (row[:-1] for row in rows))
-            facts = by_kind.event_columns(*current, self._facts)
+            facts = fact_columns.event_columns(*current, self._facts)
         return self._batch(EVENT, len(rows), _of_events(columns), facts)
 
     def commands(self, rows: Rows, clocks_of: Clocks) -> pa.RecordBatch:
-        """A page of the table of commands, with the clocks of their causes."""
+        """Convert a page of the commands table. A command has the clocks of its cause."""
         columns = _by_column(rows)
-        facts: by_kind.Columns = {}
+        facts: fact_columns.Columns = {}
         if self._facts:
             _, _, _, kinds, targets, reasons, _, bodies, _ = columns
-            wanted = self._facts - _OF_EVENTS_ONLY
-            facts = by_kind.command_columns(kinds, targets, reasons, bodies, wanted)
+            requested = self._facts - _OF_EVENTS_ONLY
+            facts = fact_columns.command_columns(kinds, targets, reasons, bodies, requested)
         return self._batch(COMMAND, len(rows), _of_commands(columns, clocks_of), facts)
 
     def event_page(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
-        """As `events`, of columns; nothing of them is decoded."""
+        """As `events`, for columns instead of rows, without decoding."""
         return self._batch(EVENT, len(columns[0]), _of_events(columns), {})
 
     def command_page(self, columns: Sequence[pa.Array], clocks_of: Clocks) -> pa.RecordBatch:
-        """As `commands`, of columns; nothing of them is decoded."""
+        """As `commands`, for columns instead of rows, without decoding."""
         return self._batch(COMMAND, len(columns[0]), _of_commands(columns, clocks_of), {})
 
     def _batch(
-        self, record: str, size: int, stored: Mapping[str, Any], facts: by_kind.Columns
+        self, record: str, size: int, stored: Mapping[str, Any], facts: fact_columns.Columns
     ) -> pa.RecordBatch:
         columns: dict[str, Any] = {
             "record": pa.repeat(record, size),
@@ -206,7 +210,8 @@ def _int64(column: Any) -> pa.Array:
 
 
 def decoded(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """A batch of STORED as batches of DECODED: its events, and its commands."""
+    """Split a batch of STORED into its events and its commands, each with the columns of
+    DECODED."""
     record = batch.column("record")
     events = batch.filter(pc.equal(record, EVENT))
     commands = batch.filter(pc.equal(record, COMMAND))
@@ -218,20 +223,20 @@ def decoded(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     ]
 
 
-def _event_facts(events: pa.RecordBatch) -> by_kind.Columns:
+def _event_facts(events: pa.RecordBatch) -> fact_columns.Columns:
     kinds, schemas, payloads = _lists(events, "kind", "schema", "stored")
     current = _current(kinds, schemas, payloads, lambda: _records(events))
-    return by_kind.event_columns(*current, _facts(DECODED))
+    return fact_columns.event_columns(*current, _facts(DECODED))
 
 
 def _records(events: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     return zip(*_lists(events, *EVENT_COLUMNS), strict=True)
 
 
-def _command_facts(commands: pa.RecordBatch) -> by_kind.Columns:
+def _command_facts(commands: pa.RecordBatch) -> fact_columns.Columns:
     kinds, targets, reasons, bodies = _lists(commands, "kind", "target", "reason_stored", "stored")
-    wanted = _facts(DECODED) - _OF_EVENTS_ONLY
-    return by_kind.command_columns(kinds, targets, reasons, bodies, wanted)
+    requested = _facts(DECODED) - _OF_EVENTS_ONLY
+    return fact_columns.command_columns(kinds, targets, reasons, bodies, requested)
 
 
 def _lists(batch: pa.RecordBatch, *names: str) -> list[list[Any]]:
@@ -243,15 +248,15 @@ def _columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def _facts(schema: pa.Schema) -> frozenset[str]:
-    """What has to be decoded for these columns."""
-    wanted = set(schema.names)
-    if not wanted.isdisjoint(_OF_ONE):
-        wanted.add("partitions")
-    return by_kind.COLUMNS & wanted
+    """The decoded columns that these columns need."""
+    requested = set(schema.names)
+    if not requested.isdisjoint(_OF_ONLY_PARTITION):
+        requested.add("partitions")
+    return fact_columns.COLUMNS & requested
 
 
-def _of_facts(facts: by_kind.Columns) -> dict[str, Any]:
-    """What was decoded, as columns."""
+def _of_facts(facts: fact_columns.Columns) -> dict[str, Any]:
+    """Decoded values as table columns."""
     partitions = facts.get("partitions")
     return {**facts} if partitions is None else {**facts, **_of_partitions(partitions)}
 
@@ -275,8 +280,9 @@ def _current(
     payloads: Sequence[bytes],
     records: Callable[[], Iterable[tuple[Any, ...]]],
 ) -> tuple[Sequence[str], Sequence[bytes]]:
-    """Kinds and payloads of events as this version writes them; newer ones stay as they are.
-    `records` gives what EventRecord has of each, where there are older ones."""
+    """Kinds and payloads of events in the current schema. Events with newer schemas stay unchanged.
+    `records` is called only if there are events with older schemas; it returns the fields of
+    EventRecord for each event."""
     if _KNOWN.issuperset(zip(kinds, schemas, strict=True)):
         return kinds, payloads
     current = [_upcast(EventRecord(*record)) for record in records()]
@@ -291,10 +297,14 @@ def _upcast(event: EventRecord) -> EventRecord:
 
 
 def _of_partitions(partitions: Sequence[Sequence[PartitionFact]]) -> dict[str, Any]:
-    """All partitions that records are about, and columns of it where it is only one."""
+    """The partitions of each record, and separate columns for records about exactly one
+    partition."""
     only = [astuple(one[0]) if len(one) == 1 else _NO_PARTITION for one in partitions]
     columns = dict(zip(_PARTITION_NAMES, zip(*only, strict=True), strict=True))
-    return {**{name: columns[name] for name in _OF_ONE}, "partitions": _partitions(partitions)}
+    return {
+        **{name: columns[name] for name in _OF_ONLY_PARTITION},
+        "partitions": _partitions(partitions),
+    }
 
 
 def _times(wall_ns: pa.Array) -> pa.Array:

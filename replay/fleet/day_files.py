@@ -1,8 +1,8 @@
-"""Parquet files of the table, one folder a cluster and day, written by one task.
+"""Parquet files of the table, one folder per cluster and day, written by one task.
 
-A task writes aside, in a folder with its token for a name, and its files have the token in theirs.
-Only those of tokens that are told to belong to the table come into its folder: not what is of an
-attempt that failed, or of a log that was set aside.
+A task writes to a separate folder that is named by its token, and the names of its files begin with
+the token. Only the files of committed tokens are moved into the table's folder. Files of failed
+attempts and of logs that were set aside are never moved.
 """
 
 import re
@@ -19,7 +19,7 @@ from replay.fleet.columns import RECORDS, STORED
 from replay.fleet.errors import OutputError
 
 UNKNOWN: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What Spark calls the folder of an empty or missing value."""
+"""Spark's folder name for an empty or missing value."""
 
 _SPECIAL: Final = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 _OPEN_MAX: Final = 16
@@ -38,15 +38,15 @@ _COMPARED: Final = frozenset(
     if not pa.types.is_nested(field.type)
     and field.name not in ("payload", "reason", "stored", "reason_stored", "digest")
 )
-"""A reader leaves out pieces of a file by the least and the greatest value of these."""
+"""Columns with statistics: readers skip row groups by their minimum and maximum."""
 
 Day = tuple[str, str]
-"""A cluster and a date, UTC."""
+"""A cluster and a UTC date."""
 
 
 class DayFiles:
-    """Takes batches and writes them below `folder`/`token`, large pieces at once. `files` are those
-    it has begun."""
+    """Collects batches and writes them below `folder`/`token` in large row groups. `files` lists
+    the files that were opened."""
 
     def __init__(self, folder: Path, token: str) -> None:
         self.token = token
@@ -57,7 +57,7 @@ class DayFiles:
         self._writers: dict[Day, parquet.ParquetWriter] = {}
 
     def add(self, cluster: str, batch: pa.RecordBatch) -> None:
-        """Take a batch of STORED. Raises OutputError."""
+        """Add a batch of STORED. Raises OutputError."""
         for date, part in _by_date(batch):
             day = (cluster, date)
             pending = self._pending.setdefault(day, [])
@@ -70,14 +70,14 @@ class DayFiles:
                 self._write(day)
 
     def close(self) -> None:
-        """Write what is left. Raises OutputError."""
+        """Write the remaining rows and close all files. Raises OutputError."""
         for day in list(self._pending):
             self._write(day)
         for day in list(self._writers):
             self._finish(day)
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Close and delete all files."""
         self._pending.clear()
         self._sizes.clear()
         for writer in self._writers.values():
@@ -120,7 +120,7 @@ class DayFiles:
 
 
 def records_writer(file: Path, schema: pa.Schema) -> parquet.ParquetWriter:
-    """Writes a file of records, with columns of RECORDS. Raises OSError."""
+    """Open a Parquet writer for columns of RECORDS. Raises OSError."""
     return parquet.ParquetWriter(
         file,
         schema,
@@ -132,12 +132,12 @@ def records_writer(file: Path, schema: pa.Schema) -> parquet.ParquetWriter:
 
 
 def put_in_place(rows: Iterable[Any], written: Path, table: Path) -> None:
-    """Bring the files of these tokens from below `written` into the table's folder. Done again, it
-    goes on where it was ended. Raises OutputError."""
+    """Move the files of these tokens from `written` to the folder of the table. The move can be
+    repeated after an interruption. Raises OutputError."""
     for row in rows:
         made = written / row.token
         if not made.is_dir():
-            raise OutputError(f"{made} is gone: do all executors see the same folder there?")
+            raise OutputError(f"{made} is missing: use a folder that all executors share")
         for file in sorted(made.rglob("*.parquet")):
             place = table / file.relative_to(made)
             try:
@@ -149,7 +149,7 @@ def put_in_place(rows: Iterable[Any], written: Path, table: Path) -> None:
 
 
 def escaped(name: str) -> str:
-    """A value in a folder's name, as Hive and Spark escape it."""
+    """Escape a value for a folder name, as Hive and Spark do."""
     return _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", name) or UNKNOWN
 
 

@@ -1,9 +1,9 @@
-"""The records with what they are about, in columns: a table beside that of the records.
+"""The decoded columns of the records, as a table next to the table of records.
 
     DIR/decoded/batch=000001/cluster=C/date=D/*.parquet     (columns.DECODED)
 
-Nothing of it is needed to keep: each file is one of the records' files, read, and a batch that is
-not there is decoded before the table is used. It comes into its place by one rename.
+This table can be deleted at any time: each file is derived from one file of records, and missing
+batches are decoded before the table is used. Each batch is put into place by one rename.
 """
 
 import shutil
@@ -25,9 +25,10 @@ from replay.fleet.batches import batches
 from replay.fleet.columns import DECODED, decoded
 from replay.fleet.day_files import records_writer
 from replay.fleet.errors import FleetError, usable
-from replay.fleet.jobs import Progress, nothing_told, spark_errors, telling
+from replay.fleet.jobs import no_step, reporting_steps, spark_errors
 from replay.fleet.locking import in_turn
 from replay.fleet.table import check_table, folder_of_records, records_in
+from replay.progress import Progress, unreported
 
 _DECODED: Final = "decoded"
 _MAKING: Final = "_making"
@@ -39,7 +40,7 @@ _TASKS_MAX: Final = 10_000
 
 
 class Decoded(Struct):
-    """What decoding came to: the folder of the table, and how many batches were not decoded."""
+    """The result of a decoding: the folder of the table, and how many batches were decoded."""
 
     table: str
     batches: int
@@ -47,66 +48,68 @@ class Decoded(Struct):
 
 
 def nothing_to_decode(folder: Path) -> Decoded | None:
-    """What there is to tell where all of a table is decoded; None where it is not. Raises
-    FleetError."""
+    """The result if all batches are decoded already; None if some are not. Raises FleetError."""
     start = time.monotonic()
     check_table(folder)
     source = folder_of_records(folder)
     into = source.with_name(_DECODED)
-    return None if _lacking(source, into) else Decoded(str(into), 0, time.monotonic() - start)
+    return None if _not_decoded(source, into) else Decoded(str(into), 0, time.monotonic() - start)
 
 
-def decode_table(spark: SparkSession, folder: Path, progress: Progress | None = None) -> Decoded:
-    """`decode`, with its progress told. Raises FleetError."""
+def decode_table(spark: SparkSession, folder: Path, progress: Progress = unreported) -> Decoded:
+    """Run `decode` and report its progress. Raises FleetError."""
     start = time.monotonic()
-    failed = spark_errors(f"{folder}: Spark failed, it is decoded as far as it was")
-    with failed, telling(spark, progress) as tell:
-        made = decode(spark, folder, tell)
+    failed = spark_errors(f"{folder}: Spark failed; the batches that were decoded before are kept")
+    with failed, reporting_steps(spark, progress) as report_step:
+        made = decode(spark, folder, report_step)
     return Decoded(str(folder / _DECODED), made, time.monotonic() - start)
 
 
 def records(
-    spark: SparkSession, folder: Path | str, tell: Callable[[str], None] = nothing_told
+    spark: SparkSession, folder: Path | str, report_step: Callable[[str], None] = no_step
 ) -> DataFrame:
-    """The records of a table with the columns of DECODED, and `batch`, `cluster` and `date`; what
-    was ingested since they were last asked for is decoded first. Raises FleetError."""
-    decode(spark, folder, tell)
+    """The records of a table with the columns of DECODED, `batch`, `cluster` and `date`. Batches
+    that are not decoded yet are decoded first. Raises FleetError."""
+    decode(spark, folder, report_step)
     into = Path(folder) / _DECODED
     return records_in(spark, into, [str(batch) for batch in batches(into)], DECODED)
 
 
 def decode(
-    spark: SparkSession, folder: Path | str, tell: Callable[[str], None] = nothing_told
+    spark: SparkSession, folder: Path | str, report_step: Callable[[str], None] = no_step
 ) -> int:
-    """Decode the batches of a table that are not; how many. One process at a time: another one
-    waits. Raises FleetError, and Spark's where an executor fails."""
+    """Decode the batches that are not decoded yet and return their number.
+
+    One process at a time decodes a table; others wait. Raises FleetError, and Spark's errors if an
+    executor fails.
+    """
     check_table(Path(folder))
-    # Executors work in another folder.
+    # Executors have a different working directory.
     source = folder_of_records(folder).absolute()
     into = source.with_name(_DECODED)
-    if not _lacking(source, into):
+    if not _not_decoded(source, into):
         return 0
-    with usable(into), _alone(into):
-        lacking = _lacking(source, into)
-        for batch in lacking:
-            tell("decoding")
+    with usable(into), _locked(into):
+        missing = _not_decoded(source, into)
+        for batch in missing:
+            report_step("decoding")
             made = into / _MAKING / batch.name
             made.mkdir(parents=True)
             _decode(spark, batch, made)
             made.rename(into / batch.name)
-    return len(lacking)
+    return len(missing)
 
 
-def _lacking(source: Path, into: Path) -> list[Path]:
+def _not_decoded(source: Path, into: Path) -> list[Path]:
     there = {batch.name for batch in batches(into)}
     return [batch for batch in batches(source) if batch.name not in there]
 
 
 @contextmanager
-def _alone(into: Path) -> Iterator[None]:
+def _locked(into: Path) -> Iterator[None]:
     into.mkdir(exist_ok=True)
     with in_turn(into / _LOCK):
-        # Of one that was killed.
+        # Left by a process that was killed.
         shutil.rmtree(into / _MAKING, ignore_errors=True)
         try:
             yield
@@ -121,7 +124,7 @@ def _decode(spark: SparkSession, batch: Path, made: Path) -> None:
     context = spark.sparkContext
     tasks = max(context.defaultParallelism * _TASKS_A_CORE, sum(sizes.values()) // _TASK_BYTES)
     tasks = min(tasks, _TASKS_MAX, len(sizes))
-    # Dealt out by their sizes, so that no task has all that are large.
+    # Files are dealt by size, so that no task gets all of the large ones.
     largest_first = sorted(sizes, key=lambda file: (-sizes[file], file))
     dealt = [file for task in range(tasks) for file in largest_first[task::tasks]]
     work = partial(_decode_files, source=batch, made=made)
@@ -140,7 +143,7 @@ def _decode_files(files: Iterable[str], source: Path, made: Path) -> None:
 
 
 def _decode_file(file: Path, target: Path) -> None:
-    # Of a task that is tried again, or by two executors at once, either is the whole.
+    # A retried task and its first attempt may both write the file; either result is complete.
     aside = target.with_name(f".{uuid.uuid4().hex}")
     content = parquet.ParquetFile(file)
     with records_writer(aside, DECODED) as writer:

@@ -1,4 +1,4 @@
-"""The exceptions of the fleet's pipeline."""
+"""The exceptions of `refold fleet`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,16 +9,16 @@ from replay.errors import ReplayError
 
 
 class FleetError(ReplayError):
-    """Spark, a source or the table cannot be used; the text says why and what to do."""
+    """Spark, a source or the table cannot be used. The text says why and what to do."""
 
 
 class OutputError(FleetError):
-    """What was read cannot be written: the disk of the table is full, or gone."""
+    """The results cannot be written, for example because the disk of the table is full."""
 
 
 @contextmanager
 def usable(folder: Path) -> Iterator[None]:
-    """Raises FleetError, which names the file or the folder, in the place of an OSError."""
+    """Convert an OSError to a FleetError that names the file or the folder."""
     try:
         yield
     except OSError as error:
@@ -27,6 +27,6 @@ def usable(folder: Path) -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a log fails, in one line."""
+    """The reason of a failure in one line."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if isinstance(error, (ReplayError, LogError)) else f"{type(error).__name__}: {text}"

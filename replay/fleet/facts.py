@@ -1,11 +1,12 @@
-"""What a record is about: the broker, the znode, the partitions, the error, in a query's terms.
+"""What a record is about: the broker, the znode, the partitions and the error, as columns.
 
-`EVENTS` and `COMMANDS` say for each kind which columns it has, and how each comes out of a decoded
-record. Paths are told apart by their ends: those of an imported cluster begin with its chroot.
+`EVENTS` and `COMMANDS` define for each kind which columns it fills, and how each is computed from a
+decoded record. Paths are recognized by their ends, because the paths of an imported cluster begin
+with its chroot.
 """
 
-import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple
@@ -23,11 +24,15 @@ from controller.core.topic_requests import (
 from controller.core.znodes import read_state
 from replay.stock_clusters.imported_log import events as worldly
 from replay.stock_clusters.zookeeper_log import transactions
+from replay.subjects import ZnodeSubject, subject_in_any_chroot
 
 
 class PartitionFact(Struct, frozen=True, gc=False):
-    """A partition that a record is about. Of `leader`, `leader_epoch` and `isr` what the record
-    says they shall be or are; `code` says why (a decision) or what went wrong (an answer)."""
+    """A partition that a record is about.
+
+    `leader`, `leader_epoch` and `isr` are the values in the record. `code` is the code of a
+    decision's choice, or the error of a response.
+    """
 
     topic: str
     partition: int | None = None
@@ -41,9 +46,9 @@ Partitions = tuple[PartitionFact, ...]
 
 
 class Facts(NamedTuple):
-    """How the columns of a kind come out of its records; None: it has nothing to say there.
-    `ordinal`: which of its cause's commands an event answers; `rule`: what an observed decision
-    is."""
+    """How the columns of a kind are computed from its records; None if the kind does not fill a
+    column. `ordinal` is the ordinal of the command that an event answers; `rule` is what an
+    observed decision is."""
 
     path: Callable[[Any], str | None] | None = None
     broker: Callable[[Any], int | None] | None = None
@@ -53,50 +58,25 @@ class Facts(NamedTuple):
     rule: Callable[[Any], str] | None = None
 
 
-class ZnodeName(NamedTuple):
-    """What the path of a znode names."""
-
-    broker: int | None = None
-    topic: str | None = None
-    partition: int | None = None
-
-
-_PATHS_REMEMBERED: Final = 1 << 16
 _TARGETS_REMEMBERED: Final = 1 << 12
-_BROKER: Final = re.compile(r"(?:/.*)?/(?:brokers/ids|config/brokers)/([0-9]{1,10})")
-_TOPIC: Final = re.compile(
-    r"(?:/.*)?/(?:brokers/topics|config/topics|admin/delete_topics)/([^/]+)"
-    r"(?:/partitions/([0-9]{1,10})(/state)?)?"
-)
-
-
-@lru_cache(_PATHS_REMEMBERED)
-def znode_name(path: str) -> ZnodeName:
-    """What a path names, whichever chroot it begins with."""
-    if (of_topic := _TOPIC.fullmatch(path)) is not None:
-        number = of_topic[2]
-        return ZnodeName(None, of_topic[1], None if number is None else int(number))
-    if (of_broker := _BROKER.fullmatch(path)) is not None:
-        return ZnodeName(int(of_broker[1]))
-    return ZnodeName()
 
 
 @lru_cache(_TARGETS_REMEMBERED)
 def path_of_target(target: str) -> str | None:
-    """The znode that a command is aimed at, if it is one."""
+    """The path, if a command's target is a znode."""
     return target if target.startswith("/") else None
 
 
 @lru_cache(_TARGETS_REMEMBERED)
 def broker_of_target(target: str) -> int | None:
-    """The broker that a command is aimed at, if it is one."""
+    """The broker id, if a command's target is a broker."""
     number = target.removeprefix("broker ")
     return int(number) if number != target and number.isdecimal() else None
 
 
 def with_choices(about: Partitions, choices: tuple[commands.Choice, ...]) -> Partitions:
-    """Partitions with why their leaders were chosen; where a command's body is not stored they are
-    those of its reason."""
+    """Add the codes of leader choices to the partitions. If a command's body is not stored, the
+    partitions come from the choices alone."""
     by_partition = {(one.topic, one.partition): one for one in about}
     for choice in choices:
         key = (choice.topic, choice.partition)
@@ -124,39 +104,39 @@ _Operations = Iterable[operations.WriteOperation | transactions.Content]
 
 
 def _only_path(parts: _Operations) -> str | None:
-    """The path of what is about one only."""
+    """The path of operations on exactly one znode."""
     paths = [one.path for one in parts if hasattr(one, "path")]
     return paths[0] if len(paths) == 1 else None
 
 
 def _only_broker(parts: _Operations) -> int | None:
     path = _only_path(parts)
-    return None if path is None else znode_name(path).broker
+    return None if path is None else subject_in_any_chroot(path).broker
 
 
 def _written(parts: _Operations) -> Partitions:
-    """Partitions that writes are about, where they write their states, with what they shall be."""
+    """The partitions that writes are about, with the states that the writes store."""
     found: list[PartitionFact] = []
     for part in parts:
         path: str | None = getattr(part, "path", None)
-        name = ZnodeName() if path is None else znode_name(path)
-        if path is not None and name.topic is not None:
-            found.append(_state(name.topic, name.partition, path, getattr(part, "data", None)))
+        name = None if path is None else subject_in_any_chroot(path)
+        if path is not None and name is not None and name.topic is not None:
+            found.append(_state(name, name.topic, path, getattr(part, "data", None)))
     return tuple(dict.fromkeys(found))
 
 
-def _state(topic: str, partition: int | None, path: str, data: bytes | None) -> PartitionFact:
-    if not data or partition is None or not path.endswith("/state"):
-        return PartitionFact(topic, partition)
-    try:
-        state = read_state(path, data, 0)
-    except ZnodeError:
-        return PartitionFact(topic, partition)
-    return PartitionFact(topic, partition, state.leader, state.leader_epoch, state.isr)
+def _state(name: ZnodeSubject, topic: str, path: str, data: bytes | None) -> PartitionFact:
+    state = None
+    if data and name.kind == "state":
+        with suppress(ZnodeError):
+            state = read_state(path, data, 0)
+    if state is None:
+        return PartitionFact(topic, name.partition)
+    return PartitionFact(topic, name.partition, state.leader, state.leader_epoch, state.isr)
 
 
 def _of_znode(path: str) -> Partitions:
-    name = znode_name(path)
+    name = subject_in_any_chroot(path)
     return () if name.topic is None else (PartitionFact(name.topic, name.partition),)
 
 
@@ -241,7 +221,7 @@ def _of_partition_answers(
 EVENTS: Final[dict[type, Facts]] = {
     events.WatchFired: Facts(
         path=attrgetter("path"),
-        broker=lambda one: znode_name(one.path).broker,
+        broker=lambda one: subject_in_any_chroot(one.path).broker,
         partitions=lambda one: _of_znode(one.path),
     ),
     events.ZnodesRead: Facts(error=lambda one: _first_error(one.errors), ordinal=_ordinal),
@@ -315,4 +295,4 @@ COMMANDS: Final[dict[type, Facts]] = {
     ),
     commands.AnswerElectLeaders: Facts(partitions=_of_partition_answers, error=_error_of_answer),
 }
-"""A kind that is not there is about the znode that it is aimed at, if it is one."""
+"""A command of a kind without an entry has the path of its target, if the target is a znode."""

@@ -1,9 +1,8 @@
-"""Bringing logs into the table: each record once, whenever it is stopped and started again.
+"""Copying logs into the table, each record exactly once across interrupted and repeated runs.
 
-The driver names the inputs; executors look at them, then read those with something new, and write
-the files themselves. Between the steps stand small tables of one row an input, on the disk: no
-record, and no list that grows with the inputs, comes to the driver, which of these tables counts
-rows.
+The driver lists the inputs. Executors survey them, read those with new records and write the files.
+The steps pass small tables with one row per input on the disk. The driver only counts rows of these
+tables, so that its memory does not grow with the number of records or inputs.
 """
 
 import time
@@ -21,18 +20,19 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
 from replay.fleet.day_files import put_in_place
+from replay.fleet.ingest_task import INPUTS, SURVEYED, UNITS, ingest_units, survey
 from replay.fleet.inputs import inputs_below
-from replay.fleet.jobs import Progress, for_few_rows, rows_in, spark_errors, telling
+from replay.fleet.jobs import for_few_rows, reporting_steps, rows_in, spark_errors
 from replay.fleet.schemas import spark_schema
 from replay.fleet.table import INGESTED, TableFolder, known_segments, open_table
-from replay.fleet.units import INPUTS, SURVEYED, UNITS, ingest_units, survey
+from replay.progress import Progress, unreported
 
 _TASK_BYTES: Final = 256 << 20
 _TASKS_A_CORE: Final = 4
 _TASKS_MAX: Final = 10_000
 _SURVEYED_A_TASK: Final = 500
 _ROWS: Final = 10_000
-_TOLD_MAX: Final = 20
+_EXAMPLES_MAX: Final = 20
 
 _INPUTS: Final = "inputs.parquet"
 _SURVEYED: Final = "surveyed"
@@ -42,7 +42,8 @@ _STEPS: Final = {
     step: spark_schema(schema)
     for step, schema in ((_SURVEYED, SURVEYED), (_CHOSEN, UNITS), (_READ, INGESTED))
 }
-"""The tables between the steps. Told their columns, Spark runs no job to find them out."""
+"""The schemas of the tables between the steps. With a given schema Spark runs no job to infer
+it."""
 
 _COUNTS: Final = {
     "segments": "count(*)",
@@ -51,7 +52,7 @@ _COUNTS: Final = {
     "events": "coalesce(sum(events), 0)",
     "commands": "coalesce(sum(commands), 0)",
 }
-"""Of a manifest, in SQL."""
+"""Counts over a manifest, in SQL."""
 
 
 class SetAside(Struct):
@@ -62,8 +63,11 @@ class SetAside(Struct):
 
 
 class IngestResult(Struct):
-    """What an ingest came to. `batch` is its number, None where nothing was new; `examples` are
-    some of those that were set aside, all of which stand in DIR/set_aside.jsonl."""
+    """The result of an ingest.
+
+    `batch` is the number of the new batch, None if there was nothing new. `examples` holds some of
+    the inputs that were set aside; DIR/set_aside.jsonl lists all of them.
+    """
 
     table: str
     inputs: int
@@ -83,19 +87,19 @@ def ingest(
     spark: SparkSession,
     sources: Iterable[str],
     out: Path,
-    progress: Progress | None = None,
+    progress: Progress = unreported,
 ) -> IngestResult:
-    """Bring what is new in the sources into the table in the folder `out`.
+    """Add the new records of the sources to the table in the folder `out`.
 
-    Raises FleetError if a source is not there or empty, if the table cannot be used or written, or
-    if Spark fails.
+    Raises FleetError if a source does not exist or is empty, if the table cannot be used or
+    written, or if Spark fails.
     """
     start = time.monotonic()
     failed = spark_errors(f"{out}: Spark failed, nothing was added")
-    with open_table(out) as table, failed, telling(spark, progress) as tell:
-        tell("looking for logs")
+    with open_table(out) as table, failed, reporting_steps(spark, progress) as report_step:
+        report_step("looking for logs")
         inputs, size = _name_inputs(sources, table)
-        run = Ingest(for_few_rows(spark, inputs), table, tell)
+        run = Ingest(for_few_rows(spark, inputs), table, report_step)
         run.survey(inputs)
         run.choose()
         run.read(size)
@@ -103,7 +107,7 @@ def ingest(
 
 
 def _name_inputs(sources: Iterable[str], table: TableFolder) -> tuple[int, int]:
-    """Write down what there is to read; how many inputs, and their bytes. Raises FleetError."""
+    """Write the list of inputs; returns their number and their bytes. Raises FleetError."""
     count = size = 0
     with parquet.ParquetWriter(table.results_of(_INPUTS), INPUTS) as writer:
         found = inputs_below(sources)
@@ -117,25 +121,25 @@ def _name_inputs(sources: Iterable[str], table: TableFolder) -> tuple[int, int]:
 
 
 class Ingest:
-    """One run of an ingest: its steps, in order."""
+    """One run of an ingest, with its steps in order."""
 
-    def __init__(self, spark: SparkSession, table: TableFolder, tell: Callable[[str], None]):
+    def __init__(self, spark: SparkSession, table: TableFolder, report_step: Callable[[str], None]):
         self._spark = spark
         self._table = table
-        self._tell = tell
+        self._report_step = report_step
         self._cores = spark.sparkContext.defaultParallelism
 
     def survey(self, inputs: int) -> None:
-        """Look at every input: which segment of which log it is, and how far that has come."""
-        self._tell("looking at logs")
+        """Survey every input: which segment of which log it is, and its last event and command."""
+        self._report_step("looking at logs")
         tasks = min(max(self._cores, inputs // _SURVEYED_A_TASK), _TASKS_MAX)
         reader = self._spark.read.schema(spark_schema(INPUTS))
         named = reader.parquet(self._table.results_of(_INPUTS))
         self._map(named.repartition(tasks), survey, _SURVEYED)
 
     def choose(self) -> None:
-        """Of each segment one copy, if it has something that the table has not; of archives and
-        stock clusters' folders those that were changed."""
+        """Choose what to read: one copy of each segment with new records, and each archive or
+        folder of a stock cluster that changed."""
         surveyed = self._step(_SURVEYED).where("reason is null")
         known = known_segments(self._spark, self._table.folder)
         chosen = _grown(surveyed.where("container is null"), known)
@@ -144,11 +148,11 @@ class Ingest:
         chosen.write.parquet(self._table.results_of(_CHOSEN))
 
     def read(self, size: int) -> None:
-        """Write the records of what was chosen; neighbours in time share a task and its files."""
+        """Read the chosen inputs. Logs that are close in time share a task and its files."""
         units = self._count(_CHOSEN)
         if not units:
             return
-        self._tell("reading logs")
+        self._report_step("reading logs")
         tasks = max(self._cores * _TASKS_A_CORE, size // _TASK_BYTES)
         work = partial(ingest_units, table=self._table.folder, files=self._table.written)
         order = ["cluster", "log", "path"]
@@ -156,8 +160,8 @@ class Ingest:
         self._map(spread.sortWithinPartitions(*order), work, _READ)
 
     def commit(self, inputs: int, start: float) -> IngestResult:
-        """Make what was read part of the table, all at once."""
-        self._tell("committing")
+        """Make the records that were read part of the table in one step."""
+        self._report_step("committing")
         units = self._count(_CHOSEN)
         counts = self._write_manifest() if units else dict.fromkeys(_COUNTS, 0)
         batch = None
@@ -180,41 +184,42 @@ class Ingest:
         )
 
     def _write_manifest(self) -> dict[str, int]:
-        """What becomes part of the table, and what it comes to (_COUNTS)."""
-        # A copy in an archive of a segment that was read as a file, too, or in two archives. That
-        # which was read as a file may share its files with others, and so stays.
+        """Write the manifest of the batch and return its counts (_COUNTS)."""
+        # A segment may have been read from a file and from an archive, or from two archives. The
+        # copy from a file is preferred: it may share Parquet files with other segments.
         is_packed = sql.col("container").isNotNull()
         kept = _one_a_unit(self._step(_READ).where("reason is null"), is_packed)
         kept.select(*INGESTED.names).write.parquet(self._table.manifest_path())
         sums = [sql.expr(count).alias(name) for name, count in _COUNTS.items()]
-        told = self._manifest().agg(*sums).head()
-        assert told is not None, "an aggregate has a row"
-        return told.asDict()
+        totals = self._manifest().agg(*sums).head()
+        assert totals is not None, "an aggregate has a row"
+        return totals.asDict()
 
     def _manifest(self) -> DataFrame:
         return self._spark.read.schema(_STEPS[_READ]).parquet(self._table.manifest_path())
 
     def _set_aside(self, steps: list[str]) -> tuple[list[SetAside], int]:
-        """Tell what could not be read, and why; some of it, and how many."""
-        is_told = pc.field("reason").is_valid()
-        count = sum(self._count(step, is_told) for step in steps)
+        """Write the list of inputs that could not be read; returns some of them, and their
+        number."""
+        has_reason = pc.field("reason").is_valid()
+        count = sum(self._count(step, has_reason) for step in steps)
         examples: list[SetAside] = []
 
         def rows() -> Iterator[dict[str, Any]]:
-            told = [self._step(step).select("path", "reason") for step in steps]
-            found = reduce(DataFrame.union, told).where("reason is not null").orderBy("path")
+            totals = [self._step(step).select("path", "reason") for step in steps]
+            found = reduce(DataFrame.union, totals).where("reason is not null").orderBy("path")
             for row in found.toLocalIterator():
-                if len(examples) < _TOLD_MAX:
+                if len(examples) < _EXAMPLES_MAX:
                     examples.append(SetAside(row.path, row.reason))
                 yield row.asDict()
 
-        self._table.tell_set_aside(rows() if count else iter(()))
+        self._table.write_set_aside(rows() if count else iter(()))
         return examples, count
 
     def _map(
         self, frame: DataFrame, work: Callable[[Iterable[Any]], Iterator[Any]], step: str
     ) -> None:
-        """Rows of inputs to rows of inputs, on executors (mapInArrow would need pandas there)."""
+        """Map rows of inputs to rows on executors (mapInArrow would require pandas there)."""
         rows = frame.rdd.mapPartitions(work)
         done = self._spark.createDataFrame(rows, _STEPS[step], verifySchema=False)
         done.write.parquet(self._table.results_of(step))
@@ -227,18 +232,18 @@ class Ingest:
 
 
 def _grown(of_logs: DataFrame, known: DataFrame) -> DataFrame:
-    """Segments with something new (UNITS)."""
-    behind = known.select(
+    """Segments with new records (UNITS)."""
+    in_table = known.select(
         "unit",
         sql.col("log").alias("known_log"),
         sql.struct("last_seq", "last_command", "event_chain", "command_chain").alias("known"),
     )
-    # A log keeps the name that it has in the table, also when its first segments are gone.
+    # A log keeps its name in the table, even after its first segments were deleted.
     its_name = sql.first("known_log", ignorenulls=True).over(Window.partitionBy("folder"))
     has_news = "known is null or known.last_seq <> last_seq or known.last_command <> last_command"
     return (
         _one_a_unit(of_logs)
-        .join(behind, "unit", "left")
+        .join(in_table, "unit", "left")
         .withColumn("log", sql.coalesce(its_name, "log"))
         .where(has_news)
         .select(*UNITS.names)
@@ -246,7 +251,8 @@ def _grown(of_logs: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _changed(containers: DataFrame, known: DataFrame) -> DataFrame:
-    """Archives and stock clusters' folders that are not in the table as they are (UNITS)."""
+    """Archives and folders of stock clusters that are not in the table in their present form
+    (UNITS)."""
     in_table = known.where("container is not null").select("container").distinct()
     return (
         containers.join(in_table, "container", "left_anti")
@@ -256,8 +262,8 @@ def _changed(containers: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _one_a_unit(copies: DataFrame, *first: Column) -> DataFrame:
-    """Of copies of a segment, of which some were made before it grew, the one that has come
-    furthest, after an order of the caller's."""
+    """For each segment the copy with the most records. `first` are columns to order copies by
+    before that."""
     order = (*first, sql.desc("last_seq"), sql.desc("last_command"), sql.col("path"))
     place = sql.row_number().over(Window.partitionBy("unit").orderBy(*order))
     return copies.withColumn("place", place).where("place = 1").drop("place")

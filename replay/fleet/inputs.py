@@ -1,4 +1,4 @@
-"""What there is to read: segments, archives and stock clusters' folders among what is named."""
+"""Finding what to read in the given sources: segments, archives and folders of stock clusters."""
 
 import glob
 import os
@@ -15,8 +15,8 @@ from replay.stock_clusters.zookeeper_log.source import ARCHIVES
 
 
 class Kind(StrEnum):
-    """What an input is: a segment of a log; an archive, of logs or of a stock cluster; the folder
-    of a stock cluster's incident, as `refold import` takes it."""
+    """The kind of an input: a segment of a log; an archive of logs or of a stock cluster; a folder
+    with the data of a stock cluster, as `refold import` reads it."""
 
     SEGMENT = "segment"
     ARCHIVE = "archive"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 class Input(NamedTuple):
-    """One thing to read, with its size in bytes on the disk."""
+    """One thing to read, with its size on the disk in bytes."""
 
     kind: Kind
     path: Path
@@ -32,19 +32,19 @@ class Input(NamedTuple):
 
 
 def named(sources: Iterable[str]) -> list[Path]:
-    """The paths that sources name, globs spelt out, each once. Raises FleetError for one that is
-    not there."""
+    """The paths of the sources with globs expanded, without duplicates. Raises FleetError if a
+    source does not exist."""
     return list(dict.fromkeys(path for source in sources for path in _paths_of(source)))
 
 
 def inputs_below(sources: Iterable[str]) -> Iterator[Input]:
-    """All that can be read of the sources, each once. Raises FleetError for a source that is not
-    there or holds nothing to read."""
+    """All inputs in the sources, without duplicates. Raises FleetError if a source does not exist
+    or contains nothing to read."""
     seen: set[Path] = set()
     for source in sources:
         is_empty = True
         paths = _paths_of(source)
-        # Beside what a glob is meant for it may find any other file.
+        # A glob may also match unrelated files.
         is_any_read = paths == [Path(source).absolute()]
         for one in chain.from_iterable(_inputs_of(path, is_any_read) for path in paths):
             is_empty = False
@@ -53,25 +53,25 @@ def inputs_below(sources: Iterable[str]) -> Iterator[Input]:
                 yield one
         if is_empty:
             raise FleetError(
-                f"{source} holds nothing to read: no segment (.refold), no archive"
-                f" ({', '.join(ARCHIVES)}) and no log.ZXID of a ZooKeeper"
+                f"{source} contains nothing to read: no segment (.refold), no archive"
+                f" ({', '.join(ARCHIVES)}) and no ZooKeeper log (log.ZXID)"
             )
 
 
 def check_inputs(sources: Iterable[str]) -> None:
-    """Raises FleetError for a source that is not there or holds nothing to read."""
+    """Raises FleetError if a source does not exist or contains nothing to read."""
     for source in sources:
         next(inputs_below([source]))
 
 
 def segments_below(sources: Iterable[str]) -> list[Path]:
-    """The segments of the logs that are named or lie below. Raises FleetError if there is none."""
+    """The segments of the logs in the sources. Raises FleetError if there are none."""
     found: dict[Path, None] = {}
     for path in named(sources):
         files = [path] if path.is_file() else sorted(_files(path))
         segments = [one for one in files if folders.is_segment(one) or one == path]
         if not segments:
-            raise FleetError(f"{path} holds no segment (a file named 00000000000000000001.refold)")
+            raise FleetError(f"{path} contains no segment (such as 00000000000000000001.refold)")
         found |= dict.fromkeys(segments)
     return list(found)
 
@@ -81,13 +81,13 @@ def _paths_of(source: str) -> list[Path]:
     if not paths[0].exists() and glob.has_magic(source):
         paths = sorted(map(Path, glob.glob(source, recursive=True)))  # noqa: PTH207
     if not paths or not paths[0].exists():
-        raise FleetError(f"{source} is not there: name a folder, a log or an archive")
+        raise FleetError(f"{source} does not exist: name a folder, a log or an archive")
     return [path.absolute() for path in paths]
 
 
 def _inputs_of(path: Path, is_any_read: bool) -> Iterator[Input]:
-    """What a folder holds, in the order of names; a stock cluster's data make one input of it. A
-    file is taken for a segment whatever its name, if any is to be read."""
+    """The inputs in a folder, ordered by name. The data of a stock cluster is one input. With
+    `is_any_read` a file counts as a segment whatever its name is."""
     if path.is_file():
         kind = Kind.ARCHIVE if _is_archive(path) else Kind.SEGMENT
         if is_any_read or kind == Kind.ARCHIVE or folders.is_segment(path):

@@ -1,5 +1,4 @@
-"""What all jobs on Spark share: telling how far they are, a clear line where Spark fails, and what
-keeps small queries short."""
+"""Shared by all Spark jobs: progress, one-line errors, and settings for small queries."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,9 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from replay.fleet.errors import FleetError
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, and how many tasks are done of how many."""
+from replay.progress import Progress, unreported
 
 _PROGRESS_S: Final = 0.5
 _ROWS_A_PARTITION: Final = 50_000
@@ -28,19 +25,20 @@ _FEW_ROWS: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
-"""To compile such a query, to plan it again after each stage, and a job for each side of a join
-take longer than to run it."""
+"""For a small query, code generation, adaptive planning and broadcast joins take longer than the
+query itself."""
 
 
-def nothing_told(_: str) -> None:
-    """A step that nobody wants to know of."""
+def no_step(_: str) -> None:
+    """Ignore a step."""
 
 
 @contextmanager
-def telling(spark: SparkSession, progress: Progress | None) -> Iterator[Callable[[str], None]]:
-    """What tells a step; a thread tells how far its tasks are, as Spark knows."""
-    if progress is None:
-        yield nothing_told
+def reporting_steps(spark: SparkSession, progress: Progress) -> Iterator[Callable[[str], None]]:
+    """Yields a function that reports the current step. A thread reports the progress of Spark's
+    tasks."""
+    if progress is unreported:
+        yield no_step
         return
     step, is_over = "", Event()
     tracker = spark.sparkContext.statusTracker()
@@ -54,18 +52,18 @@ def telling(spark: SparkSession, progress: Progress | None) -> Iterator[Callable
         infos = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
         known = [one for one in infos if one is not None]
         done = sum(one.numCompletedTasks for one in known)
-        progress(step, done, sum(one.numTasks for one in known))
+        progress(step, done, sum(one.numTasks for one in known) or None)
 
-    def tell(what: str) -> None:
+    def report_step(what: str) -> None:
         nonlocal step
         step = what
-        progress(step, 0, 0)
+        progress(step, 0, None)
 
-    # Unlike others this thread closes its connection to Java at its end.
+    # When an InheritableThread ends it closes its connection to the JVM.
     watcher = InheritableThread(target=watch, name="progress", daemon=True)
     watcher.start()
     try:
-        yield tell
+        yield report_step
     finally:
         is_over.set()
         watcher.join()
@@ -73,7 +71,7 @@ def telling(spark: SparkSession, progress: Progress | None) -> Iterator[Callable
 
 @contextmanager
 def spark_errors(what: str) -> Iterator[None]:
-    """Raises FleetError, which begins with `what` did not come about, in the place of Spark's."""
+    """Convert Spark's errors to a FleetError that begins with `what`."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -81,14 +79,14 @@ def spark_errors(what: str) -> Iterator[None]:
 
 
 def reason_in(text: str, error: Exception) -> str:
-    """The line of Spark's trace that says why."""
+    """The line of a Spark stack trace that names the cause."""
     lines = text.splitlines()
-    told = [line for line in lines if "Error: " in line or "Exception: " in line]
-    return (told or lines or [type(error).__name__])[-1].strip()
+    causes = [line for line in lines if "Error: " in line or "Exception: " in line]
+    return (causes or lines or [type(error).__name__])[-1].strip()
 
 
 def for_few_rows(spark: SparkSession, rows: int) -> SparkSession:
-    """A session beside `spark` for queries of about so many rows."""
+    """A new session of the same application for queries of about `rows` rows."""
     session = spark.newSession()
     for name, value in _FEW_ROWS.items():
         session.conf.set(name, value)
@@ -98,6 +96,7 @@ def for_few_rows(spark: SparkSession, rows: int) -> SparkSession:
 
 
 def rows_in(folder: str, condition: pc.Expression | None = None) -> int:
-    """How many rows Parquet files have, as they tell it themselves: without a job."""
+    """The number of rows of Parquet files, from their metadata where there is no condition; no
+    Spark job runs."""
     rows: int = dataset.dataset(folder, format="parquet").count_rows(filter=condition)
     return rows

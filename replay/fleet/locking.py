@@ -1,4 +1,4 @@
-"""One process at a time at what a lock file stands for."""
+"""Locks that let one process at a time use a folder."""
 
 import fcntl
 from collections.abc import Iterator
@@ -9,20 +9,22 @@ from replay.fleet.errors import FleetError
 
 
 @contextmanager
-def exclusive(lock: Path, what: str, then: str = "wait for it, or end it") -> Iterator[None]:
-    """Hold the lock; `what` is who else may hold it, `then` what to do. Raises FleetError if one
-    does, OSError."""
+def exclusive(
+    lock: Path, what: str, then: str = "wait until it ends, or stop it"
+) -> Iterator[None]:
+    """Hold the lock. `what` names the process that may hold it otherwise, `then` is the advice for
+    that case. Raises FleetError if the lock is taken, OSError."""
     with lock.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FleetError(f"{lock.parent}: {what} is at work there: {then}") from None
+            raise FleetError(f"{lock.parent}: {what} is using this folder: {then}") from None
         yield
 
 
 @contextmanager
 def in_turn(lock: Path) -> Iterator[None]:
-    """Hold the lock when whoever has it is done. Raises OSError."""
+    """Wait for the lock and hold it. Raises OSError."""
     with lock.open("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,13 +1,16 @@
-"""Spark's data source "refold": the records of event logs, of either kind.
+"""Spark's data source "refold": the records of event logs, recorded or imported.
 
     spark.dataSource.register(LogSource)
     spark.read.format("refold").load("/logs/cluster-a")
 
-Options: `path` (a log's folder, a folder with logs below it, one segment; globs; several,
-separated by commas), `columns` (only these are read: the Python API has no pruning of its own),
-`rowsPerPartition` (how many events of a large segment one task reads), `damaged` ("fail", or
-"skip": what follows damage in a segment is left out). Damage is what cannot be read: the checksum
-chain is not followed.
+Options:
+
+- `path`: a log's folder, a folder that contains logs, or a segment; globs, and several paths
+  separated by commas
+- `columns`: read only these columns (Spark's Python data sources have no column pruning)
+- `rowsPerPartition`: how many events of a large segment one task reads
+- `damaged`: "fail", or "skip" to leave out what follows damage in a segment. Damage means
+  unreadable data; checksum chains are not checked
 """
 
 from collections.abc import Iterable, Iterator, MutableMapping
@@ -24,18 +27,18 @@ from eventstore.segment import Segment, open_segment
 from replay.fleet.columns import RECORDS, Batches
 from replay.fleet.errors import FleetError
 from replay.fleet.inputs import segments_below
-from replay.fleet.pushdown import Conditions, Pushed, brings_filters, push
-from replay.fleet.reading import command_batches, event_batches, log_name
-from replay.fleet.schemas import part_of, spark_schema, wanted
+from replay.fleet.pushdown import Conditions, PushedFilters, has_filters_to_push, push
+from replay.fleet.schemas import requested_schema, selected_columns, spark_schema
+from replay.fleet.segments import command_batches, event_batches, log_name
 
 _ROWS: Final = 500_000
 LARGE_BYTES: Final = 64 << 20
-"""A smaller segment is one partition, and is not opened to plan."""
+"""A smaller segment is one partition and is not opened during planning."""
 
 
 @dataclass(frozen=True)
 class LogPartition(InputPartition):
-    """A segment, or the events from `first_seq` to `last_seq` of one, with their commands."""
+    """A segment, or its events from `first_seq` to `last_seq` with their commands."""
 
     segment: str
     first_seq: int | None = None
@@ -43,37 +46,37 @@ class LogPartition(InputPartition):
 
 
 class LogSource(DataSource):
-    """Registered as "refold"."""
+    """The data source, registered as "refold"."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """The name for `spark.read.format`."""
         return "refold"
 
     def schema(self) -> StructType:
-        """The columns that are wanted; docs/fleet-tables.md says what is in each."""
-        return spark_schema(part_of(RECORDS, self.options.get("columns")))
+        """The requested columns; see docs/fleet-tables.md for their meaning."""
+        return spark_schema(selected_columns(RECORDS, self.options.get("columns")))
 
     def reader(self, schema: StructType) -> "LogSourceReader":
-        """Reads a schema that is a part of that of all records."""
-        kind = PushedLogSourceReader if brings_filters() else LogSourceReader
+        """A reader for a schema with some of the columns of RECORDS."""
+        kind = PushedLogSourceReader if has_filters_to_push() else LogSourceReader
         return kind(self.options, schema)
 
 
 class LogSourceReader(DataSourceReader):
-    """Plans partitions on the driver, reads them on executors; all of them is wanted."""
+    """Plans partitions on the driver and reads them on executors, without filters."""
 
     def __init__(self, options: MutableMapping[str, str], schema: StructType) -> None:
         self._paths = [one for one in options.get("path", "").split(",") if one]
         if not self._paths:
-            raise FleetError('name what to read: spark.read.format("refold").load(PATH)')
+            raise FleetError('no path is given: use spark.read.format("refold").load(PATH)')
         self._rows = _number(options.get("rowsPerPartition"), _ROWS)
         self._skips_damaged = _skips_damaged(options.get("damaged", "fail"))
-        self._schema: pa.Schema = wanted(RECORDS, schema)
-        self._pushed = Pushed(Conditions([], [], {}))
+        self._schema: pa.Schema = requested_schema(RECORDS, schema)
+        self._pushed = PushedFilters(Conditions([], [], {}))
 
     def partitions(self) -> list[LogPartition]:
-        """One a segment, several of a large one. Raises FleetError, LogError."""
+        """One partition per segment, several for a large segment. Raises FleetError, LogError."""
         return [
             partition
             for path in segments_below(self._paths)
@@ -81,7 +84,7 @@ class LogSourceReader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The wanted rows of a partition. Raises LogError."""
+        """The rows of a partition that pass the pushed filters. Raises LogError."""
         if not isinstance(partition, LogPartition):
             return
         path = Path(partition.segment)
@@ -100,7 +103,7 @@ class LogSourceReader(DataSourceReader):
             with open_segment(path) as segment:
                 first, last = segment.header.first_seq, segment.last_seq()
         except LogError:
-            # Whoever reads it says what is wrong with it, or leaves it out.
+            # The task that reads the segment reports the damage or skips it.
             yield LogPartition(str(path))
             return
         starts = range(first, max(last, first) + 1, self._rows)
@@ -110,30 +113,30 @@ class LogSourceReader(DataSourceReader):
 
     def _read(self, segment: Segment, partition: LogPartition) -> Iterator[pa.RecordBatch]:
         origin = log_name(segment)
-        if not self._pushed.wants(origin.cluster, origin.log):
+        if not self._pushed.may_match(origin.cluster, origin.log):
             return
         batches = Batches(self._schema, origin)
-        wanted_rows = self._pushed.conditions
+        pushed = self._pushed.conditions
         of_events, of_commands = _ranges(segment, partition)
-        parameters = wanted_rows.parameters
-        conditions = (*wanted_rows.events, *of_events)
+        parameters = pushed.parameters
+        conditions = (*pushed.events, *of_events)
         yield from event_batches(segment, batches, conditions, parameters)
-        conditions = (*wanted_rows.commands, *of_commands)
+        conditions = (*pushed.commands, *of_commands)
         yield from command_batches(segment, batches, conditions, parameters)
 
 
 class PushedLogSourceReader(LogSourceReader):
-    """Reads what Spark's filters want."""
+    """A reader that accepts Spark's filters."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Spark looks again at those that are given back."""
+        """Accept filters; returns those that Spark has to evaluate itself."""
         self._pushed, left = push(filters)
         return left
 
 
 def _ranges(segment: Segment, partition: LogPartition) -> tuple[list[str], list[str]]:
-    """A partition's range of events and of commands. Commands are stored in the order of their
-    causes: their range is one of rows, too, which SQLite reads in order."""
+    """SQL conditions for a partition's range of events and of commands. Commands are stored in the
+    order of their causes, so a range of row ids selects them, which SQLite reads in order."""
     of_events, of_commands = [], []
     if partition.first_seq is not None:
         of_events.append(f"seq >= {partition.first_seq}")
@@ -146,9 +149,10 @@ def _ranges(segment: Segment, partition: LogPartition) -> tuple[list[str], list[
 
 
 def _commands_before(segment: Segment, seq: int) -> int:
-    """The row of the last command that an event before `seq` caused; 0 where there is none."""
+    """The row id of the last command that was caused by an event before `seq`; 0 if there is
+    none."""
     if seq <= segment.header.first_seq:
-        # Those that were stored late, of events of the segment before, come first.
+        # Commands that were stored late, for events of the previous segment, come first.
         return 0
     sql = f"select rowid from commands where cause < {seq} order by cause desc, ordinal desc"
     rows: list[Any] = segment.query(f"{sql} limit 1")
@@ -159,11 +163,11 @@ def _number(text: str | None, default: int) -> int:
     if text is None:
         return default
     if not text.isdecimal() or not int(text):
-        raise FleetError(f"rowsPerPartition is {text!r}, not a number above 0")
+        raise FleetError(f"rowsPerPartition is {text!r}: give a number above 0")
     return int(text)
 
 
 def _skips_damaged(text: str) -> bool:
     if text not in ("fail", "skip"):
-        raise FleetError(f'damaged is {text!r}: give "fail" or "skip"')
+        raise FleetError(f'damaged is {text!r}: use "fail" or "skip"')
     return text == "skip"

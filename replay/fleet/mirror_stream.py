@@ -1,11 +1,11 @@
-"""The mirror's topic through Spark's Kafka source: its messages, and the records that they hold.
+"""The mirror's topic through Spark's Kafka source: its messages, and the records in them.
 
     messages = mirror_stream.messages(spark.readStream, "kafka-1:9092", "refold-log")
     mirror_stream.records(messages).writeStream ...
 
-What is published in parts is put together within a task: all parts of a record are of one
-transaction, and Spark takes transactions whole unless `maxOffsetsPerTrigger` or `minPartitions` cut
-them.
+A record that was published in several parts is joined within one task. All parts of a record are in
+one Kafka transaction, and Spark reads transactions as a whole unless `maxOffsetsPerTrigger` or
+`minPartitions` splits them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,27 +19,31 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from eventstore.frames import CommandsFrame, EventsFrame, decode
-from replay.fleet.columns import RECORDS, Batches, Origin, clocks_in
+from replay.fleet.columns import RECORDS, Batches, Origin, clocks_from
 from replay.fleet.errors import FleetError
 from replay.fleet.schemas import spark_schema
 
 KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-"""Spark's connector, without its version, which is Spark's."""
+"""The Maven coordinates of Spark's Kafka connector, without its version, which equals Spark's
+version."""
 
 _NS_IN_MS: Final = 1_000_000
 _SAID_OF_NO_SOURCE: Final = ("Failed to find data source: kafka", "KafkaSourceProvider")
 
 
 class Parts:
-    """Puts the values of messages together that hold one record."""
+    """Joins the messages of a record that was published in parts."""
 
     def __init__(self, begun: list[bytes] | None = None) -> None:
         self.begun = begun or []
-        """The parts of a record whose last one has not come."""
+        """The parts of a record whose last part has not arrived."""
 
     def take(self, value: bytes, part: str | None) -> bytes | None:
-        """A record, if this message completes one. `part` is its header of that name: "2/5".
-        A part that came before is passed over, as is one whose beginning never came."""
+        """Return a record if this message completes one.
+
+        `part` is the message's header "part", for example "2/5". A repeated part is ignored, and so
+        is a part without its predecessors.
+        """
         if part is None:
             self.begun = []
             return value
@@ -61,13 +65,13 @@ def messages(
     topic: str,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """What is committed on the topic, from its beginning on: `key`, `value`, `part`,
-    `kafka_partition`, `kafka_offset`, `stamp_ms` (of the record). `options` are those of Spark's
-    Kafka source.
+    """The committed messages of the topic from its beginning: `key`, `value`, `part`,
+    `kafka_partition`, `kafka_offset`, `stamp_ms` (the record's timestamp). `options` are those of
+    Spark's Kafka source.
 
-    Raises FleetError where Spark has no such source.
+    Raises FleetError if Spark has no Kafka source.
     """
-    asked = {
+    parameters = {
         "kafka.bootstrap.servers": servers,
         "kafka.isolation.level": "read_committed",
         "subscribe": topic,
@@ -76,7 +80,7 @@ def messages(
         **(options or {}),
     }
     try:
-        found = reader.format("kafka").options(**asked).load()
+        found = reader.format("kafka").options(**parameters).load()
     except PySparkException as error:
         if any(one in str(error) for one in _SAID_OF_NO_SOURCE):
             raise FleetError(_no_source()) from None
@@ -95,10 +99,10 @@ def messages(
 def records(found: DataFrame) -> DataFrame:
     """The records in messages, with the columns of the table of records.
 
-    `log` is the name of the log's folder. The clocks of a command are those of its message: `time`
-    and `wall_ns` to the ms, no `mono_ns`.
+    `log` is the name of the log's folder. A command has the timestamp of its message: `time` and
+    `wall_ns` have a precision of 1 ms, `mono_ns` is null.
     """
-    # Arrow's kind of table function would need pandas.
+    # A table function that uses Arrow would require pandas.
     function = sql.udtf(_Records, returnType=spark_schema(RECORDS), useArrow=False)
     made = cast(Callable[..., DataFrame], function)
     columns = [sql.col(one).outer() for one in ("key", "value", "part", "stamp_ms")]
@@ -106,7 +110,7 @@ def records(found: DataFrame) -> DataFrame:
 
 
 class _Records:
-    """Spark's table function: one message to the row of its record, if it completes one."""
+    """Spark's table function: maps a message to the rows of the record that it completes."""
 
     def __init__(self) -> None:
         self._batches: dict[str, Batches] = {}
@@ -115,7 +119,7 @@ class _Records:
     def eval(
         self, key: str, value: bytes, part: str | None, stamp_ms: int
     ) -> Iterator[tuple[Any, ...]]:
-        """Of one message, in the order of its partition."""
+        """Take the next message of a partition."""
         whole = self._parts.setdefault(key, Parts()).take(value, part)
         if whole is None:
             return
@@ -125,13 +129,13 @@ class _Records:
         try:
             frame = decode(whole)
         except msgspec.MsgspecError as error:
-            raise FleetError(f"a message of log {key} cannot be read: {error}") from None
+            raise FleetError(f"a message of log {key} cannot be decoded: {error}") from None
         match frame:
             case EventsFrame(rows=rows):
                 batch = self._batches[key].events(rows)
             case CommandsFrame(rows=rows):
                 clocks = {row[0]: (stamp_ms * _NS_IN_MS, None) for row in rows}
-                batch = self._batches[key].commands(rows, clocks_in(clocks))
+                batch = self._batches[key].commands(rows, clocks_from(clocks))
             case _:
                 return
         for row in batch.to_pylist():
@@ -141,6 +145,6 @@ class _Records:
 def _no_source() -> str:
     return (
         "Spark has no Kafka source: add --conf spark.jars.packages="
-        f"{KAFKA_SOURCE}:{__version__} (Spark's version, or the newest there is), or name its jars"
+        f"{KAFKA_SOURCE}:{__version__} (Spark's version, or the newest available), or name its jars"
         " with --conf spark.jars=..."
     )

@@ -1,7 +1,7 @@
-"""Spark's filters as SQL conditions on the two tables of a segment.
+"""Spark's filters as SQL conditions on the tables of events and commands of a segment.
 
-A column that a table lacks is null there, as it is in the rows: SQL's three-valued logic is
-Spark's, so a filter that becomes a condition needs no second look.
+A column that one of the tables lacks is null there, as it is in the rows. SQLite and Spark both use
+three-valued logic, so Spark does not have to evaluate a pushed filter again.
 """
 
 import sys
@@ -54,8 +54,8 @@ _COMMANDS: Final = {
     "target": "target",
 }
 EXACT: Final = frozenset(_EVENTS) & frozenset(_COMMANDS)
-"""The columns of which a filter is a condition on either table; of those that only the table of
-events has, it is one there, and Spark looks at the commands."""
+"""Columns whose filters become conditions on both tables. A filter on a column that only the events
+table has becomes a condition there; Spark evaluates it for the commands."""
 
 _COMPARED: Final[Mapping[type[Filter], str]] = {
     EqualTo: "=",
@@ -70,79 +70,79 @@ _NS_IN_US: Final = 1000
 
 _PLANNING: Final = "pyspark.sql.worker.plan_data_source_read"
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
-"""Spark's processes that ask for a reader; the second one has filters for it."""
+"""Spark's worker modules that ask for a reader; only the second one passes filters."""
 
 
 class Conditions(Struct):
-    """SQL for `Segment.event_rows` and `Segment.command_rows`, with its parameters."""
+    """SQL conditions for `Segment.event_rows` and `Segment.command_rows`, with their parameters."""
 
     events: list[str]
     commands: list[str]
     parameters: dict[str, Any]
 
 
-class Pushed(Struct):
-    """What is wanted of a log: conditions on its tables, and the origins that may be wanted."""
+class PushedFilters(Struct):
+    """The pushed filters: conditions on the tables, and the clusters and logs that may match."""
 
     conditions: Conditions
     clusters: frozenset[str] | None = None
     logs: frozenset[str] | None = None
 
-    def wants(self, cluster: str, log: str) -> bool:
-        """Whether anything of a log can be wanted."""
+    def may_match(self, cluster: str, log: str) -> bool:
+        """Whether a log can have matching records."""
         by_cluster = self.clusters is None or cluster in self.clusters
         return by_cluster and (self.logs is None or log in self.logs)
 
 
-def brings_filters() -> bool:
-    """Whether the process that asks for a reader has filters to push.
+def has_filters_to_push() -> bool:
+    """Whether the current process may pass filters to a reader.
 
-    Where spark.sql.python.filterPushdown.enabled is false, as it is by default, Spark refuses a
-    reader that would take filters, and tells it nothing of the setting. Only a process that is
-    known to plan without filters counts as one.
+    If spark.sql.python.filterPushdown.enabled is false, which is Spark's default, Spark rejects a
+    reader with `pushFilters`. The reader does not see this setting. A reader without `pushFilters`
+    is used only in a process that is known to plan without filters.
     """
     main = getattr(sys.modules["__main__"], "__spec__", None)
     running = {getattr(main, "name", None), *sys.modules}
-    # Forked by Spark's daemon it is a module among others; the second one imports the first.
+    # A worker that Spark's daemon forked has its module among the imported ones.
     return _PUSHING in running or _PLANNING not in running
 
 
-def push(filters: Iterable[Filter]) -> tuple[Pushed, list[Filter]]:
-    """What the filters, all of which must hold, want of a log; and those that Spark has to look
-    at itself, because they are not understood or not by both tables."""
-    pushed = Pushed(Conditions([], [], {}))
-    left = [one for one in filters if not _take(pushed, one)]
+def push(filters: Iterable[Filter]) -> tuple[PushedFilters, list[Filter]]:
+    """Convert filters, all of which must hold. Returns the pushed filters and those that Spark has
+    to evaluate itself, because they cannot be converted, or not for both tables."""
+    pushed = PushedFilters(Conditions([], [], {}))
+    left = [one for one in filters if not _add_filter(pushed, one)]
     return pushed, left
 
 
-def _take(pushed: Pushed, wanted: Filter) -> bool:
-    """Add a filter; whether it is wholly taken."""
-    column = _column(wanted)
+def _add_filter(pushed: PushedFilters, condition: Filter) -> bool:
+    """Add a filter; returns whether it is pushed for both tables."""
+    column = _column(condition)
     if column in ("cluster", "log"):
-        return _take_origin(pushed, column, wanted)
+        return _add_origin_filter(pushed, column, condition)
     if column == "time":
-        _take_time(pushed.conditions, wanted)
+        _add_time_filter(pushed.conditions, condition)
         return False
     conditions = pushed.conditions
     is_whole = column in EXACT
     for columns, into in ((_EVENTS, conditions.events), (_COMMANDS, conditions.commands)):
         if column not in columns:
             continue
-        text = _condition(wanted, columns[column], conditions.parameters)
+        text = _condition(condition, columns[column], conditions.parameters)
         if text is None:
             return False
         into.append(text)
     return is_whole
 
 
-def _column(wanted: Filter) -> str:
-    inner = wanted.child if isinstance(wanted, Not) else wanted
+def _column(condition: Filter) -> str:
+    inner = condition.child if isinstance(condition, Not) else condition
     path: Sequence[str] = getattr(inner, "attribute", ())
     return path[0] if len(path) == 1 else ""
 
 
-def _take_origin(pushed: Pushed, column: str, wanted: Filter) -> bool:
-    match wanted:
+def _add_origin_filter(pushed: PushedFilters, column: str, condition: Filter) -> bool:
+    match condition:
         case IsNotNull():
             return True
         case EqualTo(value=str(value)):
@@ -158,22 +158,22 @@ def _take_origin(pushed: Pushed, column: str, wanted: Filter) -> bool:
     return True
 
 
-def _take_time(conditions: Conditions, wanted: Filter) -> None:
-    """Times of rows are in microseconds, those of the log in nanoseconds: a range that holds all
-    that can be wanted. A command has the time of its cause, which its table does not know."""
-    value = getattr(wanted, "value", None)
-    if not isinstance(wanted, _TIMES) or not isinstance(value, datetime):
+def _add_time_filter(conditions: Conditions, condition: Filter) -> None:
+    """Rows have microseconds, the log has nanoseconds: the condition covers all that may match. A
+    command has the time of its cause, which the commands table does not have."""
+    value = getattr(condition, "value", None)
+    if not isinstance(condition, _TIMES) or not isinstance(value, datetime):
         return
     ns = round(value.timestamp() * 1_000_000) * _NS_IN_US
-    if not isinstance(wanted, (LessThan, LessThanOrEqual)):
+    if not isinstance(condition, (LessThan, LessThanOrEqual)):
         conditions.events.append(f"wall_ns >= :{_bind(conditions.parameters, ns)}")
-    if not isinstance(wanted, (GreaterThan, GreaterThanOrEqual)):
+    if not isinstance(condition, (GreaterThan, GreaterThanOrEqual)):
         conditions.events.append(f"wall_ns < :{_bind(conditions.parameters, ns + _NS_IN_US)}")
 
 
-def _condition(wanted: Filter, column: str, parameters: dict[str, Any]) -> str | None:
-    """A filter as a condition on a column; None where it cannot be one."""
-    match wanted:
+def _condition(condition: Filter, column: str, parameters: dict[str, Any]) -> str | None:
+    """A filter as an SQL condition on a column; None if it cannot be converted."""
+    match condition:
         case Not(child=child):
             inner = _condition(child, column, parameters)
             return None if inner is None else f"not ({inner})"
@@ -190,10 +190,10 @@ def _condition(wanted: Filter, column: str, parameters: dict[str, Any]) -> str |
         case StringContains(value=text):
             return f"instr({column}, :{_bind(parameters, text)}) > 0"
         case _:
-            sign = _COMPARED.get(type(wanted))
+            sign = _COMPARED.get(type(condition))
             if sign is None:
                 return None
-            return f"{column} {sign} :{_bind(parameters, getattr(wanted, 'value', None))}"
+            return f"{column} {sign} :{_bind(parameters, getattr(condition, 'value', None))}"
 
 
 def _bind(parameters: dict[str, Any], value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Asking for files before their turn: while one log is worked on, the disk brings the next ones."""
+"""Read-ahead of files: the kernel reads the next files while the current one is processed."""
 
 import os
 from collections import deque
@@ -9,24 +9,24 @@ from typing import Final, TypeVar
 
 _FILES: Final = 2
 _BYTES: Final = 64 << 20
-"""Of each file; what is behind that, the system reads ahead by itself."""
+"""For each file; the kernel reads ahead by itself after that."""
 
 _Item = TypeVar("_Item")
 
 
 def with_read_ahead(items: Iterable[_Item], file_of: Callable[[_Item], Path]) -> Iterator[_Item]:
-    """The items, as they come, the files of the next ones asked for."""
+    """Yield the items in order while the files of the following items are prefetched."""
     waiting: deque[_Item] = deque()
     for item in items:
-        _ask_for(file_of(item))
+        _prefetch(file_of(item))
         waiting.append(item)
         if len(waiting) > _FILES:
             yield waiting.popleft()
     yield from waiting
 
 
-def _ask_for(file: Path) -> None:
-    """Whatever is wrong with it, its reader will tell."""
+def _prefetch(file: Path) -> None:
+    """Errors are ignored: the reader of the file reports them."""
     if not hasattr(os, "posix_fadvise"):
         return
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Arrow's schemas as Spark's, and what a caller wants of one."""
+"""Conversion of Arrow schemas to Spark schemas, and selection of columns."""
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -8,30 +8,32 @@ from replay.fleet.errors import FleetError
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The schema as Spark has it."""
+    """The Spark schema for an Arrow schema."""
     return from_arrow_schema(schema)
 
 
-def part_of(schema: pa.Schema, columns: str | None) -> pa.Schema:
-    """Only these columns, given as "a, b"; all where none are given. Raises FleetError."""
+def selected_columns(schema: pa.Schema, columns: str | None) -> pa.Schema:
+    """The columns that are named in `columns` ("a, b"); all columns if it is None. Raises
+    FleetError."""
     if columns is None:
         return schema
     names = [name.strip() for name in columns.split(",") if name.strip()]
     for name in names:
         if name not in schema.names:
-            raise FleetError(f"there is no column {name!r}: there are {', '.join(schema.names)}")
+            raise FleetError(f"unknown column {name!r}; use one of: {', '.join(schema.names)}")
     return pa.schema([schema.field(name) for name in names])
 
 
-def wanted(schema: pa.Schema, asked: StructType) -> pa.Schema:
-    """The schema that a reader was asked for, which is a part of `schema`. Raises FleetError."""
-    made = to_arrow_schema(asked, timezone="UTC")
-    for field in made:
+def requested_schema(schema: pa.Schema, requested: StructType) -> pa.Schema:
+    """The schema that Spark requests as an Arrow schema. Raises FleetError unless it is part of
+    `schema`."""
+    requested_arrow = to_arrow_schema(requested, timezone="UTC")
+    for field in requested_arrow:
         if field.name not in schema.names:
             raise FleetError(
-                f"there is no column {field.name!r}: there are {', '.join(schema.names)}"
+                f"unknown column {field.name!r}; use one of: {', '.join(schema.names)}"
             )
         if field.type != schema.field(field.name).type:
             expected = schema.field(field.name).type
-            raise FleetError(f"column {field.name} is {expected}, not {field.type}")
-    return made
+            raise FleetError(f"column {field.name} has type {expected}, not {field.type}")
+    return requested_arrow

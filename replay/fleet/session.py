@@ -1,4 +1,4 @@
-"""Starting Spark: its settings, this code for its executors, and what can be wrong with it."""
+"""Starting Spark: its settings, this code for executors, and checks of Java and the master."""
 
 import logging
 import os
@@ -29,15 +29,15 @@ from replay.fleet.zookeeper_source import ZooKeeperSource
 
 LOCAL: Final = "local[*]"
 DRIVER_MEMORY: Final = "1g"
-"""Of the driver's Java process; in local mode it runs the tasks as well."""
+"""The heap of the driver's JVM; in local mode it runs the tasks as well."""
 
 _BRIEF: Final = {
     "spark.driver.extraJavaOptions": (
         "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
     ),
 }
-"""To compile thoroughly what is in Java takes longer than to run it. Java that does not do so keeps
-48 MiB of what it compiled, else, and then compiles nothing any more: an analysis has more."""
+"""JVM settings for short jobs: thorough JIT compilation takes longer than it saves. Without tiered
+compilation the JVM's code cache defaults to 48 MiB, and an analysis needs more."""
 
 _MASTER: Final = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|yarn|(spark|k8s)://.+")
 _HADOOP_SETTINGS: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
@@ -55,7 +55,7 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-    # A second attempt beside the first would read all of a unit again.
+    # A speculative second attempt would read all of a unit again.
     "spark.speculation": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -69,10 +69,11 @@ def spark_session(
     *,
     is_brief: bool = False,
 ) -> Iterator[SparkSession]:
-    """Spark with refold's data sources, ended at the end. `settings` go before those of here;
-    `is_brief`: what is to be done is soon done, or Python does it.
+    """Start Spark with refold's data sources, and stop it at the end.
 
-    Raises FleetError if there is no Java, or no such master.
+    `settings` override the defaults. `is_brief` says that the job is short, or that most of its
+    work is done in Python. Raises FleetError if there is no Java, or if the master is invalid or
+    unreachable.
     """
     master = master or os.environ.get("MASTER") or LOCAL
     check_java()
@@ -92,14 +93,14 @@ def spark_session(
             raise
         finally:
             if is_interrupted:
-                _stop_from_beside(spark)
+                _stop_in_thread(spark)
             else:
                 spark.stop()
 
 
-def _stop_from_beside(spark: SparkSession) -> None:
-    """Where a question to Java was interrupted, its answer is still on its way to this thread:
-    another one has a connection of its own."""
+def _stop_in_thread(spark: SparkSession) -> None:
+    """Stop Spark from another thread, which has its own connection to the JVM. After an interrupted
+    call, the connection of this thread still expects a response."""
 
     def stop() -> None:
         with suppress(PySparkException, Py4JError, OSError):
@@ -113,8 +114,8 @@ def _stop_from_beside(spark: SparkSession) -> None:
 
 
 def package(target: Path) -> Path:
-    """Write this code as an archive for executors (--py-files); what it needs beside the standard
-    library (msgspec, pyarrow, ...) they must have: docs/fleet-sizing.md."""
+    """Write this code as an archive for executors (--py-files). Its dependencies (msgspec, pyarrow,
+    ...) have to be installed on the executors: see docs/fleet-sizing.md."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for one in _PACKAGES:
             root = Path(str(one.__file__)).parent
@@ -124,34 +125,34 @@ def package(target: Path) -> Path:
 
 
 def files_of(root: Path) -> list[Path]:
-    """The files of a package, without what Python makes of them."""
+    """The files of a package without Python's caches."""
     found = sorted(root.rglob("*"))
     return [file for file in found if file.is_file() and "__pycache__" not in file.parts]
 
 
 def check_java() -> None:
-    """Raises FleetError where there is no Java that Spark runs on."""
+    """Raises FleetError if there is no Java that Spark supports."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     advice = f"install Java {_JAVA_MIN} or 21, or set JAVA_HOME"
     if java is None:
-        raise FleetError(f"Spark needs Java, and there is no java on PATH: {advice}")
+        raise FleetError(f"Spark needs Java, and java is not on PATH: {advice}")
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+        lines = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise FleetError(
-            f"Spark needs Java, and {java} cannot be run ({error}): {advice}"
+            f"Spark needs Java, and {java} cannot be executed ({error}): {advice}"
         ) from None
-    found = re.search(r'version "(\d+)', told.stderr)
+    found = re.search(r'version "(\d+)', lines.stderr)
     if found is not None and int(found[1]) < _JAVA_MIN:
         raise FleetError(f"Spark needs Java {_JAVA_MIN}, {java} is {found[1]}: {advice}")
 
 
 def check_master(master: str) -> None:
-    """Raises FleetError for what is no master, one that nobody answers at, or that is not told."""
+    """Raises FleetError if a master is invalid, unreachable, or lacks its configuration."""
     if not _MASTER.fullmatch(master):
         raise FleetError(
-            f"--master {master} is none of local[N], spark://HOST:PORT, yarn, k8s://URL"
+            f"--master {master} is invalid: use local[N], spark://HOST:PORT, yarn or k8s://URL"
         )
     if master == "yarn" and not any(os.environ.get(one) for one in _HADOOP_SETTINGS):
         raise FleetError(
@@ -160,7 +161,9 @@ def check_master(master: str) -> None:
         )
     for address in re.findall(r"spark://(.+)", master):
         if not any(map(_answers, address.split(","))):
-            raise FleetError(f"--master {master}: no Spark master answers there; is it running?")
+            raise FleetError(
+                f"--master {master}: no Spark master answers; check that it is running"
+            )
 
 
 def _answers(address: str) -> bool:
@@ -176,9 +179,9 @@ def _answers(address: str) -> bool:
 
 def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     for name in ("py4j", "DataFrameQueryContextLogger"):
-        # What they tell comes as an exception, too.
+        # Both also raise what they log.
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_is_no_interrupt)
+    logging.getLogger().addFilter(_is_not_interrupt)
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     options = f"-Dlog4j2.configurationFile={_QUIET}"
@@ -187,35 +190,35 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.driver.extraJavaOptions", f"{options} {mine}".strip())
-    with _interrupt_held_back() as came:
+    with _deferred_interrupt() as received:
         try:
             spark = builder.getOrCreate()
         except (Py4JError, PySparkException, RuntimeError, OSError) as error:
-            if came:
+            if received:
                 raise KeyboardInterrupt from None
-            told = str(error).strip().splitlines()
-            first = told[0] if told else ""
-            text = next((line for line in told if "Exception: " in line), first).strip()
+            lines = str(error).strip().splitlines()
+            first = lines[0] if lines else ""
+            text = next((line for line in lines if "Exception: " in line), first).strip()
             raise FleetError(f"Spark does not start with --master {master}: {text}") from None
-    if came:
+    if received:
         spark.stop()
         raise KeyboardInterrupt
     return spark
 
 
 @contextmanager
-def _interrupt_held_back() -> Iterator[list[int]]:
-    """Gives the first Ctrl-C or SIGTERM that comes, instead of raising KeyboardInterrupt: Java that
-    has not answered yet does not notice that nobody waits for it any more, and stays. A second one
-    is not held back."""
-    came: list[int] = []
+def _deferred_interrupt() -> Iterator[list[int]]:
+    """Yields a list that the first Ctrl-C or SIGTERM is added to, instead of raising
+    KeyboardInterrupt. A JVM that is still starting does not notice that its parent is gone, and
+    keeps running. A second signal is not deferred."""
+    received: list[int] = []
     if current_thread() is not main_thread():
-        yield came
+        yield received
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def hold_back(number: int, frame: Any) -> None:
-        came.append(number)
+    def defer(number: int, frame: Any) -> None:
+        received.append(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         handler = before[signal.Signals(number)]
         with suppress(KeyboardInterrupt):
@@ -224,15 +227,18 @@ def _interrupt_held_back() -> Iterator[list[int]]:
 
     for number, handler in before.items():
         if callable(handler):
-            signal.signal(number, hold_back)
+            signal.signal(number, defer)
     try:
-        yield came
+        yield received
     finally:
-        # Spark puts a handler of its own there, which asks Java in the middle of another question.
+        # Spark installs a handler that calls the JVM, even in the middle of another call.
         for number, handler in before.items():
-            signal.signal(number, signal.SIG_IGN if came and number == signal.SIGTERM else handler)
+            signal.signal(
+                number, signal.SIG_IGN if received and number == signal.SIGTERM else handler
+            )
 
 
-def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """py4j tells the root logger of a KeyboardInterrupt, with its trace, and passes it on."""
+def _is_not_interrupt(record: logging.LogRecord) -> bool:
+    """Filter out KeyboardInterrupt records: py4j logs the traceback to the root logger and raises
+    it."""
     return not record.getMessage().startswith("KeyboardInterrupt while")

@@ -1,9 +1,9 @@
-"""Pages of a segment as Arrow columns, which SQLite's ADBC driver reads: to make a Python object of
-each value first takes most of an ingest.
+"""Pages of a segment as Arrow columns, read by SQLite's ADBC driver. Creating a Python object for
+each value would take most of an ingest.
 
-The driver has an SQLite of its own, and what one library closes takes the other's locks on the
-same file with it. So the segment stays open for longer than its pages, and nobody reads it
-otherwise at the moment when they are closed.
+The driver brings its own SQLite library. When one library closes the file, POSIX locks of the other
+one on the same file are released. So the segment is opened before the driver's connection and
+closed after it, and nothing else reads it while the connection is closed.
 """
 
 from collections.abc import Iterator
@@ -22,13 +22,14 @@ from eventstore.verify import verify
 
 PAGE_ROWS: Final = 4096
 PAGE_BYTES: Final = 64 << 20
-"""A page has no more rows than this, and fewer where the largest could come to so much."""
+"""A page has at most PAGE_ROWS rows, and fewer if the largest value could exceed this size."""
 
 _BUSY_MS: Final = 5_000
 
 
 class _Table(NamedTuple):
-    """Its only large column, and the columns of a page, which SQLite's number of a row precedes."""
+    """A table of the log: its only large column, and the columns of a page, which begin with the
+    row id."""
 
     name: str
     large: str
@@ -77,7 +78,7 @@ _COMMANDS: Final = _Table(
 
 
 class StoredPages:
-    """Of an open segment. A context manager, which raises LogFailed at its begin."""
+    """The pages of an open segment. A context manager; entering it raises LogFailed."""
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
@@ -88,7 +89,7 @@ class StoredPages:
             self._open()
         except dbapi.Error as error:
             self._resources.close()
-            text = f"cannot be opened ({error}): check that it is there and readable"
+            text = f"cannot be opened ({error}): check that it exists and is readable"
             raise LogFailed(self._segment.path, text) from None
         return self
 
@@ -101,19 +102,19 @@ class StoredPages:
         self._resources.close()
 
     def events(self, after: int, last: int) -> Iterator[list[pa.Array]]:
-        """The columns of the table of events, a page at once, of those numbered from behind
-        `after` to `last`. Raises LogCorrupt."""
+        """Pages of the columns of the events table, for events after `after` up to `last`. Raises
+        LogCorrupt."""
         for _, *columns in self._pages(_EVENTS, after, last):
             yield columns
 
     def commands(self, after: int, last: int) -> Iterator[list[pa.Array]]:
-        """As `events`, of the commands by the order in which they were stored."""
+        """As `events`, for commands, numbered in the order in which they were stored."""
         for _, *columns in self._pages(_COMMANDS, after, last):
             yield columns
 
     def damage(self, record: str, text: str) -> LogCorrupt:
-        """What the slower check of the segment finds first; where it finds nothing, what is told
-        here."""
+        """The first damage that `verify` finds in the segment; `record` and `text` if it finds
+        none."""
         for found in verify(self._segment.path).damages:
             advice = "" if PUT_A_COPY in found.text else f": {PUT_A_COPY}"
             return LogCorrupt(self._segment.path, found.text + advice, found.record)
@@ -123,7 +124,7 @@ class StoredPages:
         connection = self._resources.enter_context(connect(self._segment.uri, autocommit=True))
         self._cursor = self._resources.enter_context(connection.cursor())
         self._cursor.execute(f"pragma busy_timeout = {_BUSY_MS}")
-        # The driver tells a column's type from as many rows: from all of a page.
+        # The driver infers the type of a column from this many rows: all rows of a page.
         rows = {StatementOptions.BATCH_ROWS.value: PAGE_ROWS}
         self._cursor.adbc_statement.set_options(**rows)
 
@@ -155,12 +156,12 @@ class StoredPages:
 
 
 class _NotAsWritten(Exception):
-    """A value has another type than the log's writer gave it."""
+    """A value has another type than the log's writer used."""
 
 
 def _typed(page: pa.Table, schema: pa.Schema) -> list[pa.Array]:
-    """A page's columns with their types, which nothing tells where all values are null. Raises
-    _NotAsWritten."""
+    """The columns of a page with their types. The driver cannot infer a type if all values are
+    null. Raises _NotAsWritten."""
     if page.num_columns != len(schema):
         raise _NotAsWritten("the table has other columns")
     return [_with_type(column, field) for field, column in zip(schema, page.columns, strict=True)]

@@ -1,14 +1,14 @@
-"""The table of records in its folder, and how a batch of files becomes part of it.
+"""The folder of the table of records, and how a batch of files becomes part of it.
 
-    DIR/refold-fleet.json                               what this folder is, and its layout
-    DIR/records/batch=000001/cluster=C/date=D/*.parquet the records, as logs have them (STORED)
-    DIR/records/batch=000001/_ingested/*.parquet        which segments they are of (INGESTED)
-    DIR/staging/...                                     a batch that is being made
+    DIR/refold-fleet.json                               marks the folder as a table; its layout
+    DIR/records/batch=000001/cluster=C/date=D/*.parquet the records as stored in logs (STORED)
+    DIR/records/batch=000001/_ingested/*.parquet        the segments they come from (INGESTED)
+    DIR/staging/...                                     a batch in preparation
     DIR/set_aside.jsonl                                 what the last ingest could not read, and why
 
-A batch is made under `staging` and then renamed, its records and what is said of them at once:
-there is no moment at which one is there without the other. Readers need no more than the files
-below `records`; names that begin with an underscore are no data to Spark.
+A batch is prepared under `staging` and then renamed, so that its records and its manifest appear at
+the same time. Readers need only the files below `records`. Spark ignores names that begin with an
+underscore.
 """
 
 import shutil
@@ -64,9 +64,9 @@ INGESTED: Final = pa.schema(
         ("reason", pa.string()),
     ]
 )
-"""What a batch holds of a segment: events from `from_seq` to `last_seq`, how many events and
-commands, how far it has come with both checksum chains. `container` is the archive or the stock
-cluster's folder that it was read from, as it was; `token` begins the names of its files; `reason`
+"""What a batch contains of a segment: events from `from_seq` to `last_seq`, the number of events
+and commands, and both checksum chains at its end. `container` identifies the archive or the stock
+cluster's folder that was read, and its content. `token` begins the names of its files. `reason`
 says why it was set aside."""
 
 
@@ -75,7 +75,7 @@ class _Marker(Struct):
 
 
 class Known(Struct, frozen=True):
-    """How far a segment is in the table."""
+    """How much of a segment the table contains."""
 
     last_seq: int
     last_command: int
@@ -85,7 +85,7 @@ class Known(Struct, frozen=True):
 
 class TableFolder:
     """The folder of a table, locked while it is open for writing. Tasks write below `written`;
-    `files` is what becomes the next batch."""
+    `files` becomes the next batch."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -94,22 +94,22 @@ class TableFolder:
         self.files = self.staging / "records"
 
     def results_of(self, step: str) -> str:
-        """Where a step of an ingest leaves what the next one reads."""
+        """The folder in which a step of an ingest stores the input of the next step."""
         return str(self.staging / step)
 
     def manifest_path(self) -> str:
-        """Where the manifest of the batch that is being made belongs."""
+        """The folder for the manifest of the batch in preparation."""
         return str(self.files / _INGESTED)
 
     def commit(self) -> int:
-        """Make `files` part of the table; the number of the batch. Raises FleetError."""
+        """Make `files` part of the table; returns the number of the batch. Raises FleetError."""
         try:
             return add_batch(self.files, self.folder / _RECORDS)
         except OSError as error:
             raise FleetError(f"{self.folder} cannot be written: {error}") from error
 
-    def tell_set_aside(self, rows: Iterator[dict[str, Any]]) -> None:
-        """Replace the list of what could not be read. Raises FleetError."""
+    def write_set_aside(self, rows: Iterator[dict[str, Any]]) -> None:
+        """Replace the list of inputs that could not be read. Raises FleetError."""
         target = self.folder / _SET_ASIDE
         try:
             partial = target.with_suffix(".partial")
@@ -123,13 +123,16 @@ class TableFolder:
 
 @contextmanager
 def open_table(folder: Path) -> Iterator[TableFolder]:
-    """A table to add to, made if it is not there; one process at a time. What an ingest left that
-    was killed is removed, and a folder that was made for nothing. Raises FleetError."""
+    """Open a table for writing, and create it if it does not exist. One process at a time.
+
+    Leftovers of an ingest that was killed are removed. If the ingest fails before its first batch,
+    a new folder is removed. Raises FleetError.
+    """
     with usable(folder), _removed_if_for_nothing(folder):
         _make(folder)
         with exclusive(folder / _LOCK, "another ingest"):
             shutil.rmtree(folder / _STAGING, ignore_errors=True)
-            # Executors work in another folder.
+            # Executors have a different working directory.
             table = TableFolder(folder.absolute())
             table.files.mkdir(parents=True)
             try:
@@ -150,20 +153,20 @@ def _removed_if_for_nothing(folder: Path) -> Iterator[None]:
 
 
 def check_table(folder: Path) -> None:
-    """Raises FleetError where there is no table, or none with records."""
+    """Raises FleetError if there is no table, or if it has no records."""
     _paths(folder)
 
 
 def records(spark: SparkSession, folder: Path | str) -> DataFrame:
-    """The records of a table as logs have them: STORED, and `batch`, `cluster` and `date`; what
-    they are about is in decoding.records. Raises FleetError."""
+    """The records of a table as stored in logs: STORED, `batch`, `cluster` and `date`. Use
+    decoding.records for decoded columns. Raises FleetError."""
     return records_in(spark, folder_of_records(folder), _paths(Path(folder)), STORED)
 
 
 def records_in(
     spark: SparkSession, folder: Path, paths: Sequence[str], schema: pa.Schema
 ) -> DataFrame:
-    """Files of records below `folder`/batch=.../cluster=.../date=..., of these batches."""
+    """The files of records in these batches below `folder`/batch=.../cluster=.../date=...."""
     columns = spark_schema(schema)
     for name in ("batch", "cluster", "date"):
         columns = columns.add(name, StringType())
@@ -171,23 +174,24 @@ def records_in(
 
 
 def folder_of_records(folder: Path | str) -> Path:
-    """Where the batches of records are."""
+    """The folder with the batches of records."""
     return Path(folder) / _RECORDS
 
 
 def segments(spark: SparkSession, folder: Path | str) -> DataFrame:
-    """What was ingested of each segment, a row for each time (INGESTED). Raises FleetError."""
+    """What was ingested of each segment, one row per ingest (INGESTED). Raises FleetError."""
     paths = [f"{path}/{_INGESTED}" for path in _paths(Path(folder))]
     return spark.read.schema(spark_schema(INGESTED)).parquet(*paths)
 
 
 def segment_rows(folder: Path) -> int:
-    """How many rows `segments` gives. Raises FleetError."""
+    """The number of rows of `segments`. Raises FleetError."""
     return sum(rows_in(f"{path}/{_INGESTED}") for path in _paths(folder))
 
 
 def rows(folder: Path) -> int:
-    """How many records a table has, as its batches say: without a job. Raises FleetError."""
+    """The number of records of a table, from the manifests of its batches; no Spark job runs.
+    Raises FleetError."""
     found = 0
     for path in (Path(one) / _INGESTED for one in _paths(folder)):
         if path.exists():
@@ -198,7 +202,7 @@ def rows(folder: Path) -> int:
 
 
 def known_segments(spark: SparkSession, folder: Path) -> DataFrame:
-    """How far each segment is in the table; of a new table, none."""
+    """How much of each segment the table contains; no rows for a new table."""
     if not batches(folder / _RECORDS):
         return spark.createDataFrame([], spark_schema(INGESTED))
     progress = sql.struct("last_seq", "last_command")
@@ -207,7 +211,8 @@ def known_segments(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def known_of(folder: Path, unit: str) -> Known | None:
-    """How far one segment is in the table, on an executor; None if it is not there."""
+    """How much of one segment the table contains, read on an executor; None if it is not in the
+    table."""
     found: list[Known] = []
     for batch in batches(folder / _RECORDS):
         for file in sorted((batch / _INGESTED).glob("*.parquet")):
@@ -225,7 +230,7 @@ def _make(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     marker = folder / _MARKER
     if not marker.exists() and any(one.name != _LOCK for one in folder.iterdir()):
-        raise FleetError(f"{folder} holds something else: name a new folder with --out")
+        raise FleetError(f"{folder} contains other files: name a new folder with --out")
     if not marker.exists():
         partial = marker.with_suffix(".partial")
         partial.write_bytes(msgspec.json.encode(_Marker(LAYOUT)))
@@ -238,17 +243,19 @@ def _check_layout(folder: Path) -> None:
     try:
         marker = msgspec.json.decode((folder / _MARKER).read_bytes(), type=_Marker)
     except FileNotFoundError:
-        raise FleetError(f"{folder} is no table: make one with `refold fleet ingest`") from None
+        raise FleetError(
+            f"{folder} is not a table: create one with `refold fleet ingest`"
+        ) from None
     except (OSError, msgspec.MsgspecError) as error:
         raise FleetError(f"{folder / _MARKER} cannot be read: {error}") from None
     if marker.layout != LAYOUT:
-        text = f"made by another refold (layout {marker.layout}, this one has {LAYOUT})"
-        raise FleetError(f"{folder}: {text}: use that version, or ingest into a new folder")
+        text = f"created by another version of refold (layout {marker.layout}, not {LAYOUT})"
+        raise FleetError(f"{folder} was {text}: use that version, or ingest into a new folder")
 
 
 def _paths(folder: Path) -> list[str]:
     _check_layout(folder)
     found = [str(path) for path in batches(folder / _RECORDS)]
     if not found:
-        raise FleetError(f"{folder} holds no records: `refold fleet ingest` brings them there")
+        raise FleetError(f"{folder} contains no records: add logs with `refold fleet ingest`")
     return found

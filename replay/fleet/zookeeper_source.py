@@ -2,11 +2,13 @@
 
     spark.read.format("zookeeper-txnlog").load("/incidents/cluster-a")
 
-One row an operation: those of a multi have the same zxid. Sources are as `refold import` takes
-them, folders and archives; globs, and several separated by commas. Of several servers in a source
-the one with most transactions is read (option `server`: its folder's name in the source), a
-damaged file as far as it is good. Options: `path`, `columns`, `server`, `cluster` (what the
-column of that name is to hold; else the source's file name).
+The table has one row per operation; the operations of a multi have the same zxid. Sources are the
+folders and archives that `refold import` accepts; globs, and several sources separated by commas.
+If a source contains several servers, the server with the most transactions is read. A damaged file
+is read up to the damage.
+
+Options: `path`; `columns`; `server`, the name of a server's folder in the source; `cluster`, the
+value of that column (default: the file name of the source).
 """
 
 from collections.abc import Iterable, Iterator, MutableMapping
@@ -34,14 +36,14 @@ from controller.core.errors import ZnodeError
 from controller.core.values import LeaderAndIsr
 from controller.core.znodes import read_state
 from replay.fleet.errors import FleetError
-from replay.fleet.facts import znode_name
 from replay.fleet.inputs import named
-from replay.fleet.pushdown import brings_filters
-from replay.fleet.schemas import part_of, spark_schema, wanted
+from replay.fleet.pushdown import has_filters_to_push
+from replay.fleet.schemas import requested_schema, selected_columns, spark_schema
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
 from replay.stock_clusters.zookeeper_log.merging import MergedLogs
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import Content, Multi, OpCode, Transaction
+from replay.subjects import subject_in_any_chroot
 
 TRANSACTIONS: Final = pa.schema(
     [
@@ -68,7 +70,7 @@ TRANSACTIONS: Final = pa.schema(
         ("data", pa.binary()),
     ]
 )
-"""The columns; docs/fleet-tables.md says what is in each."""
+"""The columns; see docs/fleet-tables.md for their meaning."""
 
 _ROWS: Final = 10_000
 _ZXID_END: Final = 1 << 63
@@ -77,7 +79,7 @@ _TYPES: Final = {code.value: code.name.lower() for code in OpCode}
 
 
 class Range(Struct):
-    """What is wanted: zxids and times in ms, from the first up to the second, that left out."""
+    """The ranges of zxids and of times in ms to read; each end is exclusive."""
 
     zxids: tuple[int, int] = (0, _ZXID_END)
     times_ms: tuple[int, int] = (-_ZXID_END, _ZXID_END)
@@ -85,8 +87,8 @@ class Range(Struct):
 
 @dataclass(frozen=True)
 class TransactionPartition(InputPartition):
-    """The transactions of a source from `first_zxid` up to `end_zxid`, which is left out; of the
-    folder `server` in it, "" for an archive, which is unpacked where it is read."""
+    """The transactions of a source from `first_zxid` up to `end_zxid`, exclusive. `server` is the
+    server's folder in the source; it is "" for an archive, which the task unpacks."""
 
     source: str
     server: str
@@ -95,37 +97,39 @@ class TransactionPartition(InputPartition):
 
 
 class ZooKeeperSource(DataSource):
-    """Registered as "zookeeper-txnlog"."""
+    """The data source, registered as "zookeeper-txnlog"."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """The name for `spark.read.format`."""
         return "zookeeper-txnlog"
 
     def schema(self) -> StructType:
-        """The columns that are wanted; docs/fleet-tables.md says what is in each."""
-        return spark_schema(part_of(TRANSACTIONS, self.options.get("columns")))
+        """The requested columns; see docs/fleet-tables.md for their meaning."""
+        return spark_schema(selected_columns(TRANSACTIONS, self.options.get("columns")))
 
     def reader(self, schema: StructType) -> "ZooKeeperSourceReader":
-        """Reads a schema that is a part of that of all transactions."""
-        kind = PushedZooKeeperSourceReader if brings_filters() else ZooKeeperSourceReader
+        """A reader for a schema with some of the columns of TRANSACTIONS."""
+        kind = PushedZooKeeperSourceReader if has_filters_to_push() else ZooKeeperSourceReader
         return kind(self.options, schema)
 
 
 class ZooKeeperSourceReader(DataSourceReader):
-    """Plans partitions on the driver: one a file of a folder, one an archive."""
+    """Plans partitions on the driver: one per file of a folder, one per archive."""
 
     def __init__(self, options: MutableMapping[str, str], schema: StructType) -> None:
         self._paths = [one for one in options.get("path", "").split(",") if one]
         if not self._paths:
-            raise FleetError('name what to read: spark.read.format("zookeeper-txnlog").load(PATH)')
+            raise FleetError(
+                'no path is given: use spark.read.format("zookeeper-txnlog").load(PATH)'
+            )
         self._cluster = options.get("cluster")
         self._server = options.get("server")
-        self._schema: pa.Schema = wanted(TRANSACTIONS, schema)
+        self._schema: pa.Schema = requested_schema(TRANSACTIONS, schema)
         self._range = Range()
 
     def partitions(self) -> list[TransactionPartition]:
-        """Those that may hold what is wanted. Raises FleetError, ReplayError."""
+        """The partitions that may contain matching transactions. Raises FleetError, ReplayError."""
         return [one for path in named(self._paths) for one in self._partitions_of(path)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -159,10 +163,10 @@ class ZooKeeperSourceReader(DataSourceReader):
 
 
 class PushedZooKeeperSourceReader(ZooKeeperSourceReader):
-    """Reads what Spark's filters may want."""
+    """A reader that accepts Spark's filters."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Ranges of zxids and times are not read; Spark looks again at all filters."""
+        """Narrow the ranges of zxids and times; Spark evaluates all filters again."""
         for one in filters:
             _narrow(self._range, one)
         return filters
@@ -175,16 +179,16 @@ def _between(logs: tuple[SourceFile, ...], first: int, end: int) -> Iterator[Tra
         yield transaction
 
 
-def _narrow(wanted_range: Range, one: Filter) -> None:
-    """Leave out what a filter cannot let through."""
+def _narrow(limits: Range, one: Filter) -> None:
+    """Exclude what cannot match a filter."""
     path = getattr(one, "attribute", ())
     value: Any = getattr(one, "value", None)
     if path == ("time",) and isinstance(value, datetime):
-        low, high = wanted_range.times_ms
+        low, high = limits.times_ms
         ms = int(value.timestamp() * 1000)
-        wanted_range.times_ms = _narrowed(one, (low, high), ms)
+        limits.times_ms = _narrowed(one, (low, high), ms)
     elif path == ("zxid",) and isinstance(value, int):
-        wanted_range.zxids = _narrowed(one, wanted_range.zxids, value)
+        limits.zxids = _narrowed(one, limits.zxids, value)
 
 
 def _narrowed(one: Filter, bounds: tuple[int, int], value: int) -> tuple[int, int]:
@@ -205,7 +209,7 @@ class _Rows:
         self._rows: list[dict[str, Any]] = []
 
     def add(self, transaction: Transaction) -> Iterator[pa.RecordBatch]:
-        """Take a transaction; gives a batch when there is one."""
+        """Add a transaction; yields a batch if one is full."""
         content = transaction.content
         parts: tuple[Content, ...] = (content,)
         types: tuple[int, ...] = (transaction.type,)
@@ -226,7 +230,7 @@ class _Rows:
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """What is left."""
+        """The rows that are left."""
         if self._rows:
             yield pa.RecordBatch.from_pylist(self._rows, schema=self._schema)
             self._rows = []
@@ -243,9 +247,9 @@ def _about(part: Content) -> dict[str, Any]:
     }
     if path is None:
         return row
-    name = znode_name(path)
+    name = subject_in_any_chroot(path)
     row |= {"broker": name.broker, "topic": name.topic, "partition": name.partition}
-    state = _state(path, data) if name.partition is not None else None
+    state = _state(path, data) if name.kind == "state" else None
     if state is not None:
         row |= {
             "leader": state.leader,
@@ -257,7 +261,7 @@ def _about(part: Content) -> dict[str, Any]:
 
 
 def _state(path: str, data: bytes | None) -> LeaderAndIsr | None:
-    if not data or not path.endswith("/state"):
+    if not data:
         return None
     try:
         return read_state(path, data, 0)

@@ -18,6 +18,7 @@ from eventstore.writer import LogWriter
 from replay.errors import ReplayError
 from replay.incidents.world_cutting import cut_world
 from replay.logs.decode import configuration_of, records
+from replay.logs.recorded_fold import fold_event
 
 _WRITTEN_AT_ONCE: Final = 500
 
@@ -82,7 +83,7 @@ def _cut(reader: LogReader, begin: int, last: int) -> list[Decided] | None:
         if answered is not None:
             id = CommandId(numbers[answered.cause], answered.ordinal)
             own = structs.replace(own, event=structs.replace(event.event, command=id))
-        issued = [one for part in fold.apply(own) for one in part]
+        issued = fold_event(fold, own)
         if not is_as_stored(issued, stored):
             return None
         found.append((own, issued))

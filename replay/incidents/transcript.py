@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from eventstore.reader import LogReader
 from replay.diff.contents import partitions_of
 from replay.diff.messages import Decision, Folded
 from replay.diff.version.decided import Deciding
@@ -16,7 +15,8 @@ from replay.diff.version.fold_options import Wanted
 from replay.diff.version.folding import fold_log
 from replay.diff.version.imported import fold_imported
 from replay.diff.version.partition_timelines import Courses
-from replay.logs.decode import UPCASTERS
+from replay.logs.open_log import open_reader
+from replay.progress import unreported
 
 _UNSAID: Final = (
     *("path", "broker", "timer", "request", "timestamp", "topic", "partition", "topic_id"),
@@ -30,11 +30,11 @@ def transcript(log: Path) -> str:
     """One paragraph for each event on which something is decided. Raises ReplayError, LogError."""
     deciding = Deciding(with_contents=True)
     wanted = Wanted(deciding, Courses(()))
-    with LogReader.open(log, UPCASTERS) as reader:
+    with open_reader(log) as reader:
         if reader.header.kind == "recorded":
-            folded = fold_log(reader, wanted, lambda _: None)
+            folded = fold_log(reader, wanted, unreported)
         else:
-            folded = fold_imported(log, wanted, {}, lambda _: None)
+            folded = fold_imported(log, wanted, {}, unreported)
     # Of an imported log each session of a controller is folded by itself.
     decisions = sorted(deciding.decisions, key=lambda one: one.seq)
     return "\n".join(_lines(decisions, folded)) + "\n"

@@ -15,9 +15,7 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.errors import ReplayError
-from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
-from replay.stock_clusters.agreement.decisions.judgements import Judgement
-from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
+from replay.shadow_folds import ShadowObserver, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ImportEnded, Observed, WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
@@ -76,20 +74,14 @@ def _whole(world: ImportedLog, first: int) -> int:
 def divergences(reader: LogReader, last: int) -> set[tuple[int, str, tuple[str, ...]]]:
     """Where the fold and the log do not agree; of a log up to record `last`, if one is given, what
     the log ended too early for is left out."""
-    judgements: list[Judgement] = []
-    replies = lost_replies(reader)
-    for world in gap_free_ranges(reader):
-        agreeing = agreeing_on(world, reader.last_seq, "kafka", None, _silent, replies=replies)
-        judgements += agreeing.run(told(world, "", reader.last_seq, _silent)).judgements
+    found = [
+        one for each in shadow_folds(reader, ShadowObserver) for one in each.agreement.judgements
+    ]
     return {
         (one.zxid, one.verdict, one.paths)
-        for one in judgements
+        for one in found
         if one.verdict != "agreed" and not (one.verdict == "extra" and last and one.seq >= last)
     }
-
-
-def _silent(what: str, done: int, total: int) -> None:
-    """Nobody is told."""
 
 
 def _write(world: ImportedLog, target: Path, begin: int, last: int) -> int:

@@ -1,6 +1,2 @@
-"""What a log says of the cluster at a moment, and what changed between two.
-
-- `cluster` is the state as values, `of_context` makes it of the fold's knowledge, `of_znodes` of an
-  imported cluster's ZooKeeper
-- `at` opens a moment of a log, `changes` compares two
-"""
+"""What a log says of the cluster at a moment, and what changed between two: `at` opens a moment,
+`folding` is the state there and takes the next event, `changes` compares two moments."""

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -17,33 +16,31 @@ from eventstore import folders, snapshots
 from eventstore.errors import LogCorrupt, LogError
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
+from replay.cluster_view.views import Cluster
 from replay.errors import ReplayError
-from replay.inspect.cluster import Cluster
 from replay.inspect.folding import Folding, folding_of
 from replay.logs.open_log import OpenedLog, open_log
+from replay.progress import Progress, unreported
 from replay.times import iso_time
-
-Advance = Callable[[str, int, int], None]
-"""What is being done, how many records are done, of how many."""
 
 FOLDED_AT_ONCE_MAX: Final = 30_000
 """Events; where more lie between a moment and the last snapshot, snapshots are made."""
 _APART_S: Final = 0.4
 """Of folding, between two snapshots; more where making one takes longer than that."""
-_TOLD_EVERY: Final = 5_000
+_REPORTED_EVERY: Final = 5_000
 
 
-def cluster_at(log: OpenedLog, seq: int, advance: Advance = lambda *_: None) -> Cluster:
+def cluster_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Cluster:
     """The state after event `seq`. Raises ReplayError, LogError."""
     before = _snapshot_before(log.reader, seq)
     start = before.seq if before is not None else log.reader.header.first_seq - 1
     if seq - start > FOLDED_AT_ONCE_MAX and _keeps_snapshots(log.reader.path):
-        _run_helper(log.reader, advance)
+        _run_helper(log.reader, progress)
         before = _snapshot_before(log.reader, seq)
     folding = _folding_from(log, before)
     for record in log.reader.events(EventFilter(first_seq=folding.seq + 1, last_seq=seq)):
         folding.take(record)
-        advance("folding", record.seq, seq)
+        progress("folding", record.seq, seq)
     return folding.cluster(_time_of(log.reader, folding.seq))
 
 
@@ -85,30 +82,27 @@ def _keeps_snapshots(path: Path) -> bool:
 # The helper process -----------------------------------------------------------------------------
 
 
-def _run_helper(reader: LogReader, advance: Advance) -> None:
+def _run_helper(reader: LogReader, progress: Progress) -> None:
     """Wait for it. Should it fail, all is folded here."""
     command = [sys.executable, "-m", "replay.inspect.at", str(reader.path)]
     last = reader.last_seq
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as helper:
         assert helper.stdout is not None, "it is a pipe"
         for line in helper.stdout:
-            advance("making snapshots, once for this log", int(line), last)
+            progress("making snapshots, once for this log", int(line), last)
 
 
-def make_snapshots(path: Path, tell: Callable[[int], None] = lambda seq: None) -> int:
-    """Store snapshots all over a log, so that any moment is soon opened; how many were made.
-
-    `tell` is told how far it is. Raises LogError, ReplayError.
-    """
+def make_snapshots(path: Path, progress: Progress = unreported) -> int:
+    """Store snapshots all over a log, so that any moment is opened quickly. Return how many were
+    made. Raises LogError, ReplayError."""
     made = 0
     with open_log(path) as log:
-        last = _snapshot_before(log.reader, log.reader.last_seq)
-        folding = _folding_from(log, last)
+        last = log.reader.last_seq
+        folding = _folding_from(log, _snapshot_before(log.reader, last))
         apart_s, begun = _APART_S, time.perf_counter()
         for record in log.reader.events(EventFilter(first_seq=folding.seq + 1)):
             folding.take(record)
-            if record.seq % _TOLD_EVERY == 0:
-                tell(record.seq)
+            progress("making snapshots", record.seq, last)
             now = time.perf_counter()
             if now - begun < apart_s:
                 continue
@@ -123,14 +117,15 @@ def make_snapshots(path: Path, tell: Callable[[int], None] = lambda seq: None) -
 
 
 def main() -> None:
-    """The command line of the helper process: tells how far it is, a number a line."""
+    """The command line of the helper process: prints its progress as event numbers, one a line."""
 
-    def tell(seq: int) -> None:
-        sys.stdout.write(f"{seq}\n")
-        sys.stdout.flush()
+    def report(what: str, done: int, total: int | None) -> None:
+        if done % _REPORTED_EVERY == 0:
+            sys.stdout.write(f"{done}\n")
+            sys.stdout.flush()
 
     try:
-        make_snapshots(Path(sys.argv[1]), tell)
+        make_snapshots(Path(sys.argv[1]), report)
     except (LogError, ReplayError) as error:
         sys.exit(f"refold snapshots: {error}")
 

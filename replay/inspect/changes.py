@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from replay.inspect.cluster import Cluster
+from replay.cluster_view.views import Cluster
+from replay.structural_diff import NOTHING, differences
 
 
 class Change(Struct, frozen=True):
@@ -25,15 +26,10 @@ def changes(before: Cluster, after: Cluster) -> list[Change]:
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
-    for subject in dict.fromkeys((*before, *after)):
-        was, now = before.get(subject), after.get(subject)
-        if was is None or now is None:
-            if was != now:
-                yield Change(subject, "", was, now)
-            continue
-        for field in dict.fromkeys((*was, *now)):
-            if was.get(field) != now.get(field):
-                yield Change(subject, field, was.get(field), now.get(field))
+    for (subject, *field), was, now in differences(before, after, depth=2):
+        before_it, after_it = (None if one is NOTHING else one for one in (was, now))
+        if before_it != after_it:
+            yield Change(subject, "".join(field), before_it, after_it)
 
 
 def _subjects(cluster: Cluster) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from controller.core.triggers import TopicDeletion, Trigger
 from replay.kafka_text.lines import CONTROLLER, DELETIONS
 from replay.kafka_text.spelling import joined, mutable_set
 from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
+from replay.subjects import subject_of
 
 
 class Deletions(Teller):
@@ -37,7 +38,7 @@ class Deletions(Teller):
     def issues(self, issued: Issued) -> None:
         match issued.command:
             case Notice(code="topic_deleted", subject=path):
-                topic = path.removeprefix(f"{znodes.TOPICS}/")
+                topic = subject_of(path).topic or path
                 self.log.info(DELETIONS, f"Deletion of topic {topic} successfully completed")
 
     def moves_replicas(

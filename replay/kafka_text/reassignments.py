@@ -27,6 +27,7 @@ from controller.core.triggers import (
     PartitionReassignmentIsrChange,
     Trigger,
 )
+from replay.description.error_names import error_name
 from replay.kafka_text.lines import CONTROLLER, STATE_CHANGE
 from replay.kafka_text.spelling import (
     assignment,
@@ -37,7 +38,6 @@ from replay.kafka_text.spelling import (
     mutable_map,
 )
 from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
-from replay.wording.error_names import error_name
 
 _PATH: Final = znodes.REASSIGN_PARTITIONS
 

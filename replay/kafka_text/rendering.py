@@ -31,7 +31,7 @@ from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 from replay.kafka_text.topics import Topics
 from replay.logs.decode import demand_recorded, recorded
 from replay.logs.other_core import OtherCoreCheck, folding, is_of_this_core
-from replay.logs.snapshots import fold_at_start
+from replay.logs.recorded_fold import fold_at_start, fold_event
 
 _TELLERS: tuple[type[Teller], ...] = (
     Role,
@@ -89,7 +89,7 @@ class Rendering(FoldObserver):
             self._hear(event.event)
         for one in self._tellers:
             one.observes(event.event)
-        self.issued = [issued for part in self._fold.apply(event) for issued in part]
+        self.issued = fold_event(self._fold, event)
         return log.lines
 
     def _hear(self, outcome: ZooKeeperOutcome) -> None:

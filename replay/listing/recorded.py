@@ -16,15 +16,16 @@ from controller.core.events import (
 )
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
-from replay.inspect.at import Advance, folding_before
+from replay.description.commands import command_in_words
+from replay.description.events import event_in_words
+from replay.inspect.at import folding_before
 from replay.inspect.folding import RecordedFolding
-from replay.listing.subjects import paths_of_command, subjects_of_command, subjects_of_event
 from replay.listing.values import Decision, ListedEvent, chosen
 from replay.logs.decode import recorded
 from replay.logs.open_log import RecordedLog
+from replay.progress import Progress
+from replay.subjects import paths_of_command, subjects_of_command, subjects_of_event
 from replay.times import iso_time
-from replay.wording.commands_in_words import command_in_words
-from replay.wording.events_in_words import in_words
 
 _ANSWERS: Final = (
     ZnodesRead,
@@ -37,14 +38,14 @@ _ANSWERS: Final = (
 
 
 def listed(
-    log: RecordedLog, first: int, last: int, advance: Advance
+    log: RecordedLog, first: int, last: int, progress: Progress
 ) -> Iterator[tuple[ListedEvent, list[Decision]]]:
     """Each event of a range, with what was decided at it. Raises ReplayError, LogError."""
     folding = folding_before(log, first)
     assert isinstance(folding, RecordedFolding), "of a recorded log"
     listing = _Listing(folding, log.configuration.broker_id)
     for record in log.reader.events(EventFilter(first_seq=folding.seq + 1, last_seq=last)):
-        advance("folding", record.seq, last)
+        progress("folding", record.seq, last)
         event, issued = listing.take(record)
         if record.seq >= first:
             yield listing.event(record, event), [listing.decision(record, one) for one in issued]
@@ -65,7 +66,7 @@ class _Listing:
         return taken.event, issued
 
     def event(self, record: EventRecord, event: Event) -> ListedEvent:
-        text = in_words(event, self._folding.topic_name)
+        text = event_in_words(event, self._folding.topic_name)
         subjects = list(subjects_of_event(event, self._folding.topic_name))
         asked = self._asked.get(event.command) if isinstance(event, _ANSWERS) else None
         if asked is not None:

@@ -13,9 +13,10 @@ from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.upcasters import Upcasters
 from replay.errors import ReplayError
 from replay.logs.older_events import UPCASTS
+from replay.stock_clusters.imported_log.encoding import SCHEMAS
 
-UPCASTERS = Upcasters(EVENT_SCHEMAS, UPCASTS)
-"""What takes the events of every older refold to those that the core folds."""
+UPCASTERS = Upcasters({**EVENT_SCHEMAS, **SCHEMAS}, UPCASTS)
+"""Takes the events of every older refold, of either kind of log, to those of this one."""
 
 
 def demand_recorded(header: Header) -> None:

@@ -1,7 +1,7 @@
-"""Opening a log of either kind: of the daemon (recorded), or of an imported cluster (world-backed).
+"""Opening any log: of the daemon (recorded), or of an imported cluster (world-backed).
 
 with open_log(path) as log:
-    if isinstance(log, World): ...
+    if isinstance(log, ImportedLog): ...
 """
 
 from collections.abc import Iterator
@@ -10,19 +10,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from controller.core.canonical import EVENT_SCHEMAS
 from controller.core.configuration import Configuration
 from eventstore.reader import LogReader
-from eventstore.upcasters import Upcasters
 from replay.errors import ReplayError
-from replay.logs.decode import configuration_of
-from replay.logs.older_events import UPCASTS
+from replay.logs.decode import UPCASTERS, configuration_of
 from replay.logs.packed import log_at
-from replay.stock_clusters.imported_log.encoding import SCHEMAS
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
-
-UPCASTERS = Upcasters({**EVENT_SCHEMAS, **SCHEMAS}, UPCASTS)
-"""What takes the events of every older refold to those of this one, whichever kind of log."""
 
 
 class RecordedLog(Struct, frozen=True):
@@ -36,10 +29,18 @@ OpenedLog = RecordedLog | ImportedLog
 
 
 @contextmanager
-def open_log(path: Path | str) -> Iterator[OpenedLog]:
-    """A log's folder, one segment of it, a packed log or an incident, or "-" for a stream. Raises
-    LogError, ReplayError."""
+def open_reader(path: Path | str) -> Iterator[LogReader]:
+    """The records of a log: of a folder, one segment of it, a packed log, an incident, a recording
+    of a stock cluster, or "-" for a stream; also while the log is being written. Raises LogError,
+    ReplayError."""
     with log_at(path) as log, LogReader.open(log, UPCASTERS) as reader:
+        yield reader
+
+
+@contextmanager
+def open_log(path: Path | str) -> Iterator[OpenedLog]:
+    """The same log, with what is needed to fold it. Raises LogError, ReplayError."""
+    with open_reader(path) as reader:
         if reader.header.kind == "recorded":
             yield RecordedLog(reader, configuration_of(reader.header))
         else:

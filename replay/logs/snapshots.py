@@ -6,44 +6,20 @@ state at its start is stored. The daemon goes on meanwhile: this is another proc
 
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
-from controller.core.fold import Fold
-from controller.core.snapshot import load_snapshot, take_snapshot
+from controller.core.snapshot import take_snapshot
 from controller.fingerprint import core_fingerprint
 from eventstore.errors import LogError
 from eventstore.filters import EventFilter
 from eventstore.folders import first_seq_of
 from eventstore.reader import LogReader
-from eventstore.snapshots import put_snapshot, read_snapshot
+from eventstore.snapshots import put_snapshot
 from replay.errors import OtherCoreError, ReplayError
-from replay.logs.decode import UPCASTERS, configuration_of, recorded
+from replay.logs.decode import UPCASTERS, recorded
+from replay.logs.recorded_fold import fold_at_start, fold_event
 
 _NICENESS = 10
-
-
-def fold_at_start(reader: LogReader) -> Fold:
-    """The fold as it is before the first event that the log still has. Raises ReplayError."""
-    configuration = configuration_of(reader.header)
-    before = reader.header.first_seq - 1
-    if before == 0:
-        return Fold(configuration)
-    snapshots = [name for name in reader.snapshots if name.seq == before]
-    for name in snapshots:
-        if name.fingerprint == core_fingerprint():
-            return load_snapshot(read_snapshot(name), configuration)
-    for name in snapshots:
-        # Another core's can be loaded where the state has the same fields. Whoever folds a log of
-        # another core compares the decisions that follow.
-        with suppress(ReplayError, msgspec.DecodeError):
-            return load_snapshot(read_snapshot(name), configuration)
-    raise ReplayError(
-        f"the log begins with event {before + 1}: its earlier segments are gone, and there is no "
-        f"snapshot at event {before} that core {core_fingerprint()} can begin with"
-    )
 
 
 def make_snapshots(log: Path) -> int:
@@ -58,11 +34,10 @@ def make_snapshots(log: Path) -> int:
         if not wanted:
             return 0
         fold = fold_at_start(reader)
-        for event in reader.events(EventFilter(last_seq=wanted[-1])):
-            for _ in fold.apply(recorded(event)):
-                pass
-            if event.seq in wanted:
-                put_snapshot(log, core_fingerprint(), event.seq, take_snapshot(fold))
+        for record in reader.events(EventFilter(last_seq=wanted[-1])):
+            fold_event(fold, recorded(record))
+            if record.seq in wanted:
+                put_snapshot(log, core_fingerprint(), record.seq, take_snapshot(fold))
         return len(wanted)
 
 

@@ -1,6 +1,6 @@
 """Writing a log anew under other names; a recorded one with every decision derived and compared."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -28,19 +28,18 @@ from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
 from replay.logs.decode import configuration_of, recorded
+from replay.logs.recorded_fold import fold_event
+from replay.progress import Progress
 from replay.redaction import fields
 from replay.redaction.names import Names, StandIns
 from replay.stock_clusters.imported_log.encoding import encode_event, event_of
 from replay.stock_clusters.imported_log.events import WorldBegun
 
-Advance = Callable[[int], None]
-"""Called with the number of each event."""
-
 _WRITTEN_AT_ONCE: Final = 500
 _TOLD: Final = ("message", "text", "subject", "reason")
 
 
-def redact(reader: LogReader, target: Path, advance: Advance) -> StandIns:
+def redact(reader: LogReader, target: Path, progress: Progress) -> StandIns:
     """Write the log that `reader` has to the new folder `target`. Gives what stands for what.
 
     Raises ReplayError where a decision would be another one, or a name would stay; LogError.
@@ -59,9 +58,10 @@ def redact(reader: LogReader, target: Path, advance: Advance) -> StandIns:
     header = _header(stand_ins, reader.header)
     with LogWriter.create(target, header) as writer:
         if is_recorded:
-            _write(writer, stand_ins, _derived(reader, stand_ins, header), advance)
+            written = _derived(reader, stand_ins, header)
         else:
-            _write(writer, stand_ins, ((one, []) for one in _imported(reader, stand_ins)), advance)
+            written = ((one, []) for one in _imported(reader, stand_ins))
+        _write(writer, stand_ins, written, reader.last_seq, progress)
     return stand_ins
 
 
@@ -69,14 +69,15 @@ def _write(
     writer: LogWriter,
     names: StandIns,
     records: Iterable[tuple[EventRecord, list[CommandRecord]]],
-    advance: Advance,
+    last: int,
+    progress: Progress,
 ) -> None:
     """Many at once: each time the log is brought to the disk."""
     coming = iter(records)
     while some := list(islice(coming, _WRITTEN_AT_ONCE)):
         for event, _ in some:
             _demand_none(names, event)
-            advance(event.seq)
+            progress("redacting", event.seq, last)
         writer.append(
             [event for event, _ in some], [one for _, commands in some for one in commands]
         )
@@ -105,7 +106,7 @@ def _recorded(reader: LogReader, names: Names) -> Iterator[tuple[Recorded, list[
     asked: dict[CommandId, Command] = {}
     for record, stored in reader.records():
         event = recorded(record)
-        issued = [one for part in fold.apply(event) for one in part]
+        issued = fold_event(fold, event)
         _demand_stored(event, issued, stored)
         yield structs.replace(event, event=_event(names, event, asked)), issued
         for one in issued:
@@ -144,7 +145,7 @@ def _derived(
     fold = Fold(msgspec.convert(header.configuration, Configuration))
     stored = {event.seq: len(commands) for event, commands in reader.records()}
     for event, before in _recorded(reader, names):
-        after = [one for part in fold.apply(event) for one in part]
+        after = fold_event(fold, event)
         _demand_same(names, event, before, after)
         yield event_record(event), [command_record(one) for one in after[: stored[event.seq]]]
 

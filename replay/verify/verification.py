@@ -5,7 +5,6 @@ target, reason, digest, and body where it is kept. What another core recorded is
 the reasons and the wording of notices (replay/logs/other_core.py).
 """
 
-from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -18,7 +17,8 @@ from eventstore.verify import verify
 from replay.errors import ReplayError
 from replay.logs.decode import demand_recorded, records
 from replay.logs.other_core import folding, is_of_this_core, is_same_decision, recorded_by
-from replay.logs.snapshots import fold_at_start
+from replay.logs.recorded_fold import fold_at_start, fold_event
+from replay.progress import Progress, unreported
 from replay.verify.differences import Difference, differences
 
 MISMATCHES_MAX = 1000
@@ -58,22 +58,20 @@ class Verification(Struct, frozen=True):
     """The core and version that recorded the log, where that is not this core."""
 
 
-def verify_decisions(
-    reader: LogReader, progress: Callable[[int], None] = lambda events: None
-) -> Verification:
+def verify_decisions(reader: LogReader, progress: Progress = unreported) -> Verification:
     """Fold a sound log again and compare. Raises ReplayError when it cannot be done."""
     _check_usable(reader)
     header = reader.header
     other_core = "" if is_of_this_core(header) else recorded_by(header)
     comparison = _Comparison(other_core)
     fold = fold_at_start(reader)
-    events = 0
+    events, total = 0, reader.last_seq - reader.header.first_seq + 1
     for event, stored in records(reader):
         with folding(header, event.seq):
-            derived = [issued for part in fold.apply(event) for issued in part]
+            derived = fold_event(fold, event)
         comparison.compare(event.seq, kind_of(event.event), derived, stored)
         events += 1
-        progress(events)
+        progress("folding", events, total)
     return comparison.result(events, reader.closing is not None)
 
 

@@ -2,36 +2,37 @@
 
 from collections.abc import Sequence
 
+from replay.cluster_view.selecting import demand
+from replay.description.phrases import listed
 from replay.errors import ReplayError
-from replay.inspect.selecting import demand
 from replay.logs.open_log import OpenedLog
+from replay.progress import Progress, unreported
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.why import imported, recorded
 from replay.why.answers.answer import Answer, answer
 from replay.why.answers.reassignment import refusal_since
 from replay.why.facts import BrokerChanged, RoleChanged, TopicChanged
 from replay.why.history import History
-from replay.why.recorded import Advance, Part
+from replay.why.recorded import Part
 from replay.why.subject import Subject
-from replay.wording.events_in_words import listed
 
 
-def ask(log: OpenedLog, subject: Subject, seq: int, advance: Advance = lambda *_: None) -> Answer:
+def ask(log: OpenedLog, subject: Subject, seq: int, progress: Progress = unreported) -> Answer:
     """Why the subject is as it is after event `seq`.
 
     Raises ReplayError where there is no such topic or partition then, and LogError.
     """
     if isinstance(log, ImportedLog):
-        history = imported.history_of(log, subject, seq, advance)
+        history = imported.history_of(log, subject, seq, progress)
     else:
-        history = recorded.history_of([Part(log, seq)], subject, advance)
+        history = recorded.history_of([Part(log, seq)], subject, progress)
     _demand_subject(history)
     return answer(history)
 
 
-def ask_runs(parts: Sequence[Part], subject: Subject, advance: Advance = lambda *_: None) -> Answer:
+def ask_runs(parts: Sequence[Part], subject: Subject, progress: Progress = unreported) -> Answer:
     """The same of several logs of one cluster, each up to an event. Raises as `ask` does."""
-    history = recorded.history_of(parts, subject, advance)
+    history = recorded.history_of(parts, subject, progress)
     _demand_subject(history)
     return answer(history)
 

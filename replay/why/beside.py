@@ -9,13 +9,13 @@ from msgspec import Struct, structs
 from controller.core import znodes
 from controller.core.commands import Choice, Issued, WriteAtomically, WriteZnodes
 from controller.core.triggers import ApiCall, Trigger
-from replay.inspect.of_context import name_of
+from replay.cluster_view.of_context import name_of
+from replay.description.events import request_in_words
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed, State
 from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.why.facts import AnyFact, Because
 from replay.why.following import Following, choice_of
 from replay.why.subject import Subject
-from replay.wording.events_in_words import request_in_words
 
 _NS: Final = 1_000_000
 
@@ -52,7 +52,6 @@ class Beside(Following, Checkpointed):
         super().__init__(stock.fold.controller, subject)
         self._beside = stock.fold
         self.decided: list[Decided] = []
-        stock.fold.controller.observer = self
 
     def save(self) -> State:
         """Also what is known of ZooKeeper, and of the partition's reassignments."""

@@ -40,7 +40,8 @@ from controller.core.operations import Create as CreateZnode
 from controller.core.state import Partition
 from controller.core.triggers import ApiCall, Expire, Trigger
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
-from replay.inspect.of_context import name_of
+from replay.cluster_view.of_context import name_of
+from replay.subjects import partition_named, subject_of
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -265,11 +266,10 @@ class Following(FoldObserver):
         """Whether a znode is one of the subject's: a state, or the assignment of a topic."""
         if not path.startswith(znodes.TOPICS):
             return False
-        subject = self.subject
-        if subject.topic is not None and path == znodes.topic_path(subject.topic):
-            return True
-        found = znodes.state_of(path)
-        return found is not None and subject.wants(*found)
+        kind, _, topic, partition = subject_of(path)
+        if topic is not None and partition is not None:
+            return kind == "state" and self.subject.wants(topic, partition)
+        return kind == "topic" and topic == self.subject.topic
 
     def _written(
         self, asked: Issued, operation: SetData | CreateZnode, error: int, version: int
@@ -308,7 +308,8 @@ class Following(FoldObserver):
             )
 
     def _assigned(self, asked: Issued, operation: SetData | CreateZnode, name: str) -> None:
-        topic = operation.path.rpartition("/")[2]
+        topic = subject_of(operation.path).topic
+        assert topic is not None, "it is the znode of a topic"
         try:
             content = znodes.read_topic(topic, operation.data)
         except ZnodeError:
@@ -347,8 +348,7 @@ class Following(FoldObserver):
 
     def asked_by_znode(self, partition: str, target: tuple[int, ...], via: str) -> None:
         """Once, however often a procedure reads it, and not where that is under way already."""
-        topic, _, number = partition.rpartition("-")
-        known = self.known.assignments.get((topic, int(number)), NO_ASSIGNMENT)
+        known = self.known.assignments.get(partition_named(partition), NO_ASSIGNMENT)
         if known.is_being_reassigned and known.target == target:
             return
         if self.known.record is not None and self.known.record.target == target:
@@ -410,7 +410,7 @@ class Following(FoldObserver):
         elif notice.code in ROLE:
             self.add(RoleChanged, code=notice.code, broker=broker, text=notice.text)
         elif notice.code in TOPICS:
-            topic = notice.subject.rpartition("/")[2]
+            topic = subject_of(notice.subject).topic or notice.subject
             self.add(TopicChanged, code=notice.code, topic=topic, text=notice.text)
         elif is_about(notice, self.subject):
             self.add(

@@ -2,7 +2,8 @@
 
 from msgspec import Struct, field
 
-from replay.inspect.cluster import Cluster, PartitionView
+from replay.cluster_view.views import Cluster, PartitionView
+from replay.subjects import partition_named
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -80,6 +81,6 @@ def _is_about(fact: AnyFact, topic: str, number: int | None) -> bool:
             | IsrAsked(partition=partition)
             | ReassignmentAsked(partition=partition)
         ):
-            name, _, its_number = partition.rpartition("-")
-            return name == topic and number in (None, int(its_number))
+            name, its_number = partition_named(partition)
+            return name == topic and number in (None, its_number)
     return False

@@ -2,23 +2,22 @@
 as the fold beside the cluster's own controllers decides the same (stock_clusters.agreement)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import structs
 
 from controller.core import znodes
 from eventstore.filters import EventFilter
-from eventstore.reader import LogReader
-from eventstore.records import EventRecord
-from replay.inspect.of_znodes import cluster_of
-from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.cluster_view.of_znodes import cluster_of
+from replay.description.imported_events import imported_event_in_words
+from replay.progress import Progress
+from replay.shadow_folds import shadow_folds
+from replay.stock_clusters.agreement.comparison import told
 from replay.stock_clusters.agreement.decisions.judgements import Judgement
-from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world, unfinished_notes
+from replay.subjects import partition_named
 from replay.times import iso_time
 from replay.why.beside import Beside, Decided
 from replay.why.facts import (
@@ -36,27 +35,28 @@ from replay.why.facts import (
 from replay.why.history import History
 from replay.why.subject import Subject
 from replay.why.znode_history import ZnodeHistory
-from replay.wording.world_in_words import in_words
 
-Advance = Callable[[str, int, int], None]
 _OF_FOLD: Final = (NoLeader, LeftAsItIs, Told, TopicChanged, IsrAsked, ReassignmentAsked)
 _BY_API: Final = "AlterPartitionReassignments"
 _SEEN_BY_FOLD: Final = ("shutting down", "log directory failed")
 
 
-def history_of(world: ImportedLog, subject: Subject, seq: int, advance: Advance) -> History:
+def history_of(world: ImportedLog, subject: Subject, seq: int, progress: Progress) -> History:
     """What is known up to record `seq`. Raises ReplayError, LogError."""
     # A state is taken on in place: each walk begins with one of its own.
-    facts, history, time = _done(open_world(world.reader), subject, seq, advance)
-    followers = _decided(world.reader, subject, seq, advance)
+    facts, history, time = _done(open_world(world.reader), subject, seq, progress)
+    ranges = shadow_folds(
+        world.reader, lambda one: Beside(one, subject), progress=progress, last=seq
+    )
+    sessions = [session for one in ranges for session in one.sessions]
     notes = unfinished_notes(world)
-    explained = _Explained(followers)
+    explained = _Explained(sessions)
     facts = [explained.fact(one) for one in facts]
-    facts += [one for each in followers for one in each.follower.facts if _is_of_fold(one)]
+    facts += [one for _, beside in sessions for one in beside.facts if _is_of_fold(one)]
     facts.sort(key=lambda one: one.seq)
     words = _Words(world)
     facts = [words.with_cause(one) for one in facts]
-    if not followers:
+    if not sessions:
         notes.append(
             "The controller of this log's whole time had been elected before it begins: what was "
             "done is known, by which rule is not."
@@ -65,11 +65,11 @@ def history_of(world: ImportedLog, subject: Subject, seq: int, advance: Advance)
 
 
 def _done(
-    world: ImportedLog, subject: Subject, seq: int, advance: Advance
+    world: ImportedLog, subject: Subject, seq: int, progress: Progress
 ) -> tuple[list[AnyFact], ZnodeHistory, str]:
     history = ZnodeHistory(world, subject)
     time = ""
-    for record, event in told(world, "reading transactions", seq, advance):
+    for record, event in told(world, "reading transactions", seq, progress):
         if record.seq > seq:
             break
         time = iso_time(record.wall_ns)
@@ -94,53 +94,11 @@ class _Words:
         if seq not in self._texts:
             wanted = EventFilter(first_seq=seq, last_seq=seq)
             texts = [
-                in_words(event_of(one), self._world.begun.chroot)
+                imported_event_in_words(event_of(one), self._world.begun.chroot)
                 for one in self._world.reader.events(wanted)
             ]
             self._texts[seq] = "".join(texts)
         return self._texts[seq]
-
-
-class _Followed:
-    """A session of a stock controller, with who follows its fold."""
-
-    def __init__(self, stock: ControllerTrace, subject: Subject) -> None:
-        self.stock = stock
-        Beside(stock, subject)
-
-    @property
-    def follower(self) -> Beside:
-        """That of the order of events that was found to be right."""
-        found = self.stock.fold.controller.observer
-        assert isinstance(found, Beside), "it was put there"
-        return found
-
-
-def _decided(reader: LogReader, subject: Subject, seq: int, advance: Advance) -> list[_Followed]:
-    followed: list[_Followed] = []
-    replies = lost_replies(reader, advance=advance)
-    for world in gap_free_ranges(reader):
-        agreeing = agreeing_on(
-            world,
-            reader.last_seq,
-            "kafka",
-            None,
-            advance,
-            lambda one: followed.append(_Followed(one, subject)),
-            replies=replies,
-        )
-        agreeing.run(_until(told(world, "deriving decisions", seq, advance), seq))
-    return followed
-
-
-def _until(
-    records: Iterator[tuple[EventRecord, WorldEvent]], seq: int
-) -> Iterator[tuple[EventRecord, WorldEvent]]:
-    """Up to a record, and what that one is found to be: which comes behind it."""
-    for record, event in records:
-        if record.seq > seq and record.cause != seq:
-            return
-        yield record, event
 
 
 def _is_of_fold(fact: AnyFact) -> bool:
@@ -157,20 +115,17 @@ def _is_of_fold(fact: AnyFact) -> bool:
 class _Explained:
     """Finds for what was written the rule by which the fold wrote the same."""
 
-    def __init__(self, followed: list[_Followed]) -> None:
+    def __init__(self, sessions: list[tuple[ControllerTrace, Beside]]) -> None:
         self._judged: dict[int, Judgement] = {}
+        self._session_of: dict[int, int] = {}
         self._decided: dict[tuple[int, str], list[Decided]] = defaultdict(list)
-        for one in followed:
-            for judgement in one.stock.judgements:
+        for trace, beside in sessions:
+            for judgement in trace.judgements:
+                self._session_of[judgement.seq] = trace.session
                 if judgement.verdict in ("agreed", "differs"):
                     self._judged[judgement.seq] = judgement
-            for decided in one.follower.decided:
-                self._decided[one.stock.session, decided.path].append(decided)
-        self._session_of = {
-            judgement.seq: one.stock.session
-            for one in followed
-            for judgement in one.stock.judgements
-        }
+            for decided in beside.decided:
+                self._decided[trace.session, decided.path].append(decided)
 
     def fact(self, fact: AnyFact) -> AnyFact:
         """A write with its rule, if there is one that explains it."""
@@ -179,9 +134,9 @@ class _Explained:
         judgement = self._judged.get(fact.seq)
         if judgement is None:
             return fact
-        topic, _, number = fact.partition.rpartition("-")
+        topic, number = partition_named(fact.partition)
         is_state = isinstance(fact, StateWritten)
-        path = znodes.state_path(topic, int(number)) if is_state else znodes.topic_path(topic)
+        path = znodes.state_path(topic, number) if is_state else znodes.topic_path(topic)
         session = self._session_of[fact.seq]
         fitting = [one for one in self._decided[session, path] if one.seq <= fact.seq]
         if not fitting:

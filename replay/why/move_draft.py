@@ -2,12 +2,12 @@
 
 from msgspec import Struct, field
 
+from replay.description.phrases import listed
 from replay.why.facts import Cancellation, Fact
 from replay.why.move import CancelledBy, Happening, Moment, Move, Outcome, Waited, moment
 from replay.why.place import plain_cause
 from replay.why.rollback_steps import LAST
 from replay.why.words import why_rolled_back
-from replay.wording.events_in_words import listed
 
 
 class Wait(Struct):

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from controller.core.values import NO_ASSIGNMENT
 from controller.core.znodes import REASSIGN_CANCEL
+from replay.description.phrases import assignment, listed
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -29,14 +30,7 @@ from replay.why.move_causes import cause_of
 from replay.why.move_draft import Draft, Wait
 from replay.why.moves import API, REQUESTS
 from replay.why.rollback_steps import DELETE, LAST, STORE
-from replay.why.words import (
-    assignment,
-    cause_of_rollback,
-    change,
-    deletion,
-    sentence,
-)
-from replay.wording.events_in_words import listed
+from replay.why.words import cause_of_rollback, change, deletion, sentence
 
 WAITS: Final = "rollback_waits"
 _WENT_ON: Final = " and went on"

@@ -45,6 +45,7 @@ from controller.core.znodes import (
     read_request,
     reassignment_path,
 )
+from replay.description.events import request_in_words
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
 from replay.why.facts import (
     Because,
@@ -58,7 +59,6 @@ from replay.why.facts import (
 )
 from replay.why.rollback_steps import RollbackSteps
 from replay.why.words import cause_of_rollback
-from replay.wording.events_in_words import request_in_words
 
 if TYPE_CHECKING:
     from replay.why.following import Following

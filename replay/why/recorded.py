@@ -1,18 +1,19 @@
 """The history of a subject in logs of refold's own controller: the logs are folded again."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import NamedTuple
 
 from eventstore import folders
 from eventstore.filters import EventFilter
 from eventstore.records import CommandRecord, EventRecord
+from replay.cluster_view.views import Cluster
 from replay.errors import ReplayError
-from replay.inspect.cluster import Cluster
 from replay.logs.decode import recorded
 from replay.logs.open_log import RecordedLog
 from replay.logs.other_core import OtherCoreCheck, is_of_this_core, recorded_by
-from replay.logs.snapshots import fold_at_start
+from replay.logs.recorded_fold import fold_at_start
+from replay.progress import Progress
 from replay.times import iso_time
 from replay.why.facts import AnyFact, LogEnded
 from replay.why.history import History
@@ -20,9 +21,6 @@ from replay.why.moves import Known
 from replay.why.place import Place
 from replay.why.recording import Recording
 from replay.why.subject import Subject
-
-Advance = Callable[[str, int, int], None]
-"""What is being done, how many records are done, of how many."""
 
 
 class Part(NamedTuple):
@@ -33,7 +31,7 @@ class Part(NamedTuple):
     name: str = ""
 
 
-def history_of(parts: Sequence[Part], subject: Subject, advance: Advance) -> History:
+def history_of(parts: Sequence[Part], subject: Subject, progress: Progress) -> History:
     """Fold the logs, event by event in the order of their times. Raises ReplayError, LogError."""
     facts: list[AnyFact] = []
     known = Known({}, {})
@@ -45,7 +43,7 @@ def history_of(parts: Sequence[Part], subject: Subject, advance: Advance) -> His
         run.take(taken, order)
         if run.recording.controller.is_active:
             current = run
-        advance("folding", order, count)
+        progress("folding", order, count)
     notes = [note for one in runs for note in one.notes(is_current=one is current)]
     return History(subject, current.cluster(), facts, notes)
 

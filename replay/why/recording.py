@@ -32,13 +32,14 @@ from controller.core.triggers import (
 )
 from controller.core.values import NO_ASSIGNMENT, LeaderAndIsr
 from eventstore.records import Header
-from replay.inspect.cluster import Cluster, ProcedureView
-from replay.inspect.of_context import cluster_of, name_of
+from replay.cluster_view.of_context import cluster_of, name_of
+from replay.cluster_view.views import Cluster, ProcedureView
+from replay.description.events import event_in_words, request_in_words
 from replay.logs.other_core import folding
+from replay.logs.recorded_fold import fold_event
 from replay.why.facts import AssignmentWritten, Because, StateWritten, Told
 from replay.why.following import Following
 from replay.why.subject import Subject
-from replay.wording.events_in_words import in_words, request_in_words
 
 _SESSION: Final = (SessionConnected, SessionDisconnected, SessionExpired, ShutdownRequested)
 _SILENT_NS: Final = 1_000_000_000
@@ -83,7 +84,7 @@ class Recording(Following):
         elif self.moves is not None and isinstance(event.event, BrokerAnswered):
             self.moves.answered(event.event)
         elif isinstance(event.event, _SESSION) and self.subject.is_of_role:
-            text = in_words(event.event)
+            text = event_in_words(event.event)
             if isinstance(event.event, SessionExpired) and silent_ns >= _SILENT_NS:
                 text += f"; nothing had been observed for {silent_ns / 1e9:.1f} s before"
             self.add(
@@ -94,7 +95,7 @@ class Recording(Following):
                 text=text,
                 because=None,
             )
-        issued = [one for part in self._fold.apply(event) for one in part]
+        issued = fold_event(self._fold, event)
         controller = self.controller
         self._note_queued()
         if not controller.triggers:
@@ -165,7 +166,7 @@ class Recording(Following):
         running = self.because or self._ended
         if running is not None and not self._is_queued_by(event, trigger):
             return Because(running.seq, running.text, name)
-        return Because(self.seq, in_words(event), name)
+        return Because(self.seq, event_in_words(event), name)
 
     def _is_queued_by(self, event: Event, trigger: Trigger) -> bool:
         """Whether an event led to a controller event, and not a procedure that goes on at it."""

@@ -17,8 +17,7 @@ from controller.core.operations import Create, Delete, SetData, WriteOperation
 from controller.core.state import Partition
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, read_entries, reassignment_path
-from replay.why.words import leader
-from replay.wording.events_in_words import listed
+from replay.description.phrases import leader, listed
 
 LAST: Final = 7
 STORE: Final = 5

@@ -1,10 +1,11 @@
 """Facts in plain sentences."""
 
-from collections.abc import Iterable
 from typing import Final
 
-from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
+from controller.core.values import NO_LEADER, LeaderAndIsr
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
+from replay.description.error_names import error_name, zookeeper_error_name
+from replay.description.phrases import assignment, leader, listed, passed_over_in_words
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -17,7 +18,6 @@ from replay.why.facts import (
     LogEnded,
     MoveGivenUp,
     NoLeader,
-    PassedOver,
     ReassignmentAsked,
     RecordKnown,
     ReplicaDeletion,
@@ -28,8 +28,6 @@ from replay.why.facts import (
     TopicChanged,
     WriteRefused,
 )
-from replay.wording.error_names import error_name, zookeeper_error_name
-from replay.wording.events_in_words import listed
 
 _BROKERS: Final = {
     "registered": "broker {0} has registered",
@@ -133,16 +131,6 @@ def _assignment_written(fact: AssignmentWritten) -> str:
     return f"{head}{fact.partition} goes from {was} to {assignment(fact.after)}{who}"
 
 
-def assignment(one: Assignment) -> str:
-    """Replicas, and those on their way in or out."""
-    parts = [f"replicas {listed(one.replicas)}"]
-    if one.adding:
-        parts.append(f"adding {listed(one.adding)}")
-    if one.removing:
-        parts.append(f"removing {listed(one.removing)}")
-    return ", ".join(parts)
-
-
 def deletion(fact: ReplicaDeletion) -> str:
     """What became of the deletion of a replica."""
     if fact.what == "asked":
@@ -197,29 +185,10 @@ def _reassignment_asked(fact: ReassignmentAsked) -> str:
     return f"{head}, refused with {error_name(fact.error)}{told}"
 
 
-def leader(broker: int) -> str:
-    """Who leads."""
-    return "no leader" if broker == NO_LEADER else f"leader {broker}"
-
-
 def _id(broker: int) -> str:
     return "none" if broker == NO_LEADER else str(broker)
-
-
-def passed_over_in_words(passed_over: PassedOver, chosen: int | None = None) -> str:
-    """Each candidate with its reason."""
-    told = [f"{broker} is {why}" for broker, why in passed_over if broker != chosen]
-    return ", ".join(told) or "nobody was passed over"
 
 
 def ended(text: str) -> str:
     """A sentence with its full stop, which Kafka's messages have or have not."""
     return f"{text.removesuffix('.')}."
-
-
-def joined(texts: Iterable[str]) -> str:
-    """Texts as a list in a sentence."""
-    items = list(texts)
-    if len(items) < 2:
-        return "".join(items)
-    return f"{', '.join(items[:-1])} and {items[-1]}"

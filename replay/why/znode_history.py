@@ -16,7 +16,7 @@ from controller.core.znodes import (
     reassignment_path,
 )
 from eventstore.records import EventRecord
-from replay.inspect.of_znodes import state_of
+from replay.cluster_view.of_znodes import state_of
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (
     WorldEvent,
@@ -36,6 +36,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
+from replay.subjects import subject_of
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -114,13 +115,15 @@ class ZnodeHistory:
         path = self.view.in_kafka(one.path)
         if path is None:
             return
-        parent, _, name = path.rpartition("/")
+        subject = subject_of(path)
         if path == znodes.CONTROLLER and isinstance(one, Delete):
             self._role_ends(transaction, who)
-        elif parent == znodes.BROKER_IDS and znodes.is_broker_id(name):
-            self._broker(int(name), one, transaction)
-        elif parent in (znodes.TOPICS, znodes.DELETE_TOPICS) and name == self._subject.topic:
-            self._topic(path, one, who)
+        elif subject.kind == "broker" and subject.broker is not None:
+            self._broker(subject.broker, one, transaction)
+        elif subject.kind == "topic deletion" and subject.topic == self._subject.topic:
+            self._deletion_request(path, one, who)
+        elif subject.kind == "topic" and subject.topic == self._subject.topic:
+            self._topic(subject.topic or "", one, who)
         elif path == REASSIGN_CANCEL:
             self._cancellation(one, transaction)
         elif path in (znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA):
@@ -169,13 +172,13 @@ class ZnodeHistory:
         what = "gone" if isinstance(one, Delete) else "registered"
         self._add(BrokerChanged, broker=broker, what=what, text=text)
 
-    def _topic(self, path: str, one: _Operation, who: str) -> None:
-        name = path.rpartition("/")[2]
-        if path.startswith(znodes.DELETE_TOPICS):
-            if isinstance(one, Create):
-                text = f"{who} created {path}"
-                self._add(TopicChanged, code="topic_deletion_asked", topic=name, text=text)
-            return
+    def _deletion_request(self, path: str, one: _Operation, who: str) -> None:
+        if isinstance(one, Create):
+            text = f"{who} created {path}"
+            topic = self._subject.topic or ""
+            self._add(TopicChanged, code="topic_deletion_asked", topic=topic, text=text)
+
+    def _topic(self, name: str, one: _Operation, who: str) -> None:
         if isinstance(one, Delete):
             self._add(TopicChanged, code="topic_deleted", topic=name, text=f"by {who}")
             return

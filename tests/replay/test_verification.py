@@ -198,6 +198,13 @@ def test_incidents_that_older_cores_recorded_agree(incident: Path) -> None:
     assert result.agreed > 80
 
 
+@pytest.mark.parametrize("packed", ["", "log.tar.xz"], ids=["incident", "packed log"])
+def test_incidents_and_packed_logs_are_replayed_as_they_are(packed: str) -> None:
+    done = CliRunner().invoke(app, ["replay", str(RECORDED[0] / packed)])
+    assert done.exit_code == 0, done.stderr
+    assert " agrees: " in done.stdout
+
+
 def test_another_event_leads_to_other_commands(tmp_path: Path) -> None:
     """The events are what the commands are derived from: one ISR changed, decisions differ."""
     simulation = incident()

@@ -1,6 +1,8 @@
-"""`python -m tools.agreement`: recordings of stock clusters, compared with the fold."""
+"""`python -m tools.agreement`: compare recordings of stock clusters with the fold."""
 
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -29,31 +31,27 @@ PAGE: Final = ROOT / "docs" / "agreement-results.md"
 def main(
     recordings: Annotated[
         list[Path] | None,
-        typer.Argument(help="Recordings, or folders of them; those of the tests if none is given."),
+        typer.Argument(help="Recordings, or folders with them; default: those of the tests."),
     ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Write the tables into docs/agreement-results.md.")
     ] = False,
     fewer_logs: Annotated[
-        bool, typer.Option("--fewer-logs", help="How many agree with fewer of the brokers' logs.")
+        bool, typer.Option("--fewer-logs", help="Compare with some of the brokers' logs left out.")
     ] = False,
 ) -> None:
-    """Print a table; exit status 1 where a recording does not agree, or too much is explained,
-    2 where one cannot be used."""
+    """Print a table. Exit status: 1 if a recording does not agree or too much is explained, 2 if
+    one cannot be used."""
     chosen = recordings_in(recordings or [RECORDINGS])
     if fewer_logs:
         _compare_with_fewer(chosen, write)
         return
     results = []
-    with ProcessPoolExecutor() as pool:
-        try:
-            for result in pool.map(compared, chosen):
-                results.append(result)
-                verdict = "agrees" if is_good(result) else "DOES NOT AGREE"
-                typer.echo(f"{result.source}: {verdict}", err=True)
-        except (LogError, ReplayError) as error:
-            typer.echo(str(error), err=True)
-            raise typer.Exit(_UNUSABLE) from None
+    with _unusable_in_one_line(), ProcessPoolExecutor() as pool:
+        for result in pool.map(compared, chosen):
+            results.append(result)
+            verdict = "agrees" if is_good(result) else "DOES NOT AGREE"
+            typer.echo(f"{result.source}: {verdict}", err=True)
     drawn = table(results)
     typer.echo(drawn, nl=False)
     if write:
@@ -63,17 +61,22 @@ def main(
 
 
 def _compare_with_fewer(chosen: list[Path], write: bool) -> None:
-    with ProcessPoolExecutor() as pool:
-        try:
-            found = list(pool.map(compared_with_fewer, chosen))
-        except (LogError, ReplayError) as error:
-            typer.echo(str(error), err=True)
-            raise typer.Exit(_UNUSABLE) from None
+    with _unusable_in_one_line(), ProcessPoolExecutor() as pool:
+        found = list(pool.map(compared_with_fewer, chosen))
     drawn = fewer_table(found)
     typer.echo(drawn, nl=False)
     if write:
         page = PAGE.read_text(encoding="utf-8")
         PAGE.write_text(with_table(page, drawn, FEWER_BEGIN, FEWER_END), encoding="utf-8")
+
+
+@contextmanager
+def _unusable_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except (LogError, ReplayError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(_UNUSABLE) from None
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Whether `refold agree` reports what was changed: `python -m tools.agreement.corruptions SOURCE`.
+"""Whether `refold agree` reports corruptions: `python -m tools.agreement.corruptions SOURCE`.
 
-Each seed makes a copy of the recording in which one decision is another (tools.zookeeper_log), and
-the copy is compared as `refold agree` does. Exit status: 0 every change was reported, 1 one was
-not, 2 a recording cannot be used.
+For each seed, one decision in a copy of the recording is changed (tools.zookeeper_log), and `refold
+agree` compares the copy. Exit status: 0 all changes were reported, 1 one was not, 2 a recording
+cannot be used.
 """
 
 import tarfile
@@ -20,13 +20,13 @@ from replay.errors import ReplayError
 from replay.stock_clusters.agreement.comparison import agree, imported
 from replay.stock_clusters.agreement.results import AgreementResult
 from replay.stock_clusters.imports.importing import Selection
-from tools.zookeeper_log.corrupting import Corruption, corrupt
+from tools.zookeeper_log.corruption import Corruption, corrupt
 
 _UNREPORTED, _UNUSABLE = 1, 2
 
 
 class Trial(Struct, frozen=True):
-    """One copy: how it was corrupted, and what comparing it came to."""
+    """One copy: how it was corrupted, and the result of the comparison."""
 
     seed: int
     corruption: Corruption
@@ -34,12 +34,12 @@ class Trial(Struct, frozen=True):
 
     @property
     def is_reported(self) -> bool:
-        """Whether something does not agree that no rule explains."""
+        """Whether a decision does not agree and no rule explains it."""
         return not self.result.agrees
 
 
 def trials(recording: Path, seeds: Iterable[int]) -> Iterator[Trial]:
-    """Corrupt a recording's folder once a seed, and compare. Raises ReplayError, LogError."""
+    """Corrupt and compare a recording's folder, once per seed. Raises ReplayError, LogError."""
     for seed in seeds:
         with TemporaryDirectory(prefix="refold-corrupted-") as folder:
             copy = Path(folder) / "copy"
@@ -50,7 +50,7 @@ def trials(recording: Path, seeds: Iterable[int]) -> Iterator[Trial]:
 
 @contextmanager
 def folder_of(recording: Path) -> Iterator[Path]:
-    """A recording's folder, unpacked for as long as it is needed if it is an archive. Raises
+    """The folder of a recording; an archive is unpacked while the block runs. Raises
     ReplayError."""
     if recording.is_dir():
         yield recording
@@ -65,8 +65,8 @@ def folder_of(recording: Path) -> Iterator[Path]:
 
 
 def main(
-    recordings: Annotated[list[Path], typer.Argument(help="Folders or archives.")],
-    seeds: Annotated[int, typer.Option(min=1, help="Copies of each.")] = 50,
+    recordings: Annotated[list[Path], typer.Argument(help="Recordings: folders or archives.")],
+    seeds: Annotated[int, typer.Option(min=1, help="Copies per recording.")] = 50,
 ) -> None:
     """Print the changes that were not reported."""
     is_all_reported = True
@@ -75,7 +75,7 @@ def main(
             with folder_of(recording) as folder:
                 unreported = [one for one in trials(folder, range(seeds)) if not one.is_reported]
             for one in unreported:
-                typer.echo(f"{recording.name}: not reported: {_told(one)}")
+                typer.echo(f"{recording.name}: not reported: {_described(one)}")
             typer.echo(f"{recording.name}: {seeds - len(unreported)} of {seeds} reported")
             is_all_reported &= not unreported
     except (LogError, ReplayError) as error:
@@ -84,7 +84,7 @@ def main(
     raise typer.Exit(0 if is_all_reported else _UNREPORTED)
 
 
-def _told(trial: Trial) -> str:
+def _described(trial: Trial) -> str:
     one = trial.corruption
     last = ", the last of its term" if one.is_last_of_term else ""
     change = f"{one.before} -> {one.after}" if one.after != one.before else ""

@@ -1,5 +1,5 @@
-"""Copies of a recording with fewer of the brokers' logs, as most clusters have: `refold agree` has
-to agree on them, too."""
+"""Copies of a recording without some of the brokers' logs, as in most clusters. `refold agree` has
+to agree on these, too."""
 
 import re
 import shutil
@@ -33,13 +33,12 @@ LEFT_OUT: Final[Mapping[str, Callable[[str], bool]]] = {
     "level INFO, no request log": _is_request_log,
     "none": lambda _: True,
 }
-"""By what is there, which logs are not, by their names."""
+"""For each kind of copy, whether a log with a given name is left out."""
 _AT_INFO: Final = "level INFO, no request log"
 
 
 def copy_with_fewer(recording: Path, copy: Path, kind: str) -> None:
-    """Copy a recording's folder, or the folder around it, with those logs only that a kind of
-    LEFT_OUT has."""
+    """Copy the folder of a recording, with the logs of this kind of LEFT_OUT."""
     is_left_out = LEFT_OUT[kind]
     shutil.copytree(recording, copy)
     for path in sorted(copy.rglob("logs/*/*")):
@@ -50,5 +49,5 @@ def copy_with_fewer(recording: Path, copy: Path, kind: str) -> None:
 
 
 def _at_info(log: bytes) -> bytes:
-    """What log4j writes at level INFO."""
+    """The lines that log4j writes at level INFO."""
     return b"".join(one for one in _LINE_START.split(log) if not _DETAIL.match(one))

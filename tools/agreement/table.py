@@ -1,4 +1,4 @@
-"""The tables of docs/agreement-results.md: how far Kafka and the fold agree on each recording."""
+"""The tables of docs/agreement-results.md: how often Kafka and the fold agree on each recording."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ _HEAD: Final = (
 
 
 def recordings_in(folders: Iterable[Path]) -> list[Path]:
-    """The recordings in folders, by name; a path that is one itself stands for itself."""
+    """The recordings in folders, by name. A path that is a recording itself is included."""
     found: dict[str, Path] = {}
     for folder in folders:
         inside = sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else []
@@ -36,7 +36,7 @@ def recordings_in(folders: Iterable[Path]) -> list[Path]:
 
 
 def compared(recording: Path) -> AgreementResult:
-    """What came of one recording."""
+    """The result of one recording."""
     with imported(recording, Selection(), lambda *_: None) as log:
         result = agree(log)
     result.source = recording.name.removesuffix(_SUFFIX)
@@ -44,7 +44,7 @@ def compared(recording: Path) -> AgreementResult:
 
 
 def compared_with_fewer(recording: Path) -> dict[str, bool]:
-    """Whether all agrees or is explained, with each kind of logs."""
+    """For each kind of logs, whether all decisions agree or are explained."""
     found: dict[str, bool] = {}
     with folder_of(recording) as folder, TemporaryDirectory(prefix="refold-fewer-") as copies:
         for number, kind in enumerate(LEFT_OUT):
@@ -55,7 +55,7 @@ def compared_with_fewer(recording: Path) -> dict[str, bool]:
 
 
 def fewer_table(results: Sequence[Mapping[str, bool]]) -> str:
-    """How many recordings agree with which logs."""
+    """For each kind of logs, how many recordings agree."""
     rows = (
         f"| {kind} | {sum(one[kind] for one in results)} of {len(results)} |\n" for kind in LEFT_OUT
     )
@@ -63,7 +63,7 @@ def fewer_table(results: Sequence[Mapping[str, bool]]) -> str:
 
 
 def is_good(result: AgreementResult) -> bool:
-    """All agrees or is explained, and few are explained."""
+    """Whether all decisions agree or are explained, and only a few are explained."""
     return result.agrees and all(map(_is_little, (result, result.requests)))
 
 
@@ -98,7 +98,7 @@ def _explained(side: Side) -> int:
 
 
 def with_table(page: str, drawn: str, begin: str = BEGIN, end: str = END) -> str:
-    """The page with another table."""
+    """The page with the table replaced."""
     before, _, rest = page.partition(begin)
     _, _, after = rest.partition(end)
     return f"{before}{begin}{drawn}{end}{after}"

@@ -1,8 +1,8 @@
-"""How fast events are appended, beside plain sqlite3 with the same rows.
+"""Compares appending events to a log with plain sqlite3 inserts of the same rows.
 
-Bias: both write to the same file system, in WAL with synchronous=FULL, one transaction a batch; the
-plain side gets finished rows and computes no checksum chain, so the ratio is the store's own cost.
-`python -m tools.bench.append --help`.
+Bias: both write to the same file system, in WAL mode with synchronous=FULL, one transaction per
+batch. Plain sqlite3 gets complete rows and computes no checksum chain, so the ratio is the cost of
+the event store. See `python -m tools.bench.append --help`.
 """
 
 import sqlite3
@@ -25,10 +25,10 @@ def main(
     seconds: Annotated[float, typer.Option(help="Time for each measurement.")] = 1.0,
     payload_bytes: Annotated[int, typer.Option(help="Size of an event's payload.")] = 183,
     folder: Annotated[
-        Path | None, typer.Option(help="Where to write; the disk matters most.")
+        Path | None, typer.Option(help="The folder to write to; results depend on its disk.")
     ] = None,
 ) -> None:
-    """Print records a second for 1, 10, 100 and 1000 events a transaction."""
+    """Print records per second with 1, 10, 100 and 1000 events per transaction."""
     typer.echo(f"{'batch':>6} {'refold/s':>12} {'sqlite3/s':>12} {'ratio':>6}")
     for batch in BATCHES:
         with TemporaryDirectory(dir=folder) as temporary:

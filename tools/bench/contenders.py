@@ -1,4 +1,4 @@
-"""The servers of a benchmark: the two controllers that it compares, and the ZooKeeper of both."""
+"""The servers of a benchmark: the two controllers to compare, and their ZooKeeper."""
 
 import os
 import sys
@@ -20,8 +20,8 @@ _ONLY_FOR_A_QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx5
 
 
 class FastZooKeeper(ZooKeeperServer):
-    """A ZooKeeper with Java's own collector and compilers, as in production: the lab's starts
-    faster, but serves so slowly that it would be what is measured."""
+    """A ZooKeeper with Java's default collector and compilers, as in production. The lab's
+    ZooKeeper starts faster, but is so slow that it would determine the results."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder / "zookeeper", pyspark_jars())
@@ -32,9 +32,9 @@ class FastZooKeeper(ZooKeeperServer):
 
 
 class Contender(Server):
-    """A controller's process.
+    """The process of a controller.
 
-    `broker_id` is the controller id in its requests; `conditions` says what it is run with.
+    `broker_id` is the controller id in its requests; `conditions` describes how it is run.
     """
 
     title: str
@@ -42,13 +42,13 @@ class Contender(Server):
     conditions: str
 
     def cpu_seconds(self) -> float:
-        """Processor time that the process has used."""
+        """The CPU time of the process so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         user, system = int(fields[11]), int(fields[12])
         return (user + system) / os.sysconf("SC_CLK_TCK")
 
     def peak_rss_mb(self) -> float:
-        """The most memory that was resident so far."""
+        """The peak resident memory of the process."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
@@ -56,13 +56,13 @@ class Contender(Server):
 
 
 class KafkaPeer(KafkaBroker, Contender):
-    """A stock broker that holds no partition and is the only candidate for the role."""
+    """A stock broker without partitions, the only candidate for the controller's role."""
 
     title = "Kafka 3.9.1"
     conditions = (
         f"Kafka 3.9.1: {' '.join(PEER_JAVA_OPTIONS)}, Java's default collector and compilers, "
         "kafka.controller and state.change.logger at INFO, auto.leader.rebalance.enable=false; it "
-        "is a broker of the cluster itself and also takes its own UpdateMetadata, as always"
+        "is a broker of the cluster and also handles its own UpdateMetadata, as usual"
     )
 
     def __init__(self, folder: Path, zookeeper: ZooKeeperServer, protocol: str) -> None:
@@ -81,7 +81,7 @@ class KafkaPeer(KafkaBroker, Contender):
         )
 
     def _command(self) -> Sequence[str]:
-        # The lab traces the controller, for tests; that would cost it much of its time here.
+        # For tests, the lab logs the controller at TRACE, which would slow it down here.
         command = super()._command()
         log4j = self.folder / "log4j.properties"
         log4j.write_text(log4j.read_text().replace("=TRACE,", "=INFO,"))
@@ -89,7 +89,7 @@ class KafkaPeer(KafkaBroker, Contender):
 
 
 class Refold(Contender):
-    """The daemon as an operator runs it, its log with synchronous=FULL."""
+    """The daemon as an operator runs it; its log uses synchronous=FULL."""
 
     title = "refold"
     broker_id = REFOLD_ID
@@ -120,5 +120,5 @@ class Refold(Contender):
         )
 
     async def _answers(self) -> bool:
-        """It is there when it leads, which the caller looks for in ZooKeeper."""
+        """The caller waits in ZooKeeper until refold is controller."""
         return True

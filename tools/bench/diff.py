@@ -1,9 +1,11 @@
-"""`python -m tools.bench.diff`: how long two versions take for many logs, on how many cores.
+"""Measures `refold diff` of two versions on many logs; compares with Temporal's replayer.
 
-Bias: the logs are copies of one that is made (tools.bench.inspect), so all take the same time. The
-head is a copy of this version, or with --changed one in which elections take the last replica that
-fits, so that it leaves each log at the first election. Beside it, where the package temporalio is
-installed, Temporal's replayer on one workflow's history of as many events.
+    python -m tools.bench.diff
+
+Bias: the logs are copies of one generated log (tools.bench.inspect), so they all take the same
+time. The head is a copy of this version. With --changed its elections choose the last eligible
+replica, so that it leaves each log at the first election. If the package temporalio is installed,
+Temporal's replayer is measured on a workflow history with the same number of events.
 """
 
 import asyncio
@@ -25,17 +27,19 @@ from tools.bench.inspect import make_log
 
 _ROOMS: Final = ("controller", "eventstore", "replay")
 _ACTS_BETWEEN_DEATHS: Final = 500
-"""Often enough that there are elections in a small log, at moments when most ISRs are whole."""
+"""Small enough that a small log contains elections while most ISRs are full."""
 _ELECTION: Final = Path("controller", "core", "election.py")
 
 
 def main(
-    logs: Annotated[int, typer.Option(help="How many.")] = 20,
-    events: Annotated[int, typer.Option(help="How many each has.")] = 50_000,
-    jobs: Annotated[int | None, typer.Option(help="As of refold diff.")] = None,
-    changed: Annotated[bool, typer.Option("--changed", help="The head decides otherwise.")] = False,
+    logs: Annotated[int, typer.Option(help="Number of logs.")] = 20,
+    events: Annotated[int, typer.Option(help="Events per log.")] = 50_000,
+    jobs: Annotated[int | None, typer.Option(help="As for refold diff.")] = None,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="The head decides differently.")
+    ] = False,
 ) -> None:
-    """Make logs and compare two versions on them."""
+    """Generate logs and compare two versions on them."""
     with TemporaryDirectory(prefix="refold-bench-") as folder:
         scratch = Path(folder)
         made = scratch / "logs" / "log-01"
@@ -81,7 +85,7 @@ def _compare(scratch: Path, head: Path, jobs: int | None) -> Comparison:
 
 
 def _used() -> float:
-    """Processor time of this process and those that have ended."""
+    """CPU time of this process and its finished children."""
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(one.ru_utime + one.ru_stime for one in map(resource.getrusage, who))
 

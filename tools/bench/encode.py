@@ -1,9 +1,9 @@
-"""How long a partition takes to encode and to read back: refold by hand, kio beside it.
+"""Compares refold's encoding and decoding of requests, per partition, with kio.
 
-Bias: kio's time is split into building its entity and encoding it; refold needs no entity, since
-the command is encoded as it is. All partitions have the same number of replicas and topics are of
-equal size. LeaderAndIsr to the first broker fills what the other brokers share, so that both times
-are shown. `python -m tools.bench.encode --help`.
+Bias: kio's time has two parts, building its entity and encoding it. refold encodes the command
+directly. All partitions have the same number of replicas, and all topics the same size.
+LeaderAndIsr to the first broker fills a cache that the requests to the other brokers use; both
+times are shown. See `python -m tools.bench.encode --help`.
 """
 
 import random
@@ -37,11 +37,11 @@ BROKERS = 6
 
 def main(
     partitions: Annotated[int, typer.Option(help="Partitions in the request.")] = 20_000,
-    replicas: Annotated[int, typer.Option(min=1, max=BROKERS, help="Replicas of each.")] = 3,
-    per_topic: Annotated[int, typer.Option(min=1, help="Partitions of a topic.")] = 10,
-    rounds: Annotated[int, typer.Option(min=1, help="The best of so many is printed.")] = 5,
+    replicas: Annotated[int, typer.Option(min=1, max=BROKERS, help="Replicas per partition.")] = 3,
+    per_topic: Annotated[int, typer.Option(min=1, help="Partitions per topic.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; the best one is printed.")] = 5,
 ) -> None:
-    """Print microseconds a partition for refold and kio, and how many times faster refold is."""
+    """Print microseconds per partition for refold and kio, and their ratio."""
     leader_and_isr = _leader_and_isr(partitions, replicas, per_topic)
     update_metadata = _update_metadata(leader_and_isr)
     answer = _answer(partitions, per_topic)
@@ -61,7 +61,7 @@ def main(
         "UpdateMetadata, all brokers": measured(
             lambda: BatchEncoder().encode(update_metadata, UPDATE_METADATA_VERSION)
         ),
-        "LeaderAndIsr, all-zero answer": measured(
+        "LeaderAndIsr, all-zero response": measured(
             lambda: decode_answer(LEADER_AND_ISR, LEADER_AND_ISR_VERSION, answer)
         ),
     }
@@ -129,7 +129,7 @@ def _answer_schema() -> Any:
 
 
 def _answer(partitions: int, per_topic: int) -> bytes:
-    """The answer of a broker that has taken all partitions."""
+    """The response of a broker that accepted all partitions."""
     schema = _answer_schema()
     topics = tuple(
         schema.LeaderAndIsrTopicError(

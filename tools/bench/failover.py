@@ -1,39 +1,33 @@
-"""How long a controller takes over a cluster, or a broker's death: refold beside Kafka's own.
+"""Compares refold with Kafka's controller: failover, and the failure and return of a broker.
 
     python -m tools.bench.failover --partitions 100000 --brokers 6 --replication-factor 3
 
-The bias: ZooKeeper is real and the controllers are whole processes, but the brokers are stubs that
-answer at once and name no partition, all of it on one machine. Each controller is alone in the role
-while it is measured, and is asked for the same work on the same znodes.
+Bias: ZooKeeper is real and the controllers are complete processes, but the brokers are stubs that
+respond at once and name no partition. Everything runs on one machine. Each controller is the only
+candidate while it is measured, and works on the same znodes.
 """
 
 import json
-import os
-import platform
-import shutil
 import statistics
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
-import anyio
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from controller.cli.output import print_table
-from controller.fingerprint import code_version, core_fingerprint
-from tools.bench.contenders import ZOOKEEPER_HEAP, Contender, KafkaPeer, Refold
-from tools.bench.measurement import Bench, BenchError, Result, Sample, Step, bench
+from tools.bench.contenders import Contender, KafkaPeer, Refold
+from tools.bench.measurement import Bench, Result, Sample, Step, bench
 from tools.bench.population import Population
-from tools.lab import LabError, zookeeper
+from tools.bench.running import conditions, report, run
 
 _COLD = "failover, cold"
 
 _out = Console()
-_err = Console(stderr=True, highlight=False)
 
 
 async def compare(
@@ -44,9 +38,9 @@ async def compare(
     runs: int,
     with_peer: bool,
 ) -> list[Result]:
-    """Measure the peer and then refold, each alone on the same cluster."""
+    """Measure Kafka's controller and then refold, each alone, on the same cluster."""
     results = []
-    async with bench(folder, population, protocol, _say, Bench) as cluster:
+    async with bench(folder, population, protocol, report, Bench) as cluster:
         for contender_type in (KafkaPeer, Refold) if with_peer else (Refold,):
             contender: Contender = contender_type(folder, cluster.server, protocol)
             try:
@@ -54,35 +48,6 @@ async def compare(
             finally:
                 contender.close()
     return results
-
-
-def _say(line: str) -> None:
-    _err.print(line, markup=False, soft_wrap=True)
-
-
-class Measured(Protocol):
-    """A result that says what its contender was run with."""
-
-    @property
-    def conditions(self) -> str: ...
-
-
-def conditions(
-    population: Population, protocol: str, runs: str, results: Sequence[Measured]
-) -> list[str]:
-    """What the figures hold for; `runs` says how often each step was measured."""
-    one, five, _ = os.getloadavg()
-    return [
-        f"{population.partitions:,} partitions in {len(population.topics):,} topics, replication "
-        f"factor {population.replication_factor}, {population.brokers} stub brokers whose answers "
-        f"name no partition, "
-        f"inter.broker.protocol.version {protocol}, {runs}",
-        f"{os.cpu_count()} cores ({platform.machine()}), load average {one:.1f} (1 min) and "
-        f"{five:.1f} (5 min) at the end, ZooKeeper "
-        f"{zookeeper.LATEST} with fsync ({ZOOKEEPER_HEAP})",
-        *(result.conditions for result in results),
-        f"refold {code_version()}, core {core_fingerprint()}",
-    ]
 
 
 def _steps_of(result: Result) -> dict[str, list[Sample]]:
@@ -120,62 +85,65 @@ def _table(results: list[Result]) -> Table:
     return table
 
 
-def _show(results: list[Result], told: list[str]) -> None:
+def _show(results: list[Result], found: list[str]) -> None:
     print_table(_table(results))
     for result in results:
         _out.print(f"peak RSS of {result.title}: {result.peak_rss_mb:.0f} MB", highlight=False)
-    for line in told:
+    for line in found:
         _out.print(f"- {line}", highlight=False, soft_wrap=True)
 
 
-def _as_json(results: list[Result], told: list[str]) -> str:
-    content: dict[str, Any] = {"conditions": told, "results": [asdict(one) for one in results]}
+def _as_json(results: list[Result], found: list[str]) -> str:
+    content: dict[str, Any] = {"conditions": found, "results": [asdict(one) for one in results]}
     return json.dumps(content, indent=2)
 
 
 def main(
-    partitions: Annotated[int, typer.Option(min=1, help="Of the whole cluster.")] = 100_000,
-    per_topic: Annotated[int, typer.Option(min=1, help="Partitions of one topic.")] = 100,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the cluster.")] = 100_000,
+    per_topic: Annotated[int, typer.Option(min=1, help="Partitions per topic.")] = 100,
     brokers: Annotated[int, typer.Option(min=2, help="Stub brokers.")] = 6,
     replication_factor: Annotated[int, typer.Option(min=1)] = 3,
     inter_broker_protocol: Annotated[str, typer.Option(help="From 2.4 to 3.9.")] = "3.9",
-    runs: Annotated[int, typer.Option(min=1, help="Measured, after one to warm up.")] = 3,
-    peer: Annotated[bool, typer.Option(help="Measure Kafka's own controller too.")] = True,
-    steps: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(Step),
+    runs: Annotated[int, typer.Option(min=1, help="Measured runs, after one warm-up run.")] = 3,
+    peer: Annotated[bool, typer.Option(help="Measure Kafka's controller, too.")] = True,
+    steps: Annotated[str, typer.Option(help="What to measure, separated by commas.")] = ",".join(
+        Step
+    ),
     folder: Annotated[
         Path | None,
-        typer.Option("--dir", help="For data and logs, kept; else a folder that is removed."),
+        typer.Option("--dir", help="For data and logs, kept; default: a temporary folder."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print how long failover, a broker's death and its return take.
+    """Print the duration of a failover, of a broker's failure and of its return.
 
-    Times run until the last byte that a broker receives. `ratio` is that of the medians, refold's
-    to Kafka's; the CPU time is the controller process's own.
+    A duration ends with the last byte that a broker receives. `ratio` is the ratio of the medians,
+    refold's to Kafka's. CPU time is that of the controller's process.
     """
     if replication_factor > brokers:
-        raise typer.BadParameter(f"--replication-factor {replication_factor} needs as many brokers")
+        raise typer.BadParameter(
+            f"--replication-factor {replication_factor} needs at least as many brokers"
+        )
     try:
-        wanted = [Step(name) for name in steps.split(",")]
+        chosen = [Step(name) for name in steps.split(",")]
     except ValueError as error:
-        raise typer.BadParameter(f"--steps: {error}; there are {', '.join(Step)}") from error
+        raise typer.BadParameter(f"--steps: {error}; use some of {', '.join(Step)}") from error
     population = Population(partitions, per_topic, brokers, replication_factor)
-    # What failed is to be looked at: only a run that went well removes its folder.
-    place = folder or Path(tempfile.mkdtemp(prefix="refold-bench-"))
-    place.mkdir(parents=True, exist_ok=True)
-    try:
-        results = anyio.run(compare, place, population, wanted, inter_broker_protocol, runs, peer)
-    except (BenchError, LabError) as error:
-        _say(f"failover: {error}")
-        raise typer.Exit(1) from None
-    if folder is None:
-        shutil.rmtree(place)
-    often = f"{runs} runs after a warm-up"
-    told = conditions(population, inter_broker_protocol, often, results)
+    comparison = partial(
+        compare,
+        population=population,
+        steps=chosen,
+        protocol=inter_broker_protocol,
+        runs=runs,
+        with_peer=peer,
+    )
+    results = run("failover", folder, comparison)
+    repetitions = f"{runs} runs after a warm-up"
+    found = conditions(population, inter_broker_protocol, repetitions, results)
     if as_json:
-        typer.echo(_as_json(results, told))
+        typer.echo(_as_json(results, found))
     else:
-        _show(results, told)
+        _show(results, found)
 
 
 if __name__ == "__main__":

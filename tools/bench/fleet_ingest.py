@@ -1,9 +1,10 @@
-"""How fast `refold fleet ingest` is, and `decode` behind it, and how much memory each driver takes.
+"""Measures `refold fleet ingest` and `refold fleet decode`: events per second, and the driver's
+memory.
 
-Bias: the logs were just written, so they are read from the page cache; the time is that of the
-whole command, Spark's start included, as a user waits for it. Memory is the largest resident set
-of the driver, its Python and its Java process together; in local mode Java runs the tasks, too.
-`python -m tools.bench.fleet_ingest --help`.
+Bias: the logs were just written, so they are read from the page cache. The time is that of the
+command, including the start of Spark. Memory is the peak resident memory of the driver's Python and
+Java processes together; in local mode the JVM also runs the tasks. See `python -m
+tools.bench.fleet_ingest --help`.
 """
 
 import os
@@ -24,20 +25,20 @@ _MIB = 1 << 20
 
 
 def main(
-    logs: Annotated[Path, typer.Argument(help="As `python -m tools.fleet` has made them.")],
-    master: Annotated[str, typer.Option(help="Of Spark.")] = "local[2]",
+    logs: Annotated[Path, typer.Argument(help="Logs that `python -m tools.fleet` wrote.")],
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
 ) -> None:
-    """Ingest LOGS into a new table, then once more with nothing new, and decode it."""
+    """Ingest LOGS into a new table, ingest them again without new records, and decode the table."""
     with tempfile.TemporaryDirectory(dir=logs.absolute().parent) as folder:
         out = Path(folder) / "table"
         events = 0
         for what in ("all is new", "nothing is new"):
             seconds, memory, result = _timed(["ingest", str(logs), "--out", str(out)], master)
-            told = _rate(result["events"] + result["commands"], seconds)
+            rows = _rate(result["events"] + result["commands"], seconds)
             typer.echo(
                 f"{what}: {result['events']} events and {result['commands']} commands of"
                 f" {result['inputs']} logs in {seconds:.1f} s ({result['seconds']:.1f} s without"
-                f" Spark's start): {_rate(result['events'], seconds)} events/s, {told} rows/s;"
+                f" Spark's start): {_rate(result['events'], seconds)} events/s, {rows} rows/s;"
                 f" driver {memory / _MIB:,.0f} MiB"
             )
             events += int(result["events"])
@@ -48,7 +49,7 @@ def main(
         )
         for name in ("records", "decoded"):
             size = sum(file.stat().st_size for file in (out / name).rglob("*.parquet"))
-            typer.echo(f"{name}: {size / _MIB:,.0f} MiB, {size / events:.0f} bytes an event")
+            typer.echo(f"{name}: {size / _MIB:,.0f} MiB, {size / events:.0f} bytes per event")
 
 
 def _rate(count: float, seconds: float) -> str:
@@ -62,42 +63,42 @@ def _timed(command: list[str], master: str) -> tuple[float, int, dict[str, float
 
 
 class Used(NamedTuple):
-    """Of a command: the largest memory of its driver in bytes, and the CPU time of all that it
-    started, as far as it had come when it was last looked at."""
+    """The resources of a command: the peak memory of its driver in bytes, and the CPU time of all
+    its processes, as of the last sample."""
 
     memory: int
     cpu_s: float
 
 
-def run_fleet(arguments: list[str], held: Sequence[str] = ()) -> tuple[dict[str, Any], Used]:
-    """What `refold fleet` prints as JSON, and what it used; `held` is a command that runs it. Ends
-    with its status where that is not 0."""
+def run_fleet(arguments: list[str], prefix: Sequence[str] = ()) -> tuple[dict[str, Any], Used]:
+    """The JSON output of a `refold fleet` command, and the resources that it used. `prefix` is a
+    command that runs it. A failure ends this process with the same exit status."""
     command = [sys.executable, "-m", "replay.cli.main", "fleet", *arguments, "--json"]
     try:
-        content, used = _run_measured([*held, *command])
+        content, used = _run_measured([*prefix, *command])
     except subprocess.CalledProcessError as error:
         raise typer.Exit(error.returncode) from None
     return msgspec.json.decode(content), used
 
 
 def _run_measured(command: list[str]) -> tuple[bytes, Used]:
-    """What a command prints, and what it used. Raises CalledProcessError."""
-    with tempfile.TemporaryFile() as told:
-        process = subprocess.Popen(command, stdout=told)
+    """The output of a command, and the resources that it used. Raises CalledProcessError."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, stdout=output)
         memory, cpu_s = 0, dict[int, float]()
         while process.poll() is None:
             memory = max(memory, _driver_bytes(process.pid))
             cpu_s |= _cpu_s(process.pid)
             time.sleep(_SAMPLED_S)
-        told.seek(0)
-        content = told.read()
+        output.seek(0)
+        content = output.read()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
     return content, Used(memory, sum(cpu_s.values()))
 
 
 def _driver_bytes(pid: int) -> int:
-    """Of the process and the Java process that it started."""
+    """The memory of a process and of the JVM that it started."""
     page = os.sysconf("SC_PAGE_SIZE")
     total = 0
     for one in (pid, *_children(pid)):
@@ -109,10 +110,10 @@ def _driver_bytes(pid: int) -> int:
 
 
 def _cpu_s(pid: int) -> dict[int, float]:
-    """Of a process and all below it, by id."""
+    """The CPU time of a process and its descendants, by process id."""
     found = dict[int, float]()
     with suppress(OSError):
-        # Behind the name, in parentheses, which may have blanks in it.
+        # The fields after the name, which is in parentheses and may contain blanks.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         found[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     for child in _children(pid):

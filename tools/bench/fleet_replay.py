@@ -1,10 +1,10 @@
-"""How much faster `refold fleet replay` is on two cores than on one, and its driver's memory.
+"""Compares `refold fleet replay` on two cores with one core, and measures its driver's memory.
 
-Bias: the time is that of the replay itself, without Spark's start; both runs are held to their
-cores (taskset), with everything that they start. Small tables pay Spark's fixed costs, which no
-second core makes less. Memory is the largest resident set of the driver, its Python and its Java
-process together; in local mode Java runs the tasks, too.
-`python -m tools.bench.fleet_replay --help`.
+Bias: the time is that of the replay without the start of Spark. Each run is restricted to its cores
+(taskset), including all its processes. For small tables, Spark's fixed costs dominate, which a
+second core does not reduce. Memory is the peak resident memory of the driver's Python and Java
+processes together; in local mode the JVM also runs the tasks. See `python -m
+tools.bench.fleet_replay --help`.
 """
 
 import os
@@ -21,14 +21,14 @@ _MIB = 1 << 20
 
 
 def main(
-    logs: Annotated[Path, typer.Argument(help="As `python -m tools.fleet` has made them.")],
+    logs: Annotated[Path, typer.Argument(help="Logs that `python -m tools.fleet` wrote.")],
     versions: Annotated[str, typer.Option(help="As for `refold fleet replay`.")],
     goal: Annotated[float, typer.Option(help="Exit status 1 below this ratio.")] = 1.7,
 ) -> None:
-    """Ingest LOGS into a new table, then replay it on one core and, from scratch, on two."""
+    """Ingest LOGS into a new table, and replay it from scratch on one core and on two."""
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
-        typer.echo("this needs two cores", err=True)
+        typer.echo("this benchmark needs two cores", err=True)
         raise typer.Exit(2)
     with tempfile.TemporaryDirectory(dir=logs.absolute().parent) as folder:
         table = Path(folder) / "table"
@@ -54,7 +54,7 @@ def main(
 
 
 def _refold(arguments: list[str], cores: list[int]) -> tuple[dict[str, Any], int]:
-    """What it prints as JSON, and the driver's memory in bytes."""
+    """The JSON output of a command, and the driver's memory in bytes."""
     result, used = run_fleet(arguments, ["taskset", "--cpu-list", ",".join(map(str, cores))])
     return result, used.memory
 

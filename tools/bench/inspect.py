@@ -1,8 +1,10 @@
-"""`python -m tools.bench.inspect`: how long it takes to open a moment of a log of many events.
+"""Measures how long `refold inspect` takes at random events of a long log.
 
-Bias: a made cluster of five brokers and 1,000 partitions whose leaders shrink and grow their ISRs
-in turn, now and then a broker that dies and returns; so most events are small. The snapshots are
-made once, before; each moment is opened in a process of its own, as `refold inspect` is.
+    python -m tools.bench.inspect
+
+Bias: the log is generated, for a cluster of five brokers and 1,000 partitions. Leaders shrink and
+expand ISRs in turn, and now and then a broker fails and returns, so most events are small.
+Snapshots are made once before. Each event is opened in a new process, as by a user.
 """
 
 import random
@@ -29,24 +31,24 @@ from replay.world.simulation import Simulation
 _BROKERS = 5
 _PARTITIONS = 1_000
 _ACTS_BETWEEN_DEATHS = 5_000
-_MEASURED = ("by the clock", "of processor time")
+_MEASURED = ("elapsed time", "CPU time")
 _CONFIGURATION = Configuration(broker_id=1000, inter_broker_protocol_version="2.8", take_over=True)
 
 
 def main(
-    events: Annotated[int, typer.Option(help="How many the log has.")] = 1_000_000,
-    moments: Annotated[int, typer.Option(help="How many are opened.")] = 10,
+    events: Annotated[int, typer.Option(help="Events of the log.")] = 1_000_000,
+    moments: Annotated[int, typer.Option(help="How many events to inspect.")] = 10,
     log: Annotated[
-        Path | None, typer.Option(help="Keep the log here, or use the one there.")
+        Path | None, typer.Option(help="Keep the log here, or use an existing one.")
     ] = None,
 ) -> None:
-    """Make a log, its snapshots, and open moments of it."""
+    """Generate a log and its snapshots, and inspect some of its events."""
     with TemporaryDirectory(prefix="refold-bench-") as folder:
         path = log or Path(folder) / "log"
         if not path.exists():
             begun = time.perf_counter()
             make_log(path, events)
-            typer.echo(f"log of {events} events made in {time.perf_counter() - begun:.1f} s")
+            typer.echo(f"log of {events} events generated in {time.perf_counter() - begun:.1f} s")
         begun = time.perf_counter()
         made = make_snapshots(path)
         size = sum(one.stat().st_size for one in path.glob("*.snapshot"))
@@ -61,7 +63,7 @@ def main(
 
 
 def _open(path: Path, seq: int) -> tuple[float, float]:
-    """How long it takes by the clock, and of processor time."""
+    """Elapsed time and CPU time."""
     command = [sys.executable, "-m", "replay.cli.main", "inspect", str(path)]
     begun, used = time.perf_counter(), _used_by_children()
     subprocess.run([*command, "--at", str(seq), "--json"], check=True, stdout=subprocess.DEVNULL)
@@ -74,8 +76,8 @@ def _used_by_children() -> float:
 
 
 def make_log(path: Path, events: int, acts_between_deaths: int = _ACTS_BETWEEN_DEATHS) -> None:
-    """A log of at least so many events, as the daemon writes them. Most acts are a leader's, which
-    takes the others out of the ISR or in again; now and then a broker dies and comes back."""
+    """Generate a log of at least `events` events, as the daemon writes it. Most actions are those
+    of a leader that shrinks or expands an ISR; now and then a broker fails and returns."""
     simulation = Simulation(_CONFIGURATION)
     for broker in range(1, _BROKERS + 1):
         simulation.start_broker(broker)
@@ -118,21 +120,24 @@ def _act(simulation: Simulation, act: int) -> None:
     if state is None or state.leader not in context.brokers:
         return
     isr = partition.replicas if len(state.isr) < len(partition.replicas) else (state.leader,)
-    asked = ProposedState("t", partition.number, state.leader_epoch, isr, 0, state.partition_epoch)
+    proposed = ProposedState(
+        "t", partition.number, state.leader_epoch, isr, 0, state.partition_epoch
+    )
     epoch = context.brokers[state.leader].epoch
-    request = AlterPartitionReceived(act + 1, 0, state.leader, epoch, [asked])
+    request = AlterPartitionReceived(act + 1, 0, state.leader, epoch, [proposed])
     simulation.happen(request, f"api:{state.leader}")
 
 
 def _store(writer: LogWriter, simulation: Simulation, stored: int) -> int:
-    """Append what has happened since event `stored`, and forget it; how many there are now."""
+    """Append the events after number `stored`, and drop their commands; returns the number of
+    events."""
     history = simulation.history
     new = history[stored:]
     writer.append(
         [event_record(one) for one, _ in new],
         [command_record(one) for _, issued in new for one in issued],
     )
-    # Events are numbered by the length of the history: their places stay.
+    # The length of the history numbers the events, so the entries are kept without content.
     history[stored:] = [(new[-1][0], [])] * len(new)
     return len(history)
 

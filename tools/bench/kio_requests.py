@@ -1,4 +1,4 @@
-"""The controller's requests through kio: the yardstick of the hand-written encoders."""
+"""The controller's requests as kio entities, to compare with the hand-written encoders."""
 
 from importlib import import_module
 from io import BytesIO
@@ -21,14 +21,14 @@ _SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL"
 
 
 def encode(entity: Any) -> bytes:
-    """A kio entity as bytes."""
+    """Encode a kio entity."""
     body = BytesIO()
     entity_writer(type(entity))(body, entity)
     return body.getvalue()
 
 
 def leader_and_isr(request: LeaderAndIsrRequest, version: int) -> Any:
-    """The request as kio's entity."""
+    """The request as a kio entity."""
     schema = import_module(f"kio.schema.leader_and_isr.v{version}.request")
     topics = tuple(
         schema.LeaderAndIsrTopicState(
@@ -55,7 +55,7 @@ def leader_and_isr(request: LeaderAndIsrRequest, version: int) -> Any:
 
 
 def update_metadata(request: UpdateMetadataRequest, version: int) -> Any:
-    """The request as kio's entity."""
+    """The request as a kio entity."""
     schema = import_module(f"kio.schema.update_metadata.v{version}.request")
     topics = tuple(
         schema.UpdateMetadataTopicState(
@@ -76,8 +76,8 @@ def update_metadata(request: UpdateMetadataRequest, version: int) -> Any:
     )
 
 
-def _topic_id(topic_id: bytes | None, wanted: bool) -> dict[str, UUID | None]:
-    if not wanted:
+def _topic_id(topic_id: bytes | None, has_id: bool) -> dict[str, UUID | None]:
+    if not has_id:
         return {}
     return {"topic_id": None if topic_id is None else UUID(bytes=topic_id)}
 

@@ -1,8 +1,8 @@
 """Measures controllers on a populated cluster of stub brokers, one step at a time.
 
-A time runs from the trigger (the request that deletes /controller, or that removes or creates a
-broker's registration) to the last byte of the last request that a stub received, by the monotonic
-clock that all processes of the machine share.
+A duration begins with the trigger: the request that deletes /controller, or that deletes or creates
+a broker's registration. It ends with the last byte of the last request that a stub received. All
+processes of the machine share the monotonic clock that is used.
 """
 
 import time
@@ -27,7 +27,7 @@ from tools.lab import ZooKeeperServer
 
 STEP_SECONDS_MAX = 300.0
 QUIET_SECONDS_MIN = 3.0
-"""A step is over when nothing came for so long, and for half of the step's own time."""
+"""A step ends when no request arrived for this time and for half of the step's duration."""
 
 _POLL_SECONDS = 0.1
 _FALLING_BROKER = 1
@@ -42,16 +42,17 @@ class Step(StrEnum):
 
 
 Report = Callable[[str], None]
-"""Told in one line what is being done now."""
+"""Takes a line about the current step."""
 
 
 class BenchError(Exception):
-    """A contender did not do what is measured; the message says where to look."""
+    """A contender did not do what is measured. The message says which log to read."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One step once: its time, the contender's processor time, what the stubs received."""
+    """One measurement of a step: its duration, the contender's CPU time, and the received
+    requests."""
 
     seconds: float
     cpu_seconds: float
@@ -61,7 +62,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Result:
-    """All that was measured of one contender; `cold` is the failover as its process starts."""
+    """All measurements of one contender; `cold` is the failover after its process starts."""
 
     title: str
     conditions: str
@@ -74,7 +75,8 @@ AnyBench = TypeVar("AnyBench", bound="Bench")
 
 
 class Bench:
-    """A populated cluster with stub brokers, on which controllers are measured in turn."""
+    """A populated cluster with stub brokers, on which controllers are measured one after the
+    other."""
 
     def __init__(
         self,
@@ -91,7 +93,7 @@ class Bench:
         self._report = report
 
     async def set_up(self) -> None:
-        """Fill ZooKeeper and start the stubs."""
+        """Populate ZooKeeper and start the stubs."""
         await self._population.create(self._zookeeper)
         for broker in self._brokers:
             await self._stubs.register(broker)
@@ -101,11 +103,11 @@ class Bench:
         return range(1, self._population.brokers + 1)
 
     async def measure(self, contender: Contender, steps: Sequence[Step], runs: int) -> Result:
-        """Start a contender, let it warm up, measure each step `runs` times, stop it."""
+        """Start a contender, run a warm-up, measure each step `runs` times, and stop it."""
         everywhere = self._population.partitions
         samples: dict[Step, list[Sample]] = {step: [] for step in steps}
         await self._population.reset_states(self._zookeeper)
-        self._report(f"{contender.title}: starts and takes the role")
+        self._report(f"{contender.title}: starting, becoming controller")
         cold = await self._timed(contender, lambda: self._started(contender), everywhere)
         for run in range(runs + 1):
             self._report(f"{contender.title}: {f'run {run} of {runs}' if run else 'warm-up'}")
@@ -119,7 +121,8 @@ class Bench:
         return Result(contender.title, contender.conditions, cold, samples, peak_rss_mb)
 
     async def _cycle(self, contender: Contender, steps: Sequence[Step]) -> dict[Step, Sample]:
-        """A failover, then the death and the return of a broker if one of those is wanted."""
+        """Measure a failover; then the failure and return of a broker, if one of these is
+        requested."""
         population, stubs = self._population, self._stubs
         a_broker_falls = Step.BROKER_FAILURE in steps or Step.BROKER_START in steps
         if a_broker_falls:
@@ -143,15 +146,15 @@ class Bench:
         return await self._until_role_is(OK)
 
     async def _role_lost(self) -> int:
-        asked_ns = time.monotonic_ns()
+        requested_ns = time.monotonic_ns()
         delete = Delete(znodes.CONTROLLER, ANY_VERSION)
         errors = await self._zookeeper.call(WriteZnodes((delete,), None), 1)
         if errors != [OK]:
             raise BenchError(f"/controller could not be deleted: ZooKeeper code {errors[0]}")
-        return asked_ns
+        return requested_ns
 
     async def _until_role_is(self, wanted: int) -> int:
-        """Wait until /controller is there (OK) or not (NO_NODE); the monotonic clock then."""
+        """Wait until /controller exists (OK) or does not (NO_NODE); returns the monotonic clock."""
         with anyio.fail_after(STEP_SECONDS_MAX):
             while True:
                 errors = await self._zookeeper.call(ReadZnodes((znodes.CONTROLLER,)), 1)
@@ -167,22 +170,25 @@ class Bench:
         *,
         but: int | None = None,
     ) -> Sample:
-        """Pull the trigger and wait until every broker `but` one was told of so many partitions."""
+        """Run the trigger and wait until all brokers except `but` have received UpdateMetadata for
+        `partitions` partitions."""
         await self._stubs.requests()
         cpu_before = contender.cpu_seconds() if contender.running else 0.0
         begin_ns = await trigger()
         missing = {
-            broker: partitions * self._told_bytes_min for broker in self._brokers if broker != but
+            broker: partitions * self._metadata_bytes_min
+            for broker in self._brokers
+            if broker != but
         }
         received: list[Request] = []
         while not self._is_over(received, begin_ns, missing):
             if time.monotonic_ns() - begin_ns > STEP_SECONDS_MAX * 1e9:
                 raise BenchError(
-                    f"{contender.title}: brokers were not told in {STEP_SECONDS_MAX:g} s; "
+                    f"{contender.title}: UpdateMetadata incomplete after {STEP_SECONDS_MAX:g} s; "
                     f"see {contender.folder}"
                 )
             if not contender.running:
-                raise BenchError(f"{contender.title} ended; see {contender.folder}")
+                raise BenchError(f"{contender.title} exited; see {contender.folder}")
             await anyio.sleep(_POLL_SECONDS)
             for one in await self._stubs.requests():
                 if one.controller == contender.broker_id:
@@ -197,9 +203,9 @@ class Bench:
         )
 
     @property
-    def _told_bytes_min(self) -> int:
-        """What UpdateMetadata needs for one partition, its topic left aside (KB 12.3.2): 24 bytes
-        and 4 for each replica and each ISR member, of which one may be missing."""
+    def _metadata_bytes_min(self) -> int:
+        """The minimum size of a partition in UpdateMetadata without its topic (KB 12.3.2): 24
+        bytes, and 4 for each replica and each ISR member, of which one may be missing."""
         return 24 + 4 * (2 * self._population.replication_factor - 1)
 
     def _is_over(self, received: list[Request], begin_ns: int, missing: dict[int, int]) -> bool:
@@ -218,7 +224,7 @@ async def bench(
     report: Report,
     kind: type[AnyBench],
 ) -> AsyncIterator[AnyBench]:
-    """A bench of a kind that is set up, in `folder`; all its processes end with the block."""
+    """Set up a bench of class `kind` in `folder`. All its processes end with the block."""
     server = FastZooKeeper(folder)
     report(f"populating a real ZooKeeper with {population.partitions:,} partitions")
     try:

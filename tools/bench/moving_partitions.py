@@ -1,7 +1,7 @@
-"""Measures a controller while many partitions are being reassigned, on a cluster of stub brokers.
+"""Measures a controller while many partitions are reassigned, on a cluster of stub brokers.
 
-The stubs never fetch: a reassignment that has begun stays under way. Each begin is measured on a
-cluster that is reset, with a controller whose process has just started.
+The stubs never fetch, so a reassignment never completes. Each begin is measured on a reset cluster,
+with a controller whose process just started.
 """
 
 import time
@@ -31,13 +31,13 @@ from tools.bench.stub_brokers import LEADER_AND_ISR, Request
 from tools.lab.cluster_view import ClusterView
 
 QUIET_SECONDS = 3.0
-"""LeaderAndIsr requests are over when none came for so long."""
+"""LeaderAndIsr requests are complete when none arrived for this time."""
 DEATH_AFTER_SECONDS = 0.5
 DYING_BROKER = 1
 
 _POLL_SECONDS = 0.05
 _LEADER_AND_ISR_BYTES_MIN = 40
-"""What LeaderAndIsr needs at least for one partition with its replicas (KB 12.3.1)."""
+"""The minimum size of a partition with its replicas in LeaderAndIsr (KB 12.3.1)."""
 
 
 class Step(StrEnum):
@@ -51,14 +51,14 @@ class Step(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """All that was measured of one contender."""
+    """All measurements of one contender."""
 
     title: str
     conditions: str
     samples: dict[Step, list[Sample]]
 
     def seconds(self, step: Step) -> list[float]:
-        """The times of one step."""
+        """The durations of one step."""
         return [one.seconds for one in self.samples[step]]
 
 
@@ -66,11 +66,11 @@ class MovingBench(Bench):
     """A populated cluster in which some partitions are reassigned."""
 
     moves = 0
-    """How many partitions are reassigned; the caller sets it."""
+    """How many partitions are reassigned; set by the caller."""
 
     @cached_property
     def _targets(self) -> dict[Name, Entry]:
-        """The first partitions, each to brokers that have no replica of it."""
+        """The first partitions, each with target brokers that have no replica of it."""
         population = self._population
         names = [
             (topic, number, replicas)
@@ -86,7 +86,7 @@ class MovingBench(Bench):
         return found
 
     async def measure_moving(self, contender_type: Callable[[], Contender], runs: int) -> Result:
-        """Measure each step `runs` times, each time with a process that is started for it."""
+        """Measure each step `runs` times, each time with a new process."""
         samples: dict[Step, list[Sample]] = {step: [] for step in Step}
         contender = contender_type()
         for run in range(1, runs + 1):
@@ -122,33 +122,34 @@ class MovingBench(Bench):
         if Step.DEATH in steps:
             await self._stubs.register(DYING_BROKER)
 
-    # A begin --------------------------------------------------------------------------------------
+    # Begin ----------------------------------------------------------------------------------------
 
     async def _submit(self) -> int:
-        asked_ns = time.monotonic_ns()
+        requested_ns = time.monotonic_ns()
         create = Create(znodes.REASSIGN_PARTITIONS, write_entries(self._targets))
         errors = await self._zookeeper.call(WriteZnodes((create,), None), 1)
         if errors != [OK]:
             raise BenchError(f"{create.path} could not be created: ZooKeeper code {errors[0]}")
-        return asked_ns
+        return requested_ns
 
     async def _begun(self, contender: Contender) -> Sample:
-        """Until ZooKeeper has all adding replicas and their brokers have the last LeaderAndIsr."""
+        """Wait until ZooKeeper has all adding replicas and their brokers have the last
+        LeaderAndIsr."""
         await self._stubs.requests()
         cpu_before = contender.cpu_seconds()
         begin_ns = await self._submit()
         stored_ns = await self._until(contender, begin_ns, self._adding_missing, "adding replicas")
         received: list[Request] = []
 
-        async def told() -> bool:
+        async def is_incomplete() -> bool:
             received.extend(
                 one
                 for one in await self._stubs.requests()
                 if one.controller == contender.broker_id and one.api == LEADER_AND_ISR
             )
-            return not self._are_told(received)
+            return not self._is_complete(received)
 
-        await self._until(contender, begin_ns, told, "LeaderAndIsr requests")
+        await self._until(contender, begin_ns, is_incomplete, "LeaderAndIsr requests")
         last_ns = max(stored_ns, received[-1].ended_ns)
         return Sample(
             (last_ns - begin_ns) / 1e9,
@@ -157,8 +158,9 @@ class MovingBench(Bench):
             sum(one.frame_bytes for one in received),
         )
 
-    def _are_told(self, received: Sequence[Request]) -> bool:
-        """Whether each adding broker got as many bytes as it needs, and then nothing more came."""
+    def _is_complete(self, received: Sequence[Request]) -> bool:
+        """Whether each adding broker received the minimum number of bytes, and no more requests
+        arrive."""
         missing = dict.fromkeys(self._brokers, 0)
         for entry in self._targets.values():
             for broker in entry.replicas:
@@ -182,10 +184,10 @@ class MovingBench(Bench):
             assignments[znodes.topic_path(topic)][number].adding for topic, number in self._targets
         )
 
-    # A broker's death -----------------------------------------------------------------------------
+    # Failure of a broker --------------------------------------------------------------------------
 
     async def _moved_away(self, contender: Contender) -> Sample:
-        """From the broker's death until no state names it as the leader any more."""
+        """From the broker's failure until no state names it as the leader."""
         await self._stubs.requests()
         cpu_before = contender.cpu_seconds()
         await self._submit()
@@ -223,7 +225,7 @@ class MovingBench(Bench):
         is_missing: Callable[[], Awaitable[bool]],
         what: str,
     ) -> int:
-        """Wait until nothing is missing; the monotonic clock before the look that found that."""
+        """Wait until `is_missing` is false; returns the monotonic clock before the last check."""
         while True:
             looked_ns = time.monotonic_ns()
             if not await is_missing():
@@ -234,13 +236,13 @@ class MovingBench(Bench):
                     f"see {contender.folder}"
                 )
             if not contender.running:
-                raise BenchError(f"{contender.title} ended; see {contender.folder}")
+                raise BenchError(f"{contender.title} exited; see {contender.folder}")
             await anyio.sleep(_POLL_SECONDS)
 
-    # Back to the beginning ------------------------------------------------------------------------
+    # Reset ----------------------------------------------------------------------------------------
 
     async def _reset(self) -> None:
-        """Nothing is under way, and every partition is as it was at first."""
+        """Remove all reassignments and restore all partitions."""
         paths = [znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA]
         async with ClusterView(self.server.connect) as view:
             for parent in (REASSIGNMENT_REQUESTS, REPLICA_DELETIONS):

@@ -1,4 +1,5 @@
-"""Fills ZooKeeper with the topics of a large cluster, as its controller would have left them."""
+"""Populates ZooKeeper with the topics of a large cluster, as a controller would have written
+them."""
 
 import base64
 import random
@@ -19,7 +20,7 @@ _PARENTS = (
     *("/admin", "/admin/delete_topics", "/cluster"),
     *(znodes.ISR_CHANGES, znodes.LOG_DIR_EVENTS),
 )
-"""What every Kafka broker creates when it starts."""
+"""The znodes that every Kafka broker creates when it starts."""
 
 _CONTROLLER_EPOCH = 1
 _WRITES_AT_ONCE = 50_000
@@ -27,7 +28,7 @@ _WRITES_AT_ONCE = 50_000
 
 @dataclass(frozen=True)
 class Population:
-    """Topics with the same number of partitions each, spread over brokers 1 to `brokers`."""
+    """Topics with the same number of partitions, distributed over brokers 1 to `brokers`."""
 
     partitions: int
     partitions_per_topic: int
@@ -47,7 +48,7 @@ class Population:
         }
 
     def _replicas(self, index: int) -> tuple[int, ...]:
-        """As Kafka deals them out: leaders in turn, the followers at a distance that grows."""
+        """Kafka's assignment: leaders in turn, the followers at an increasing distance."""
         count = self.brokers
         leader, shift = index % count, index // count
         followers = [
@@ -57,7 +58,7 @@ class Population:
         return tuple(1 + broker for broker in (leader, *followers))
 
     def replicas_on(self, broker: int) -> int:
-        """How many partitions have a replica on a broker."""
+        """The number of partitions with a replica on a broker."""
         return sum(
             broker in replicas
             for partitions in self.topics.values()
@@ -65,16 +66,16 @@ class Population:
         )
 
     async def create(self, client: Client) -> None:
-        """Write everything into an empty ZooKeeper."""
+        """Write everything to an empty ZooKeeper."""
         for operations in (_parents(), self._topics(), self._partitions(), self._states()):
             await _write(client, list(operations))
 
     async def reset_states(self, client: Client) -> None:
-        """Make every partition's leader and ISR again what they were at first."""
+        """Restore the original leader and ISR of every partition."""
         await _write(client, [SetData(one.path, one.data, ANY_VERSION) for one in self._states()])
 
     async def reset_assignments(self, client: Client) -> None:
-        """Make every partition's replicas again what they were at first."""
+        """Restore the original replicas of every partition."""
         resets = [SetData(one.path, one.data, ANY_VERSION) for one in self._topics()]
         await _write(client, resets)
 
@@ -113,4 +114,4 @@ async def _write(client: Client, operations: Sequence[WriteOperation]) -> None:
         errors = await client.call(WriteZnodes(part, None), len(part))
         wrong = set(errors) - {OK, NODE_EXISTS}
         if wrong:
-            raise RuntimeError(f"ZooKeeper refused the population: codes {sorted(wrong)}")
+            raise RuntimeError(f"ZooKeeper rejected the population: codes {sorted(wrong)}")

@@ -1,53 +1,48 @@
-"""How long a controller takes to begin many reassignments, and what they cost it meanwhile.
+"""Compares refold with Kafka's controller: beginning many reassignments, and events during them.
 
     python -m tools.bench.reassignment --moves 1000 --partitions 2000 --brokers 6
 
-Four times, refold's next to those of Kafka's own controller:
+Four durations are measured:
 
 - begin: from the creation of /admin/reassign_partitions until ZooKeeper has the adding replicas of
-  every partition and the last LeaderAndIsr has been received;
-- a broker dies during the begin: its registration is removed 0.5 s after the znode is created; from
-  then until no state znode names it as the leader any more;
-- failover with nothing under way, and with all the moves in flight: until the last byte of the last
-  request.
+  every partition and the last LeaderAndIsr was received
+- failure of a broker during the begin: its registration is deleted 0.5 s after the znode is
+  created; from then until no state znode names it as the leader
+- failover without reassignments, and with all reassignments in progress: until the last byte of the
+  last request
 
-The bias: ZooKeeper is real and the controllers are whole processes, but the brokers are stubs that
-answer at once and name no partition, all of it on one machine. Every begin is measured on a process
-that has just started and failed over: Java has not compiled much of it then.
+Bias: ZooKeeper is real and the controllers are complete processes, but the brokers are stubs that
+respond at once and name no partition. Everything runs on one machine. Every begin is measured on a
+process that just started and failed over, when the JVM has compiled little of Kafka's code.
 """
 
 import json
-import shutil
 import statistics
-import tempfile
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import anyio
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from controller.cli.output import print_table
 from tools.bench.contenders import Contender, KafkaPeer, Refold
-from tools.bench.failover import conditions
-from tools.bench.measurement import BenchError, bench
+from tools.bench.measurement import bench
 from tools.bench.moving_partitions import MovingBench, Result, Step
 from tools.bench.population import Population
-from tools.lab import LabError
+from tools.bench.running import conditions, report, run
 
 _out = Console()
-_err = Console(stderr=True, highlight=False)
 
 
 async def compare(
     folder: Path, population: Population, moves: int, protocol: str, runs: int, with_peer: bool
 ) -> list[Result]:
-    """Measure the peer and then refold, each alone on the same cluster."""
+    """Measure Kafka's controller and then refold, each alone, on the same cluster."""
     results = []
-    async with bench(folder, population, protocol, _say, MovingBench) as cluster:
+    async with bench(folder, population, protocol, report, MovingBench) as cluster:
         cluster.moves = moves
         for kind in (KafkaPeer, Refold) if with_peer else (Refold,):
             made = partial(_contender, kind, folder, cluster, protocol)
@@ -59,10 +54,6 @@ def _contender(
     kind: type[KafkaPeer] | type[Refold], folder: Path, cluster: MovingBench, protocol: str
 ) -> Contender:
     return kind(folder, cluster.server, protocol)
-
-
-def _say(line: str) -> None:
-    _err.print(line, markup=False, soft_wrap=True)
 
 
 def _table(results: list[Result]) -> Table:
@@ -87,28 +78,28 @@ def _table(results: list[Result]) -> Table:
 
 
 def ratio_of_failovers(result: Result) -> float:
-    """How many times longer a failover takes with the moves in flight."""
+    """The duration of a failover with the moves in progress, relative to one without."""
     moving, still = (
         statistics.median(result.seconds(step)) for step in (Step.FAILOVER_MOVING, Step.FAILOVER)
     )
     return moving / still
 
 
-def _show(results: list[Result], told: list[str]) -> None:
+def _show(results: list[Result], found: list[str]) -> None:
     print_table(_table(results))
     for result in results:
         ratio = f"{ratio_of_failovers(result):.2f}"
         _out.print(
-            f"failover of {result.title} with the moves in flight: {ratio} times that without",
+            f"failover of {result.title} with the moves in flight takes {ratio} times as long",
             highlight=False,
         )
-    for line in told:
+    for line in found:
         _out.print(f"- {line}", highlight=False, soft_wrap=True)
 
 
-def _as_json(results: list[Result], told: list[str]) -> str:
+def _as_json(results: list[Result], found: list[str]) -> str:
     content = {
-        "conditions": told,
+        "conditions": found,
         "results": [
             {**asdict(one), "ratio_of_failovers": ratio_of_failovers(one)} for one in results
         ],
@@ -118,48 +109,47 @@ def _as_json(results: list[Result], told: list[str]) -> str:
 
 def main(
     moves: Annotated[int, typer.Option(min=1, help="Partitions that are reassigned.")] = 1000,
-    partitions: Annotated[int, typer.Option(min=1, help="Of the whole cluster.")] = 2000,
-    per_topic: Annotated[int, typer.Option(min=1, help="Partitions of one topic.")] = 10,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the cluster.")] = 2000,
+    per_topic: Annotated[int, typer.Option(min=1, help="Partitions per topic.")] = 10,
     brokers: Annotated[int, typer.Option(min=2, help="Stub brokers.")] = 6,
     replication_factor: Annotated[int, typer.Option(min=1)] = 3,
     inter_broker_protocol: Annotated[str, typer.Option(help="From 2.4 to 3.9.")] = "3.9",
     runs: Annotated[int, typer.Option(min=1)] = 3,
-    peer: Annotated[bool, typer.Option(help="Measure Kafka's own controller too.")] = True,
+    peer: Annotated[bool, typer.Option(help="Measure Kafka's controller, too.")] = True,
     folder: Annotated[
         Path | None,
-        typer.Option("--dir", help="For data and logs, kept; else a folder that is removed."),
+        typer.Option("--dir", help="For data and logs, kept; default: a temporary folder."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print how long many reassignments take to begin, and what a death and a failover take.
+    """Print how long many reassignments take to begin, and how long failures take during them.
 
-    `ratio` is that of the medians, refold's to Kafka's; the CPU time is the controller process's
-    own. Each partition moves to as many other brokers as it has replicas.
+    `ratio` is the ratio of the medians, refold's to Kafka's. CPU time is that of the controller's
+    process. Each partition moves to as many other brokers as it has replicas.
     """
     if 2 * replication_factor > brokers:
         raise typer.BadParameter(f"--brokers: at least {2 * replication_factor} are needed")
     if moves > partitions:
         raise typer.BadParameter(f"--moves {moves} needs as many --partitions")
     population = Population(partitions, per_topic, brokers, replication_factor)
-    # What failed is to be looked at: only a run that went well removes its folder.
-    place = folder or Path(tempfile.mkdtemp(prefix="refold-bench-"))
-    place.mkdir(parents=True, exist_ok=True)
-    try:
-        results = anyio.run(compare, place, population, moves, inter_broker_protocol, runs, peer)
-    except (BenchError, LabError) as error:
-        _say(f"reassignment: {error}")
-        raise typer.Exit(1) from None
-    if folder is None:
-        shutil.rmtree(place)
-    often = f"{runs} run{'s' if runs > 1 else ''}"
-    told = [
+    comparison = partial(
+        compare,
+        population=population,
+        moves=moves,
+        protocol=inter_broker_protocol,
+        runs=runs,
+        with_peer=peer,
+    )
+    results = run("reassignment", folder, comparison)
+    repetitions = f"{runs} run{'s' if runs > 1 else ''}"
+    found = [
         f"{moves:,} moves",
-        *conditions(population, inter_broker_protocol, often, results),
+        *conditions(population, inter_broker_protocol, repetitions, results),
     ]
     if as_json:
-        typer.echo(_as_json(results, told))
+        typer.echo(_as_json(results, found))
     else:
-        _show(results, told)
+        _show(results, found)
 
 
 if __name__ == "__main__":

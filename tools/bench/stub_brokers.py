@@ -1,11 +1,11 @@
-"""Brokers that do nothing: registered in ZooKeeper, they answer success to what a controller sends
-and note when each request came.
+"""Stub brokers: registered in ZooKeeper, they respond to a controller's requests with success and
+record when each request arrived.
 
-A process of its own, so that it takes no time from the process that is measured. Each line
-of its standard input is an order such as {"do": "register", "broker": 1}, answered by a line of
-JSON. It ends when its standard input does.
+They run in a separate process, so that they take no CPU time from the measured process. Each line
+of its standard input is a command such as {"do": "register", "broker": 1}; the result is a line of
+JSON. The process exits at the end of its standard input.
 
-The answers name no partition: the success of a single partition needs no word of its own.
+The responses name no partition: partitions without an error need not be listed.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from tools.bench.zookeeper_reads import Client, client_of
 HOST: Final = "127.0.0.1"
 _BUFFER_BYTES: Final = 256 * 1024
 _HEAD_BYTES_MAX: Final = 512
-"""Of a frame's first bytes so many are kept, to read its header from."""
+"""How many of a frame's first bytes are kept to parse its header."""
 
 _LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 
@@ -43,11 +43,11 @@ _FIRST_FLEXIBLE: Final = {LEADER_AND_ISR: 4, STOP_REPLICA: 2, UPDATE_METADATA: 6
 _API_VERSIONS_FIRST_FLEXIBLE: Final = 3
 
 _HEAD = struct.Struct(">ihhih")
-"""Size of the frame, API key, version, correlation id, length of the client id."""
+"""Frame size, API key, version, correlation id, length of the client id."""
 
 
 class Request(NamedTuple):
-    """A request that came: `ended_ns` is the monotonic clock at its last byte."""
+    """A received request; `ended_ns` is the monotonic clock at its last byte."""
 
     broker: int
     api: int
@@ -58,7 +58,7 @@ class Request(NamedTuple):
 
 
 def answer_to(api: int, version: int, correlation_id: int) -> bytes:
-    """A whole response frame that says success. Raises KeyError for an API that is not known."""
+    """A complete response frame without errors. Raises KeyError for an unknown API."""
     if api == API_VERSIONS:
         body = _offered(version)
     elif version < _FIRST_FLEXIBLE[api]:
@@ -79,7 +79,7 @@ def _offered(version: int) -> bytes:
 
 
 class _Connection(asyncio.BufferedProtocol):
-    """One connection to a stub: keeps the head of each frame and drops the rest unread."""
+    """One connection to a stub. Parses the header of each frame and drops the rest."""
 
     def __init__(self, broker: int, note: Callable[[Request], None]) -> None:
         self._broker = broker
@@ -111,7 +111,7 @@ class _Connection(asyncio.BufferedProtocol):
                 self._end(*self._request)
 
     def _begin(self) -> int:
-        """Read a head if it is whole; gives how many of the bytes are not used up yet."""
+        """Parse a header if it is complete; returns the number of unused bytes."""
         head = self._head
         if len(head) < _HEAD.size:
             return 0
@@ -148,8 +148,8 @@ class _Stubs:
         self._ports: dict[int, int] = {}
         self._connections: dict[int, list[_Connection]] = {}
 
-    async def do(self, order: dict[str, Any]) -> Any:
-        """Carry out one order of the driver."""
+    async def execute(self, order: dict[str, Any]) -> Any:
+        """Execute a command of the driver."""
         match order:
             case {"do": "register", "broker": broker}:
                 return await self._register(broker)
@@ -158,10 +158,11 @@ class _Stubs:
             case {"do": "requests"}:
                 requests, self._requests = self._requests, []
                 return requests
-        raise ValueError(f"not an order: {order}")
+        raise ValueError(f"unknown command: {order}")
 
     async def _register(self, broker: int) -> int:
-        """Listen, on the same port as before, and register; gives when that was asked for."""
+        """Listen on the same port as before and register; returns the time of the registration
+        request."""
         self._connections[broker] = []
 
         def accept() -> _Connection:
@@ -173,19 +174,20 @@ class _Stubs:
         server = await loop.create_server(accept, HOST, self._ports.get(broker, 0))
         self._servers[broker] = server
         port = self._ports[broker] = server.sockets[0].getsockname()[1]
-        asked_ns = time.monotonic_ns()
+        requested_ns = time.monotonic_ns()
         registration = _registration(port, self._protocol)
         await self._write(Create(znodes.broker_path(broker), registration, ephemeral=True))
-        return asked_ns
+        return requested_ns
 
     async def _unregister(self, broker: int) -> int:
-        """Die: the registration and all connections go; gives when that was asked for."""
+        """Delete the registration and close all connections; returns the time of the delete
+        request."""
         self._servers.pop(broker).close()
         for connection in self._connections.pop(broker):
             connection._transport.abort()
-        asked_ns = time.monotonic_ns()
+        requested_ns = time.monotonic_ns()
         await self._write(Delete(znodes.broker_path(broker), ANY_VERSION))
-        return asked_ns
+        return requested_ns
 
     async def _write(self, operation: Create | Delete) -> None:
         errors = await self._zookeeper.call(WriteZnodes((operation,), None), 1)
@@ -217,7 +219,7 @@ async def _serve(connect: str, protocol: str) -> None:
     async with client_of(connect) as zookeeper:
         stubs = _Stubs(zookeeper, ProtocolVersion(protocol))
         while line := await orders.readline():
-            answer = json.dumps(await stubs.do(json.loads(line)))
+            answer = json.dumps(await stubs.execute(json.loads(line)))
             sys.stdout.write(answer + "\n")
             sys.stdout.flush()
 
@@ -231,8 +233,8 @@ class StubBrokers:
 
     @classmethod
     async def start(cls, connect: str, log: Path, protocol: str = LATEST) -> Self:
-        """Start the process; it has no brokers yet, and they register as those of `protocol` do.
-        Its errors go to `log`."""
+        """Start the process without brokers. Brokers will register like those of `protocol`. Its
+        errors are written to `log`."""
         with log.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "tools.bench.stub_brokers", connect, protocol),
@@ -244,29 +246,30 @@ class StubBrokers:
         return cls(process)
 
     async def register(self, broker: int) -> int:
-        """The broker comes up; the monotonic clock (ns) when its registration was asked for."""
+        """Register the broker; returns the monotonic clock (ns) of the request."""
         return int(await self._order("register", broker=broker))
 
     async def unregister(self, broker: int) -> int:
-        """The broker dies; the monotonic clock (ns) when its znode's deletion was asked for."""
+        """Let the broker fail; returns the monotonic clock (ns) at which its znode's deletion was
+        requested."""
         return int(await self._order("unregister", broker=broker))
 
     async def requests(self) -> list[Request]:
-        """The requests that came since the last call, in order."""
+        """The requests since the last call, in order."""
         return [Request(*one) for one in await self._order("requests")]
 
-    async def _order(self, do: str, **what: int) -> Any:
+    async def _order(self, order: str, **what: int) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         async with self._turn:
-            self._process.stdin.write(json.dumps({"do": do, **what}).encode() + b"\n")
+            self._process.stdin.write(json.dumps({"do": order, **what}).encode() + b"\n")
             line = await self._process.stdout.readline()
         if not line:
-            raise RuntimeError("the stub brokers ended; see stub-brokers.log")
+            raise RuntimeError("the stub brokers exited; see stub-brokers.log")
         return json.loads(line)
 
     async def close(self) -> None:
-        """End the process."""
+        """Stop the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         await self._process.wait()

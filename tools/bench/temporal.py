@@ -1,6 +1,6 @@
-"""Temporal's replayer on a made history: a workflow that waits for one timer after the other.
+"""Temporal's replayer on a generated history: a workflow that waits for one timer after the other.
 
-The package temporalio is no part of refold's environment: install it beside, to measure.
+The package temporalio is not a dependency of refold: install it to run this benchmark.
 """
 
 import time
@@ -20,18 +20,18 @@ _BEGIN: Final = "2026-01-01T00:00:00Z"
 
 @workflow.defn(name="Waits", sandboxed=False)
 class Waits:
-    """Waits so many times."""
+    """Waits `times` times."""
 
     @workflow.run  # type: ignore[untyped-decorator]
     async def run(self, times: int) -> int:
-        """The timers are what the history has."""
+        """Wait for one timer after the other, as in the history."""
         for _ in range(times):
             await workflow.sleep(timedelta(seconds=1))
         return times
 
 
 async def replay(events: int) -> float:
-    """How many seconds the replay of a history of so many events takes."""
+    """Seconds to replay a history with this number of events."""
     turns = events // _EVENTS_A_TURN
     history = _client.WorkflowHistory.from_json("bench", {"events": _history(turns)})
     replayer = _worker.Replayer(workflows=[Waits])

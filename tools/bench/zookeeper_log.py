@@ -1,11 +1,12 @@
-"""How fast ZooKeeper's logs are read and imported: `python -m tools.bench.zookeeper_log`.
+"""Measures reading, restoring and importing ZooKeeper's transaction logs.
 
-The history is made up (tools/zookeeper_log), with three brokers and mostly guarded writes of
-partition states, of which each is a multi, and digests as servers from 3.6 on write them.
-Nothing is folded here. A record is checked, decoded in
-full and, in the second line, applied to the tree; in the third it is classified, too, and stored in
-a log as `refold import` does, with brokers' logs if the source has any. Memory is this process's at
-its peak, with the generator's share in it if it ran in here.
+    python -m tools.bench.zookeeper_log
+
+The history is generated (tools/zookeeper_log): three brokers, mostly multis with guarded writes of
+partition states, and digests as ZooKeeper 3.6 and later write them. Nothing is folded. "read"
+checks and decodes each record; "read and restore" also applies it to the tree; "import" also
+classifies it and stores it in a log, as `refold import` does, with brokers' logs if the source has
+any. Memory is the peak of this process, including the generator if it ran here.
 """
 
 import resource
@@ -21,8 +22,7 @@ import typer
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.source import Source, open_source
 from tools.zookeeper_log.__main__ import write_data_folder
-from tools.zookeeper_log.digests import with_digests
-from tools.zookeeper_log.incident import transactions
+from tools.zookeeper_log.generated_history import transactions, with_digests
 
 _PER_FILE = 100_000
 
@@ -30,10 +30,10 @@ _PER_FILE = 100_000
 def main(
     number: Annotated[int, typer.Option("--transactions", min=1)] = 1_000_000,
     source: Annotated[
-        Path | None, typer.Option(help="Read this one and make none up: a folder or an archive.")
+        Path | None, typer.Option(help="Read this folder or archive instead of generating one.")
     ] = None,
 ) -> None:
-    """Print transactions a second for reading, for restoring and for an import; and memory."""
+    """Print transactions per second for reading, restoring and importing, and the memory."""
     with TemporaryDirectory(prefix="refold-bench-") as folder:
         if source is None:
             source = Path(folder)
@@ -64,12 +64,12 @@ def _show(what: str, measured: Callable[[], int]) -> None:
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     count = measured()
     wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
-    # Linux counts in KiB, others in bytes.
+    # The unit is KiB on Linux, bytes on other systems.
     unit = 1024 if sys.platform == "linux" else 1
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
     typer.echo(
-        f"{what:>16}: {count:,} transactions in {wall_s:.1f} s, {count / wall_s:,.0f} a second"
-        f" ({count / cpu_s:,.0f} a second of CPU), {megabytes:.0f} MB"
+        f"{what:>16}: {count:,} transactions in {wall_s:.1f} s, {count / wall_s:,.0f} per second"
+        f" ({count / cpu_s:,.0f} per second of CPU time), {megabytes:.0f} MB"
     )
 
 

@@ -1,10 +1,10 @@
-"""How fast znodes are read and written: refold's session, plain getData, and kazoo if installed.
+"""Compares reading znodes with refold's multiRead, with getData, and with kazoo if installed.
 
     python -m tools.bench.zookeeper_reads HOST:PORT [--znodes 20000]
 
-The bias: one client on an otherwise idle server, the server on the same machine, znodes of the size
-of a partition state. kazoo decodes into objects of its own; refold leaves the bytes as they are.
-The znodes lie under /bench-refold, which is deleted at the end.
+Bias: one client on an idle server on the same machine, znodes of the size of a partition state.
+kazoo decodes into its own objects; refold returns the bytes. The znodes are created below
+/bench-refold, which is deleted at the end.
 """
 
 import argparse
@@ -29,7 +29,7 @@ STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1
 
 
 class Client:
-    """Awaits the outcomes of commands, for a benchmark."""
+    """Awaits the outcomes of commands, for benchmarks."""
 
     def __init__(self, connect: str, bulk: bool) -> None:
         self.connected = anyio.Event()
@@ -51,11 +51,11 @@ class Client:
                 done.set()
 
     async def call(self, command: ZooKeeperCommand, count: int) -> list[int]:
-        """Carry out a command with `count` items; their errors."""
+        """Execute a command with `count` items; returns their errors."""
         return await self._outcome(CommandId(1, len(self._waiting)), command, count)
 
     async def read(self, paths: tuple[str, ...]) -> list[bytes | None]:
-        """The data of znodes; None for one that does not exist."""
+        """The data of znodes; None for a znode that does not exist."""
         command_id = CommandId(1, len(self._waiting))
         self._data[command_id] = []
         await self._outcome(command_id, ReadZnodes(paths), len(paths))
@@ -74,7 +74,7 @@ class Client:
 
 @asynccontextmanager
 async def client_of(connect: str, *, bulk: bool = True) -> AsyncIterator[Client]:
-    """A connected client, its session closed at the end."""
+    """A connected client; its session is closed at the end."""
     client = Client(connect, bulk)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(client.connection.run)
@@ -87,16 +87,16 @@ async def client_of(connect: str, *, bulk: bool = True) -> AsyncIterator[Client]
 
 
 async def timed(name: str, count: int, work: Callable[[], Awaitable[object]]) -> float:
-    """Run once, print the rate; items a second."""
+    """Run once and print the rate; returns items per second."""
     wall, cpu = time.perf_counter(), time.process_time()
     await work()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    print(f"{name:44} {count / wall:10,.0f} /s   {wall:6.3f} s, {cpu:6.3f} s of it Python's")  # noqa: T201
+    print(f"{name:44} {count / wall:10,.0f} /s   {wall:6.3f} s, {cpu:6.3f} s CPU time")  # noqa: T201
     return count / wall
 
 
 async def plain_reads(connect: str, paths: tuple[str, ...]) -> float:
-    """getData, one request a znode: what the session does on servers before 3.6."""
+    """getData with one request per znode, as the session does with servers before 3.6."""
     async with client_of(connect, bulk=False) as client:
         return await timed(
             "refold, getData", len(paths), lambda: client.call(ReadZnodes(paths), len(paths))
@@ -104,7 +104,7 @@ async def plain_reads(connect: str, paths: tuple[str, ...]) -> float:
 
 
 async def kazoo_reads(connect: str, paths: tuple[str, ...]) -> float | None:
-    """kazoo's get_async of all paths; None where kazoo is not installed."""
+    """kazoo's get_async of all paths; None if kazoo is not installed."""
     try:
         kazoo = importlib.import_module("kazoo.client")
     except ImportError:
@@ -155,9 +155,9 @@ async def compare(connect: str, count: int) -> None:
 
 
 def main() -> None:
-    """Read the command line and run."""
+    """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("connect", help="HOST:PORT of a ZooKeeper server to be used for the test")
+    parser.add_argument("connect", help="HOST:PORT of a ZooKeeper server for the benchmark")
     parser.add_argument("--znodes", type=int, default=20_000)
     options = parser.parse_args()
     anyio.run(compare, options.connect, options.znodes)

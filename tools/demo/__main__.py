@@ -1,8 +1,9 @@
-"""One incident on real servers, from the take-over to the hand-back, and its replay.
+"""One incident on real servers, from taking over the controller's role to handing it back, and its
+replay.
 
-Real ZooKeeper, three stock Kafka brokers, a producer with acks=all. refold takes the controller's
-role from a stock broker, a broker dies and comes back, refold itself dies and comes back, and in
-the end hands the role back. Then every log is replayed.
+The demonstration starts a real ZooKeeper, three stock Kafka brokers and a producer with acks=all.
+refold takes the controller's role from a stock broker. A broker is killed and restarted, refold is
+killed and restarted, and finally refold hands the role back. Then every log is replayed.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ console = Console(soft_wrap=True)
 
 
 class DemoFailed(Exception):
-    """Something that the demonstration shows did not come true."""
+    """A check of the demonstration failed."""
 
 
 class Demo:
@@ -59,7 +60,7 @@ class Demo:
         self._refold: Refold | None = None
 
     async def play(self) -> None:
-        """Everything, with its checks. Raises DemoFailed, TimeoutError, LabError."""
+        """Run everything with its checks. Raises DemoFailed, TimeoutError, LabError."""
         self._say("starting ZooKeeper and three stock brokers")
         zookeeper = await self._lab.start_zookeeper()
         await self._lab.start_brokers(
@@ -86,7 +87,7 @@ class Demo:
         await self._take_over(view, connect)
         async with Traffic(self._lab.bootstrap, TOPIC) as traffic:
             await self._all_in_sync(view)
-            self._say(f"topic {TOPIC} made by the first write: {await self._leaders(view)}")
+            self._say(f"topic {TOPIC} created by the first write: {await self._leaders(view)}")
             await self._kill_broker(view, traffic)
             await self._stop_broker(view)
             await self._kill_refold(view, connect, traffic)
@@ -97,7 +98,7 @@ class Demo:
                 f"{traffic.refused} refused"
             )
             if lost or not traffic.acknowledged:
-                raise DemoFailed(f"acknowledged records are gone: {sorted(lost)[:10]}")
+                raise DemoFailed(f"acknowledged records are lost: {sorted(lost)[:10]}")
 
     async def _take_over(self, view: ClusterView, connect: str) -> None:
         self._refold = Refold(
@@ -111,12 +112,12 @@ class Demo:
         self._say(f"refold took the role, epoch {await view.controller_epoch()}")
 
     def _properties(self) -> Path:
-        """A stock server.properties, read as it is."""
+        """A stock server.properties, which refold reads unchanged."""
         return self._lab.brokers[0].folder / "server.properties"
 
     async def _is_controller(self, view: ClusterView, broker: int) -> bool:
         if self._refold is not None and broker == OWN_ID and not self._refold.running:
-            raise DemoFailed(f"refold ended: {self._refold.last_words()}")
+            raise DemoFailed(f"refold exited: {self._refold.last_words()}")
         return await view.controller() == broker
 
     async def _all_in_sync(self, view: ClusterView) -> None:
@@ -158,7 +159,7 @@ class Demo:
         took = time.monotonic() - began
         self._say(f"{broker.name} stopped by SIGTERM in {took:.1f} s: {await self._leaders(view)}")
         if took > SHUTDOWN_SECONDS_MAX:
-            raise DemoFailed("the controlled shutdown was not answered")
+            raise DemoFailed("the controller did not answer the controlled shutdown")
         await broker.start()
         await self._all_in_sync(view)
         self._say(f"{broker.name} is back and in sync")
@@ -183,7 +184,7 @@ class Demo:
         assert self._refold is not None
         status = await self._refold.stop()
         if status != 0:
-            raise DemoFailed(f"refold ended with status {status}: {self._refold.last_words()}")
+            raise DemoFailed(f"refold exited with status {status}: {self._refold.last_words()}")
 
         async def stock() -> bool:
             return await view.controller() in range(1, BROKERS + 1)
@@ -204,7 +205,7 @@ class Demo:
             table.add_row(log.name, *(str(result[one]) for one in columns))
             _, stats = await run("log", "stats", str(log), "--json")
             kinds.update({one["kind"]: one["count"] for one in json.loads(stats)["commands"]})
-        console.print("Each log was folded again in a fresh process; every command agrees:")
+        console.print("Each log was folded again in a new process; every command agrees:")
         console.print(table)
         decided = Table("decision", "times")
         for kind, count in kinds.most_common():
@@ -227,16 +228,16 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.command()
 def main(
     folder: Annotated[
-        Path | None, typer.Option(help="Where servers and logs go; default: a temporary folder.")
+        Path | None, typer.Option(help="For servers and logs; default: a temporary folder.")
     ] = None,
     inter_broker_protocol: Annotated[
-        str | None, typer.Option(help="inter.broker.protocol.version; default: Kafka's own.")
+        str | None, typer.Option(help="inter.broker.protocol.version; default: Kafka's default.")
     ] = None,
 ) -> None:
-    """Show refold on real servers. Exit status: 0 all came true, 1 it did not."""
-    # What clients complain of while brokers are down is part of the incident.
+    """Show refold on real servers. Exit status: 0 all checks passed, 1 one failed."""
+    # Clients log errors while brokers are down; these are part of the incident.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    # Ended from outside, the servers of the lab end too.
+    # On SIGTERM, exit normally, so that the servers of the lab are stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     folder = folder or Path(tempfile.mkdtemp(prefix="refold-demo-"))
 
@@ -251,7 +252,7 @@ def main(
     except (DemoFailed, TimeoutError) as error:
         console.print(f"[red]failed:[/red] {error}\nServers' logs: {folder}")
         raise SystemExit(1) from None
-    console.print("[green]All of it came true.[/green]")
+    console.print("[green]All checks passed.[/green]")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""The logs in tests/incidents: a real cluster under refold, one incident each.
+"""Records the logs in tests/incidents: one incident each, on a real cluster with refold as
+controller.
 
-`python -m tools.incidents --help` makes them anew, for which this machine runs ZooKeeper and stock
-Kafka brokers. What happens is scripted (`scripts`); times and topic ids are another's each time.
+`python -m tools.incidents` records them again. It runs ZooKeeper and stock Kafka brokers on this
+machine. `scripts` defines the incidents; times and topic ids differ each time.
 """

@@ -1,4 +1,5 @@
-"""`python -m tools.incidents [NAME...]`: play incidents under refold and keep its logs."""
+"""`python -m tools.incidents [NAME...]`: run incidents with refold as controller, and keep its
+logs."""
 
 import asyncio
 import sys
@@ -21,14 +22,16 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def make(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="All of them, if none is given.")
+        list[str] | None, typer.Argument(metavar="NAME", help="An incident; default: all.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where they go, each in a folder.")] = _FOLDER,
+    out: Annotated[
+        Path, typer.Option(help="The folder for the incidents, each in its own folder.")
+    ] = _FOLDER,
 ) -> None:
-    """Play incidents on real servers of this machine, with refold as controller."""
+    """Run incidents on real servers on this machine, with refold as controller."""
     for name in names or list(SCRIPTS):
         if name not in SCRIPTS:
-            typer.echo(f"there is no incident {name}: {', '.join(SCRIPTS)}", err=True)
+            typer.echo(f"unknown incident {name}; use one of {', '.join(SCRIPTS)}", err=True)
             raise typer.Exit(2)
         asyncio.run(_make(name, out / name))
         sys.stdout.write(f"{out / name}\n")
@@ -46,7 +49,7 @@ async def _make(name: str, folder: Path) -> None:
 
 
 def _keep(logs: Path, folder: Path, name: str, title: str, protocol: str) -> None:
-    """The last run's log, which is the one that the incident is in or ends in."""
+    """Keep the log of the last run, which contains the incident or its end."""
     log = sorted(one for one in logs.iterdir() if one.is_dir() and segments_in(one))[-1]
     how = (
         f"python -m tools.incidents {name}: real ZooKeeper and stock Kafka 3.9.1 brokers at "

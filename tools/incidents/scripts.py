@@ -1,4 +1,5 @@
-"""What happens in each incident, once refold is controller of three brokers with two topics."""
+"""The script of each incident. It starts with refold as controller of three brokers with two
+topics."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -7,7 +8,7 @@ from typing import Any, Final
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from tools.incidents.stage import NOBODY, Stage
+from tools.incidents.stage import UNREGISTERED, Stage
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2], 3: [1, 3]}
@@ -16,7 +17,7 @@ Script = Callable[[Stage], Awaitable[None]]
 
 
 async def broker_crash(stage: Stage) -> None:
-    """A broker is killed, and comes back."""
+    """A broker is killed and restarted."""
     stage.broker(2).kill()
     await stage.until_no_leader_is(2)
     await stage.broker(2).start()
@@ -24,7 +25,7 @@ async def broker_crash(stage: Stage) -> None:
 
 
 async def controlled_shutdown(stage: Stage) -> None:
-    """A broker is stopped in order, and comes back; then its partitions go back to it."""
+    """A broker shuts down cleanly and is restarted; then its partitions are moved back to it."""
     await stage.broker(1).stop()
     await stage.until_no_leader_is(1)
     await stage.broker(1).start()
@@ -33,8 +34,8 @@ async def controlled_shutdown(stage: Stage) -> None:
 
 
 async def unclean_election(stage: Stage) -> None:
-    """Both replicas of a partition die, the last in sync for longer; then the one that is behind
-    may lead."""
+    """Both replicas of a partition fail, the last member of the ISR second; then the replica that
+    is not in sync may lead."""
     stage.broker(3).kill()
     await stage.until_no_leader_is(3)
     stage.broker(1).kill()
@@ -49,13 +50,14 @@ async def unclean_election(stage: Stage) -> None:
 
 
 async def reassignment(stage: Stage) -> None:
-    """Partitions move: one completes, one waits for a dead target and is cancelled."""
+    """Two partitions are reassigned: one completes, one waits for a failed target and is
+    cancelled."""
     stage.broker(3).kill()
     await stage.until_no_leader_is(3)
     plan: dict[TopicPartition, Any] = {TopicPartition("moved", 0): [2, 1]}
     await stage.ask(lambda admin: admin.alter_partition_reassignments(plan))
     await stage.until_assigned("moved", 0, [2, 1])
-    # The API would refuse a broker that is not there.
+    # The API would reject a broker that is not alive.
     await stage.submit({("moved", 1): [1, 3]})
     await stage.until_assigned("moved", 1, [1, 3, 2])
     cancelled = {TopicPartition("moved", 1): None}
@@ -66,8 +68,8 @@ async def reassignment(stage: Stage) -> None:
 
 
 async def reassignment_end(stage: Stage) -> None:
-    """Two partitions move to a broker that has nothing of them, and end there: one loses its leader
-    to that, the other a follower."""
+    """Two partitions are reassigned to a broker without replicas of them, and complete. This
+    removes the leader of one and a follower of the other."""
     plan: dict[TopicPartition, Any] = {
         TopicPartition("moved", 0): [3, 2],
         TopicPartition("moved", 1): [1, 3],
@@ -80,7 +82,8 @@ async def reassignment_end(stage: Stage) -> None:
 
 
 async def topic_deletion(stage: Stage) -> None:
-    """A topic is deleted while one of its brokers is down, and goes when that is back."""
+    """A topic is deleted while one of its brokers is down; the deletion completes when the broker
+    is back."""
     stage.broker(2).kill()
     await stage.until_no_leader_is(2)
     await stage.ask(lambda admin: admin.delete_topics([TOPIC], raise_errors=False))
@@ -90,7 +93,8 @@ async def topic_deletion(stage: Stage) -> None:
 
 
 async def failover(stage: Stage) -> None:
-    """refold is killed, a broker dies while a stock broker is controller, refold takes over."""
+    """refold is killed, a broker fails while a stock broker is controller, and refold takes
+    over."""
     stage.refold.kill()
     await stage.refold.ended()
     stage.broker(2).kill()
@@ -101,7 +105,7 @@ async def failover(stage: Stage) -> None:
 
 
 async def session_expiry(stage: Stage) -> None:
-    """refold stands still for longer than its session, while a broker dies; then it goes on."""
+    """refold is paused for longer than its session while a broker fails; then it is resumed."""
     stage.refold.pause()
     stage.broker(3).kill()
     await stage.until_controller_is_not(stage.own_id)
@@ -113,7 +117,7 @@ async def session_expiry(stage: Stage) -> None:
 
 
 async def topics(stage: Stage) -> None:
-    """Topics are made and grow, one is asked for that is there already."""
+    """Topics are created and extended; an existing topic is requested again."""
     await _create(stage, "second", 2)
     await stage.ask(lambda admin: admin.create_partitions({"second": 4}, raise_errors=False))
     await stage.until_partitions("second", 4)
@@ -131,13 +135,13 @@ async def _create(stage: Stage, topic: str, partitions: int) -> None:
     await stage.until_in_sync(topic)
 
 
-# Rollbacks: the target of a reassignment has a broker that never registers, so it stays under way.
+# Rollbacks: a target contains a broker that never registers, so the reassignment never completes.
 
 
 async def cancellation(stage: Stage) -> None:
-    """A reassignment is cancelled with /admin/reassign_cancel: one partition is led by a replica
-    that was added, the other one by an original replica."""
-    await stage.submit({("moved", 0): [3, 2, NOBODY], ("moved", 1): [3, NOBODY]})
+    """A reassignment is cancelled with /admin/reassign_cancel: one partition is led by an added
+    replica, the other one by an original replica."""
+    await stage.submit({("moved", 0): [3, 2, UNREGISTERED], ("moved", 1): [3, UNREGISTERED]})
     await stage.until_isr("moved", 0, {1, 2, 3})
     await stage.until_isr("moved", 1, {1, 2, 3})
     partition = {"moved": [0]}
@@ -151,12 +155,12 @@ async def cancellation(stage: Stage) -> None:
 
 
 async def cancellation_failover(stage: Stage) -> None:
-    """A rollback waits for a dead broker. refold is killed, takes over again, and rolls back when
+    """A rollback waits for a failed broker. refold is killed, takes over again, and rolls back when
     the broker is in sync."""
     await stage.make("guarded", {0: [1, 2]}, {"min.insync.replicas": "2"})
     stage.broker(2).kill()
     await stage.until_no_leader_is(2)
-    await stage.submit({("guarded", 0): [3, NOBODY]})
+    await stage.submit({("guarded", 0): [3, UNREGISTERED]})
     await stage.until_isr("guarded", 0, {1, 3})
     await stage.cancel()
     await stage.until_logged("rollback_waits")
@@ -171,9 +175,9 @@ async def cancellation_failover(stage: Stage) -> None:
 
 
 async def extra_conflict(stage: Stage) -> None:
-    """/admin/reassign_partitions_extra asks for another target of a partition that is being
-    reassigned, and for a partition that is not."""
-    await stage.submit({("moved", 0): [3, NOBODY]})
+    """/admin/reassign_partitions_extra requests another target for a partition that is being
+    reassigned, and a target for a partition that is not."""
+    await stage.submit({("moved", 0): [3, UNREGISTERED]})
     await stage.until_isr("moved", 0, {1, 2, 3})
     extra = "/admin/reassign_partitions_extra"
     await stage.submit({("moved", 0): [2, 3], ("moved", 1): [3, 2]}, extra)
@@ -184,10 +188,10 @@ async def extra_conflict(stage: Stage) -> None:
 
 
 async def legacy_request(stage: Stage) -> None:
-    """Entries of /admin/reassign_partitions become requests: one partition moves, one stays under
-    way. Two requests by hand are refused: one for the partition that is under way, one legacy
-    request without an entry. What is under way is cancelled."""
-    await stage.submit({("moved", 0): [3, NOBODY], ("moved", 1): [3, 1]})
+    """Entries of /admin/reassign_partitions become requests: one partition moves, one stays in
+    progress. Two manual requests are refused: one for the partition in progress, and one legacy
+    request without an entry. The reassignment in progress is cancelled."""
+    await stage.submit({("moved", 0): [3, UNREGISTERED], ("moved", 1): [3, 1]})
     await stage.until_isr("moved", 0, {1, 2, 3})
     await stage.until_assigned("moved", 1, [3, 1])
     await stage.until_no_request_is_left()
@@ -201,9 +205,9 @@ async def legacy_request(stage: Stage) -> None:
 
 
 async def shutdown_reassignment(stage: Stage) -> None:
-    """The leader of a partition that is being reassigned shuts down in order. The reassignment is
-    cancelled meanwhile; then the broker comes back."""
-    await stage.submit({("moved", 0): [3, NOBODY]})
+    """The leader of a partition that is being reassigned does a controlled shutdown. The
+    reassignment is cancelled meanwhile; then the broker is restarted."""
+    await stage.submit({("moved", 0): [3, UNREGISTERED]})
     await stage.until_isr("moved", 0, {1, 2, 3})
     await stage.broker(1).stop()
     await stage.until_no_leader_is(1)
@@ -216,11 +220,11 @@ async def shutdown_reassignment(stage: Stage) -> None:
 
 
 async def bounced_broker(stage: Stage) -> None:
-    """A broker to which a partition is being reassigned restarts while refold is paused: refold
-    finds it under another broker epoch. Then the reassignment is cancelled."""
+    """A broker to which a partition is being reassigned restarts while refold is paused, so that
+    refold finds it with another broker epoch. Then the reassignment is cancelled."""
     await stage.hand_back()
     await stage.take_over(session_ms=60_000)
-    await stage.submit({("moved", 0): [3, NOBODY]})
+    await stage.submit({("moved", 0): [3, UNREGISTERED]})
     await stage.until_isr("moved", 0, {1, 2, 3})
     stage.refold.pause()
     stage.broker(3).kill()
@@ -252,4 +256,4 @@ SCRIPTS: Final[Mapping[str, tuple[Script, str]]] = {
     "shutdown-reassignment": (shutdown_reassignment, "3.9"),
     "bounced-broker": (bounced_broker, "3.9"),
 }
-"""By name: what happens, and the brokers' inter.broker.protocol.version."""
+"""By name: the script, and the brokers' inter.broker.protocol.version."""

@@ -1,4 +1,4 @@
-"""A cluster of three stock brokers under refold, and how to wait for what has to come."""
+"""A cluster of three stock brokers with refold as controller, and waiting for its states."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -17,8 +17,8 @@ from tools.recordings.setup import Setup
 
 OWN_ID = 1000
 BROKERS = 3
-NOBODY = 9
-"""A broker that never registers: a reassignment to it stays under way."""
+UNREGISTERED = 9
+"""A broker that never registers: a reassignment to it never completes."""
 _SECONDS_MAX = 90.0
 _TRIES = 5
 _SESSION_MS = "6000"
@@ -30,9 +30,9 @@ Targets = Mapping[tuple[str, int], Sequence[int]]
 
 
 class Stage:
-    """An async context manager: the cluster and refold run inside. `log_dir` gets refold's logs.
+    """An async context manager that runs the cluster and refold. `log_dir` receives refold's logs.
 
-    `mirror` is the cluster that they are published to, "own" for this one; None: they are not.
+    `mirror` is the cluster that the logs are published to, "own" for this cluster; None: no mirror.
     """
 
     own_id = OWN_ID
@@ -66,8 +66,8 @@ class Stage:
         await self._open.aclose()
 
     async def take_over(self, *, session_ms: int | None = None) -> None:
-        """refold takes the role, in a process of its own. Its ZooKeeper session time-out is that of
-        the brokers, unless `session_ms` is given."""
+        """Start refold in a separate process, and wait until it is controller. Its ZooKeeper
+        session timeout is `session_ms`, or that of the brokers."""
         config = self._scene.brokers[0].folder / "server.properties"
         if session_ms is not None:
             text = config.read_text()
@@ -94,18 +94,18 @@ class Stage:
         return self._scene.lab.bootstrap
 
     async def hand_back(self) -> None:
-        """refold ends in order. Raises RuntimeError where it does not."""
+        """Stop refold cleanly. Raises RuntimeError if it fails."""
         status = await self.refold.stop()
         if status != 0:
-            raise RuntimeError(f"refold ended with {status}: {self.refold.last_words()}")
+            raise RuntimeError(f"refold exited with status {status}: {self.refold.last_words()}")
 
     def broker(self, number: int) -> RecordedBroker:
         """A broker, running or not."""
         return self._scene.brokers[number - 1]
 
     async def ask(self, question: Callable[[KafkaAdminClient], Answer]) -> Answer:
-        """What an admin client is answered. Brokers name one that was killed for a moment longer:
-        who cannot connect asks again."""
+        """The response to an admin client. Brokers list a killed broker for a while, so a client
+        that cannot connect tries again."""
         for _ in range(_TRIES - 1):
             with suppress(KafkaConnectionError):
                 return await self._scene.ask(question)
@@ -114,7 +114,7 @@ class Stage:
     async def make(
         self, topic: str, assignments: Assignments, config: Mapping[str, str] | None = None
     ) -> None:
-        """A topic, made as tools of old did: by its znode."""
+        """Create a topic through its znode, as old tools did."""
         partitions = {str(number): replicas for number, replicas in assignments.items()}
         configs = {"version": 1, "config": dict(config or {})}
         await self._scene.znodes.create(f"/config/topics/{topic}", configs)
@@ -124,7 +124,7 @@ class Stage:
         await self.until_in_sync(topic)
 
     async def submit(self, targets: Targets, path: str = "/admin/reassign_partitions") -> None:
-        """Create a znode that asks for other replicas, as old tools do: nobody checks whether the
+        """Create a znode that requests other replicas, as old tools do, without a check that the
         brokers exist."""
         entries = [
             {"topic": topic, "partition": partition, "replicas": list(replicas)}
@@ -135,7 +135,7 @@ class Stage:
     async def request(
         self, number: int, topic: str, partition: int, replicas: Sequence[int], *, legacy: bool
     ) -> None:
-        """Create a request for other replicas, under the number that ZooKeeper would give it."""
+        """Create a request for other replicas, with the number that ZooKeeper would assign."""
         content: dict[str, Any] = {
             "version": 1,
             "assignments": {topic: {str(partition): list(replicas)}},
@@ -146,19 +146,19 @@ class Stage:
         await self._scene.znodes.create(path, content)
 
     async def cancel(self) -> None:
-        """Ask for a rollback of what was submitted through /admin/reassign_partitions."""
+        """Request a rollback of the reassignments in /admin/reassign_partitions."""
         await self._scene.znodes.create("/admin/reassign_cancel", {"version": 1})
 
     async def remove_cancel(self) -> None:
-        """End the cancellation, once nothing is left to be rolled back."""
+        """End the cancellation, after everything is rolled back."""
         await self.until_deleted("/admin/reassign_partitions")
         await self._scene.znodes.delete("/admin/reassign_cancel")
         await self.until_logged("reassignments_go_on")
 
-    # What has to come
+    # Waiting
 
     async def until_controller_is(self, broker: int) -> None:
-        """It holds the role."""
+        """Wait until this broker is controller."""
 
         async def holds() -> bool:
             return await self._scene.znodes.controller() == broker
@@ -166,7 +166,7 @@ class Stage:
         await until(holds, _SECONDS_MAX, f"{broker} is controller")
 
     async def until_controller_is_not(self, broker: int) -> None:
-        """Somebody else holds the role, or nobody."""
+        """Wait until this broker is not controller."""
 
         async def does_not() -> bool:
             return await self._scene.znodes.controller() != broker
@@ -174,7 +174,7 @@ class Stage:
         await until(does_not, _SECONDS_MAX, f"{broker} is not controller")
 
     async def until_no_leader_is(self, broker: int) -> None:
-        """It leads nothing, and is in no ISR of several."""
+        """Wait until a broker leads no partition, and is in no ISR with several members."""
 
         def is_out(state: Any) -> bool:
             isr: list[int] = state["isr"]
@@ -183,7 +183,7 @@ class Stage:
         await self._until_states(is_out, f"broker {broker} leads nothing")
 
     async def until_logged(self, code: str) -> None:
-        """refold has logged a message with this code."""
+        """Wait until refold has logged a message with this code."""
 
         async def logged() -> bool:
             return any(one.get("code") == code for one in self.refold.messages())
@@ -191,7 +191,7 @@ class Stage:
         await until(logged, _SECONDS_MAX, f"refold logs {code}")
 
     async def until_deleted(self, path: str) -> None:
-        """A znode does not exist any more."""
+        """Wait until a znode does not exist."""
 
         async def deleted() -> bool:
             return await self._scene.znodes.read(path) is None
@@ -199,7 +199,7 @@ class Stage:
         await until(deleted, _SECONDS_MAX, f"{path} is deleted")
 
     async def until_no_request_is_left(self) -> None:
-        """The controller has carried out or refused every request for other replicas."""
+        """Wait until the controller has executed or refused all requests for other replicas."""
 
         async def none() -> bool:
             return not await self._scene.znodes.children("/admin/reassignment_requests")
@@ -207,7 +207,7 @@ class Stage:
         await until(none, _SECONDS_MAX, "no request is left")
 
     async def until_isr(self, topic: str, partition: int, isr: set[int]) -> None:
-        """Exactly these replicas are in sync."""
+        """Wait until exactly these replicas are in sync."""
 
         async def reached() -> bool:
             return set((await self._scene.states(topic))[partition]["isr"]) == isr
@@ -215,7 +215,7 @@ class Stage:
         await until(reached, _SECONDS_MAX, f"the ISR of {topic}-{partition} is {sorted(isr)}")
 
     async def until_in_sync(self, topic: str) -> None:
-        """Every replica of a topic is."""
+        """Wait until every replica of a topic is in sync."""
 
         async def full() -> bool:
             assigned = (await self._scene.topics()).get(topic, {})
@@ -228,11 +228,11 @@ class Stage:
         await until(full, _SECONDS_MAX, f"all of {topic} is in sync")
 
     async def until_offline(self, topic: str, partition: int) -> None:
-        """It has no leader."""
+        """Wait until a partition has no leader."""
         await self.until_led(topic, partition, by=-1)
 
     async def until_led(self, topic: str, partition: int, *, by: int) -> None:
-        """A broker leads it."""
+        """Wait until a broker leads a partition."""
 
         async def led() -> bool:
             leader: int = (await self._scene.states(topic))[partition]["leader"]
@@ -241,7 +241,7 @@ class Stage:
         await until(led, _SECONDS_MAX, f"{by} leads {topic}-{partition}")
 
     async def until_assigned(self, topic: str, partition: int, replicas: list[int]) -> None:
-        """It has these replicas."""
+        """Wait until a partition has these replicas."""
 
         async def assigned() -> bool:
             return (await self._scene.topics())[topic][str(partition)] == replicas
@@ -249,7 +249,8 @@ class Stage:
         await until(assigned, _SECONDS_MAX, f"{topic}-{partition} is on {replicas}")
 
     async def until_none_is_reassigned(self) -> None:
-        """The controller says so: all that it did for that is in its log."""
+        """Wait until the controller lists no reassignments, so that its log contains the end of
+        them."""
 
         async def none() -> bool:
             return not await self.ask(lambda admin: admin.list_partition_reassignments())
@@ -257,7 +258,7 @@ class Stage:
         await until(none, _SECONDS_MAX, "no partition is reassigned any more")
 
     async def until_partitions(self, topic: str, count: int) -> None:
-        """It has so many partitions with a leader."""
+        """Wait until a topic has this number of partitions with a leader."""
 
         async def there() -> bool:
             return len(await self._scene.states(topic)) == count
@@ -265,7 +266,7 @@ class Stage:
         await until(there, _SECONDS_MAX, f"{topic} has {count} partitions")
 
     async def until_gone(self, topic: str) -> None:
-        """It is not there any more."""
+        """Wait until a topic is deleted."""
 
         async def gone() -> bool:
             marked = await self._scene.znodes.children("/admin/delete_topics")

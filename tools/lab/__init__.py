@@ -6,8 +6,8 @@
         brokers[0].kill()
         await brokers[0].start()
 
-Everything listens on free loopback ports. Leaving the block, or the death of the process by any
-signal, ends every server.
+Everything listens on free loopback ports. All servers end with the block, or when the process ends,
+by whatever signal.
 """
 
 from tools.lab.broker import KafkaBroker

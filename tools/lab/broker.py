@@ -12,7 +12,7 @@ from tools.lab.server import START_SECONDS_MAX, Server
 from tools.lab.zookeeper import ZooKeeperServer
 
 _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 0, -1)
-"""Size, API key, version 0, correlation id, no client id: every broker answers it."""
+"""Size, API key, version 0, correlation id, no client id. Every broker answers it."""
 
 _TRACED = {"kafka.controller": "controller", "state.change.logger": "state-change"}
 
@@ -20,8 +20,8 @@ _TRACED = {"kafka.controller": "controller", "state.change.logger": "state-chang
 class KafkaBroker(Server):
     """A broker with settings for a small machine; `config` overrides any of them.
 
-    Each listener name gets a port of its own; the first is `port` and the inter-broker listener.
-    Listeners are plain text unless `config` says otherwise.
+    Each listener has a separate port; the first is `port`, the inter-broker listener. Listeners are
+    plain text unless `config` says otherwise.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class KafkaBroker(Server):
         )
 
     async def start(self, *, wait: bool = True) -> None:
-        """Start the broker once ZooKeeper has forgotten its last registration.
+        """Start the broker after ZooKeeper has removed its last registration.
 
-        A broker that comes back while the session of its killed process lives on ends with
+        A broker that is restarted before the session of its killed process expires exits with
         NodeExists. Raises LabError as `Server.start` does.
         """
 
@@ -104,7 +104,7 @@ class KafkaBroker(Server):
         await super().start(wait=wait)
 
     async def _answers(self) -> bool:
-        """Whether the broker answers ApiVersions, which is more than accepting connections."""
+        """Whether the broker answers ApiVersions, which means more than accepting connections."""
         try:
             with anyio.fail_after(2):
                 async with await anyio.connect_tcp(HOST, self.port) as stream:

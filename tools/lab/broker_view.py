@@ -1,4 +1,4 @@
-"""What a broker believes, as it tells its clients: who leads which partition."""
+"""The metadata that a broker returns to clients: leaders, replicas, ISRs and the controller."""
 
 from contextlib import closing
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ _ANSWER_MS_MAX = 2000
 
 
 class PartitionView(NamedTuple):
-    """A partition; its leader is -1 where there is none."""
+    """A partition; its leader is -1 if there is none."""
 
     leader: int
     replicas: list[int]
@@ -21,19 +21,20 @@ class PartitionView(NamedTuple):
 
 
 async def leaders(broker: KafkaBroker, topic: str) -> dict[int, int]:
-    """The leader of each partition of a topic; empty for a topic that the broker does not know.
-    Raises KafkaError or OSError when it does not answer."""
+    """The leader of each partition of a topic; empty if the broker does not know the topic. Raises
+    KafkaError or OSError if it does not answer."""
     known = (await _ask(broker, [topic])).get(topic, {})
     return {number: partition.leader for number, partition in known.items()}
 
 
 async def topics(broker: KafkaBroker) -> dict[str, dict[int, PartitionView]]:
-    """Every topic that the broker knows, its partitions by number. Raises as `leaders` does."""
+    """All topics that the broker knows, with their partitions by number. Raises as `leaders`
+    does."""
     return await _ask(broker, None)
 
 
 async def controller(broker: KafkaBroker) -> int | None:
-    """The controller that the broker tells clients of: None until one has told it of a cluster.
+    """The controller in the broker's metadata; None before a controller has sent it UpdateMetadata.
     Raises as `leaders` does."""
     answer = await _metadata(broker, [])
     known = {node_id for node_id, *_ in answer.brokers}

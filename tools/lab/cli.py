@@ -30,9 +30,9 @@ app = typer.Typer(
 _out = Console()
 _err = Console(stderr=True, highlight=False)
 
-Folder = Annotated[Path, typer.Option("--dir", help="The lab's folder: its data and its logs.")]
+Folder = Annotated[Path, typer.Option("--dir", help="The lab's folder, for data and logs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-ServerName = Annotated[str, typer.Argument(help="A server, as `status` names it.")]
+ServerName = Annotated[str, typer.Argument(help="The name of a server, as in `status`.")]
 DEFAULT_FOLDER = Path(".lab")
 
 
@@ -55,7 +55,7 @@ def _errors_in_one_line() -> Iterator[None]:
 
 @contextmanager
 def _progress() -> Iterator[Report]:
-    """Tells what goes on: in one line that changes on a terminal, in lines elsewhere."""
+    """Show progress: one changing line on a terminal, separate lines elsewhere."""
     if not _err.is_terminal:
         yield lambda line: _err.print(line, markup=False, soft_wrap=True)
         return
@@ -65,7 +65,7 @@ def _progress() -> Iterator[Report]:
 
 @app.command()
 def up(
-    brokers: Annotated[int, typer.Option(min=0, help="How many brokers.")] = 3,
+    brokers: Annotated[int, typer.Option(min=0, help="Number of brokers.")] = 3,
     kafka: Annotated[
         str, typer.Option(help=f"Kafka's version: {', '.join(_KAFKAS)}.")
     ] = LATEST_KAFKA,
@@ -73,25 +73,25 @@ def up(
         str, typer.Option("--zookeeper", help=f"ZooKeeper's version: {', '.join(_ZOOKEEPERS)}.")
     ] = zookeeper.LATEST,
     inter_broker_protocol: Annotated[
-        str | None, typer.Option(help="inter.broker.protocol.version; Kafka's own when not given.")
+        str | None, typer.Option(help="inter.broker.protocol.version; default: Kafka's default.")
     ] = None,
-    chroot: Annotated[str, typer.Option(help="Kafka's path in ZooKeeper, such as /kafka.")] = "",
+    chroot: Annotated[str, typer.Option(help="Kafka's chroot in ZooKeeper, such as /kafka.")] = "",
     setting: Annotated[
         list[str] | None,
         typer.Option("--config", help="A broker setting, KEY=VALUE; may be repeated."),
     ] = None,
     folder: Folder = DEFAULT_FOLDER,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Leave it running; `down` ends it.")
+        bool, typer.Option("--detach", help="Run in the background; stop with `down`.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start a cluster and keep it until Ctrl-C, or until `down`."""
+    """Start a cluster and run it until Ctrl-C or `down`."""
     with _errors_in_one_line():
         config = _settings(setting or [])
-        _known("Kafka", kafka, _KAFKAS)
-        _known("ZooKeeper", zookeeper_version, _ZOOKEEPERS)
-        _nothing_runs_in(folder)
+        _require_version("Kafka", kafka, _KAFKAS)
+        _require_version("ZooKeeper", zookeeper_version, _ZOOKEEPERS)
+        _require_no_lab_in(folder)
         if detach:
             _show(_detached(folder, [word for word in sys.argv[1:] if word != "--detach"]), as_json)
             return
@@ -125,25 +125,25 @@ async def _stay(lab: Lab, chroot: str, started: Callable[[], None]) -> None:
 def _settings(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         if "=" not in pair:
-            raise LabError(f"--config {pair}: it is KEY=VALUE")
+            raise LabError(f"--config {pair}: use KEY=VALUE")
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-def _known(what: str, version: str, known: list[str]) -> None:
+def _require_version(what: str, version: str, known: list[str]) -> None:
     if version not in known:
-        raise LabError(f"there is no {what} {version} for the lab; there is {', '.join(known)}")
+        raise LabError(f"the lab has no {what} {version}; use one of {', '.join(known)}")
 
 
-def _nothing_runs_in(folder: Path) -> None:
+def _require_no_lab_in(folder: Path) -> None:
     try:
         control.ask(folder, "status")
     except LabError:
         return
-    raise LabError(f"a lab runs in {folder} already; end it with `down`")
+    raise LabError(f"a lab is running in {folder} already; stop it with `down`")
 
 
 def _detached(folder: Path, arguments: list[str]) -> control.Answer:
-    """Start a lab in a process of its own, and wait until it is up."""
+    """Start a lab in a separate process, and wait until it runs."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "up.log"
     with log.open("wb") as output:
@@ -155,12 +155,12 @@ def _detached(folder: Path, arguments: list[str]) -> control.Answer:
             start_new_session=True,
         )
     with _progress() as report:
-        told = 0
+        reported = 0
         while process.poll() is None:
             lines = log.read_text().splitlines()
-            for line in lines[told:]:
+            for line in lines[reported:]:
                 report(line)
-            told = len(lines)
+            reported = len(lines)
             try:
                 return control.ask(folder, "status")
             except LabError:
@@ -184,45 +184,45 @@ def _show(status: control.Answer, as_json: bool) -> None:
 
 @app.command()
 def status(folder: Folder = DEFAULT_FOLDER, as_json: AsJson = False) -> None:
-    """Show where everything listens and how each server is."""
+    """Show the addresses and states of the servers."""
     with _errors_in_one_line():
         _show(control.ask(folder, "status"), as_json)
 
 
 @app.command()
 def down(folder: Folder = DEFAULT_FOLDER) -> None:
-    """End the lab; its data and logs stay."""
+    """Stop the lab; its data and logs are kept."""
     with _errors_in_one_line():
         control.ask(folder, "down")
 
 
 @app.command()
 def kill(server: ServerName, folder: Folder = DEFAULT_FOLDER) -> None:
-    """End a server with SIGKILL."""
+    """Kill a server with SIGKILL."""
     _act("kill", server, folder)
 
 
 @app.command()
 def stop(server: ServerName, folder: Folder = DEFAULT_FOLDER) -> None:
-    """End a server with SIGTERM, a broker by its controlled shutdown."""
+    """Stop a server with SIGTERM; a broker does a controlled shutdown."""
     _act("stop", server, folder)
 
 
 @app.command()
 def pause(server: ServerName, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Hold a server with SIGSTOP: its connections stay open and silent."""
+    """Pause a server with SIGSTOP: its connections stay open, without responses."""
     _act("pause", server, folder)
 
 
 @app.command()
 def resume(server: ServerName, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Let a paused server go on."""
+    """Resume a paused server."""
     _act("resume", server, folder)
 
 
 @app.command()
 def restart(server: ServerName, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Stop a server if it runs, and start it on the same port and data."""
+    """Stop a server if it is running, and start it on the same port and data."""
     _act("restart", server, folder)
 
 
@@ -237,7 +237,7 @@ def fetch_jars(
         str, typer.Argument(help="A Kafka version, or zookeeper-3.5.9.")
     ] = LATEST_KAFKA,
 ) -> None:
-    """Download the jars of a version into the cache and check them; nothing is downloaded twice."""
+    """Download and check the jars of a version, unless they are in the cache."""
     with _errors_in_one_line(), _progress() as report:
         fetch(version if version in JAR_SETS else f"kafka-{version}", report)
 
@@ -248,6 +248,6 @@ def pin_jars(
         str, typer.Argument(help="A jar set of tools/setup/jars.py, such as kafka-3.9.1.")
     ],
 ) -> None:
-    """Download a jar set and write down its SHA-256 sums, for who adds a version to the lab."""
+    """Download a jar set and record its SHA-256 sums, to add a version to the lab."""
     with _errors_in_one_line(), _progress() as report:
         pin(jar_set, report)

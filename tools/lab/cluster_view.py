@@ -1,4 +1,4 @@
-"""What stands in ZooKeeper, for those who look on: who is controller, who leads."""
+"""Reads and writes znodes of a cluster, for observers of the controller and of leaders."""
 
 import asyncio
 import json
@@ -12,10 +12,10 @@ _POLL_SECONDS = 0.05
 
 
 class ClusterView:
-    """A reader with a ZooKeeper session of its own; an async context manager.
+    """A reader with a separate ZooKeeper session; an async context manager.
 
-    `connect` may end with a chroot. Where ZooKeeper is killed or paused, make a new one afterwards:
-    this client takes long to come back.
+    `connect` may end with a chroot. After ZooKeeper was killed or paused, create a new ClusterView:
+    this client takes long to reconnect.
     """
 
     def __init__(self, connect: str) -> None:
@@ -45,7 +45,7 @@ class ClusterView:
         return int(stat.created_zxid)
 
     async def states(self, topic: str) -> dict[int, dict[str, Any]]:
-        """The state znode of every partition of a topic that has one."""
+        """The content of the state znode of every partition of a topic that has one."""
         znode = await self._read(f"/brokers/topics/{topic}")
         found = {}
         for number in sorted(map(int, znode["partitions"])) if znode else ():
@@ -55,7 +55,7 @@ class ClusterView:
         return found
 
     async def topic(self, topic: str) -> dict[str, Any] | None:
-        """A topic's znode."""
+        """The content of a topic's znode."""
         found: dict[str, Any] | None = await self._read(f"/brokers/topics/{topic}")
         return found
 
@@ -66,7 +66,8 @@ class ClusterView:
         return found
 
     async def create_topic(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
-        """Write a topic's znodes as a broker does; the replicas of each partition by number."""
+        """Write a topic's znodes as a broker does; `assignment` has the replicas of each
+        partition."""
         partitions = {str(number): list(replicas) for number, replicas in assignment.items()}
         configs = f"{self._root}/config/topics"
         await self._client.ensure_path(configs)
@@ -76,9 +77,7 @@ class ClusterView:
 
     async def configure(self, entity: str, config: Mapping[str, str]) -> None:
         """Replace the dynamic configuration of an entity such as topics/t, and notify the brokers.
-
-        Brokers read it soon afterwards.
-        """
+        Brokers read it shortly after."""
         path = f"{self._root}/config/{entity}"
         await self._client.ensure_path(path)
         content = json.dumps({"version": 1, "config": dict(config)})
@@ -96,18 +95,18 @@ class ClusterView:
         await self._client.create(self._root + path, data, sequential=sequential)
 
     async def exists(self, path: str) -> bool:
-        """Whether there is such a znode."""
+        """Whether a znode exists."""
         return bool(await self._client.exists(self._root + path))
 
     async def children(self, path: str) -> list[str]:
-        """The children of a znode; none where it does not exist."""
+        """The children of a znode; none if it does not exist."""
         try:
             return list(await self._client.get_children(self._root + path))
         except NoNode:
             return []
 
     async def content(self, path: str) -> Any:
-        """The JSON of a znode; None where there is none."""
+        """The JSON in a znode; None if it does not exist."""
         return await self._read(path)
 
     async def delete(self, path: str) -> None:
@@ -122,7 +121,7 @@ class ClusterView:
 
 
 async def until(reached: Callable[[], Awaitable[bool]], seconds: float, what: str) -> None:
-    """Ask until it is so. Raises TimeoutError that names `what`."""
+    """Poll until `reached` is true. Raises TimeoutError with `what`."""
     try:
         async with asyncio.timeout(seconds):
             while True:

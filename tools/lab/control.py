@@ -1,7 +1,7 @@
-"""What a running lab is asked over the socket in its folder: one JSON object a line, one answer.
+"""The control socket of a running lab: one JSON object per line, with one response.
 
-A request is {"do": "kill", "server": "broker-1"}; `do` is `status`, `down` or one of ACTIONS.
-The answer is the status of the lab, or {"error": "..."}.
+A request is {"do": "kill", "server": "broker-1"}; `do` is `status`, `down` or one of ACTIONS. The
+response is the status of the lab, or {"error": "..."}.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ ACTIONS: Mapping[str, Callable[[Server], Awaitable[None]]] = {
 
 
 def status(lab: Lab, chroot: str) -> Answer:
-    """Where everything listens and how each server is."""
+    """The addresses and states of the servers."""
     return {
         "folder": str(lab.folder),
         "kafka": lab.kafka,
@@ -61,10 +61,10 @@ def status(lab: Lab, chroot: str) -> Answer:
 
 
 async def serve(lab: Lab, chroot: str, *, down: Callable[[], None]) -> None:
-    """Answer requests until cancelled; calls `down` when asked to end the lab."""
+    """Answer requests until cancelled; calls `down` on a request to stop the lab."""
 
     async def answer(client: SocketStream) -> None:
-        # Who asked may be gone by now; that ends the answer, not the lab.
+        # The client may have disconnected, which must not stop the lab.
         with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
             await act(client)
 
@@ -91,9 +91,9 @@ async def serve(lab: Lab, chroot: str, *, down: Callable[[], None]) -> None:
 
 
 def ask(folder: Path, do: str, server: str | None = None) -> Answer:
-    """The answer of the lab that runs in `folder`.
+    """Send a request to the lab that runs in `folder`; returns its response.
 
-    Raises LabError when none does, or with the error that it answers.
+    Raises LabError if no lab is running, or with the error in the response.
     """
     try:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -103,7 +103,7 @@ def ask(folder: Path, do: str, server: str | None = None) -> Answer:
             with connection.makefile("rb") as stream:
                 reply: Answer = json.loads(stream.readline())
     except (FileNotFoundError, ConnectionRefusedError) as error:
-        raise LabError(f"no lab runs in {folder}; start one with `up`") from error
+        raise LabError(f"no lab is running in {folder}; start one with `up`") from error
     except (OSError, ValueError) as error:
         raise LabError(f"the lab in {folder} does not answer: {error}") from error
     if "error" in reply:
@@ -112,11 +112,9 @@ def ask(folder: Path, do: str, server: str | None = None) -> Answer:
 
 
 def socket_path(folder: Path) -> Path:
-    """The control socket of the lab in `folder`.
-
-    Raises LabError when the path is too long for a socket.
-    """
+    """The control socket of the lab in `folder`. Raises LabError if the path is too long for a
+    socket."""
     path = folder.resolve() / SOCKET
     if len(bytes(path)) > _SOCKET_PATH_BYTES_MAX:
-        raise LabError(f"{folder} is too long a path for a socket; choose a shorter --dir")
+        raise LabError(f"the path {folder} is too long for a socket; choose a shorter --dir")
     return path

@@ -1,11 +1,11 @@
-"""Runs one server and ends it when the process that asked for it is gone, by whatever signal.
+"""Runs one server and kills it when the parent process ends, by whatever signal.
 
     python guard.py LOG COMMAND ARGUMENT...
 
-The server's process id is written to standard output as one line. The parent holds standard input
-open: at its end the server is killed. On Linux the kernel also kills the server when the guard
-itself is killed. The guard ends with the server, with its exit code. Only the standard library is
-imported, so that the guard starts fast.
+The first line of standard output is the server's process id. The parent keeps standard input open;
+at its end the server is killed. On Linux the kernel also kills the server when the guard is killed.
+The guard exits with the server's exit code. Only the standard library is imported, so that the
+guard starts fast.
 """
 
 import ctypes
@@ -19,8 +19,9 @@ PR_SET_PDEATHSIG = 1
 
 
 def guard(log: str, command: list[str]) -> int:
-    """Run `command`, its output appended to the file `log`; the exit code is as a shell's."""
-    # SIGCHLD comes through a pipe: one select sees the end of the server and of the parent.
+    """Run `command` with its output appended to the file `log`; returns the exit code as a shell
+    does."""
+    # SIGCHLD is written to a pipe, so one select notices the end of the server and of the parent.
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)
@@ -46,7 +47,7 @@ def guard(log: str, command: list[str]) -> int:
 
 
 def die_with_parent() -> None:
-    """In a new process: the kernel kills it when the process that started it is gone."""
+    """For a new process: the kernel kills it when its parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""The command line of a Java server of the lab, and where its log4j writes."""
+"""The command line of a Java server of the lab, and its log4j configuration."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tools.setup.java import find_java
 
 _QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-"""A small server that starts fast; a benchmark passes its own options instead."""
+"""Options for a small server that starts fast; a benchmark passes other options."""
 
 _PATTERN = "[%d{ISO8601}] %-5p %m (%c)%n"
 
@@ -21,9 +21,9 @@ def java_command(
     quick_start: bool = True,
     traced: Mapping[str, str] | None = None,
 ) -> Sequence[str]:
-    """`java` with the jars, logging to server.log in `folder`.
+    """The `java` command with the jars, logging to server.log in `folder`.
 
-    `traced` names loggers that write everything to a file of their own: logger to file name.
+    `traced` maps loggers to separate files that they write to at level TRACE.
     """
     return (
         str(find_java()),
@@ -40,28 +40,34 @@ def _logging(jars: Path, folder: Path, traced: Mapping[str, str]) -> Sequence[st
         configuration.write_text(_log4j2(folder))
         return (f"-Dlog4j2.configurationFile={configuration.as_uri()}",)
     configuration = folder / "log4j.properties"
-    configuration.write_text(_log4j1(folder, traced))
+    loggers = {logger: ("TRACE", file) for logger, file in traced.items()}
+    configuration.write_text(log4j1(folder, loggers))
     return (f"-Dlog4j.configuration={configuration.as_uri()}",)
 
 
-def _log4j1(folder: Path, traced: Mapping[str, str]) -> str:
-    lines = ["log4j.rootLogger=INFO, server", *_appender("server", folder / "server.log")]
-    for logger, file in traced.items():
+def log4j1(folder: Path, loggers: Mapping[str, tuple[str, str]], pattern: str = _PATTERN) -> str:
+    """A log4j 1 configuration that writes to files in `folder`.
+
+    `loggers` maps a logger to its level and its file, without ".log". All other loggers write to
+    server.log at level INFO.
+    """
+    lines = ["log4j.rootLogger=INFO, server", *_appender("server", folder, pattern)]
+    for logger, (level, file) in loggers.items():
         lines += [
-            f"log4j.logger.{logger}=TRACE, {file}",
+            f"log4j.logger.{logger}={level}, {file}",
             f"log4j.additivity.{logger}=false",
-            *_appender(file, folder / f"{file}.log"),
+            *_appender(file, folder, pattern),
         ]
     return "\n".join(lines) + "\n"
 
 
-def _appender(name: str, file: Path) -> Sequence[str]:
+def _appender(name: str, folder: Path, pattern: str) -> Sequence[str]:
     appender = f"log4j.appender.{name}"
     return (
         f"{appender}=org.apache.log4j.FileAppender",
-        f"{appender}.File={file}",
+        f"{appender}.File={folder / name}.log",
         f"{appender}.layout=org.apache.log4j.PatternLayout",
-        f"{appender}.layout.ConversionPattern={_PATTERN}",
+        f"{appender}.layout.ConversionPattern={pattern}",
     )
 
 

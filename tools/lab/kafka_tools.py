@@ -1,4 +1,4 @@
-"""Kafka's own command line tools, run as its bin/kafka-*.sh run them."""
+"""Kafka's command line tools, run as bin/kafka-*.sh run them."""
 
 import asyncio
 import zipfile
@@ -35,13 +35,13 @@ MAIN_CLASSES: Mapping[str, tuple[str, ...]] = {
     ),
     "kafka-topics": ("org.apache.kafka.tools.TopicCommand", "kafka.admin.TopicCommand"),
 }
-"""What each tool runs, the newest class first: a version has the first one that is in its jars."""
+"""The main classes of each tool, the newest first; a version uses the first one in its jars."""
 
 _LOGGING = Path(__file__).with_name("tools_log4j.properties")
 
 
-class Said(NamedTuple):
-    """How a tool ended, and what it wrote to standard output and standard error."""
+class ToolResult(NamedTuple):
+    """The exit status of a tool, its standard output and its standard error (`problems`)."""
 
     status: int
     output: str
@@ -49,48 +49,48 @@ class Said(NamedTuple):
 
 
 class KafkaTools:
-    """The tools of one Kafka version; `folder` is for what makes them start fast."""
+    """The tools of one Kafka version; `folder` is for an archive that makes them start faster."""
 
     def __init__(self, kafka: str, folder: Path) -> None:
         self._kafka = kafka
         self._archive = folder / "tools.jsa"
 
     async def warm_up(self, bootstrap: str) -> None:
-        """Keep the classes that a first tool loads: every later one starts in half the time."""
+        """Archive the classes that a first tool loads: later ones start in half the time."""
         await self._run(
             f"-XX:ArchiveClassesAtExit={self._archive}",
             "kafka-topics",
             *("--bootstrap-server", bootstrap, "--list"),
         )
 
-    async def run(self, tool: str, *arguments: str, given: str = "") -> Said:
-        """Run a tool to its end; it reads `given`.
+    async def run(self, tool: str, *arguments: str, given: str = "") -> ToolResult:
+        """Run a tool with the standard input `given`.
 
-        Raises LabError when there is no such tool, TimeoutError when it runs for SECONDS_MAX.
+        Raises LabError if there is no such tool, TimeoutError after SECONDS_MAX.
         """
         return await self._run(
             f"-XX:SharedArchiveFile={self._archive}", tool, *arguments, given=given
         )
 
-    async def _run(self, option: str, tool: str, *arguments: str, given: str = "") -> Said:
+    async def _run(self, option: str, tool: str, *arguments: str, given: str = "") -> ToolResult:
         jars = await anyio.to_thread.run_sync(_jars, self._kafka)
-        # Without an archive that fits it starts all the same, and says nothing of it.
+        # Without a matching archive the JVM starts as usual, without a message.
         options = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=off", option)
         return await _run_java(jars, options, _main_class(jars, tool), arguments, given)
 
 
-async def run_main_class(kafka: str, main_class: str, *arguments: str, given: str = "") -> Said:
-    """Run any class of a Kafka version to its end; it reads `given`.
-
-    Raises TimeoutError when it runs for SECONDS_MAX.
-    """
+async def run_main_class(
+    kafka: str, main_class: str, *arguments: str, given: str = ""
+) -> ToolResult:
+    """Run any class of a Kafka version with the standard input `given`. Raises TimeoutError after
+    SECONDS_MAX."""
     jars = await anyio.to_thread.run_sync(_jars, kafka)
     return await _run_java(jars, (), main_class, arguments, given)
 
 
 async def _run_java(
     jars: Path, options: Sequence[str], main_class: str, arguments: Sequence[str], given: str
-) -> Said:
+) -> ToolResult:
     process = await asyncio.create_subprocess_exec(
         str(find_java()),
         *("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *options),
@@ -108,12 +108,12 @@ async def _run_java(
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return Said(process.returncode or 0, output.decode(), problems.decode())
+    return ToolResult(process.returncode or 0, output.decode(), problems.decode())
 
 
 @cache
 def _jars(kafka: str) -> Path:
-    """The jars of a version; their sums are checked once a process."""
+    """The jars of a version; their checksums are compared once per process."""
     return fetch(f"kafka-{kafka}")
 
 
@@ -122,12 +122,12 @@ def _main_class(jars: Path, tool: str) -> str:
     for main_class in MAIN_CLASSES.get(tool, ()):
         if f"{main_class.replace('.', '/')}.class" in _tool_classes(jars):
             return main_class
-    raise LabError(f"there is no {tool} in {jars}")
+    raise LabError(f"{jars} contains no {tool}")
 
 
 @cache
 def _tool_classes(jars: Path) -> frozenset[str]:
-    """The names of all classes in the jars that carry tools."""
+    """The names of all classes in the jars that contain tools."""
     names: set[str] = set()
     for pattern in ("kafka_*.jar", "kafka-tools-*.jar"):
         for jar in jars.glob(pattern):

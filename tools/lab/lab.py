@@ -18,10 +18,8 @@ LATEST_KAFKA = "3.9.1"
 
 
 class Lab:
-    """Servers that live as long as the `async with` block, each with its own part of `folder`.
-
-    Folders, with data and logs, stay when the lab ends.
-    """
+    """Servers that run as long as the `async with` block, each with a separate part of `folder`.
+    Folders with data and logs are kept when the lab ends."""
 
     def __init__(
         self, folder: Path, *, kafka: str = LATEST_KAFKA, report: Report = lambda line: None
@@ -44,22 +42,22 @@ class Lab:
         self.close()
 
     def close(self) -> None:
-        """Kill every server that runs."""
+        """Kill all running servers."""
         for server in self.servers:
             server.close()
 
     @property
     def servers(self) -> Iterator[Server]:
-        """Every server made so far, brokers first."""
+        """All servers that were created, brokers first."""
         return chain(self.brokers, self.zookeepers)
 
     def server(self, name: str) -> Server:
-        """The server of that name. Raises LabError when there is none."""
+        """The server with this name. Raises LabError if there is none."""
         for server in self.servers:
             if server.name == name:
                 return server
         names = ", ".join(server.name for server in self.servers)
-        raise LabError(f"no server {name} in this lab; there are {names}")
+        raise LabError(f"no server {name} in this lab; use one of {names}")
 
     @property
     def bootstrap(self) -> str:
@@ -69,7 +67,7 @@ class Lab:
     async def start_zookeeper(
         self, version: str = zookeeper.LATEST, *, config: Mapping[str, str] | None = None
     ) -> ZooKeeperServer:
-        """Start a ZooKeeper of its own; it is ready on return. `config` goes into zoo.cfg."""
+        """Start another ZooKeeper server; it is ready on return. `config` is added to zoo.cfg."""
         if version == zookeeper.LATEST:
             jars = pyspark_jars()
         else:
@@ -93,9 +91,9 @@ class Lab:
         java_options: Sequence[str] = ("-Xmx384m",),
         quick_start: bool = True,
     ) -> list[KafkaBroker]:
-        """Start brokers side by side, with the next free ids from 1; all are ready on return.
+        """Start brokers in parallel, with the next free ids from 1; all are ready on return.
 
-        `racks` are dealt out in turn. `chroot` is a path such as /kafka; Kafka creates it.
+        `racks` are assigned in turn. `chroot` is a path such as /kafka; Kafka creates it.
         """
         if not self.zookeepers:
             raise LabError("this lab has no ZooKeeper yet: call start_zookeeper first")

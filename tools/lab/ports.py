@@ -1,4 +1,4 @@
-"""Free loopback ports for servers that keep theirs over a restart."""
+"""Free loopback ports for servers that keep their port over a restart."""
 
 import random
 import socket
@@ -11,9 +11,10 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port that nothing listens on, given once a process.
+    """A port that nothing listens on; each port is returned once per process.
 
-    It lies below the ephemeral ports, which an outgoing connection may take while a server is down.
+    It is below the ephemeral ports, which an outgoing connection could use while the server is
+    down.
     """
     while True:
         port = random.randrange(_FIRST, _ephemeral_first())

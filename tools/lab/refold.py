@@ -1,4 +1,4 @@
-"""The `refold` command as a process of its own."""
+"""The `refold` command as a separate process."""
 
 import asyncio
 import json
@@ -15,10 +15,10 @@ _STOP_SECONDS = 30.0
 
 
 class Refold:
-    """One `refold run`; its output goes to a file.
+    """One `refold run`; its output is written to a file.
 
-    It listens on a free port where no `listeners` are given. `program` is Python source that is
-    run in `refold`'s place.
+    It listens on a free port if no `listeners` are given. `program` is Python source to run instead
+    of `refold`.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Refold:
             *start,
             *("run", "--zookeeper", connect, "--broker-id", str(broker_id)),
             *("--log-dir", str(log_dir)),
-            # A server.properties among the options names a broker's listeners; these go before.
+            # These override the listeners of a broker's server.properties in the options.
             *("--listeners", listeners or f"PLAINTEXT://{HOST}:{free_port()}"),
             *options,
         )
@@ -55,36 +55,36 @@ class Refold:
             )
 
     def kill(self) -> None:
-        """kill -9."""
+        """Send SIGKILL."""
         self._signal(signal.SIGKILL)
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._signal(signal.SIGCONT)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal that ends it in order, then wait; the exit status."""
+        """Send a signal that ends it cleanly, and wait; returns the exit status."""
         self._signal(number)
         return await self.ended()
 
     async def ended(self) -> int:
-        """Wait for the end; the exit status."""
+        """Wait until it exits; returns the exit status."""
         assert self._process is not None
         return await asyncio.wait_for(self._process.wait(), _STOP_SECONDS)
 
     async def put_away(self) -> None:
-        """Let nothing of it be left, paused or not."""
+        """Kill the process if it is running, paused or not."""
         if self.running:
             self.kill()
             await self.ended()
 
     @property
     def front(self) -> int:
-        """The process id of the front, which serves its endpoint."""
+        """The process id of the front process, which serves its endpoint."""
         assert self._process is not None
         pid = self._process.pid
         (front,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -92,11 +92,11 @@ class Refold:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is running."""
         return self._process is not None and self._process.returncode is None
 
     def messages(self) -> list[dict[str, Any]]:
-        """What the process told the operator so far; a line that is no message counts as none."""
+        """The messages that the process logged so far. Lines that are not JSON are skipped."""
         found = []
         for line in self._output.read_text(errors="replace").splitlines():
             try:
@@ -106,7 +106,7 @@ class Refold:
         return found
 
     def last_words(self) -> str:
-        """The end of what the process said."""
+        """The end of the process's output."""
         return self._output.read_text(errors="replace")[-2000:]
 
     def _signal(self, number: signal.Signals) -> None:
@@ -121,9 +121,10 @@ def command(*arguments: str) -> list[str]:
 
 
 async def run(*arguments: str, **environment: str) -> tuple[int, str]:
-    """Run a `refold` command to its end: the exit status and what it printed.
+    """Run a `refold` command; returns the exit status and its output.
 
-    Cancelled, it ends the command."""
+    Cancellation kills the command.
+    """
     process = await asyncio.create_subprocess_exec(
         *command(*arguments),
         stdout=asyncio.subprocess.PIPE,

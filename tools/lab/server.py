@@ -1,4 +1,4 @@
-"""One server process of the lab: start, kill, stop, pause, resume; its output is kept."""
+"""One server process of the lab: start, kill, stop, pause, resume. Its output is kept."""
 
 import os
 import signal
@@ -21,13 +21,13 @@ _POLL_SECONDS = 0.05
 
 
 class LabError(Exception):
-    """A server of the lab did not do what was asked; the message names it and its log."""
+    """A server of the lab failed; the message names it and its log."""
 
 
 class Server(ABC):
-    """A server process that dies with this process.
+    """A server process that ends with this process.
 
-    `start`, `stop` and `restart` are awaited; `kill`, `pause` and `resume` are done on return.
+    `start`, `stop` and `restart` are awaited; `kill`, `pause` and `resume` are complete on return.
     """
 
     def __init__(self, name: str, folder: Path, port: int) -> None:
@@ -45,33 +45,33 @@ class Server(ABC):
 
     @property
     def log(self) -> Path:
-        """What the process writes to standard output and error, over all its starts."""
+        """The standard output and error of the process, from all its starts."""
         return self.folder / "console.log"
 
     @property
     def pid(self) -> int:
-        """The process id of the server. Raises LabError when it does not run."""
+        """The process id of the server. Raises LabError if it is not running."""
         if not self.running or self._pid is None:
-            raise LabError(f"{self.name} does not run")
+            raise LabError(f"{self.name} is not running")
         return self._pid
 
     @property
     def running(self) -> bool:
-        """Whether the process is there, paused or not."""
+        """Whether the process is running, paused or not."""
         if self._guard is not None and self._guard.poll() is not None:
             self._forget(self._guard)
         return self._guard is not None
 
     @property
     def state(self) -> Literal["running", "paused", "down"]:
-        """How the process is; paused is held by SIGSTOP."""
+        """The state of the process; a paused process was stopped by SIGSTOP."""
         if not self.running:
             return "down"
         return "paused" if self._paused else "running"
 
     @abstractmethod
     def _command(self) -> Sequence[str]:
-        """The command line; files that it names are written here."""
+        """The command line. Files that it names are written here."""
 
     @abstractmethod
     async def _answers(self) -> bool:
@@ -80,10 +80,10 @@ class Server(ABC):
     async def start(self, *, wait: bool = True) -> None:
         """Start the process and wait until it serves requests.
 
-        Raises LabError when it ends or is not ready in START_SECONDS_MAX.
+        Raises LabError if it exits, or if it is not ready after START_SECONDS_MAX.
         """
         if self.running:
-            raise LabError(f"{self.name} runs already")
+            raise LabError(f"{self.name} is running already")
         self._spawn()
         if wait:
             await self.ready()
@@ -96,11 +96,11 @@ class Server(ABC):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # Ctrl-C at a terminal is for the lab, not for its servers
+            start_new_session=True,  # Ctrl-C at a terminal ends the lab, which ends its servers
         )
         assert self._guard.stdout is not None
-        with self._guard.stdout as told:
-            line = told.readline()
+        with self._guard.stdout as output:
+            line = output.readline()
         if not line:
             raise LabError(f"{self.name} could not be started: {' '.join(command)}")
         self._pid = int(line)
@@ -111,13 +111,13 @@ class Server(ABC):
 
         async def answers() -> bool:
             if not self.running:
-                raise LabError(f"{self.name} ended while it started: {self._last_words()}")
+                raise LabError(f"{self.name} exited while it started: {self._last_words()}")
             return await self._answers()
 
         await self._until(answers, START_SECONDS_MAX, "is not ready")
 
     def kill(self) -> None:
-        """End the process with SIGKILL; it is gone on return."""
+        """Kill the process with SIGKILL; it does not exist any more on return."""
         self._signal(signal.SIGKILL)
         assert self._guard is not None
         try:
@@ -127,33 +127,33 @@ class Server(ABC):
         self._forget(self._guard)
 
     async def stop(self) -> None:
-        """Ask the process to end with SIGTERM and wait for it: a broker's controlled shutdown.
+        """Send SIGTERM and wait until the process exits; a broker does a controlled shutdown.
 
-        Raises LabError when it still runs after STOP_SECONDS_MAX.
+        Raises LabError if it is still running after STOP_SECONDS_MAX.
         """
         self._signal(signal.SIGTERM)
         await self.ended(STOP_SECONDS_MAX)
 
     async def ended(self, seconds: float) -> None:
-        """Wait until the process is gone. Raises LabError when it still runs after `seconds`."""
+        """Wait until the process exits. Raises LabError if it is still running after `seconds`."""
 
         async def gone() -> bool:
             return not self.running
 
-        await self._until(gone, seconds, "still runs")
+        await self._until(gone, seconds, "is still running")
 
     def pause(self) -> None:
-        """Hold the process with SIGSTOP: its connections stay open and silent."""
+        """Pause the process with SIGSTOP: its connections stay open, without responses."""
         self._signal(signal.SIGSTOP)
         self._paused = True
 
     def resume(self) -> None:
-        """Let a paused process go on (SIGCONT)."""
+        """Resume a paused process (SIGCONT)."""
         self._signal(signal.SIGCONT)
         self._paused = False
 
     async def restart(self) -> None:
-        """Stop the process if it runs, and start it again on the same port and data."""
+        """Stop the process if it is running, and start it again on the same port and data."""
         if self.state == "paused":
             self.resume()
         if self.running:
@@ -161,14 +161,14 @@ class Server(ABC):
         await self.start()
 
     def close(self) -> None:
-        """End the process if it runs."""
+        """Kill the process if it is running."""
         if self.running:
             self.kill()
 
     async def _until(
         self, reached: Callable[[], Awaitable[bool]], seconds: float, otherwise: str
     ) -> None:
-        """Ask again and again. Raises LabError saying `otherwise` after `seconds`."""
+        """Poll until `reached` is true. Raises LabError with `otherwise` after `seconds`."""
         deadline = time.monotonic() + seconds
         while not await reached():
             if time.monotonic() > deadline:
@@ -184,7 +184,7 @@ class Server(ABC):
         self._guard = None
 
     def _last_words(self) -> str:
-        """The last error in the logs with the exception below it, and where to read more."""
+        """The last error in the logs with its exception, and the folder of the logs."""
         lines = [
             line
             for log in (self.folder / "server.log", self.log)

@@ -1,4 +1,4 @@
-"""A cluster for code that is not async, such as a fixture that many tests share."""
+"""A cluster for synchronous code, such as a fixture that many tests share."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from tools.lab.lab import LATEST_KAFKA, Lab
 def shared_cluster(
     folder: Path, brokers: int, *, kafka: str = LATEST_KAFKA, **options: Any
 ) -> Iterator[Lab]:
-    """A lab with ZooKeeper and so many brokers; `options` are those of `Lab.start_brokers`."""
+    """A lab with ZooKeeper and brokers; `options` are those of `Lab.start_brokers`."""
     lab = Lab(folder, kafka=kafka)
 
     async def start() -> None:

@@ -1,4 +1,4 @@
-"""A producer with acks=all and a consumer that checks what it wrote: nothing may be lost."""
+"""A producer with acks=all, and a consumer that checks that no acknowledged record is lost."""
 
 import asyncio
 import time
@@ -12,10 +12,10 @@ _CATCH_UP_SECONDS = 30.0
 
 
 class Traffic:
-    """Numbered records to one topic, from the start of the block to `finish`.
+    """Writes numbered records to one topic, from the start of the block until `finish`.
 
-    `acknowledged` counts the records whose write all in-sync replicas have confirmed, `refused`
-    those that the producer gave up. A record is sent every `pause_seconds`.
+    `acknowledged` counts the records that all in-sync replicas have acknowledged, `refused` those
+    that the producer gave up. A record is sent every `pause_seconds`.
     """
 
     def __init__(
@@ -38,25 +38,25 @@ class Traffic:
         self._stopping = False
         self.refused = 0
         self.reasons: set[str] = set()
-        """The names of the errors that records were given up for."""
+        """The names of the errors for which records were given up."""
         self._measured_from = self._last_at = time.monotonic()
         self._ended_at: float | None = None
         self._longest = 0.0
 
     def measure_stalls(self) -> None:
-        """Forget the stalls so far: `longest_stall` covers the time from now on."""
+        """Reset `longest_stall`, which then covers the time from now on."""
         self._longest = 0.0
         self._measured_from = time.monotonic()
 
     @property
     def longest_stall(self) -> float:
-        """The longest time without an acknowledgement, in seconds, up to now or to `finish`."""
+        """The longest time without an acknowledgement, in seconds, until now or `finish`."""
         end = time.monotonic() if self._ended_at is None else self._ended_at
         return max(self._longest, end - max(self._last_at, self._measured_from))
 
     @property
     def acknowledged(self) -> int:
-        """How many records were acknowledged so far."""
+        """The number of records acknowledged so far."""
         return len(self._acknowledged)
 
     async def __aenter__(self) -> Self:
@@ -100,7 +100,8 @@ class Traffic:
             self._last_at = now
 
     async def finish(self) -> set[int]:
-        """Stop producing and read everything; the acknowledged records that are missing."""
+        """Stop producing and read all records; returns the acknowledged records that are
+        missing."""
         self._stopping = True
         assert self._task is not None
         await self._task

@@ -1,4 +1,4 @@
-"""A real ZooKeeper server: pyspark's 3.9, or an older one that Ivy brings."""
+"""A real ZooKeeper server: version 3.9 from pyspark, or an older one fetched by Ivy."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,11 +10,11 @@ from tools.lab.ports import HOST, free_port
 from tools.lab.server import Server
 
 LATEST = "3.9.5"
-"""The version that pyspark carries."""
+"""The version that pyspark contains."""
 
 
 class ZooKeeperServer(Server):
-    """A standalone server whose four-letter commands are all allowed."""
+    """A standalone server that allows all four-letter commands."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ZooKeeperServer(Server):
 
     def _command(self) -> Sequence[str]:
         settings = {
-            # A session time-out is at least two ticks: short ones are for tests.
+            # A session timeout is at least two ticks; tests use short ones.
             "tickTime": "500",
             "maxSessionTimeout": "60000",
             "dataDir": str(self.folder / "data"),
@@ -59,14 +59,14 @@ class ZooKeeperServer(Server):
             return False
 
     async def ephemerals(self) -> set[str]:
-        """The path of every ephemeral znode; none when the server does not run."""
+        """The path of every ephemeral znode; none if the server is not running."""
         if not self.running:
             return set()
         dump = await self.four_letter_word("dump")
         return {line.strip() for line in dump.splitlines() if line.strip().startswith("/")}
 
     async def four_letter_word(self, word: str) -> str:
-        """The answer to an administrative command such as `srvr`, `wchs` or `cons`."""
+        """The response to an administrative command such as `srvr`, `wchs` or `cons`."""
         answer = b""
         async with await anyio.connect_tcp(HOST, self.port) as stream:
             await stream.send(word.encode())

@@ -89,8 +89,8 @@ def _walk(body: Sequence[ast.stmt], prefix: str) -> Iterator[tuple[str, Function
 
 
 def _make_names_unique(functions: Sequence[Function]) -> None:
-    """Functions whose short names are equal get as many packages as tell them apart; properties
-    and their setters, equal in full, stay so."""
+    """Functions whose short names are equal get as many packages as needed to differ; properties
+    and their setters keep equal names."""
     parts = 2
     while True:
         counts = Counter(one.short_name for one in functions)

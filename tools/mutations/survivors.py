@@ -19,11 +19,12 @@ from tools.mutations.operators import Mutant
 SURVIVORS: Final = "tests/tools/mutations/survivors.toml"
 UNREVIEWED: Final = "unreviewed"
 MISSING: Final = "missing"
-"""How the reason begins of a mutant that a test should notice, which nobody has written yet."""
+"""How the reason begins of a mutant that a test should notice, which is not written yet."""
 _ALL: Final = "*"
 _HEAD: Final = """\
-# Mutants that no test notices, by function: why each may survive. "unreviewed": nobody has judged
-# it yet. `make mutations-write` adds and removes lines; docs/mutation-testing.md explains them.
+# Mutants that no test notices, by function: why each may survive. "unreviewed": the reason is
+# still to be written. `make mutations-write` adds and removes lines. docs/mutation-testing.md
+# explains them.
 """
 
 Reviewed = dict[str, dict[str, str]]

@@ -1,7 +1,7 @@
 """Console examples in Markdown: each command of a page is run, and its output compared.
 
 A fenced block of the language `console` holds commands after `$ ` (continued after `> `), each
-followed by its output. `...` in the output stands for anything, and white space does not count, so
+followed by its output. `...` in the output matches anything, and white space does not count, so
 long lines may be wrapped. The commands of a page share one empty folder that has the repository's
 `tests` and `docs` in it, so that they read as in a clone and write nothing into it.
 """

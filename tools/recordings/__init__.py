@@ -1,6 +1,6 @@
-"""Records what a stock cluster in ZooKeeper mode does in a random incident, for `refold import`.
+"""Records random incidents of stock clusters in ZooKeeper mode, for `refold import`.
 
-A recording is a folder: scenario.json (what was done), final.json (every znode at the end),
+A recording is a folder: scenario.json (the actions), final.json (every znode at the end),
 zookeeper/version-2 (ZooKeeper's transaction logs and snapshots) and logs/broker-N (the brokers'
-logs). The incident follows from a mix and a seed; the cluster's timing does not.
+logs). The incident is determined by a mix and a seed; the cluster's timing is not.
 """

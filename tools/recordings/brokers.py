@@ -1,10 +1,11 @@
-"""Stock brokers that log what their controller decides and is asked."""
+"""Stock brokers that log their controller's decisions and requests."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from tools.lab import KafkaBroker, ZooKeeperServer
+from tools.lab.java import log4j1
 
 Logging = Literal["full", "production"]
 
@@ -25,7 +26,7 @@ REQUEST_KINDS = (
     "UPDATE_FEATURES",
     "UPDATE_METADATA",
 )
-"""What a controller is asked for and sends. Kafka 2.8 calls AlterPartition ALTER_ISR."""
+"""Requests to and from a controller. Kafka 2.8 calls AlterPartition ALTER_ISR."""
 
 _LEVELS: Mapping[Logging, Mapping[str, tuple[str, str]]] = {
     "full": {
@@ -38,11 +39,11 @@ _LEVELS: Mapping[Logging, Mapping[str, tuple[str, str]]] = {
         "state.change.logger": ("INFO", "state-change"),
     },
 }
-"""Logger -> level and file; the rest goes to server.log at INFO."""
+"""For each logger its level and file; other loggers write to server.log at INFO."""
 
 
 class RecordedBroker(KafkaBroker):
-    """A broker that keeps the logs of a recording, in Kafka's own layout and in UTC."""
+    """A broker that keeps the logs of a recording, in Kafka's layout and in UTC."""
 
     def __init__(
         self,
@@ -64,14 +65,14 @@ class RecordedBroker(KafkaBroker):
             listeners=("PLAINTEXT", "EXTRA"),
             java_options=("-Xmx256m", "-Duser.timezone=UTC"),
         )
-        # The second listener is there to be added while the broker runs.
+        # The second listener can be added while the broker is running.
         plain = f"PLAINTEXT://{self.connect}"
         self.config |= {"listeners": plain, "advertised.listeners": plain, **config}
         self._logging = logging
 
     @property
     def log_dirs(self) -> list[Path]:
-        """Where the broker keeps its partitions."""
+        """The directories of the broker's partitions."""
         return [Path(one) for one in self.config["log.dirs"].split(",")]
 
     def _command(self) -> Sequence[str]:
@@ -86,26 +87,10 @@ def log_names(logging: Logging) -> list[str]:
 
 
 def _log4j(folder: Path, logging: Logging) -> str:
-    lines = ["log4j.rootLogger=INFO, server", *_appender("server", folder)]
-    for logger, (level, file) in _LEVELS[logging].items():
-        lines += [
-            f"log4j.logger.{logger}={level}, {file}",
-            f"log4j.additivity.{logger}=false",
-            *_appender(file, folder),
-        ]
+    configuration = log4j1(folder, _LEVELS[logging], "[%d] %p %m (%c)%n")
     if logging == "full":
-        lines += _only_control_requests()
-    return "\n".join(lines) + "\n"
-
-
-def _appender(name: str, folder: Path) -> Sequence[str]:
-    appender = f"log4j.appender.{name}"
-    return (
-        f"{appender}=org.apache.log4j.FileAppender",
-        f"{appender}.File={folder / name}.log",
-        f"{appender}.layout=org.apache.log4j.PatternLayout",
-        f"{appender}.layout.ConversionPattern=[%d] %p %m (%c)%n",
-    )
+        configuration += "\n".join([*_only_control_requests(), ""])
+    return configuration
 
 
 def _only_control_requests() -> list[str]:

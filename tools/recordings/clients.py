@@ -1,4 +1,4 @@
-"""Clients of a recorded cluster: a producer that writes all the time, and an admin client."""
+"""Clients of a recorded cluster: a continuous producer, and an admin client."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _BOOTSTRAP_MS_MAX = 5_000
 
 
 class Writer:
-    """Writes a little to each of the topics that `follow` named last."""
+    """Writes a little to each of the topics of the last call of `follow`."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = AIOKafkaProducer(
@@ -35,7 +35,7 @@ class Writer:
         await self._producer.stop()
 
     def follow(self, topics: set[str]) -> None:
-        """Write to these topics, and to no other ones."""
+        """Write to these topics only."""
         for topic in self._writing.keys() - topics:
             self._writing.pop(topic).cancel()
         for topic in topics - self._writing.keys():
@@ -47,12 +47,12 @@ class Writer:
                 async with asyncio.timeout(_SEND_SECONDS_MAX):
                     await self._producer.send_and_wait(topic, _RECORD)
             except (KafkaError, TimeoutError):
-                pass  # partitions are offline: that is what is recorded
+                pass  # offline partitions are part of the incident
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
 async def produce_idempotently(bootstrap: str, topic: str) -> None:
-    """One record by a new idempotent producer: the broker that it asks needs a producer id.
+    """Write one record with a new idempotent producer, so that the broker needs a producer id.
 
     Raises KafkaError, TimeoutError.
     """
@@ -79,9 +79,9 @@ async def consume_in_group(bootstrap: str, topic: str) -> None:
 
 
 async def ask(bootstrap: str, question: Callable[[KafkaAdminClient], Answer]) -> Answer:
-    """What an admin client of its own is answered. Raises KafkaError."""
+    """The response to a new admin client. Raises KafkaError."""
 
-    def asked() -> Answer:
+    def call() -> Answer:
         config: dict[str, Any] = {
             "bootstrap_servers": bootstrap.split(","),
             "request_timeout_ms": _ADMIN_MS_MAX,
@@ -90,4 +90,4 @@ async def ask(bootstrap: str, question: Callable[[KafkaAdminClient], Answer]) ->
         with KafkaAdminClient(**config) as admin:
             return question(admin)
 
-    return await asyncio.to_thread(asked)
+    return await asyncio.to_thread(call)

@@ -1,4 +1,4 @@
-"""What the script of a recording did, action by action: the `actions` of scenario.json."""
+"""The actions of a recording's script: the `actions` of scenario.json."""
 
 import time
 from collections.abc import Iterator
@@ -14,37 +14,43 @@ def now_ms() -> int:
 
 
 class Journal:
-    """Notes actions by their start; several may be under way at once."""
+    """Notes actions, ordered by their start; several may run at the same time."""
 
     def __init__(self) -> None:
         self.actions: list[Action] = []
 
     @contextmanager
     def action(self, name: str, **given: Any) -> Iterator[Action]:
-        """An action with what it was given. More may be noted in what is yielded. An error of the
-        block is noted and goes no further: many actions fail because of the incident."""
+        """Note an action with its parameters. The block can add to the yielded dict. An error of
+        the block is noted and suppressed: many actions fail because of the incident."""
         noted: Action = {"start_ms": now_ms(), "end_ms": 0, "action": name, **given}
         self.actions.append(noted)
         try:
             yield noted
         except Exception as error:
-            noted["error"] = spelt(error)
+            noted["error"] = error_text(error)
         finally:
             noted["end_ms"] = now_ms()
 
     def note(self, text: str) -> None:
-        """Something to know when reading the actions."""
+        """Note a text for readers of the actions."""
         with self.action("note", text=text):
             pass
 
     def failed(self, name: str, error: Exception) -> None:
-        """Something that failed before its first action was noted."""
+        """Note an act that failed before its first action."""
         at = now_ms()
         self.actions.append(
-            {"start_ms": at, "end_ms": at, "action": "failed", "act": name, "error": spelt(error)}
+            {
+                "start_ms": at,
+                "end_ms": at,
+                "action": "failed",
+                "act": name,
+                "error": error_text(error),
+            }
         )
 
 
-def spelt(error: BaseException) -> str:
-    """An error as an action has it."""
+def error_text(error: BaseException) -> str:
+    """An error as noted in an action."""
     return f"{type(error).__name__}: {error}"

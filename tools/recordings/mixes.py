@@ -1,4 +1,4 @@
-"""Mixes: what kind of cluster, and which acts happen how often."""
+"""Mixes: the kind of cluster, and the weights of acts."""
 
 import asyncio
 import time
@@ -9,16 +9,13 @@ from typing import Any
 
 from tools.recordings.acts import (
     Act,
-    brokers,
     by_hand,
     combined,
-    do,
-    elections,
-    log_dirs,
-    reassignments,
+    partitions,
+    perform,
+    servers,
     settings,
     topics,
-    zookeeper,
 )
 from tools.recordings.scene import Scene
 
@@ -33,25 +30,26 @@ _TOPICS: Mapping[Act, int] = {
     settings.change_topic_config: 1,
 }
 _REASSIGNMENTS: Mapping[Act, int] = {
-    reassignments.reassign: 5,
-    reassignments.reassign_by_znode: 2,
-    reassignments.cancel_reassignments: 3,
+    partitions.reassign: 5,
+    partitions.reassign_by_znode: 2,
+    partitions.cancel_reassignments: 3,
 }
-_ELECTIONS: Mapping[Act, int] = {elections.elect_leaders: 3, elections.elect_by_znode: 2}
+_ELECTIONS: Mapping[Act, int] = {partitions.elect_leaders: 3, partitions.elect_by_znode: 2}
 _BROKERS: Mapping[Act, int] = {
-    brokers.kill_broker: 3,
-    brokers.stop_broker: 3,
-    brokers.pause_broker: 3,
-    brokers.kill_controller: 1,
-    brokers.stop_controller: 1,
-    brokers.pause_controller: 1,
+    servers.kill_broker: 3,
+    servers.stop_broker: 3,
+    servers.pause_broker: 3,
+    servers.kill_controller: 1,
+    servers.stop_controller: 1,
+    servers.pause_controller: 1,
 }
 
 
 @dataclass(frozen=True)
 class Mix:
-    """`weights`: how often each act happens; `overlap`: the share of acts that run beside the next
-    ones; `first`: acts before all others; `setup`: fields of Setup that the mix fixes."""
+    """`weights` is how often each act happens, `overlap` the share of acts that run in parallel
+    with the next ones. `first` are acts before all others, `setup` fields of Setup that the mix
+    fixes."""
 
     weights: Mapping[Act, int]
     overlap: float = 0.4
@@ -59,42 +57,43 @@ class Mix:
     setup: Mapping[str, Any] = field(default_factory=dict)
 
     async def play(self, scene: Scene, rng: Random, seconds: float) -> None:
-        """Act after act for so long; what runs aside may go on."""
+        """Perform one act after the other for this time. Acts in the background may still be
+        running."""
         end = time.monotonic() + seconds
         for act in (*(topics.create_topic,) * _FIRST_TOPICS, *self.first):
-            await do(act, scene, _own(rng))
+            await perform(act, scene, _own(rng))
         choices = list(self.weights)
         while time.monotonic() < end:
             act = rng.choices(choices, list(self.weights.values()))[0]
-            doing = do(act, scene, _own(rng))
+            doing = perform(act, scene, _own(rng))
             if rng.random() < self.overlap:
-                scene.aside(doing)
+                scene.in_background(doing)
             else:
                 await doing
             await asyncio.sleep(rng.choice(_PAUSES_SECONDS))
 
 
 def _own(rng: Random) -> Random:
-    """An act's own: what one act draws does not change what the next ones are."""
+    """A separate Random for an act, so that its draws do not change the following acts."""
     return Random(rng.random())
 
 
 MIXES: Mapping[str, Mix] = {
     "crashes": Mix(
-        {**_BROKERS, combined.lose_two: 3, topics.create_topic: 2, elections.elect_leaders: 1}
+        {**_BROKERS, combined.lose_two: 3, topics.create_topic: 2, partitions.elect_leaders: 1}
     ),
     "pauses": Mix(
-        {brokers.pause_broker: 4, brokers.pause_controller: 4, **_TOPICS, **_REASSIGNMENTS}
+        {servers.pause_broker: 4, servers.pause_controller: 4, **_TOPICS, **_REASSIGNMENTS}
     ),
     "restarts": Mix(
-        {brokers.roll: 2, brokers.stop_controller: 3, brokers.stop_broker: 3, **_ELECTIONS}
+        {servers.roll: 2, servers.stop_controller: 3, servers.stop_broker: 3, **_ELECTIONS}
     ),
-    "topics": Mix({**_TOPICS, brokers.kill_broker: 1, combined.delete_under_way: 1}, overlap=0.7),
+    "topics": Mix({**_TOPICS, servers.kill_broker: 1, combined.delete_under_way: 1}, overlap=0.7),
     "reassignments": Mix(
         {
             **_REASSIGNMENTS,
             settings.throttle: 1,
-            brokers.kill_broker: 1,
+            servers.kill_broker: 1,
             combined.delete_under_way: 1,
         },
         first=(settings.throttle,),
@@ -102,14 +101,14 @@ MIXES: Mapping[str, Mix] = {
     "unclean": Mix(
         {
             combined.lose_two: 4,
-            brokers.kill_broker: 3,
+            servers.kill_broker: 3,
             settings.allow_unclean: 6,
-            elections.elect_leaders: 4,
+            partitions.elect_leaders: 4,
             topics.create_topic: 2,
         }
     ),
     "rebalance": Mix(
-        {**_BROKERS, **_ELECTIONS, topics.create_topic: 2, reassignments.reassign: 2},
+        {**_BROKERS, **_ELECTIONS, topics.create_topic: 2, partitions.reassign: 2},
         setup={
             "config": {
                 "auto.leader.rebalance.enable": "true",
@@ -121,21 +120,21 @@ MIXES: Mapping[str, Mix] = {
         {
             combined.lose_controller_within: 6,
             by_hand.delete_controller_znode: 4,
-            brokers.pause_controller: 2,
+            servers.pause_controller: 2,
             **_TOPICS,
             settings.throttle: 1,
         }
     ),
     "zookeeper": Mix(
-        {zookeeper.restart_zookeeper: 2, **_TOPICS, **_REASSIGNMENTS, **_BROKERS}, overlap=0.3
+        {servers.restart_zookeeper: 2, **_TOPICS, **_REASSIGNMENTS, **_BROKERS}, overlap=0.3
     ),
     "log-dirs": Mix(
         {
-            log_dirs.lose_log_dir: 5,
+            servers.lose_log_dir: 5,
             **_TOPICS,
             **_REASSIGNMENTS,
-            brokers.kill_broker: 1,
-            brokers.roll: 1,
+            servers.kill_broker: 1,
+            servers.roll: 1,
         },
         setup={"log_dirs": 2},
     ),
@@ -144,7 +143,7 @@ MIXES: Mapping[str, Mix] = {
             settings.change_listeners: 5,
             settings.update_features: 1,
             settings.take_producer_ids: 3,
-            brokers.roll_protocol: 1,
+            servers.roll_protocol: 1,
             by_hand.delete_controller_znode: 1,
             **_TOPICS,
             **_ELECTIONS,
@@ -158,14 +157,14 @@ MIXES: Mapping[str, Mix] = {
             by_hand.write_no_json: 1,
             by_hand.touch_topic: 3,
             by_hand.overwrite_state: 3,
-            brokers.kill_broker: 2,
+            servers.kill_broker: 2,
             **_TOPICS,
             **_REASSIGNMENTS,
             **_ELECTIONS,
         }
     ),
     "no-deletion": Mix(
-        {**_TOPICS, topics.delete_topic: 6, brokers.kill_controller: 1, reassignments.reassign: 2},
+        {**_TOPICS, topics.delete_topic: 6, servers.kill_controller: 1, partitions.reassign: 2},
         setup={"config": {"delete.topic.enable": "false"}},
     ),
     "chaos": Mix(
@@ -179,7 +178,7 @@ MIXES: Mapping[str, Mix] = {
             by_hand.delete_controller_znode: 2,
             combined.delete_under_way: 1,
             combined.lose_controller_within: 3,
-            log_dirs.lose_log_dir: 1,
+            servers.lose_log_dir: 1,
             combined.lose_two: 1,
             settings.take_producer_ids: 1,
             settings.throttle: 1,
@@ -187,4 +186,4 @@ MIXES: Mapping[str, Mix] = {
         setup={"log_dirs": 2},
     ),
 }
-"""By name. What the names leave open is told by the acts."""
+"""By name. See the acts for details."""

@@ -1,4 +1,4 @@
-"""One recording: the cluster is set up, the mix played, the folder written."""
+"""One recording: set the cluster up, play the mix, write the folder."""
 
 import asyncio
 import json
@@ -13,13 +13,13 @@ from random import Random
 from typing import Any
 
 from tools.lab.zookeeper import LATEST
-from tools.recordings.acts.log_dirs import restore_log_dirs
+from tools.recordings.acts.servers import restore_log_dirs
 from tools.recordings.acts.settings import UNLIMITED, set_rate
 from tools.recordings.brokers import log_names
 from tools.recordings.journal import now_ms
 from tools.recordings.mixes import MIXES
 from tools.recordings.scene import Scene
-from tools.recordings.setup import Asked, drawn
+from tools.recordings.setup import Options, draw_setup
 
 _IN_SYNC_SECONDS_MAX = 40.0
 _QUIET_SECONDS = 4.0
@@ -27,19 +27,19 @@ _QUIET_SECONDS_MAX = 30.0
 _POLL_SECONDS = 0.5
 
 
-async def record(asked: Asked, folder: Path) -> None:
-    """Record an incident into `folder`, which is there.
+async def record(options: Options, folder: Path) -> None:
+    """Record an incident into the existing folder `folder`.
 
-    An error of the script is kept in scenario.json, with all that was recorded until then.
+    An error of the script is stored in scenario.json, with everything recorded so far.
     """
-    rng = Random(f"{asked.mix} {asked.seed}")
-    mix = MIXES[asked.mix]
-    setup = drawn(asked, rng, mix.setup)
+    rng = Random(f"{options.mix} {options.seed}")
+    mix = MIXES[options.mix]
+    setup = draw_setup(options, rng, mix.setup)
     with tempfile.TemporaryDirectory(prefix="recording-") as servers:
-        scene = Scene(Path(servers), setup, asked.logging, rng)
-        told: dict[str, Any] = {
-            "scenario": asked.mix,
-            "seed": asked.seed,
+        scene = Scene(Path(servers), setup, options.logging, rng)
+        scenario: dict[str, Any] = {
+            "scenario": options.mix,
+            "seed": options.seed,
             "kafka_version": setup.kafka,
             "zookeeper_version": LATEST,
             "started_ms": now_ms(),
@@ -48,29 +48,29 @@ async def record(asked: Asked, folder: Path) -> None:
             "chroot": setup.chroot,
             "inter.broker.protocol.version": setup.protocol,
             "zookeeper_config": {name: int(value) for name, value in setup.zookeeper.items()},
-            "logging": asked.logging,
+            "logging": options.logging,
         }
         async with scene:
-            told["brokers"] = {str(one.broker_id): one.config.copy() for one in scene.brokers}
+            scenario["brokers"] = {str(one.broker_id): one.config.copy() for one in scene.brokers}
             try:
-                await mix.play(scene, rng, asked.seconds)
+                await mix.play(scene, rng, options.seconds)
                 await _bring_back(scene)
                 (folder / "final.json").write_text(json.dumps(await _final(scene)))
                 await _end(scene)
             except Exception:
-                told["error"] = traceback.format_exc()
-        told |= {
+                scenario["error"] = traceback.format_exc()
+        scenario |= {
             "ended_ms": now_ms(),
             "recorder_sessions": scene.znodes.sessions,
             "actions": scene.journal.actions,
         }
-        text = json.dumps(told, indent=1, default=str).replace(servers, ".")
+        text = json.dumps(scenario, indent=1, default=str).replace(servers, ".")
         (folder / "scenario.json").write_text(text)
         await asyncio.to_thread(_collect, scene, folder)
 
 
 def pack(folder: Path) -> Path:
-    """FOLDER.tar.xz beside the folder, which it holds."""
+    """Write the archive FOLDER.tar.xz next to the folder."""
     packed = folder.with_name(f"{folder.name}.tar.xz")
     with tarfile.open(packed, "w:xz") as archive:
         archive.add(folder, folder.name)
@@ -81,8 +81,8 @@ def pack(folder: Path) -> Path:
 
 
 async def _bring_back(scene: Scene) -> None:
-    """Everything runs again, and what can be in sync is."""
-    scene.journal.note("the mix is over; everything is brought back")
+    """Start all servers again, and wait until replicas are in sync where possible."""
+    scene.journal.note("the mix has ended; all servers are started again")
     await scene.all_done()
     for broker in scene.in_state("paused"):
         broker.resume()
@@ -102,16 +102,16 @@ async def _bring_back(scene: Scene) -> None:
 async def _until_in_sync(scene: Scene) -> None:
     deadline = time.monotonic() + _IN_SYNC_SECONDS_MAX
     while True:
-        lacking = [
+        not_in_sync = [
             topic
             for topic, partitions in (await scene.topics()).items()
             for number, state in (await scene.states(topic)).items()
             if len(state["isr"]) < len(partitions[str(number)])
         ]
-        if not lacking:
+        if not not_in_sync:
             return
         if time.monotonic() > deadline:
-            raise TimeoutError(f"not in sync: {sorted(set(lacking))}")
+            raise TimeoutError(f"not in sync: {sorted(set(not_in_sync))}")
         await asyncio.sleep(_POLL_SECONDS)
 
 
@@ -127,14 +127,14 @@ async def _until_quiet(scene: Scene) -> None:
 
 
 async def _zxid(scene: Scene) -> str:
-    """ZooKeeper's last one."""
+    """ZooKeeper's last zxid."""
     lines = (await scene.zookeeper.four_letter_word("srvr")).splitlines()
     return next(line.split()[1] for line in lines if line.startswith("Zxid:"))
 
 
 async def _final(scene: Scene) -> dict[str, Any]:
     before = await _zxid(scene)
-    znodes = await scene.znodes.whole()
+    znodes = await scene.znodes.dump()
     return {
         "zxid_before": before,
         "zxid_after": await _zxid(scene),

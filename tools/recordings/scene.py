@@ -1,4 +1,4 @@
-"""The cluster under recording: its servers, its clients, and what stands in its ZooKeeper."""
+"""The cluster under recording: its servers, its clients, and the content of its ZooKeeper."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -22,13 +22,13 @@ from tools.setup.jars import fetch
 Answer = TypeVar("Answer")
 
 Topics = dict[str, dict[str, list[int]]]
-"""Topic -> partition -> replicas, as a topic's znode has them."""
+"""Topic -> partition -> replicas, as in the topic's znode."""
 
-_ASIDE_SECONDS_MAX = 40.0
+_BACKGROUND_SECONDS_MAX = 40.0
 
 
 class Scene:
-    """An async context manager: the cluster runs inside, and is killed at its end."""
+    """An async context manager that runs the cluster, and kills it at the end."""
 
     def __init__(self, folder: Path, setup: Setup, logging: Logging, rng: Random) -> None:
         self.lab = Lab(folder, kafka=setup.kafka)
@@ -39,7 +39,7 @@ class Scene:
         self.brokers: list[RecordedBroker] = []
         self.logging = logging
         self._starting: set[int] = set()
-        self._aside: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._open = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -89,15 +89,15 @@ class Scene:
             logging=self.logging,
         )
 
-    # What there is --------------------------------------------------------------------------------
+    # State ----------------------------------------------------------------------------------------
 
     @property
     def ids(self) -> list[int]:
-        """Every broker's id, running or not."""
+        """The ids of all brokers, running or not."""
         return [broker.broker_id for broker in self.brokers]
 
     def replicas(self, rng: Random, count: int) -> list[int]:
-        """So many brokers, running or not."""
+        """Random brokers, running or not."""
         return rng.sample(self.ids, count)
 
     def in_state(self, state: str) -> list[RecordedBroker]:
@@ -105,13 +105,13 @@ class Scene:
         return [broker for broker in self.brokers if broker.state == state]
 
     async def controller(self) -> RecordedBroker | None:
-        """The broker in /controller, if its process is there and not paused."""
+        """The broker in /controller, if its process is running and not paused."""
         number = await self.znodes.controller()
         found = [broker for broker in self.in_state("running") if broker.broker_id == number]
         return found[0] if found else None
 
     async def topics(self) -> Topics:
-        """Every topic with its assignment, internal ones left out."""
+        """All topics with their assignment, without internal ones."""
         found: Topics = {}
         for topic in await self.znodes.children("/brokers/topics"):
             znode = await self.znodes.read(f"/brokers/topics/{topic}")
@@ -128,10 +128,10 @@ class Scene:
                 found[int(name)] = state
         return found
 
-    # What is done ---------------------------------------------------------------------------------
+    # Actions --------------------------------------------------------------------------------------
 
     async def start(self, broker: RecordedBroker) -> None:
-        """Start a broker, noting its session and its broker epoch."""
+        """Start a broker, and note its session and its broker epoch."""
         self._starting.add(broker.broker_id)
         try:
             with self.journal.action("broker_start", broker=broker.broker_id) as action:
@@ -148,27 +148,27 @@ class Scene:
         return {"session": session, "broker_epoch": epoch}
 
     async def ask(self, question: Callable[[KafkaAdminClient], Answer]) -> Answer:
-        """What an admin client is answered. Raises KafkaError, LabError."""
+        """The response to an admin client. Raises KafkaError, LabError."""
         serving = ",".join(
             broker.connect
             for broker in self.in_state("running")
             if broker.broker_id not in self._starting
         )
         if not serving:
-            raise LabError("no broker runs that could be asked")
+            raise LabError("no broker is running for an admin client")
         return await ask(serving, question)
 
     async def follow_topics(self) -> None:
-        """Write to the topics that there are now."""
+        """Write to the topics that exist now."""
         self.writer.follow(set(await self.topics()))
 
-    def aside(self, act: Coroutine[Any, Any, None]) -> None:
-        """Let something go on beside what comes next."""
+    def in_background(self, act: Coroutine[Any, Any, None]) -> None:
+        """Run something in parallel with the following acts."""
         task = asyncio.create_task(act)
-        self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def all_done(self) -> None:
-        """Wait for what goes on aside, not for ever."""
-        if self._aside:
-            await asyncio.wait(self._aside, timeout=_ASIDE_SECONDS_MAX)
+        """Wait for acts in the background, up to a limit."""
+        if self._background:
+            await asyncio.wait(self._background, timeout=_BACKGROUND_SECONDS_MAX)

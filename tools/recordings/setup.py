@@ -1,4 +1,4 @@
-"""The cluster of a recording: drawn from its seed, but for what the mix or the user says."""
+"""The cluster of a recording: drawn from its seed, except for what the mix or the user fixes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "3.3.2": ("3.3", "2.6", "3.0"),
     "2.8.2": ("2.8", "2.6", "2.7"),
 }
-"""Inter-broker protocol versions by Kafka's: those of 2.7-IV2 and later have AlterPartition."""
+"""Inter-broker protocol versions by Kafka version; 2.7-IV2 and later have AlterPartition."""
 
 _CHROOTS = ("", "", "", "/kafka", "/prod/k1")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a user may fix; None is drawn."""
+class Options:
+    """The options of a user; None is drawn from the seed."""
 
     seed: int
     mix: str
@@ -32,7 +32,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Setup:
-    """A cluster to be recorded."""
+    """A cluster to record."""
 
     kafka: str
     protocol: str
@@ -44,7 +44,7 @@ class Setup:
     config: dict[str, str] = field(default_factory=dict)
 
     def broker_config(self, folder: str) -> dict[str, str]:
-        """server.properties of a broker, but for its addresses."""
+        """server.properties of a broker, without its addresses."""
         dirs = ",".join(f"{folder}/data-{number}" for number in range(1, self.log_dirs + 1))
         return {
             "log.dirs": dirs,
@@ -67,14 +67,14 @@ class Setup:
         }
 
 
-def drawn(asked: Asked, rng: Random, changes: Mapping[str, Any]) -> Setup:
-    """The cluster of a seed; `changes` are the mix's: fields of Setup, `config` among them."""
-    protocols = PROTOCOLS[asked.kafka]
+def draw_setup(options: Options, rng: Random, changes: Mapping[str, Any]) -> Setup:
+    """The cluster of a seed; `changes` are fields of Setup that the mix fixes, such as `config`."""
+    protocols = PROTOCOLS[options.kafka]
     return Setup(
         **{
-            "kafka": asked.kafka,
-            "protocol": asked.protocol or protocols[asked.seed % len(protocols)],
-            "brokers": asked.brokers or rng.choice((3, 3, 4, 4, 5)),
+            "kafka": options.kafka,
+            "protocol": options.protocol or protocols[options.seed % len(protocols)],
+            "brokers": options.brokers or rng.choice((3, 3, 4, 4, 5)),
             "chroot": rng.choice(_CHROOTS),
             "ending": rng.choice(("clean", "abrupt")),
             "zookeeper": {

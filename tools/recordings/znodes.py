@@ -1,4 +1,4 @@
-"""The script's own ZooKeeper session: it reads what stands, and writes what is done by hand."""
+"""The script's ZooKeeper session, for reading the cluster's state and for manual changes."""
 
 import asyncio
 import base64
@@ -17,8 +17,8 @@ _CLOSE_SECONDS_MAX = 2.0
 
 
 class Znodes:
-    """Paths are without the chroot. An async context manager; `again` after a restart of
-    ZooKeeper, which makes a new session at once."""
+    """Reads and writes znodes; paths are without the chroot. An async context manager. `reconnect`
+    starts a new session after a restart of ZooKeeper."""
 
     def __init__(self, connect: str, chroot: str) -> None:
         self._connect = connect
@@ -27,27 +27,27 @@ class Znodes:
         self.sessions: list[str] = []
 
     async def __aenter__(self) -> Self:
-        await self.again()
+        await self.reconnect()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def again(self) -> None:
-        """Begin a session."""
+    async def reconnect(self) -> None:
+        """Start a session."""
         self._client = ZKClient(self._connect, session_timeout=20)
         await self._client.start()
         self.sessions.append(hex(self._client.session.session_id))
         self._connected.set()
 
     async def close(self) -> None:
-        """End the session; who asks meanwhile waits for the next one."""
+        """End the session; requests wait for the next one."""
         self._connected.clear()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS_MAX):
                 await self._client.close()
         except TimeoutError:
-            # ZooKeeper is gone: the client stops half-way.
+            # ZooKeeper is not running: the client has not closed its connection.
             session = self._client.session
             if session.conn is not None:
                 await session.conn.close(_CLOSE_SECONDS_MAX)
@@ -59,7 +59,7 @@ class Znodes:
             return await question(self._client)
 
     async def read(self, path: str) -> Any:
-        """The JSON of a znode; None where there is no znode, or no JSON in it."""
+        """The JSON of a znode; None if it does not exist or does not contain JSON."""
         try:
             data, _ = await self._ask(lambda client: client.get(self._chroot + path))
             return json.loads(data or b"null")
@@ -67,7 +67,7 @@ class Znodes:
             return None
 
     async def children(self, path: str) -> list[str]:
-        """The names below a path, in order."""
+        """The names of the children, sorted."""
         try:
             return sorted(await self._ask(lambda client: client.get_children(self._chroot + path)))
         except NoNode:
@@ -79,12 +79,12 @@ class Znodes:
         await self._ask(lambda client: client.create(self._chroot + path, data))
 
     async def set(self, path: str, content: Any) -> None:
-        """Write JSON, whatever the version. Raises NoNode."""
+        """Write JSON, whatever the version is. Raises NoNode."""
         data = json.dumps(content, separators=(",", ":"))
         await self._ask(lambda client: client.set(self._chroot + path, data, -1))
 
     async def delete(self, path: str) -> None:
-        """Delete a znode, whatever its version. Raises NoNode."""
+        """Delete a znode, whatever its version is. Raises NoNode."""
         await self._ask(lambda client: client.delete(self._chroot + path, force=True))
 
     async def controller(self) -> int | None:
@@ -101,8 +101,8 @@ class Znodes:
             return None
         return hex(stat.ephemeral_owner), stat.created_zxid
 
-    async def whole(self) -> dict[str, Znode]:
-        """Every znode by its full path, ZooKeeper's own included."""
+    async def dump(self) -> dict[str, Znode]:
+        """All znodes by their full path, including those of ZooKeeper itself."""
         tree: dict[str, Znode] = {}
         paths = ["/"]
         for path in paths:

@@ -1,1 +1,1 @@
-"""What a fresh machine lacks: a usable Java is found, Kafka's jars are fetched and checked."""
+"""Sets a new machine up: finds a usable Java, fetches and checks Kafka's jars."""

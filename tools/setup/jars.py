@@ -1,7 +1,7 @@
-"""Brings the jars of Kafka and ZooKeeper by the Apache Ivy that pyspark carries, and checks them.
+"""Fetches the jars of Kafka and ZooKeeper with the Apache Ivy in pyspark, and checks them.
 
 A jar set is a folder of jars in the cache. Its jars and their SHA-256 sums are pinned in
-tools/lab/jars/<set>.sha256, in the format of sha256sum: a jar that is not listed is not accepted.
+tools/lab/jars/<set>.sha256, in the format of sha256sum. A jar that is not listed is rejected.
 """
 
 import fcntl
@@ -22,14 +22,14 @@ from tools.setup.java import find_java
 PINS = Path(__file__).parents[1] / "lab" / "jars"
 
 Module = tuple[str, str, str]
-"""Organisation, name and revision, as Ivy and Maven name a module."""
+"""Organisation, name and revision of a module, as in Ivy and Maven."""
 
 Report = Callable[[str], None]
-"""Told in one line what is being done now."""
+"""Takes a line about the current step."""
 
 
 def _kafka(version: str) -> tuple[Module, ...]:
-    # Kafka declares no slf4j binding: without slf4j-reload4j the brokers write no logs at all.
+    # Kafka declares no slf4j binding: without slf4j-reload4j the brokers write no logs.
     return (
         ("org.apache.kafka", "kafka_2.13", version),
         ("org.apache.kafka", "kafka-tools", version),
@@ -46,7 +46,7 @@ def _spark_kafka(version: str, kafka: str, commons_pool: str) -> tuple[Module, .
     )
 
 
-# The newest there is: the registry has none of pyspark's own 4.3.0. It works with it.
+# The newest version in the registry, which has none for pyspark 4.3.0. It works with 4.3.0.
 SPARK_KAFKA = "spark-kafka-4.2.0"
 
 JAR_SETS: Mapping[str, tuple[Module, ...]] = {
@@ -56,33 +56,33 @@ JAR_SETS: Mapping[str, tuple[Module, ...]] = {
     "zookeeper-3.5.9": (("org.apache.zookeeper", "zookeeper", "3.5.9"),),
     SPARK_KAFKA: _spark_kafka("4.2.0", kafka="3.9.2", commons_pool="2.13.1"),
 }
-_AS_THEY_ARE = frozenset({SPARK_KAFKA})
-"""Sets without what their modules need: pyspark has the rest."""
+_WITHOUT_DEPENDENCIES = frozenset({SPARK_KAFKA})
+"""Sets without the dependencies of their modules, which pyspark provides."""
 
 
 class JarError(Exception):
-    """Jars could not be fetched, or one is not what was pinned; the message names it."""
+    """Jars could not be fetched, or one differs from the pinned one; the message names it."""
 
 
 def cache_folder() -> Path:
-    """Where jar sets are kept: REFOLD_CACHE, else `refold` in the user's cache folder."""
+    """The folder of jar sets: REFOLD_CACHE, else `refold` in the user's cache folder."""
     if own := os.environ.get("REFOLD_CACHE"):
         return Path(own)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "refold"
 
 
 def pyspark_jars() -> Path:
-    """The folder of pyspark's jars: ZooKeeper 3.9 and Ivy are among them."""
+    """The folder of pyspark's jars, which include ZooKeeper 3.9 and Ivy."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise JarError("pyspark, whose jars the lab runs on, is not installed; run `make setup`")
+        raise JarError("pyspark, which contains the lab's jars, is not installed; run `make setup`")
     return Path(spec.origin).parent / "jars"
 
 
 def fetch(name: str, report: Report = lambda line: None) -> Path:
-    """The folder of the jar set `name`, downloaded first when it is not whole in the cache.
+    """The folder of the jar set `name`, which is downloaded if it is not complete in the cache.
 
-    Raises JarError, for an unknown set, a failed download or a jar whose sum is wrong.
+    Raises JarError for an unknown set, a failed download or a jar with a wrong checksum.
     """
     _modules(name)
     cache = cache_folder()
@@ -110,7 +110,7 @@ def sums_of(folder: Path) -> dict[str, str]:
 
 
 def pin(name: str, report: Report) -> None:
-    """Download a jar set and pin its jars as they are found now."""
+    """Download a jar set and pin its present jars."""
     with tempfile.TemporaryDirectory() as scratch:
         staged = Path(scratch) / "jars"
         retrieve(name, Path(scratch), staged, report)
@@ -121,16 +121,17 @@ def pin(name: str, report: Report) -> None:
 def check(folder: Path, sums: Mapping[str, str]) -> None:
     """Compare the jars in `folder` with their pinned sums.
 
-    Raises JarError naming a jar that is missing, or that differs or is not pinned: it is removed.
+    Raises JarError with the name of a jar that is missing. A jar that differs or is not pinned is
+    removed.
     """
     found = sums_of(folder)
     for jar, digest in found.items():
         if digest != sums.get(jar):
             (folder / jar).unlink()
-            wanted = sums.get(jar, "no jar of that name")
+            expected = sums.get(jar, "no jar of that name")
             raise JarError(
-                f"{jar} has SHA-256 {digest}, pinned is {wanted}; "
-                "it was removed, run again to download it anew"
+                f"{jar} has SHA-256 {digest}, pinned is {expected}; "
+                "it was removed; run again to download it"
             )
     if missing := sorted(sums.keys() - found.keys()):
         raise JarError(f"{folder} lacks {', '.join(missing)}")
@@ -138,7 +139,7 @@ def check(folder: Path, sums: Mapping[str, str]) -> None:
 
 def _modules(name: str) -> Sequence[Module]:
     if name not in JAR_SETS:
-        raise JarError(f"no jar set {name}; there are {', '.join(sorted(JAR_SETS))}")
+        raise JarError(f"no jar set {name}; use one of {', '.join(sorted(JAR_SETS))}")
     return JAR_SETS[name]
 
 
@@ -153,7 +154,7 @@ def _download(name: str, sums: Mapping[str, str], folder: Path, report: Report) 
 
 
 def retrieve(name: str, scratch: Path, into: Path, report: Report) -> None:
-    """Let Ivy bring the jars of a set to `into`; unchecked."""
+    """Let Ivy download the jars of a set to `into`, unchecked."""
     description = scratch / "ivy.xml"
     description.write_text(_ivy_description(name), encoding="utf-8")
     settings = os.environ.get("REFOLD_IVY_SETTINGS")
@@ -163,29 +164,29 @@ def retrieve(name: str, scratch: Path, into: Path, report: Report) -> None:
         *("-cache", scratch / "ivy", "-ivy", description, "-confs", "default"),
         *("-retrieve", into / "[artifact]-[revision](-[classifier]).[ext]"),
     ]
-    said: list[str] = []
+    output: list[str] = []
     count = 0
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as ivy:
         for line in ivy.stdout or ():
-            said.append(line.strip())
+            output.append(line.strip())
             if match := _DOWNLOADED.search(line):
                 count += 1
                 report(f"downloaded {match[1]} ({count})")
     if ivy.returncode != 0:
-        reasons = [line for line in said if line.startswith(("::", "ERROR", "SERVER ERROR"))]
-        raise JarError(f"Ivy could not bring the jars: {'; '.join(reasons[-5:] or said[-5:])}")
+        reasons = [line for line in output if line.startswith(("::", "ERROR", "SERVER ERROR"))]
+        raise JarError(f"Ivy could not download the jars: {'; '.join(reasons[-5:] or output[-5:])}")
 
 
 _DOWNLOADED = re.compile(r"\[SUCCESSFUL ] \S+!(\S+)")
 
 
 def _ivy_description(name: str) -> str:
-    wanted = "master" if name in _AS_THEY_ARE else "default"
+    expected = "master" if name in _WITHOUT_DEPENDENCIES else "default"
     dependencies = "".join(
         f"<dependency org={quoteattr(organisation)} name={quoteattr(module)} "
-        f'rev={quoteattr(revision)} conf="default->{wanted}"/>'
+        f'rev={quoteattr(revision)} conf="default->{expected}"/>'
         for organisation, module, revision in _modules(name)
     )
     return (

@@ -16,13 +16,13 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 class JavaError(Exception):
-    """No usable Java; the message is one line that says what to do."""
+    """There is no usable Java; the message is one line that says what to do."""
 
 
 def find_java() -> Path:
-    """The `java` to run: JAVA_HOME's when it is set, else the first on PATH.
+    """The `java` to run: JAVA_HOME's if it is set, else the first on PATH.
 
-    Raises JavaError when there is none or its version is not supported.
+    Raises JavaError if there is none, or if its version is not supported.
     """
     java = _candidate()
     version = _major_version(java)
@@ -59,7 +59,7 @@ def _major_version(java: Path) -> int:
 
 
 def main() -> int:
-    """Print the Java found, or the one line that says what is missing (exit code 1)."""
+    """Print the Java that was found, or the line that says what is missing (exit code 1)."""
     try:
         sys.stdout.write(f"{find_java()}\n")
     except JavaError as error:

@@ -9,23 +9,22 @@ import typer
 
 from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, Transaction
 from replay.world.tree import Tree
-from tools.zookeeper_log.digests import with_digests
-from tools.zookeeper_log.incident import transactions
-from tools.zookeeper_log.writing import write_log, write_snapshot
+from tools.zookeeper_log.file_format import write_log, write_snapshot
+from tools.zookeeper_log.generated_history import transactions, with_digests
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="Where version-2 goes; made if not there.")],
+    folder: Annotated[Path, typer.Argument(help="The folder for version-2, created if missing.")],
     number: Annotated[int, typer.Option("--transactions", min=1)] = 1_000_000,
-    partitions: Annotated[int, typer.Option(min=1, help="Of the one topic.")] = 1000,
-    per_file: Annotated[int, typer.Option(min=1, help="Transactions in a log file.")] = 100_000,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the topic.")] = 1000,
+    per_file: Annotated[int, typer.Option(min=1, help="Transactions per log file.")] = 100_000,
 ) -> None:
-    """Write transaction logs, and the snapshot of the empty ZooKeeper before them."""
+    """Write transaction logs, and a snapshot of the empty ZooKeeper before them."""
     write_data_folder(folder, with_digests(transactions(number, partitions)), per_file)
 
 
 def write_data_folder(folder: Path, history: Iterable[Transaction], per_file: int) -> None:
-    """Write a history that begins with an empty ZooKeeper into `folder`/version-2."""
+    """Write a history that begins with an empty ZooKeeper to `folder`/version-2."""
     versioned = folder / "version-2"
     versioned.mkdir(parents=True, exist_ok=True)
     with (versioned / "snapshot.0").open("wb") as stream:

@@ -1,4 +1,4 @@
-"""A stock cluster's incident, gone through as an import does: for tools that make others of it."""
+"""Reads a stock cluster's incident as an import does, and writes changed copies of it."""
 
 import shutil
 from collections.abc import Iterable, Iterator
@@ -15,14 +15,14 @@ from replay.stock_clusters.zookeeper_log.data_folder import SourceFile, log_zxid
 from replay.stock_clusters.zookeeper_log.log_file import LogReader
 from replay.stock_clusters.zookeeper_log.source import Source
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
-from tools.zookeeper_log.writing import write_log
+from tools.zookeeper_log.file_format import write_log
 
 
 class Incident:
-    """Iterates once over the transactions behind the first state that is exact.
+    """Iterates once over the transactions after the first exact state.
 
-    Where it stands `state` and `terms` are those before the transaction, and `decisions` tells
-    what that one is. Raises ReplayError if the source cannot be used.
+    At each transaction, `state` and `terms` are those before it, and `decisions` classifies it.
+    Raises ReplayError if the source cannot be used.
     """
 
     def __init__(self, source: Source) -> None:
@@ -46,7 +46,7 @@ class Incident:
 
 
 def copy_all_but_logs(source: Path, target: Path) -> None:
-    """Copy an incident's folder without the transaction logs, into a folder that is not there."""
+    """Copy an incident's folder without the transaction logs to a new folder."""
     shutil.copytree(source, target, ignore=_logs_among)
 
 
@@ -55,15 +55,16 @@ def _logs_among(_: str, names: list[str]) -> Iterable[str]:
 
 
 def transactions_of(log: Path) -> Iterator[Transaction]:
-    """The transactions of one file, up to where it is damaged."""
+    """The transactions of one file, up to the first damage."""
     with log.open("rb") as stream:
         yield from LogReader(stream, log.name)
 
 
 def write_again(log: SourceFile, target: Path, transactions: Iterable[Transaction]) -> Path | None:
-    """Write what a log has become into a copy of its incident, as large as it was.
+    """Write the changed transactions of a log to a copy of its incident, with the size of the
+    original.
 
-    Gives where that is, named after the first transaction; None if there is none.
+    Returns the path, which is named by the first transaction; None if there is none.
     """
     rest = iter(transactions)
     first = next(rest, None)

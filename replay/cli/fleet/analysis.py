@@ -11,7 +11,7 @@ from replay.cli.moments import From, To, period
 from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
-    from replay.fleet.analysis.analysing import Analysis
+    from replay.fleet.analysis.analyse import Analysis
 
 
 def analyse(
@@ -47,8 +47,8 @@ def analyse(
     begin, end = period(first, last)
     settings = settings_of(conf)
     with fleet_errors("analyse", "the analysis is as it was, run it again"):
-        from replay.fleet.analysis.analysing import Options, is_brief
-        from replay.fleet.analysis.analysing import analyse as analyse_table
+        from replay.fleet.analysis.analyse import Options, is_brief
+        from replay.fleet.analysis.analyse import analyse as analyse_table
         from replay.fleet.session import spark_session
         from replay.fleet.table import check_table
 
@@ -63,7 +63,7 @@ def analyse(
             clusters=tuple(cluster or ()),
         )
         with task_progress() as progress:
-            progress("starting Spark", 0, 0)
+            progress("starting Spark", 0, None)
             with spark_session(master, settings, is_brief=is_brief(folder)) as spark:
                 result = analyse_table(spark, folder, options, progress)
     print_result(result, lambda: _print(result), as_json=as_json)

@@ -62,7 +62,7 @@ def ingest(
 
         check_inputs(sources)
         with task_progress() as progress:
-            progress("starting Spark", 0, 0)
+            progress("starting Spark", 0, None)
             with spark_session(master, settings, is_brief=True) as spark:
                 result = bring_in(spark, sources, out, progress)
     print_result(result, lambda: _print(result), as_json=as_json)
@@ -93,7 +93,7 @@ def decode(
         result = nothing_to_decode(folder)
         if result is None:
             with task_progress() as progress:
-                progress("starting Spark", 0, 0)
+                progress("starting Spark", 0, None)
                 with spark_session(master, settings, is_brief=True) as spark:
                     result = decode_table(spark, folder, progress)
     print_result(result, lambda: _print_decoded(result), as_json=as_json)

@@ -61,8 +61,8 @@ def live(
                 source,
                 folder,
                 tell,
-                tell_start=partial(_tell_line, f"started, reads {source.place}"),
-                tell_trouble=_tell_line,
+                on_start=partial(_tell_line, f"started, reads {source.place}"),
+                on_trouble=_tell_line,
                 options=_of_spark(config),
                 once=once,
             )
@@ -90,11 +90,11 @@ def _tell(batch: "Batch", *, as_json: bool) -> None:
         if as_json:
             typer.echo(msgspec.json.encode(batch).decode())
             return
-        taken = batch.taken
+        counts = batch.taken
         lag = "" if batch.lag_s is None else f", {batch.lag_s:.1f} s behind"
         typer.echo(
-            f"{datetime.now():%H:%M:%S} batch {batch.number}: {taken.events} events of"
-            f" {taken.clusters} clusters{lag}"
+            f"{datetime.now():%H:%M:%S} batch {batch.number}: {counts.events} events of"
+            f" {counts.clusters} clusters{lag}"
         )
-        for log, why in sorted(taken.broken.items()):
+        for log, why in sorted(counts.broken.items()):
             typer.echo(f"not followed any further: {log}: {why}", err=True)

@@ -1,6 +1,6 @@
 """What the commands of `refold fleet` have in common: Spark's options, errors in one line."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
@@ -8,8 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from replay.cli.ending import interrupted_by_sigterm
-from replay.cli.progress import bar
+from replay.cli.progress import progress
 from replay.errors import ReplayError
+from replay.progress import Progress
 
 _UNUSABLE: Final = 2
 _ADDED: Final = "all was added before that, run it again to see what"
@@ -72,14 +73,10 @@ def _batches(folder: Path | None) -> list[Path]:
 
 
 @contextmanager
-def task_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Gives what is to be told: what is being done, and how many tasks are done of how many."""
+def task_progress() -> Iterator[Progress]:
+    """Yield the callback that shows how many of Spark's tasks are done."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with bar(*columns, TextColumn("tasks"), what="") as show:
-
-        def tell(what: str, done: int, total: int) -> None:
-            show(what, done, total or None)
-
-        yield tell
+    with progress(*columns, TextColumn("tasks"), what="", every=1) as report:
+        yield report

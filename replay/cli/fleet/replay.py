@@ -11,7 +11,7 @@ from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of, ta
 from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
-    from replay.fleet.replaying.listing import Listed
+    from replay.fleet.replaying.divergence_list import ListedDivergence
     from replay.fleet.replaying.summary import ReplayResult
 
 _FAILED: Final = 1
@@ -64,9 +64,9 @@ def replay(
 
         check_table(table)
         with task_progress() as progress:
-            progress("finding versions", 0, 0)
+            progress("finding versions", 0, None)
             found = find_versions(versions.split(","))
-            progress("starting Spark", 0, 0)
+            progress("starting Spark", 0, None)
             with spark_session(master, settings, is_brief=True) as spark:
                 result = fold_all(
                     spark, table, found, progress, patience_s=patience, split_events=split_above
@@ -98,16 +98,16 @@ def divergences(
     """
     settings = settings_of(conf)
     with fleet_errors("divergences", "run it again"):
-        from replay.fleet.replaying.listing import Wanted, listed
+        from replay.fleet.replaying.divergence_list import DivergenceFilter, list_divergences
         from replay.fleet.replaying.results import check_replays
         from replay.fleet.session import spark_session
 
         check_replays(table)
-        wanted = Wanted(version, rule, cluster, log, partition, seq, with_harmless)
+        criteria = DivergenceFilter(version, rule, cluster, log, partition, seq, with_harmless)
         with spark_session(master, settings, is_brief=True) as spark:
-            count, found = listed(spark, table, wanted, limit)
-    told = {"count": count, "divergences": found}
-    print_result(told, lambda: _list(count, found), as_json=as_json)
+            count, found = list_divergences(spark, table, criteria, limit)
+    result = {"count": count, "divergences": found}
+    print_result(result, lambda: _list(count, found), as_json=as_json)
 
 
 def _print(result: "ReplayResult") -> None:
@@ -159,7 +159,7 @@ def _print(result: "ReplayResult") -> None:
     )
 
 
-def _list(count: int, found: "Sequence[Listed]") -> None:
+def _list(count: int, found: "Sequence[ListedDivergence]") -> None:
     for one in found:
         about = f" ({', '.join(one.partitions)})" if one.partitions else ""
         typer.echo(

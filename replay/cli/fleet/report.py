@@ -29,8 +29,8 @@ def report(
     """
     settings = settings_of(conf)
     with fleet_errors("report", "nothing was written, run it again"):
-        from replay.fleet.analysis.analysing import is_brief
-        from replay.fleet.report.reporting import check_target, write_report
+        from replay.fleet.analysis.analyse import is_brief
+        from replay.fleet.report.write import check_target, write_report
         from replay.fleet.session import spark_session
         from replay.fleet.table import check_table
 

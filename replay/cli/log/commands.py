@@ -24,9 +24,10 @@ from replay.cli.log import rendering as rendering
 from replay.cli.log.export import export, import_command
 from replay.cli.log.folder import DAMAGED, local_log, log_errors
 from replay.cli.log.mirror import fetch, mirror
-from replay.cli.log_subjects import Subjects
 from replay.cli.moments import moment
+from replay.description.as_json import command_object, event_object
 from replay.logs.packed import log_at
+from replay.logs.subject_index import SubjectsOfRecords
 from replay.times import iso_time
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ app.command("fetch")(fetch)
 def _records(
     reader: LogReader, wanted: EventFilter, with_commands: bool
 ) -> Iterator[tuple[EventRecord, list[CommandRecord]]]:
-    subjects_of = Subjects(reader)
+    subjects_of = SubjectsOfRecords(reader)
     if with_commands:
         return reader.records(wanted, subjects_of)
     return ((event, []) for event in reader.events(wanted, subjects_of))
@@ -235,9 +236,9 @@ def _write_record(event: EventRecord, commands: list[CommandRecord], as_json: bo
         for command in commands:
             _write(rendering.command_line(command))
         return
-    content = rendering.event_object(event)
+    content = event_object(event)
     if commands:
-        content["commands"] = [rendering.command_object(command) for command in commands]
+        content["commands"] = [command_object(command) for command in commands]
     _write(rendering.json_text(content))
 
 

@@ -1,7 +1,7 @@
 """`refold log export` and `refold log import`."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -15,9 +15,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from eventstore.errors import LogError
 from eventstore.reader import LogReader
 from replay.cli.log.folder import local_log, log_errors
-from replay.cli.progress import bar
+from replay.cli.progress import progress
 
-_STEP: Final = 500
+_COLUMNS: Final = (
+    TextColumn("{task.description}"),
+    BarColumn(),
+    MofNCompleteColumn(),
+    TextColumn("events"),
+)
 
 
 class Format(StrEnum):
@@ -82,12 +87,12 @@ def import_command(
     from replay.export.files import old_file
     from replay.export.importing import import_lines
 
-    with log_errors(), _progress("importing", None) as advance:
+    with log_errors(), progress(*_COLUMNS) as report:
         if source == "-":
-            made = import_lines(standard_input(), "standard input", log, advance)
+            made = import_lines(standard_input(), "standard input", log, report)
         else:
             with old_file(Path(source)) as file:
-                made = import_lines(file, source, log, advance)
+                made = import_lines(file, source, log, report)
     _note(f"{log}: {made.events} events, {made.commands} commands in {made.segments} segment(s)")
 
 
@@ -97,21 +102,21 @@ def _export(path: Path, out: str, as_format: Format) -> None:
 
     with LogReader(path) as reader:
         total = reader.last_seq - reader.header.first_seq + 1
-    with _progress("exporting", total) as advance:
+    with progress(*_COLUMNS, total=total) as report:
         if as_format is Format.PARQUET:
             from replay.export.parquet import export_parquet
 
             if out == "-":
                 raise LogError("standard output", "takes no Parquet: name a new folder with --out")
-            events = export_parquet(path, Path(out), advance)
+            events = export_parquet(path, Path(out), report)
         elif out == "-":
             if sys.stdout.isatty():
                 raise LogError("standard output", "is a terminal: name a file with --out")
-            export_log(path, sys.stdout.buffer, advance)
+            export_log(path, sys.stdout.buffer, report)
             return
         else:
             with new_file(Path(out)) as file:
-                events = export_log(path, file, advance)
+                events = export_log(path, file, report)
     _note(f"{out}: {events} events")
 
 
@@ -119,34 +124,16 @@ def _export(path: Path, out: str, as_format: Format) -> None:
 def _redacted(path: Path, names: Path | None) -> Iterator[Path]:
     """The log under other names, in a temporary folder."""
     from replay.export.files import new_file
-    from replay.logs.open_log import UPCASTERS
+    from replay.logs.open_log import open_reader
     from replay.redaction.redacting import redact
 
     with TemporaryDirectory(prefix="refold-redacted-") as folder:
-        with LogReader.open(path, UPCASTERS) as reader:
-            total = reader.last_seq - reader.header.first_seq + 1
-            with _progress("redacting", total) as advance:
-                stand_ins = redact(reader, Path(folder) / "log", advance)
+        with open_reader(path) as reader, progress(*_COLUMNS) as report:
+            stand_ins = redact(reader, Path(folder) / "log", report)
         if names is not None:
             with new_file(names) as file:
                 file.write(msgspec.json.format(msgspec.json.encode(stand_ins.of, order="sorted")))
         yield Path(folder) / "log"
-
-
-@contextmanager
-def _progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal; called with numbers of events, it counts the calls."""
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("events"))
-    with bar(*columns, what=what, total=total) as show:
-        done = 0
-
-        def advance(seq: int) -> None:
-            nonlocal done
-            done += 1
-            if done % _STEP == 0:
-                show(what, done, total)
-
-        yield advance
 
 
 def _note(line: str) -> None:

@@ -6,11 +6,10 @@ from typing import Final
 import typer
 
 from eventstore.filters import EventFilter
-from eventstore.reader import LogReader
 from replay.errors import ReplayError
 from replay.kafka_text.lines import Line
 from replay.kafka_text.rendering import kafka_lines
-from replay.logs.decode import UPCASTERS
+from replay.logs.open_log import open_reader
 
 _UNUSABLE: Final = 2
 
@@ -34,7 +33,7 @@ def show_kafka_lines(log: str, wanted: EventFilter, *, has_more: bool) -> None:
         )
     any_line = False
     try:
-        with LogReader.open(log, UPCASTERS) as reader:
+        with open_reader(log) as reader:
             for line in kafka_lines(reader, wanted.last_seq):
                 if _is_between(line, wanted):
                     any_line = True

@@ -91,9 +91,9 @@ def fetch(
     """
     if is_list == (out is not None):
         raise typer.BadParameter("one of --out and --list is needed", param_hint="--out")
-    with _errors(), progress() as advance:
+    with _errors(), progress() as report:
         source = mirrored_topic(servers, topic, config)
-        reading = partial(advance, "reading the topic")
+        reading = partial(report, "reading the topic")
         if out is None:
             _list(source, reading, as_json)
         elif not _fetch(source, out, run, reading, as_json):

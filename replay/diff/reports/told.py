@@ -7,6 +7,7 @@ from typing import Final
 from replay.diff.comparing import BASE, HEAD, Comparison, Group, Instance, Side
 from replay.diff.grouping import Divergence
 from replay.diff.version.decided import FAILED
+from replay.subjects import subject_of
 from replay.times import iso_time
 
 _DIFFERENCES_MAX: Final = 8
@@ -142,13 +143,9 @@ def names(found: Sequence[str]) -> str:
 
 def _partitions(one: Divergence) -> str:
     inside: Iterable[str] = one.partitions
-    listed = [name for name in inside if not one.target.endswith(_path_end(name))]
+    state = subject_of(one.target)
+    listed = [name for name in inside if name not in state.names]
     return f" ({names(listed)})" if listed else ""
-
-
-def _path_end(partition: str) -> str:
-    topic, _, numbered = partition.rpartition("-")
-    return f"/{topic}/partitions/{numbered}/state"
 
 
 def _said(text: str | None) -> str:

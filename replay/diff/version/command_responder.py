@@ -54,6 +54,7 @@ from replay.diff.version.log_commands import LogCommand, LogCommands
 from replay.diff.version.own_zookeeper import OwnZooKeeper
 from replay.diff.version.schedule import Schedule
 from replay.errors import ReplayError
+from replay.logs.recorded_fold import fold_event
 from replay.world.outcomes import ZooKeeperOutcome
 
 READS: Final = (ReadZnodes, ReadStats, ReadChildren, SyncZnodes)
@@ -147,7 +148,7 @@ class CommandResponder:
             self.turn += 1
             mono_ns = self.now_ns + self._mono_ns
             own = Recorded(self.turn, self.now_ns, mono_ns, self._fold.term, channel, event)
-            issued = [one for part in self._fold.apply(own) for one in part]
+            issued = fold_event(self._fold, own)
             causes = self._wanted.causes.take()
             deciding = self._wanted.deciding
             deciding.take(issued, self.seq, self.turn, self.now_ns, self.event, causes)

@@ -39,11 +39,12 @@ from replay.diff.messages import Folded
 from replay.diff.version import assumptions
 from replay.diff.version.command_responder import AS_IN_LOG, READS, WRITES, CommandResponder
 from replay.diff.version.diverged_zookeeper import DivergedZooKeeper
-from replay.diff.version.fold_options import Progress, Wanted
+from replay.diff.version.fold_options import Wanted
 from replay.diff.version.log_commands import AHEAD_NS, LogCommand, LogCommands
 from replay.diff.version.own_requests import as_it_would_be, state_as_it_would_be
 from replay.diff.version.recorded_history import RecordedHistory
 from replay.logs.decode import recorded
+from replay.progress import Progress
 
 _ZOOKEEPER: Final = "zookeeper"
 _LOST: Final = (CONNECTION_LOSS, SESSION_EXPIRED)
@@ -88,7 +89,7 @@ class CounterfactualRun:
 
     def go(self) -> Folded:
         """On to the end. Raises ReplayError, LogError."""
-        own = self._own
+        own, last = self._own, self._reader.last_seq
         for event in self._rest():
             if self._fold.controller.is_stopping and not own.waiting:
                 break
@@ -97,7 +98,7 @@ class CounterfactualRun:
             self._take(event)
             self._end(event)
             own.work()
-            self._progress(event.seq)
+            self._progress("following", event.seq, last)
         own.finish()
         own.assumed[assumptions.UNKNOWN] += len(self._world.unknown)
         own.assumed[assumptions.EARLY] += len(self._world.early)

@@ -1,7 +1,5 @@
 """What is to be found out while a log is folded."""
 
-from collections.abc import Callable
-
 from msgspec import Struct, field
 
 from controller.core.commands import CommandId, Issued
@@ -9,8 +7,6 @@ from controller.core.fold_observer import FoldObserver
 from controller.core.triggers import ApiCall, Trigger
 from replay.diff.version.decided import Deciding
 from replay.diff.version.partition_timelines import Courses
-
-Progress = Callable[[int], None]
 
 
 class Causes(FoldObserver):

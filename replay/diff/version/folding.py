@@ -9,26 +9,26 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.diff.messages import Folded
 from replay.diff.version.counterfactual_run import CounterfactualRun
-from replay.diff.version.fold_options import Progress, Wanted
+from replay.diff.version.fold_options import Wanted
 from replay.diff.version.recorded_history import RecordedHistory
 from replay.logs.decode import records
-from replay.logs.snapshots import fold_at_start
+from replay.logs.recorded_fold import fold_at_start, fold_event, fold_events
+from replay.progress import Progress
 
 
 def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:
     """Fold a recorded log. Raises ReplayError, LogError."""
     fold = fold_at_start(reader)
     fold.controller.observer = wanted.causes
-    seq = now_ns = 0
+    seq, now_ns, last = 0, 0, reader.last_seq
     event: Recorded | None = None
     stored_until = _stored_until(reader)
-    for event, stored in records(reader):
-        issued = [one for part in fold.apply(event) for one in part]
+    for event, issued, stored in fold_events(fold, reader):
         seq, now_ns = event.seq, event.wall_ns
         causes = wanted.causes.take()
         wanted.deciding.take(issued, seq, seq, now_ns, kind_of(event.event), causes)
         wanted.courses.look(fold.controller, now_ns)
-        progress(seq)
+        progress("folding", seq, last)
         is_cut = seq >= stored_until
         if not _is_stored(issued, stored, is_cut=is_cut):
             way = CounterfactualRun(fold, reader, _story(reader, seq), wanted, event, progress)
@@ -72,6 +72,6 @@ def _story(reader: LogReader, left_at: int) -> RecordedHistory:
     for event, stored in records(reader):
         derived = nothing
         if event.seq < left_at:
-            derived = {one.id: one.command for part in fold.apply(event) for one in part}
+            derived = {one.id: one.command for one in fold_event(fold, event)}
         story.tell(event, stored, derived)
     return story

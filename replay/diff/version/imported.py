@@ -14,18 +14,19 @@ from msgspec import Struct
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.diff.messages import Agreed, Disagreement, Folded
-from replay.diff.version.fold_options import Progress, Wanted
+from replay.diff.version.fold_options import Wanted
 from replay.diff.version.imported_way import ImportedWay, is_election
 from replay.diff.version.imported_world import ImportedWorld
-from replay.diff.version.shadow_observer import ShadowObserver
-from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.logs.open_log import open_reader
+from replay.progress import Progress
+from replay.shadow_folds import ShadowObserver, shadow_folds
+from replay.stock_clusters.agreement.comparison import told
 from replay.stock_clusters.agreement.conformance import paired
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.results import AgreementResult, Side, result_of
-from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
-from replay.stock_clusters.imported_log.encoding import UPCASTERS, event_of
+from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import Observed
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imported_log.restored import apply
@@ -39,27 +40,14 @@ def fold_imported(
 
     Raises ReplayError, LogError.
     """
-    controllers: list[ControllerTrace] = []
-
-    def listen(controller: ControllerTrace) -> None:
-        controllers.append(controller)
-        controller.fold.controller.observer = ShadowObserver(controller.fold, [])
-
-    def advance(what: str, done: int, total: int) -> None:
-        progress(done)
-
-    with LogReader.open(log, UPCASTERS) as reader:
+    with open_reader(log) as reader:
         result, last, end_ns = AgreementResult(), reader.last_seq, 0
         elections: dict[int, _Stretch] = {}
-        replies = lost_replies(reader, settings, advance)
-        for number, world in enumerate(gap_free_ranges(reader)):
-            controllers.clear()
-            agreeing = agreeing_on(world, last, "kafka", settings, advance, listen, replies=replies)
-            agreement = agreeing.run(told(world, "folding", last, advance))
-            result.go_on(result_of(agreement, str(log)))
-            sessions = {one.session: _follower(one) for one in controllers}
-            stretch = _Stretch(number, agreeing.index, sessions)
-            elections |= dict.fromkeys(_elections(world), stretch)
+        for number, found in enumerate(shadow_folds(reader, ShadowObserver, settings, progress)):
+            result.go_on(result_of(found.agreement, str(log)))
+            sessions = {trace.session: observer for trace, observer in found.sessions}
+            stretch = _Stretch(number, found.log_index, sessions)
+            elections |= dict.fromkeys(_elections(found.log), stretch)
             end_ns = max(end_ns, _take_decided(stretch, wanted))
         begun = max((one for one in elections if one <= since), default=0)
         if not begun:
@@ -86,12 +74,6 @@ class _Stretch(Struct, frozen=True):
     number: int
     index: Index
     sessions: Mapping[int, ShadowObserver]
-
-
-def _follower(controller: ControllerTrace) -> ShadowObserver:
-    follower = controller.fold.controller.observer
-    assert isinstance(follower, ShadowObserver), "each session is followed"
-    return follower
 
 
 def _agreed(result: AgreementResult) -> Agreed:
@@ -139,7 +121,7 @@ def _go(
     world = next(islice(gap_free_ranges(reader), stretch.number, None))
     view = ZnodeView(world.state.tree, world.begun.chroot)
     way: ImportedWay | None = None
-    for record, event, found in paired(told(world, "", 0, lambda _, done, __: progress(done))):
+    for record, event, found in paired(told(world, "following", reader.last_seq, progress)):
         if record.seq > stretch.index.last_transaction:
             break
         if record.seq == begun:

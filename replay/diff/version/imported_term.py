@@ -40,7 +40,7 @@ from replay.diff.version.log_commands import LogCommands
 from replay.diff.version.own_requests import as_it_would_be
 from replay.diff.version.partition_timelines import Courses
 from replay.diff.version.recorded_history import USUAL_NS
-from replay.diff.version.shadow_observer import ShadowObserver
+from replay.shadow_folds import ShadowObserver
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.trace.fold_inputs import FoldInput
 
@@ -61,9 +61,9 @@ class ImportedTerm:
         courses: Courses,
     ) -> None:
         """`beside` has heard what the log's controller was told."""
-        self._fold = Fold(beside.configuration)
+        self._fold = Fold(beside.fold.controller.configuration)
         self._log = LogCommands()
-        self._inputs = deque((at, one) for at, _, one in beside.inputs if at >= seq)
+        self._inputs = deque((at, one) for at, _, one in beside.fold.inputs if at >= seq)
         self._accepted: dict[tuple[int, str, int], bool] = {}
         self._unnumbered = 0
         connected = SessionConnected(world.session, _SESSION_TIMEOUT_MS, "", renewed=False)
@@ -162,7 +162,7 @@ def _usual_ns(beside: ShadowObserver) -> dict[str, int]:
     """How long the answer to each kind of request took."""
     sent = {issued.id: (kind_of(issued.command), at_ns) for issued, _, at_ns, _ in beside.noted}
     times: dict[str, list[int]] = defaultdict(list)
-    for _, told_ns, told in beside.inputs:
+    for _, told_ns, told in beside.fold.inputs:
         if isinstance(told, BrokerAnswered):
             kind, sent_ns = sent[told.command]
             times[kind].append(told_ns - sent_ns)

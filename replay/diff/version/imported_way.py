@@ -14,7 +14,7 @@ from replay.diff.version import assumptions
 from replay.diff.version.imported_term import ImportedTerm
 from replay.diff.version.imported_world import ImportedWorld
 from replay.diff.version.partition_timelines import Courses
-from replay.diff.version.shadow_observer import ShadowObserver
+from replay.shadow_folds import ShadowObserver
 from replay.stock_clusters.agreement.conformance import Found
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.imported_log.events import Observed, WorldEvent

@@ -1,7 +1,7 @@
-"""Brokers that come and go, and those that do so too often.
+"""Registrations and departures of brokers, and brokers that flap.
 
-A daemon's log tells when the controller took it up: it opens and closes channels. A stock
-cluster's log tells when the registration was written or went away with its session.
+A daemon's log shows when the controller noticed a change: it opens and closes channels. The log of
+a stock cluster shows when the broker's znode was written, or deleted with its session.
 """
 
 from typing import Final
@@ -12,18 +12,19 @@ _KEY: Final = "cluster, log, broker"
 
 
 def broker_changes(records: DataFrame, znodes: DataFrame, logs: DataFrame) -> DataFrame:
-    """Each broker's registrations and departures.
+    """The registrations and departures of each broker.
 
-    `bounced`: it came back before the controller had seen it go; only a daemon's log tells it. A
-    departure's `cause` is `controlled_shutdown` if it had asked for it since it came
-    (`asked_seq`), else `failure`. `is_found`: it was so when the log or a term began.
+    `bounced`: the broker registered again before the controller noticed its departure; only
+    recorded logs show it. The `cause` of a departure is `controlled_shutdown` if the broker
+    requested one since its registration (`asked_seq`), else `failure`. `is_found`: the state at the
+    beginning of the log or of a term.
     """
-    told = _of_channels(records).unionByName(_of_registrations(records, znodes))
+    observed = _of_channels(records).unionByName(_of_registrations(records, znodes))
     return records.sparkSession.sql(
         f"""
         with ordered as (
             select *, lag(struct(is_there, epoch)) over (partition by {_KEY} order by seq) as before
-            from {{told}}
+            from {{observed}}
         ), changes as (
             select *, case
                 when not is_there then 'gone'
@@ -52,7 +53,7 @@ def broker_changes(records: DataFrame, znodes: DataFrame, logs: DataFrame) -> Da
         window following as (partition by c.cluster, c.log, c.broker order by c.seq)
         """,
         records=records,
-        told=told,
+        observed=observed,
         logs=logs,
     )
 
@@ -70,7 +71,8 @@ _ASKED: Final = """
 
 
 def _of_channels(records: DataFrame) -> DataFrame:
-    """Whom the controller knows. A failover finds who is there; who is not is gone by then."""
+    """Brokers that the controller knows. A failover reads the registered brokers; brokers that are
+    not registered any more are gone at that time."""
     return records.sparkSession.sql(
         f"""
         with channels as (
@@ -96,7 +98,7 @@ def _of_channels(records: DataFrame) -> DataFrame:
 
 
 def _of_registrations(records: DataFrame, znodes: DataFrame) -> DataFrame:
-    """What ZooKeeper has below /brokers/ids; it goes at the latest with its session."""
+    """The znodes below /brokers/ids. A znode is deleted with its session at the latest."""
     return records.sparkSession.sql(
         f"""
         with registrations as (
@@ -112,7 +114,7 @@ def _of_registrations(records: DataFrame, znodes: DataFrame) -> DataFrame:
             from registrations as r join closed as c on r.cluster = c.cluster and r.log = c.log
                 and r.channel = c.channel
             where r.action = 'create'
-        ), told as (
+        ), observed as (
             select {_KEY}, seq, time, term, action = 'create' as is_there, is_found,
                 if(action = 'create', seq, null) as epoch
             from registrations
@@ -120,7 +122,7 @@ def _of_registrations(records: DataFrame, znodes: DataFrame) -> DataFrame:
         )
         select {_KEY}, seq, time, term, is_there, is_found, epoch from (
             select *, row_number() over (partition by {_KEY}, seq order by is_there) as choice
-            from told
+            from observed
         ) where choice = 1
         """,
         records=records,
@@ -129,7 +131,7 @@ def _of_registrations(records: DataFrame, znodes: DataFrame) -> DataFrame:
 
 
 def flapping_brokers(broker_changes: DataFrame, window_s: float, times_min: int) -> DataFrame:
-    """Brokers that went (or bounced) at least `times_min` times within `window_s` seconds."""
+    """Brokers that departed or bounced at least `times_min` times within `window_s` seconds."""
     return broker_changes.sparkSession.sql(
         f"""
         with lasting as (

@@ -1,8 +1,8 @@
-"""The folder of an analysis: made aside, and put into its place by a rename.
+"""The folder of an analysis, which is prepared under another name and then renamed.
 
 DIR/analysis/<table>/*.parquet     the tables
-DIR/analysis/analysis.json         when it was made, with which options, how many rows
-DIR/analysis.partial/              one that is being made
+DIR/analysis/analysis.json         when it was made, its options, rows per table
+DIR/analysis.partial/              an analysis in preparation
 """
 
 import shutil
@@ -26,20 +26,19 @@ _LOCK: Final = "analysis.lock"
 
 
 class AnalysisFolder:
-    """Where the tables of an analysis are written, until `commit`."""
+    """The folder in which the tables of an analysis are written until `commit`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._partial = folder / _PARTIAL
 
     def path_of(self, table: str) -> str:
-        """Where a table is written."""
+        """The path at which a table is written."""
         return str(self._partial / table)
 
-    def commit(self, summary: Struct, beside: list[str]) -> None:
-        """Make it DIR/analysis, in the place of an older one; without the tables `beside`, which
-        only others are made of."""
-        for table in beside:
+    def commit(self, summary: Struct, intermediate: list[str]) -> None:
+        """Replace DIR/analysis by this analysis, without its `intermediate` tables."""
+        for table in intermediate:
             shutil.rmtree(self._partial / table)
         (self._partial / _SUMMARY).write_bytes(msgspec.json.encode(summary))
         place, before = self.folder / NAME, self.folder / _BEFORE
@@ -52,17 +51,18 @@ class AnalysisFolder:
 
 @contextmanager
 def open_analysis(folder: Path) -> Iterator[AnalysisFolder]:
-    """A new analysis of the table in `folder`; one process at a time. Raises FleetError."""
+    """Begin a new analysis of the table in `folder`; one process at a time. Raises FleetError."""
     with usable(folder), exclusive(folder / _LOCK, "another analysis"):
-        _tidy(folder)
+        _remove_leftovers(folder)
         try:
             yield AnalysisFolder(folder)
         finally:
             shutil.rmtree(folder / _PARTIAL, ignore_errors=True)
 
 
-def _tidy(folder: Path) -> None:
-    """What one left that was killed; between two renames the older one is put back."""
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what a killed process left. If it was killed between two renames, restore the previous
+    analysis."""
     shutil.rmtree(folder / _PARTIAL, ignore_errors=True)
     if (folder / _BEFORE).exists() and not (folder / NAME).exists():
         (folder / _BEFORE).rename(folder / NAME)

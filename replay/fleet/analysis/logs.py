@@ -1,11 +1,11 @@
-"""The logs of a table: what each is, and how long."""
+"""The logs of a table: their kind, version and length."""
 
 from pyspark.sql import DataFrame
 
 
 def logs(records: DataFrame, segments: DataFrame) -> DataFrame:
-    """One row a log. `version` is of a daemon's log the code's version and 8 digits of the core's
-    fingerprint, of an imported one "stock Kafka". `controller` is a daemon's broker id."""
+    """One row per log. For a daemon's log `version` is the version of the code and 8 digits of the
+    core's fingerprint, for an imported log "stock Kafka". `controller` is a daemon's broker id."""
     return records.sparkSession.sql(
         """
         with headers as (
@@ -17,12 +17,12 @@ def logs(records: DataFrame, segments: DataFrame) -> DataFrame:
             from {records} where record = 'event' group by all
         ), read as (
             select *, from_json(header, 'kind string, code_version string, core_fingerprint string,
-                configuration map<string, string>') as told from headers
+                configuration map<string, string>') as parsed from headers
         )
-        select cluster, log, if(told.kind = 'recorded', 'recorded', 'imported') as kind,
-            if(told.kind = 'recorded', concat(told.code_version, ' ',
-                left(told.core_fingerprint, 8)), 'stock Kafka') as version,
-            if(told.kind = 'recorded', cast(told.configuration['broker_id'] as bigint), null)
+        select cluster, log, if(parsed.kind = 'recorded', 'recorded', 'imported') as kind,
+            if(parsed.kind = 'recorded', concat(parsed.code_version, ' ',
+                left(parsed.core_fingerprint, 8)), 'stock Kafka') as version,
+            if(parsed.kind = 'recorded', cast(parsed.configuration['broker_id'] as bigint), null)
                 as controller,
             first_time, last_time,
             (unix_micros(last_time) - unix_micros(first_time)) / 1e6 as seconds,

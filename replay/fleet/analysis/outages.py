@@ -1,10 +1,11 @@
-"""Stretches in which a partition was unavailable or under-replicated, and what was behind it.
+"""Periods in which a partition was unavailable or under-replicated, and their causes.
 
-- Unavailable: its leader is -1, or a broker that is gone
-- Under-replicated: fewer replicas in sync than it has, without those being added (as Kafka's
-  metric counts); not told where the ISR is not known
+- Unavailable: the leader is -1, or a broker that is gone
+- Under-replicated: fewer replicas in sync than assigned, not counting those being added (like
+  Kafka's metric); not computed where the ISR is not known
 
-Neighbouring pieces are one outage: from the leader's loss over "none" to the new leader.
+Adjacent pieces are joined to one outage: from the loss of the leader, with or without a time
+without leader, to the new leader.
 """
 
 from typing import Final
@@ -17,8 +18,8 @@ _KEY: Final = "cluster, log, topic, partition, what"
 
 
 def outages(states: DataFrame, broker_changes: DataFrame, logs: DataFrame) -> DataFrame:
-    """One row a stretch; `cause` and `broker` are those of its beginning, `leader`, `isr` and
-    `replicas` what the partition had then. `is_open`: it lasts to the log's end."""
+    """One row per outage. `cause` and `broker` are those of its beginning; `leader`, `isr` and
+    `replicas` are the partition's state then. `is_open`: it lasts until the end of the log."""
     return states.sparkSession.sql(
         f"""
         with joined as (
@@ -28,7 +29,7 @@ def outages(states: DataFrame, broker_changes: DataFrame, logs: DataFrame) -> Da
         ), numbered as (
             select *, sum(int(is_new)) over (partition by {_KEY} order by seq, ended_seq) as number
             from joined
-        ), stretches as (
+        ), joined_pieces as (
             select {_KEY}, min_by(struct(cause, broker, leader, isr, replicas), seq) as first,
                 min(seq) as seq, min(time) as time, max(ended_seq) as ended_seq,
                 max(ended_time) as ended_time, bool_or(is_open) as is_open
@@ -39,7 +40,7 @@ def outages(states: DataFrame, broker_changes: DataFrame, logs: DataFrame) -> Da
             if(is_open, null, ended_time) as ended_time,
             greatest(0, unix_micros(ended_time) - unix_micros(time)) / 1e6 as seconds, is_open,
             first.leader, first.isr, first.replicas
-        from stretches join {{logs}} as l using (cluster, log)
+        from joined_pieces join {{logs}} as l using (cluster, log)
         """,
         pieces=_pieces(states, broker_changes),
         logs=logs,
@@ -47,7 +48,7 @@ def outages(states: DataFrame, broker_changes: DataFrame, logs: DataFrame) -> Da
 
 
 def _pieces(states: DataFrame, broker_changes: DataFrame) -> DataFrame:
-    """What is behind each piece of an outage, by partition and by state."""
+    """The pieces of outages, one per partition and state, with their causes."""
     return states.sparkSession.sql(
         f"""
         with departures as (
@@ -65,14 +66,14 @@ def _pieces(states: DataFrame, broker_changes: DataFrame) -> DataFrame:
             select * from {{states}} where leader = -1 or size(isr) < size(replicas)
         ), missing as (
             select s.cluster, s.log, s.topic, s.partition, s.seq,
-                min_by(struct(d.cause, d.broker), d.broker) as behind
+                min_by(struct(d.cause, d.broker), d.broker) as found
             from short as s join departures as d on s.cluster = d.cluster and s.log = d.log
                 and d.from_seq <= s.seq and (d.until_seq > s.seq or d.is_last)
                 and array_contains(if(s.leader = -1, s.replicas,
                     array_except(s.replicas, s.isr)), d.broker)
             group by all
-        ), behind as (
-            select s.*, m.behind.broker as broker, coalesce(m.behind.cause, case
+        ), found as (
+            select s.*, m.found.broker as broker, coalesce(m.found.cause, case
                 when s.is_found then 'before_the_log'
                 when s.leader = -1 then 'no_eligible_replica'
                 when s.rule like 'controlled shutdown%' then 'controlled_shutdown'
@@ -88,11 +89,11 @@ def _pieces(states: DataFrame, broker_changes: DataFrame) -> DataFrame:
         union all
         select cluster, log, topic, partition, '{UNAVAILABLE}', cause, broker, leader, isr,
             replicas, seq, time, until_seq, until_time, is_last
-        from behind where leader = -1
+        from found where leader = -1
         union all
         select cluster, log, topic, partition, '{UNDER_REPLICATED}', cause, broker, leader,
             isr, replicas, seq, time, until_seq, until_time, is_last
-        from behind where size(isr) < size(replicas)
+        from found where size(isr) < size(replicas)
         """,
         states=states,
         changes=broker_changes,

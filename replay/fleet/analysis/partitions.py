@@ -1,7 +1,7 @@
-"""Each partition's states: who leads it, who is in sync, who shall have it, from when to when.
+"""The states of each partition over time: leader, ISR, assigned replicas; changes of leaders.
 
-A row for each change. Of a daemon a state is known from the reply to the write, or from reading
-it; of a stock cluster from the transaction.
+There is one row per change. In a daemon's log a state is known from the reply to the write, or from
+reading the znode; in a stock cluster's log from the transaction.
 """
 
 from typing import Final
@@ -17,8 +17,8 @@ _OF_ASSIGNMENTS: Final = f"'{STORE}', '{STORE_ORIGINALS}'"
 
 
 def assignments(znodes: DataFrame) -> DataFrame:
-    """What topics' znodes say of each partition: `replicas` with those being added (`adding`) and
-    removed (`removing`), and the topic's id in hex."""
+    """The assignment of each partition in the topic's znode: `replicas`, including the ones being
+    added (`adding`) and removed (`removing`), and the topic's id in hex."""
     return znodes.sparkSession.sql(
         """
         with topics as (
@@ -26,16 +26,16 @@ def assignments(znodes: DataFrame) -> DataFrame:
                 regexp_extract(path, '/brokers/topics/([^/]+)$', 1) as topic,
                 from_json(data, 'partitions map<string, array<bigint>>, topic_id string,
                     adding_replicas map<string, array<bigint>>,
-                    removing_replicas map<string, array<bigint>>') as told
+                    removing_replicas map<string, array<bigint>>') as parsed
             from {znodes}
             where error = 0 and action <> 'delete' and path rlike '/brokers/topics/[^/]+$'
         )
         select cluster, log, seq, place, time, term, topic, cast(number as bigint) as partition,
-            replicas, coalesce(told.adding_replicas[number], array()) as adding,
-            coalesce(told.removing_replicas[number], array()) as removing,
-            lower(hex(unbase64(translate(told.topic_id, '-_', '+/')))) as topic_id,
+            replicas, coalesce(parsed.adding_replicas[number], array()) as adding,
+            coalesce(parsed.removing_replicas[number], array()) as removing,
+            lower(hex(unbase64(translate(parsed.topic_id, '-_', '+/')))) as topic_id,
             rule, decided_seq, is_found
-        from topics lateral view explode(told.partitions) as number, replicas
+        from topics lateral view explode(parsed.partitions) as number, replicas
         """,
         znodes=znodes,
     )
@@ -44,20 +44,22 @@ def assignments(znodes: DataFrame) -> DataFrame:
 def partition_states(
     records: DataFrame, znodes: DataFrame, assignments: DataFrame, logs: DataFrame
 ) -> DataFrame:
-    """Every change of a partition's state or assignment, with what holds from then on.
+    """Every change of a partition's state or assignment, with the values that hold from then on.
 
-    `replicas` are without those being added. The last row of a deleted one has `is_deleted`. Of a
-    daemon's write whose body is not stored (above 4 KiB) the leader is known, not the ISR.
+    `replicas` does not include replicas being added. The last row of a deleted partition has
+    `is_deleted`. If the body of a daemon's write is not stored (above 4 KiB), the leader is known
+    but the ISR is not.
     """
-    told = _states(znodes, records).unionByName(_unstored(records))
-    told = told.unionByName(_deletions(znodes, assignments)).unionByName(_assigned(assignments))
+    changes = _states(znodes, records).unionByName(_unstored(records))
+    changes = changes.unionByName(_deletions(znodes, assignments))
+    changes = changes.unionByName(_assigned(assignments))
     return records.sparkSession.sql(
         f"""
         with lives as (
-            -- A topic of the same name that is made again begins anew.
+            -- A topic that is created again under the same name starts without history.
             select *, coalesce(sum(int(is_deleted)) over (partition by {_KEY} order by seq, place
                 rows between unbounded preceding and 1 preceding), 0) as life
-            from {{told}}
+            from {{changes}}
         ), kept as (
             select *, last(state, true) over upto as now, last(assigned, true) over upto as has
             from lives
@@ -71,7 +73,7 @@ def partition_states(
             where if(is_deleted, number > 1 and not before.is_deleted,
                 number = 1 or not (before.now <=> now and before.has <=> has))
         ), rows as (
-            -- One event may tell several things of a partition: the last one holds.
+            -- One event may change a partition several times: the last change holds.
             select * from (select *, row_number() over (partition by {_KEY}, seq
                 order by place desc) as from_last from changed) where from_last = 1
         )
@@ -87,7 +89,46 @@ def partition_states(
         from rows as r join {{logs}} as l on r.cluster = l.cluster and r.log = l.log
         window ordered as (partition by r.cluster, r.log, topic, partition order by r.seq)
         """,
-        told=told,
+        changes=changes,
+        logs=logs,
+    )
+
+
+def leader_changes(states: DataFrame) -> DataFrame:
+    """Each change of a partition's leader, also to and from -1 (no leader). The first leader is not
+    a change."""
+    return states.sparkSession.sql(
+        """
+        with led as (
+            select *, lag(leader) over (partition by cluster, log, topic, partition order by seq)
+                as from_leader
+            from {states} where leader is not null or is_deleted
+        )
+        select cluster, log, seq, time, term, topic, partition, from_leader, leader as to_leader,
+            leader_epoch, rule, code
+        from led where leader <> from_leader
+        """,
+        states=states,
+    )
+
+
+def leader_churn(leader_changes: DataFrame, logs: DataFrame) -> DataFrame:
+    """For each partition how often its leader changed, and how often it changed back to the one
+    before."""
+    return leader_changes.sparkSession.sql(
+        """
+        with back as (
+            select *, coalesce(to_leader = lag(from_leader) over (
+                partition by cluster, log, topic, partition order by seq), false) as is_return
+            from {changes}
+        ), hours as (select cluster, sum(seconds) / 3600 as hours from {logs} group by cluster)
+        select cluster, topic, partition, count(*) as changes,
+            count(distinct nullif(to_leader, -1)) as leaders, count_if(is_return) as returns,
+            first(hours) as hours, count(*) / nullif(first(hours), 0) as changes_per_hour,
+            min(time) as first_time, max(time) as last_time
+        from back join hours using (cluster) group by cluster, topic, partition
+        """,
+        changes=leader_changes,
         logs=logs,
     )
 
@@ -100,7 +141,7 @@ _NO_ASSIGNMENT: Final = (
 
 
 def _states(znodes: DataFrame, records: DataFrame) -> DataFrame:
-    """What states' znodes say, with the code of the decision that wrote it."""
+    """The content of the state znodes, with the code of the decision that wrote it."""
     return znodes.sparkSession.sql(
         f"""
         with states as (
@@ -125,7 +166,7 @@ def _states(znodes: DataFrame, records: DataFrame) -> DataFrame:
 
 
 def _unstored(records: DataFrame) -> DataFrame:
-    """Leaders that a daemon chose in writes whose body is not stored, if all went well."""
+    """Leaders that a daemon chose in successful writes whose body is not stored."""
     return records.sparkSession.sql(
         f"""
         with replies as (
@@ -152,7 +193,7 @@ def _unstored(records: DataFrame) -> DataFrame:
 
 
 def _deletions(znodes: DataFrame, assignments: DataFrame) -> DataFrame:
-    """A partition is gone with its state or with its topic."""
+    """A partition is deleted with its state znode or with its topic's znode."""
     return znodes.sparkSession.sql(
         f"""
         with deleted as (

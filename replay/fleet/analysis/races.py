@@ -1,11 +1,14 @@
-"""Races: two events of different channels about one subject, close in time, and the decision after.
+"""Races: two events from different channels about one subject, close in time, and the next
+decision.
 
-Order is promised within a channel only, so the two could have come the other way round. A pair
-is an event and the one just before it about the same partition or broker, if that came on another
-channel. Errors of brokers, and ISRs as events about their brokers, pair with other events only.
-The decision is the first one about the subject since the later event, of a broker that comes or
-goes before it does so again; it *considered* that event, or what it wrote shows that it *missed*
-it.
+The order of events is defined within a channel only, so the two could have been handled in the
+other order. A pair consists of an event and the previous event about the same partition or broker,
+if that event came from another channel. Errors of brokers, and proposed ISRs as events about their
+brokers, form pairs with other events only.
+
+The decision is the first one about the subject since the later event; for a broker that comes or
+goes, before it does so again. The verdict says whether the decision *considered* the later event,
+or *missed* it.
 """
 
 from typing import Final
@@ -16,7 +19,7 @@ _SUBJECT: Final = "cluster, log, subject, topic, partition, broker"
 
 _VERDICT: Final = """
     case when decision is null and answered_seq is null then 'undecided'
-        -- What asks waits in the queue: another decision that came first did not know of it.
+        -- Requests wait in the queue: a decision made before did not know them.
         when request is not null then if(decision is null or answered_seq <= decision.decided_seq
             or array_sort(decision.isr) = array_sort(proposed)
             or what = 'isr_proposed' and decision.rule = 'AlterPartition'
@@ -44,12 +47,17 @@ def races(
     logs: DataFrame,
     window_s: float,
 ) -> DataFrame:
-    """One row a pair of events at most `window_s` seconds apart (docs/fleet-tables.md, Races).
+    """One row per pair of events at most `window_s` seconds apart (docs/fleet-tables.md, Races).
 
-    `missed`: the decision was refused because the znode had changed; or it elected, or left in
-    sync, a broker that had gone, or to stop; or left a partition without a leader though the broker
-    of its ISR had come back; or wrote an ISR that is no part of the new assignment; or came before
-    the request that was waiting. `undecided`: no decision followed in the log.
+    A pair is `missed` if the decision
+
+    - was refused because the znode had changed
+    - elected, or kept in sync, a broker that was gone or shutting down
+    - left a partition without a leader although a broker of its ISR had returned
+    - wrote an ISR that is not part of the new assignment
+    - was made before the waiting request was handled
+
+    It is `undecided` if no decision follows in the log.
     """
     touches = _of_partitions(records, znodes, assignments).unionByName(
         _of_brokers(records, broker_changes)
@@ -89,7 +97,7 @@ def races(
 
 
 def _pairs(touches: DataFrame, window_s: float) -> DataFrame:
-    """Each event with the one just before it about the same subject, if they race."""
+    """Each event with the previous event about the same subject, if they race."""
     return touches.sparkSession.sql(
         f"""
         with ordered as (
@@ -112,7 +120,7 @@ def _pairs(touches: DataFrame, window_s: float) -> DataFrame:
 
 
 def _first_decisions(pairs: DataFrame, decisions: DataFrame) -> DataFrame:
-    """Of each pair the first decision about its subject since the later event."""
+    """For each pair the first decision about its subject since the later event."""
     return pairs.sparkSession.sql(
         """
         with of_partitions as (
@@ -140,8 +148,8 @@ def _first_decisions(pairs: DataFrame, decisions: DataFrame) -> DataFrame:
 
 
 def _decisions(znodes: DataFrame, states: DataFrame) -> DataFrame:
-    """What controllers wrote of partitions' states, refused ones included; `involved` are the
-    brokers that it is about: those of the state before and after."""
+    """The states of partitions that controllers wrote, including refused writes. `involved` are the
+    brokers in the state before and after the write."""
     return states.sparkSession.sql(
         """
         with written as (
@@ -170,7 +178,7 @@ def _decisions(znodes: DataFrame, states: DataFrame) -> DataFrame:
 
 
 def _of_partitions(records: DataFrame, znodes: DataFrame, assignments: DataFrame) -> DataFrame:
-    """Events about partitions; those about a topic are about each of its partitions."""
+    """Events about partitions. An event about a topic counts for each of its partitions."""
     return records.sparkSession.sql(
         """
         with ids as (
@@ -192,7 +200,7 @@ def _of_partitions(records: DataFrame, znodes: DataFrame, assignments: DataFrame
             from named as n left join ids as i
                 on n.cluster = i.cluster and n.log = i.log and n.topic_or_id = i.topic_id
         ), own as (
-            -- A daemon's watch tells it of its own writes, too.
+            -- A daemon's watches also fire for its own writes.
             select distinct cluster, log, path, decided_seq, seq from {znodes}
             where decided_seq < seq and error = 0
         ), watched as (
@@ -233,7 +241,7 @@ def _of_partitions(records: DataFrame, znodes: DataFrame, assignments: DataFrame
 
 
 def _of_brokers(records: DataFrame, broker_changes: DataFrame) -> DataFrame:
-    """Events about brokers; an ISR that is proposed is about each broker in it."""
+    """Events about brokers. A proposed ISR counts for each broker in it."""
     return records.sparkSession.sql(
         """
         with changed as (
@@ -242,7 +250,7 @@ def _of_brokers(records: DataFrame, broker_changes: DataFrame) -> DataFrame:
             from {changes} as c join {records} as e on c.cluster = e.cluster and c.log = e.log
                 and c.seq = e.seq
             where e.record = 'event' and not c.is_found
-        ), told as (
+        ), reported as (
             select cluster, log, seq, time, channel, 'shutdown_requested' as what, broker,
                 bigint(null) as until_seq
             from {records} where record = 'event' and kind = 'controlled_shutdown_received'
@@ -264,7 +272,7 @@ def _of_brokers(records: DataFrame, broker_changes: DataFrame) -> DataFrame:
         select cluster, log, seq, time, channel, what, 'broker' as subject,
             cast(null as string) as topic, bigint(null) as partition, broker,
             cast(null as array<bigint>) as proposed, bigint(null) as request, until_seq
-        from (select * from changed union all select * from told)
+        from (select * from changed union all select * from reported)
         union all
         select cluster, log, seq, time, channel, 'isr_proposed', 'broker', null, null, broker, isr,
             request, null

@@ -1,15 +1,17 @@
-"""Reassignments of partitions: how long, how they went on, what became of them."""
+"""Reassignments of partitions: their duration, phases and outcome."""
 
 from pyspark.sql import DataFrame
 
 
 def reassignments(states: DataFrame, logs: DataFrame, stuck_s: float) -> DataFrame:
-    """One row a partition's reassignment, from the write that begins it to that which ends it.
+    """One row per reassignment of a partition, from the write that begins it to the write that ends
+    it.
 
-    `catching_up_s` is until the ISR holds all that shall stay, `handing_over_s` from then to the
-    end. `outcome`: `completed`, `cancelled` (the replicas are those of before), `replaced` (by
-    another one, or by an assignment that is neither), `deleted` (with its topic); at the log's end
-    `stuck` after `stuck_s` seconds, else `ongoing`. `is_found`: it was under way already.
+    `catching_up_s` is the time until the ISR contains all target replicas, `handing_over_s` the
+    time from then to the end. `outcome` is `completed`; `cancelled` (the replicas are the original
+    ones); `replaced` (by another reassignment, or by a different assignment); `deleted` (with its
+    topic). At the end of the log it is `stuck` after `stuck_s` seconds, else `ongoing`. `is_found`:
+    it was in progress when the log began.
     """
     return states.sparkSession.sql(
         f"""
@@ -25,12 +27,12 @@ def reassignments(states: DataFrame, logs: DataFrame, stuck_s: float) -> DataFra
                 false))) over (partition by cluster, log, topic, partition order by seq) as number
             from marked
         ), begun as (
-            -- What it had and shall have: `replicas` are without those being added.
+            -- Original and target replicas; `replicas` does not include replicas being added.
             select *, first(struct(seq, time, is_found, replicas, adding, removing,
                 array_except(array_union(replicas, adding), removing) as target)) over upto as first
             from numbered where number > 0
             window upto as (partition by cluster, log, topic, partition, number order by seq)
-        ), told as (
+        ), summed as (
             select cluster, log, topic, partition, number, first(first) as first,
                 min(if(size(array_except(first.target, isr)) = 0 and is_moving,
                     struct(seq, time), null)) as caught_up,
@@ -39,12 +41,12 @@ def reassignments(states: DataFrame, logs: DataFrame, stuck_s: float) -> DataFra
                     cluster, log, topic, partition) as numbers
             from begun group by cluster, log, topic, partition, number
         ), closed as (
-            -- One that another one replaced ends where that one begins.
+            -- A replaced reassignment ends where the next one begins.
             select *, coalesce(ended.seq, if(number < numbers, last.until_seq, null)) as ended_seq,
                 coalesce(ended.time, if(number < numbers, last.until_time, null)) as ended_time,
                 unix_micros(coalesce(ended.time, last.until_time)) - unix_micros(first.time)
                     as micros
-            from told
+            from summed
         )
         select cluster, log, l.version, topic, partition, first.seq, first.time, ended_seq,
             ended_time, greatest(0, micros) / 1e6 as seconds,

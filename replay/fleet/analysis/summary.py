@@ -1,4 +1,4 @@
-"""What an analysis comes to, in a few small tables for people and scripts."""
+"""Summaries of an analysis: a few small tables for people and scripts."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
-from replay.fleet.analysis.terms import TOTAL
+from replay.fleet.analysis.failovers import TOTAL
 
 _QUERIES: Final = {
     "failovers": f"""
@@ -43,7 +43,7 @@ _QUERIES: Final = {
 
 
 class Summary(Struct):
-    """One small table: at most 20 rows of its columns' values."""
+    """A small table with at most 20 rows; each row has one value per column."""
 
     title: str
     columns: list[str]
@@ -53,7 +53,7 @@ class Summary(Struct):
 def summaries(
     spark: SparkSession, tables: dict[str, DataFrame], pool: ThreadPoolExecutor
 ) -> list[Summary]:
-    """Of each topic the sums, or those with most; at most 20 rows each."""
+    """Totals of each topic, or the entries with the highest values; at most 20 rows each."""
 
     def summary(title: str, query: str) -> Summary:
         used: dict[str, Any] = {

@@ -1,16 +1,15 @@
-"""What a log tells of the cluster's znodes: one table for daemons' logs and imported ones.
+"""Changes of znodes in a log: one table for daemons' logs and imported logs.
 
-Columns: `seq`, `time`, `term`, `channel` of the event that tells it, `place` among those of the
-event, `action` (`create`, `set`, `delete`, `read`), `path`, `data`, `error` (0, or why the write
-was refused), `rule` and `decided_seq` where a controller decided it (else null), `is_found` for
-what was so before.
+Columns: `seq`, `time`, `term` and `channel` of the event; `place` within the event; `action`
+(`create`, `set`, `delete`, `read`); `path`, `data`; `error` (0, or why the write was refused);
+`rule` and `decided_seq` if a controller decided the write, else null; `is_found` for content that
+is older than the event.
 
-- Of a daemon its own writes, by the replies to them, and what it read
-- Of a stock cluster each transaction, the first state, and what is otherwise where all is known
-  again behind missing transactions; what a session held goes with it
+- From a daemon's log: its writes with their replies, and what it read
+- From a stock cluster's log: each transaction, the initial state, and the differences that are
+  found after missing transactions. The ephemeral znodes of a session are deleted with it
 
-Of writes and reads whose paths are not stored (a body above 4 KiB, an event above 64 KiB) there
-is nothing here.
+Writes and reads whose paths are not stored (a body above 4 KiB, an event above 64 KiB) are missing.
 """
 
 from typing import Final
@@ -22,7 +21,7 @@ _OPERATION: Final = "struct<tag: string, path: string, data: string>"
 
 
 def znodes(records: DataFrame) -> DataFrame:
-    """All that is told of znodes below /brokers and /admin/delete_topics, of any chroot."""
+    """Changes of znodes below /brokers and /admin/delete_topics, in any chroot."""
     found = _written(records).unionByName(_read(records))
     found = found.unionByName(_transactions(records)).unionByName(_restored(records))
     found = found.unionByName(_gone(records))
@@ -30,7 +29,7 @@ def znodes(records: DataFrame) -> DataFrame:
 
 
 def _written(records: DataFrame) -> DataFrame:
-    """A daemon's writes, each with its own result."""
+    """A daemon's writes, each with its result."""
     return records.sparkSession.sql(
         f"""
         with commands as (
@@ -40,25 +39,25 @@ def _written(records: DataFrame) -> DataFrame:
             where record = 'command' and kind in ('write_znodes', 'write_atomically')
         ), replies as (
             select cluster, log, seq, cause, ordinal, time, channel,
-                from_json(payload, 'offset int, errors array<int>') as told
+                from_json(payload, 'offset int, errors array<int>') as parsed
             from {{records}} where record = 'event' and kind = 'znodes_written'
         ), operations as (
             select cluster, log, seq, ordinal, term, rule, place, operation
             from commands lateral view posexplode(operations) as place, operation
         )
         select cluster, log, r.seq, r.time, o.term, r.channel, o.place, o.operation.tag as action,
-            o.operation.path, o.operation.data, r.told.errors[o.place - r.told.offset] as error,
+            o.operation.path, o.operation.data, r.parsed.errors[o.place - r.parsed.offset] as error,
             o.rule, o.seq as decided_seq, false as is_found
         from operations as o join replies as r using (cluster, log)
         where r.cause = o.seq and r.ordinal = o.ordinal
-            and o.place >= r.told.offset and o.place < r.told.offset + size(r.told.errors)
+            and o.place >= r.parsed.offset and o.place < r.parsed.offset + size(r.parsed.errors)
         """,
         records=records,
     )
 
 
 def _read(records: DataFrame) -> DataFrame:
-    """What a daemon read, where there was something."""
+    """Znodes that a daemon read and that existed."""
     return records.sparkSession.sql(
         """
         with commands as (
@@ -67,16 +66,17 @@ def _read(records: DataFrame) -> DataFrame:
             from {records} where record = 'command' and kind = 'read_znodes'
         ), replies as (
             select cluster, log, seq, cause, ordinal, time, term, channel,
-                from_json(payload, 'offset int, errors array<int>, data array<string>') as told
+                from_json(payload, 'offset int, errors array<int>, data array<string>') as parsed
             from {records} where record = 'event' and kind = 'znodes_read'
         ), found as (
-            select r.*, posexplode(arrays_zip(r.told.errors, r.told.data)) as (place, item), c.paths
+            select r.*, c.paths,
+                posexplode(arrays_zip(r.parsed.errors, r.parsed.data)) as (place, item)
             from commands as c join replies as r
             on c.cluster = r.cluster and c.log = r.log
                 and r.cause = c.seq and r.ordinal = c.ordinal
         )
         select cluster, log, seq, time, term, channel, place, 'read' as action,
-            paths[told.offset + place] as path, item.data as data, 0 as error,
+            paths[parsed.offset + place] as path, item.data as data, 0 as error,
             cast(null as string) as rule, cast(null as bigint) as decided_seq, true as is_found
         from found where item.errors = 0
         """,
@@ -85,8 +85,8 @@ def _read(records: DataFrame) -> DataFrame:
 
 
 def _transactions(records: DataFrame) -> DataFrame:
-    """What ZooKeeper carried out; a session's registration goes with the session, also where the
-    server (before 3.6) does not name it."""
+    """Transactions of ZooKeeper. The znode of a registration is deleted with its session, also if
+    the server (before 3.6) does not list it."""
     return records.sparkSession.sql(
         f"""
         with transactions as (
@@ -121,17 +121,18 @@ def _transactions(records: DataFrame) -> DataFrame:
 
 
 def _restored(records: DataFrame) -> DataFrame:
-    """The first state of a stock cluster, and what was written in transactions that are missing;
-    the channel is the session that holds a znode."""
+    """The initial state of a stock cluster, and what missing transactions wrote. The channel is the
+    session that owns the znode."""
     return records.sparkSession.sql(
         """
         with restored as (
             select cluster, log, seq, time, term,
                 from_json(payload, 'paths array<string>, data array<string>, owners array<bigint>')
-                    as told
+                    as parsed
             from {records} where record = 'event' and kind = 'znodes_restored'
         ), found as (
-            select *, posexplode(arrays_zip(told.paths, told.data, told.owners)) as (place, item)
+            select *,
+                posexplode(arrays_zip(parsed.paths, parsed.data, parsed.owners)) as (place, item)
             from restored
         )
         select cluster, log, seq, time, term,
@@ -145,7 +146,7 @@ def _restored(records: DataFrame) -> DataFrame:
 
 
 def _gone(records: DataFrame) -> DataFrame:
-    """What a stock cluster lost in transactions that are missing."""
+    """What missing transactions deleted."""
     return records.sparkSession.sql(
         """
         with gone as (

@@ -1,8 +1,8 @@
-"""Acts of controllers whose term is over: what the epoch's fence stopped, and what it did not.
+"""Actions of controllers whose term is over, stopped by the controller epoch or not.
 
 - `fenced_write`: ZooKeeper refused the write, because /controller_epoch had changed
-- `stale_request`: a broker refused the request (STALE_CONTROLLER_EPOCH)
-- `late_write`: a write of an older term that went through
+- `stale_request`: a broker rejected the request (STALE_CONTROLLER_EPOCH)
+- `late_write`: a write of an older term that succeeded
 """
 
 from typing import Final
@@ -14,8 +14,9 @@ _STALE_CONTROLLER_EPOCH: Final = 11
 
 
 def zombies(records: DataFrame, failovers: DataFrame) -> DataFrame:
-    """One row an act. `term` is the one that stood (of a daemon's log not known), `zombie_term`
-    the actor's; `seconds_after`: how long after a newer term had begun, where the log tells."""
+    """One row per action. `term` is the term at that time (null for a daemon's log), `zombie_term`
+    the term of the actor. `seconds_after` is the time since a newer term began, where the log
+    contains it."""
     return records.sparkSession.sql(
         f"""
         with refused as (
@@ -51,19 +52,19 @@ def zombies(records: DataFrame, failovers: DataFrame) -> DataFrame:
                 or o.rule not in ('refused', 'election', 'controller_epoch')
                     and zombie_term < o.term
         ), served as (
-            select *, from_json(payload, 'request string, response string') as told
+            select *, from_json(payload, 'request string, response string') as parsed
             from {{records}} where record = 'event' and kind = 'request_served'
         ), answered as (
-            select *, from_json(told.request, 'controllerId bigint, controllerEpoch bigint')
-                as asked, from_json(told.response, 'errorCode int').errorCode as code
+            select *, from_json(parsed.request, 'controllerId bigint, controllerEpoch bigint')
+                as requested, from_json(parsed.response, 'errorCode int').errorCode as code
             from served
         ), acts as (
             select * from own union all select * from written
             union all
-            select cluster, log, seq, time, term, asked.controllerEpoch, asked.controllerId,
+            select cluster, log, seq, time, term, requested.controllerEpoch, requested.controllerId,
                 'stale_request', path, topic, partition
             from answered
-            where code = {_STALE_CONTROLLER_EPOCH} and asked.controllerEpoch is not null
+            where code = {_STALE_CONTROLLER_EPOCH} and requested.controllerEpoch is not null
         )
         select a.cluster, a.log, a.seq, first(a.time) as time, first(a.term) as term,
             first(zombie_term) as zombie_term, first(coalesce(a.controller, -1)) as controller,

@@ -1,12 +1,11 @@
-"""The health of partitions, kept up from the mirror's topic while daemons write their logs.
+"""A table of partition health that is maintained from the mirror's topic while daemons write logs.
 
-- `health` is how a partition is: the rules, without anything else
-- `following` folds one log from its messages, checked by the chain, and goes on where it was
-- `folder` is what stands in the job's folder, `cluster` brings one cluster up to a batch, on an
-  executor
-- `job` is the Structured Streaming job
+- `health` defines the health of a partition, without further dependencies
+- `mirrored_log` folds one log from its messages, checks them against the chain, and resumes
+- `folder` is the job's folder, `cluster_update` applies a batch to one cluster on an executor
+- `job` is the Structured Streaming job, `status` says whether the table is up to date
 
-What makes it exact is in `following`: a record is known by its number and its chain value, so that
-one that comes again changes nothing, and one that is missing is told. Spark's checkpoint only says
-where to read on: it may be behind what is kept, never ahead.
+Exactness comes from `mirrored_log`: a record is identified by its number and its chain value, so
+that a repeated record changes nothing and a missing one is detected. Spark's checkpoint only says
+where to continue reading. It may be older than the stored state, never newer.
 """

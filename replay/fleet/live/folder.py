@@ -1,13 +1,13 @@
 """The folder of a live job.
 
-    DIR/refold-live.json                    what this folder is, and of which topic
-    DIR/health/cluster=C/health.parquet     how each partition is (HEALTH)
-    DIR/logs/cluster=C/logs.parquet         how far each log is followed (LOGS)
-    DIR/state/cluster=C/LOG                 what the next batch goes on from
-    DIR/status.json                         whether that is all that is on the topic, and when
-    DIR/checkpoint                          Spark's: which offsets were taken
+    DIR/refold-live.json                    marks the folder; the topic of the job
+    DIR/health/cluster=C/health.parquet     the health of partitions (HEALTH)
+    DIR/logs/cluster=C/logs.parquet         the state of logs (LOGS)
+    DIR/state/cluster=C/LOG                 what the next batch resumes from
+    DIR/status.json                         whether the table is up to date with the topic
+    DIR/checkpoint                          Spark's checkpoint: the offsets that were read
 
-Each file is replaced by one rename, so that a reader meets a whole one at any moment.
+Each file is replaced by one rename, so that readers always find a complete file.
 """
 
 import os
@@ -25,7 +25,7 @@ from pyarrow import parquet
 from eventstore.folders import sync_folder
 from replay.fleet.day_files import escaped
 from replay.fleet.errors import FleetError, usable
-from replay.fleet.live.following import Kept
+from replay.fleet.live.mirrored_log import LogState
 from replay.fleet.locking import exclusive, in_turn
 
 _MARKER: Final = "refold-live.json"
@@ -48,7 +48,7 @@ HEALTH: Final = pa.schema(
         ("time", pa.timestamp("us", "UTC")),
     ]
 )
-"""A row a partition, and of which event of which log it is."""
+"""One row per partition, with the event of the log that the row corresponds to."""
 
 LOGS: Final = pa.schema(
     [
@@ -60,8 +60,9 @@ LOGS: Final = pa.schema(
         ("trouble", pa.string()),
     ]
 )
-"""A row a log: `controller`, `superseded`, `standby`, `ended` or `broken`, the last term in which
-its daemon was controller, its last event, and why it is not followed any further."""
+"""One row per log. `state` is `controller`, `superseded`, `standby`, `ended` or `broken`; `term` is
+the last term in which its daemon was controller; `seq` is its last event; `trouble` says why it is
+not folded any more."""
 
 
 class _Marker(Struct, frozen=True):
@@ -72,27 +73,27 @@ class _Marker(Struct, frozen=True):
 
 
 class LiveFolder(Struct, frozen=True):
-    """The folder, on the driver and on executors."""
+    """The folder, used by the driver and by executors."""
 
     path: Path
 
     @property
     def checkpoint(self) -> str:
-        """Where Spark keeps its offsets."""
+        """The folder of Spark's checkpoint."""
         return str(self.path / "checkpoint")
 
     @contextmanager
     def owned(self, topic: str, kafka_cluster: str, core: str) -> Iterator[None]:
-        """Made if it is not there; one job at a time. Raises FleetError."""
+        """Lock the folder for one job, and create it if it does not exist. Raises FleetError."""
         with usable(self.path):
             is_new = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
-            with exclusive(self.path / _LOCK, "another job", "end it first"):
+            with exclusive(self.path / _LOCK, "another job", "stop it first"):
                 self._check(_Marker(_LAYOUT, topic, kafka_cluster, core))
                 try:
                     yield
                 finally:
-                    # Spark that does not start leaves nothing.
+                    # If Spark did not start, the new folder is removed.
                     if is_new and not Path(self.checkpoint).exists():
                         shutil.rmtree(self.path)
 
@@ -100,7 +101,7 @@ class LiveFolder(Struct, frozen=True):
         path = self.path / _MARKER
         if not path.exists():
             if any(one.name != _LOCK for one in self.path.iterdir()):
-                raise FleetError(f"{self.path} holds something else: name a new folder with --out")
+                raise FleetError(f"{self.path} contains other files: name a new folder with --out")
             _replace(path, msgspec.json.encode(mine))
         try:
             found = msgspec.json.decode(path.read_bytes(), type=_Marker)
@@ -109,21 +110,21 @@ class LiveFolder(Struct, frozen=True):
         if found == mine:
             return
         if (found.topic, found.kafka_cluster) != (mine.topic, mine.kafka_cluster):
-            why = f"is of topic {found.topic} on Kafka cluster {found.kafka_cluster}"
+            why = f"belongs to topic {found.topic} on Kafka cluster {found.kafka_cluster}"
         else:
-            why = f"was made by another refold (core {found.core}, layout {found.layout})"
+            why = f"was created by another refold (core {found.core}, layout {found.layout})"
         raise FleetError(f"{self.path} {why}: name a new folder with --out")
 
-    def tell(self, status: Struct) -> None:
-        """Replace what is said of how the table stands to the topic. A disk that is full does not
-        end the job: it is told by the age of what is there."""
+    def write_status(self, status: Struct) -> None:
+        """Replace the status. A full disk does not end the job: readers notice the age of the
+        status."""
         with suppress(OSError):
             _replace(self.path / _STATUS, msgspec.json.encode(status))
 
     @contextmanager
     def cluster(self, name: str) -> Iterator["ClusterFolder"]:
-        """What belongs to a cluster. A task of a job that was killed may still be at work on it:
-        then it is waited for."""
+        """Lock and return the files of a cluster. Waits for a task of a killed job that still uses
+        them."""
         part = f"cluster={escaped(name)}"
         places = [self.path / one / part for one in ("health", "logs", "state")]
         for one in places:
@@ -133,20 +134,24 @@ class LiveFolder(Struct, frozen=True):
 
 
 class ClusterFolder(Struct, frozen=True):
-    """A cluster's files."""
+    """The files of one cluster."""
 
     health: Path
     logs: Path
     state: Path
 
-    def kept(self, log: str) -> Kept:
-        """How far a log is followed."""
+    def log_state(self, log: str) -> LogState:
+        """The stored state of a log."""
         path = self._state_of(log)
-        return msgspec.msgpack.decode(path.read_bytes(), type=Kept) if path.exists() else Kept()
+        return (
+            msgspec.msgpack.decode(path.read_bytes(), type=LogState)
+            if path.exists()
+            else LogState()
+        )
 
-    def keep(self, log: str, kept: Kept) -> None:
-        """The next batch goes on from there."""
-        _replace(self._state_of(log), msgspec.msgpack.encode(kept))
+    def write_log_state(self, log: str, log_state: LogState) -> None:
+        """Store the state that the next batch resumes from."""
+        _replace(self._state_of(log), msgspec.msgpack.encode(log_state))
 
     def known_logs(self) -> dict[str, dict[str, object]]:
         """The rows of LOGS by log."""
@@ -155,7 +160,7 @@ class ClusterFolder(Struct, frozen=True):
         return {row["log"]: row for row in rows}
 
     def write_logs(self, rows: list[dict[str, object]]) -> None:
-        """Replace them."""
+        """Replace the rows of LOGS."""
         _write_table(self.logs / "logs.parquet", rows, LOGS)
 
     def write_health(self, rows: list[dict[str, object]]) -> None:

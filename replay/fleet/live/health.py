@@ -1,10 +1,11 @@
-"""How a partition is, from what `kafka-topics --describe` shows of it: leader, ISR, replicas.
+"""The health of a partition from its leader, ISR and replicas, as `kafka-topics --describe` shows
+them.
 
-The rules are those of "Kafka's life and death: failover mechanism", section 5 b: without an ISR a
-partition serves nobody; an ISR that lacks replicas is not noticed by clients, but somebody is gone;
-a full ISR whose leader is not the first replica loads brokers unevenly. Since that was written
-Kafka keeps the last ISR of a partition without a leader, and reassignments add replicas: those that
-are being added are not missed.
+The rules are those of "Kafka's life and death: failover mechanism", section 5 b. A partition
+without an ISR serves no requests. Clients do not notice a smaller ISR, but a broker is missing.
+With a full ISR and a leader other than the preferred one, load is unevenly spread. Two things
+changed in Kafka since then: a partition without leader keeps its last ISR, and replicas that a
+reassignment adds do not count as missing.
 """
 
 from collections.abc import Sequence
@@ -17,11 +18,11 @@ UNDER_REPLICATED: Final = "under_replicated"
 NOT_PREFERRED: Final = "not_preferred"
 HEALTHY: Final = "healthy"
 STATES: Final = (OFFLINE, UNDER_REPLICATED, NOT_PREFERRED, HEALTHY)
-"""The worst one first."""
+"""From the worst to the best."""
 
 
 def health_of(leader: int, isr: Sequence[int], replicas: Sequence[int]) -> str:
-    """One of STATES; `replicas` in the order of the assignment, without those being added."""
+    """One of STATES. `replicas` are in the order of the assignment, without those being added."""
     if leader == NO_LEADER or not isr:
         return OFFLINE
     if any(one not in isr for one in replicas):
@@ -30,7 +31,7 @@ def health_of(leader: int, isr: Sequence[int], replicas: Sequence[int]) -> str:
 
 
 def health_of_state(state: LeaderAndIsr | None, assignment: Assignment) -> str:
-    """As the controller knows it; a partition that never had a state has no ISR."""
+    """The health from the controller's state. A partition that never had a state has no ISR."""
     if state is None:
         return OFFLINE
     kept = [one for one in assignment.replicas if one not in assignment.adding]

@@ -1,4 +1,4 @@
-"""The Structured Streaming job that keeps the health of partitions up."""
+"""The Structured Streaming job that maintains the table of partition health."""
 
 import json
 import time
@@ -20,31 +20,31 @@ from eventstore.errors import MirrorFailed
 from eventstore.mirror.topic import Topic, cluster_of, errors_of, partitions_of
 from replay.fleet.errors import FleetError
 from replay.fleet.jobs import for_few_rows, reason_in
-from replay.fleet.live.cluster import Taken, take_messages
+from replay.fleet.live.cluster_update import BatchCounts, fold_messages
 from replay.fleet.live.folder import LiveFolder
-from replay.fleet.live.watching import Offsets, watched
+from replay.fleet.live.status import Offsets, publishing_status
 from replay.fleet.mirror_stream import messages
 
 _TRIGGER: Final = "1 second"
 _MESSAGES_MAX: Final = 200_000
-"""In a batch: what was there before the job is taken in pieces."""
+"""The maximum number of messages in a batch; older messages are read in several batches."""
 _POLL_S: Final = 1
 _LOST: Final = ("data may have been lost", "OffsetOutOfRange", "DATA_LOSS", "data loss")
 
 
 class Batch(Struct, frozen=True):
-    """What a batch came to. `lag_s`: from when its last event was observed until the table had it;
-    None without new events."""
+    """The result of a batch. `lag_s` is the time from the observation of its last event until the
+    table contained it; None without new events."""
 
     number: int
-    taken: Taken
+    taken: BatchCounts
     lag_s: float | None
 
 
 @contextmanager
 def owned_folder(out: Path, topic: Topic) -> Iterator[LiveFolder]:
-    """The folder of a job on the topic, for this process alone. Raises FleetError where there is no
-    such topic, or the folder is of another one."""
+    """Lock the folder of a job on the topic. Raises FleetError if the topic does not exist, or if
+    the folder belongs to another topic."""
     kafka_cluster = _kafka_cluster(topic)
     folder = LiveFolder(out)
     with folder.owned(topic.name, kafka_cluster, core_fingerprint()):
@@ -68,19 +68,20 @@ def follow(
     spark: SparkSession,
     topic: Topic,
     folder: LiveFolder,
-    tell: Callable[[Batch], None],
+    on_batch: Callable[[Batch], None],
     *,
-    tell_start: Callable[[], None],
-    tell_trouble: Callable[[str], None],
+    on_start: Callable[[], None],
+    on_trouble: Callable[[str], None],
     options: Mapping[str, str],
     once: bool,
 ) -> None:
-    """Take what the topic has, and with `once` end there, else go on without an end.
-    `tell_start` is called once Spark runs the job, `tell` after each batch, `tell_trouble` where
-    the topic cannot be reached, and can again. `options` are those of Spark's Kafka source, beside
-    what says where the topic is; `folder` is owned.
+    """Fold the messages of the topic until there are no more (`once`), or permanently.
 
-    Raises FleetError where the topic, the folder or Spark cannot be used.
+    `on_start` is called when Spark runs the job, `on_batch` after each batch, `on_trouble` when the
+    topic cannot be reached and when it is reached again. `options` are additional options of
+    Spark's Kafka source. The caller holds the lock of `folder`.
+
+    Raises FleetError if the topic, the folder or Spark cannot be used.
     """
     few = for_few_rows(spark, _MESSAGES_MAX)
     query: StreamingQuery | None = None
@@ -88,20 +89,20 @@ def follow(
     def taken() -> Offsets | None:
         return None if query is None else _taken(query, topic.name)
 
-    with watched(topic, folder, taken, tell_trouble):
+    with publishing_status(topic, folder, taken, on_trouble):
         try:
-            query = _start(few, topic, folder, tell, options, once=once)
-            tell_start()
+            query = _start(few, topic, folder, on_batch, options, once=once)
+            on_start()
             _await(query)
         except (PySparkException, Py4JError) as error:
             raise FleetError(f"{topic.place}: {_reason(error)}") from error
 
 
 def _taken(query: StreamingQuery, topic: str) -> Offsets | None:
-    """What the batches took that are done; None before the first one, and where Spark ends."""
+    """The offsets after the completed batches; None before the first one, and while Spark ends."""
     with suppress(PySparkException, Py4JError, OSError):
-        told = query.lastProgress
-        offsets = json.loads(told["sources"][0]["endOffset"] or "{}") if told else {}
+        progress = query.lastProgress
+        offsets = json.loads(progress["sources"][0]["endOffset"] or "{}") if progress else {}
         if topic in offsets:
             return {int(number): end for number, end in offsets[topic].items()}
     return None
@@ -111,7 +112,7 @@ def _start(
     spark: SparkSession,
     topic: Topic,
     folder: LiveFolder,
-    tell: Callable[[Batch], None],
+    on_batch: Callable[[Batch], None],
     options: Mapping[str, str],
     *,
     once: bool,
@@ -124,7 +125,7 @@ def _start(
     def take(batch: DataFrame, number: int) -> None:
         taken = _take(batch, tasks, folder)
         newest = taken.newest_ms
-        tell(Batch(number, taken, time.time() - newest / 1000 if newest else None))
+        on_batch(Batch(number, taken, time.time() - newest / 1000 if newest else None))
 
     writer = found.writeStream.foreachBatch(take).queryName("refold fleet live")
     writer = writer.option("checkpointLocation", folder.checkpoint)
@@ -132,13 +133,13 @@ def _start(
     return writer.start()
 
 
-def _take(batch: DataFrame, tasks: int, folder: LiveFolder) -> Taken:
-    """All messages of a cluster are taken by one task, those of a log in their order."""
+def _take(batch: DataFrame, tasks: int, folder: LiveFolder) -> BatchCounts:
+    """Fold a batch. All messages of a cluster go to one task, those of a log in order."""
     of_clusters = batch.selectExpr("substring_index(key, '/', 1) as cluster", "*")
     order = ["cluster", "key", "kafka_partition", "kafka_offset"]
     spread = of_clusters.repartition(tasks, "cluster").sortWithinPartitions(*order)
-    work = partial(take_messages, folder=folder)
-    return spread.rdd.mapPartitions(work).fold(Taken(), lambda one, other: one + other)
+    work = partial(fold_messages, folder=folder)
+    return spread.rdd.mapPartitions(work).fold(BatchCounts(), lambda one, other: one + other)
 
 
 def _await(query: StreamingQuery) -> None:
@@ -150,7 +151,7 @@ def _reason(error: Exception) -> str:
     text = str(error)
     if any(one in text for one in _LOST):
         return (
-            "it does not hold any more what comes next (its retention, or it was made anew):"
-            " begin again with a new --out"
+            "the next messages were deleted (by retention, or with the topic itself):"
+            " start again with a new --out"
         )
     return "Spark failed: " + reason_in(text.split("=== Streaming Query ===")[0], error)

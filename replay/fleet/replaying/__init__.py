@@ -1,9 +1,13 @@
-"""N logs of the table by M versions of the code (docs/fleet.md).
+"""Replay of the logs in the table by several versions of the code (docs/fleet.md).
 
-- `replay` is the driver's part: what there is to do, in which steps; `summary` what it came to
-- `versions` finds versions, ships them, and finds them on an executor; `sides` has their processes
-- `units` is what an executor does with a log or a piece of one: `rebuilt` makes it again of the
-  table, `judging` says how far a version agrees with it, `recorded` what the log itself decided
-- `splitting` makes the snapshots that a log is split at
-- `results` is the folder with what was found, and its columns
+- `replay` is the driver's part: it chooses the work and runs it in steps; `summary` counts the
+  results
+- `versions` finds versions, ships them to executors and finds them there; `version_processes` runs
+  them
+- `units` is the work of an executor on one log or a piece of it: `rebuild` writes the log from the
+  table, `comparison` compares a version's decisions with the log, `recorded_decisions` reads what
+  the log itself decided
+- `snapshots` makes the snapshots at which a log is split
+- `results` is the folder with the results, and their columns; `divergence_list` lists single
+  divergences
 """

@@ -1,8 +1,9 @@
-"""Replaying the logs of a table by versions of the code: what there is to do, and in which steps.
+"""Replaying the logs of a table by several versions of the code: choosing the work and running the
+steps.
 
-The driver knows versions and paths; executors make logs again of the table, fold them and judge.
-Between the steps stand small tables of one row a log, on the disk: no record and no decision comes
-to the driver.
+The driver knows versions and paths. Executors rebuild logs from the table, fold them and compare.
+The steps pass small tables with one row per log on the disk: neither records nor decisions reach
+the driver.
 """
 
 import time
@@ -18,7 +19,7 @@ from pyspark.sql import functions as sql
 
 from replay.diff.references import Version
 from replay.fleet import table as tables
-from replay.fleet.jobs import Progress, for_few_rows, spark_errors, telling
+from replay.fleet.jobs import for_few_rows, reporting_steps, spark_errors
 from replay.fleet.replaying import results
 from replay.fleet.replaying.results import (
     DIVERGENCES,
@@ -40,6 +41,7 @@ from replay.fleet.replaying.units import (
 from replay.fleet.replaying.versions import ship
 from replay.fleet.schemas import spark_schema
 from replay.fleet.table import INGESTED
+from replay.progress import Progress, unreported
 
 PATIENCE_S: Final = 600.0
 SPLIT_EVENTS: Final = 500_000
@@ -55,9 +57,9 @@ _COUNTS: Final = (
 )  # fmt: skip
 
 
-class Todo(NamedTuple):
-    """How much there is to do: logs that are not split, pieces of those that are, logs times
-    versions that snapshots are made for, and logs times versions in all."""
+class Workload(NamedTuple):
+    """How much there is to do: logs that are not split, pieces of split logs, pairs of split log
+    and version for which snapshots are made, and pairs of log and version in total."""
 
     whole: int
     pieces: int
@@ -69,35 +71,36 @@ def replay(
     spark: SparkSession,
     table: Path,
     versions: Sequence[Version],
-    progress: Progress | None = None,
+    progress: Progress = unreported,
     *,
     patience_s: float = PATIENCE_S,
     split_events: int = SPLIT_EVENTS,
 ) -> ReplayResult:
-    """Replay each log of the table by each version that it was not replayed by yet, as far as it
-    has come. `patience_s` is how long a version may tell of no progress; a log of more than
-    `split_events` events is split at its segments.
+    """Replay each log of the table by each version that has not replayed it in its present length.
 
-    Raises FleetError if there is no table, its folder cannot be written or Spark fails, DiffError
-    if a version does not start.
+    `patience_s` is how long a version may report no progress. A log of more than `split_events`
+    events is split at its segments.
+
+    Raises FleetError if there is no table, if its folder cannot be written or if Spark fails,
+    DiffError if a version does not start.
     """
     start = time.monotonic()
     tables.check_table(table)
     with (
         TemporaryDirectory(prefix="refold-fleet-") as scratch,
-        spark_errors(f"{table}: Spark failed, nothing was added"),
-        telling(spark, progress) as tell,
+        spark_errors(f"{table}: Spark failed; nothing was added"),
+        reporting_steps(spark, progress) as report_step,
         open_replays(table) as folder,
     ):
-        tell("trying versions")
+        report_step("trying versions")
         shipped = tuple(ship(spark, versions, Path(scratch)))
         job = Job(table.absolute(), folder.snapshots.absolute(), shipped, patience_s)
         few = for_few_rows(spark, tables.segment_rows(table))
-        run = _Replay(few, folder, job, tell, split_events)
-        todo = run.choose()
-        batch = run.replay(todo)
-        tell("counting")
-        return summary(few, table, shipped, todo.folds, batch, start)
+        run = _Replay(few, folder, job, report_step, split_events)
+        workload = run.choose()
+        batch = run.replay(workload)
+        report_step("counting")
+        return summary(few, table, shipped, workload.folds, batch, start)
 
 
 class _Replay:
@@ -106,22 +109,22 @@ class _Replay:
         spark: SparkSession,
         folder: ReplayFolder,
         job: Job,
-        tell: Callable[[str], None],
+        report_step: Callable[[str], None],
         split_events: int,
     ) -> None:
         self._spark = spark
         self._folder = folder
         self._job = job
-        self._tell = tell
+        self._report_step = report_step
         self._cores = spark.sparkContext.defaultParallelism
-        # A segment begins where the fold of the daemon was idle.
+        # A segment begins where the daemon's fold was idle.
         self._is_split = sql.expr(
             f"kind = 'recorded' and size(segments) > 1 and last_seq > {split_events}"
         )
 
-    def choose(self) -> Todo:
-        """Write down the logs, each with the versions that it was not replayed by yet."""
-        self._tell("looking for logs")
+    def choose(self) -> Workload:
+        """Write the list of logs, each with the versions that have not replayed it yet."""
+        self._report_step("looking for logs")
         key = [*_LOG, *_EXTENT]
         codes = sql.array(*(sql.lit(one.code) for one in self._job.versions))
         done = (
@@ -147,41 +150,41 @@ class _Replay:
             .head()
         )
         assert counts is not None, "an aggregate has a row"
-        return Todo(**counts.asDict())
+        return Workload(**counts.asDict())
 
-    def replay(self, todo: Todo) -> int | None:
-        """Replay them and make what was found part of the results; the number of the batch, None
-        where there was nothing to do."""
-        if not todo.folds:
+    def replay(self, workload: Workload) -> int | None:
+        """Replay the logs and add the results; returns the number of the batch, None if there is
+        nothing to do."""
+        if not workload.folds:
             return None
         logs = self._logs()
         whole = logs.where(~self._is_split).withColumn("piece", sql.expr(_WHOLE))
-        if todo.pieces:
-            steps = self._replay_split(whole, logs.where(self._is_split), todo)
+        if workload.pieces:
+            steps = self._replay_split(whole, logs.where(self._is_split), workload)
         else:
             steps = ["first"]
-            self._tell("replaying")
-            self._fold(whole, todo.whole, "first")
-        self._tell("writing what was found")
-        self._write(steps, has_pieces=bool(todo.pieces))
+            self._report_step("replaying")
+            self._fold(whole, workload.whole, "first")
+        self._report_step("writing what was found")
+        self._write(steps, has_pieces=bool(workload.pieces))
         return self._folder.commit()
 
-    def _replay_split(self, whole: DataFrame, split: DataFrame, todo: Todo) -> list[str]:
-        """Replay pieces beside whole logs, then those as a whole that a version does not follow;
-        the steps that have what was found."""
-        self._tell("making snapshots")
+    def _replay_split(self, whole: DataFrame, split: DataFrame, workload: Workload) -> list[str]:
+        """Replay pieces together with logs that are not split. Then replay as a whole the logs that
+        a version does not follow. Returns the steps with results."""
+        self._report_step("making snapshots")
         each = split.select("*", sql.explode("codes").alias("code"))
         each = each.withColumn("codes", sql.array("code")).withColumn("piece", sql.expr(_WHOLE))
-        self._run(each, todo.passes, partial(make_snapshots, job=self._job), PASSED, "passed")
-        self._tell("replaying")
+        self._run(each, workload.passes, partial(make_snapshots, job=self._job), PASSED, "passed")
+        self._report_step("replaying")
         pieces = split.select("*", sql.posexplode("segments").alias("piece", "segment"))
         units = whole.unionByName(pieces.select(*whole.columns))
-        self._fold(units, todo.whole + todo.pieces, "first")
+        self._fold(units, workload.whole + workload.pieces, "first")
         left = self._left()
         count = left.count()
         if not count:
             return ["first"]
-        self._tell("replaying split logs that a version leaves")
+        self._report_step("replaying split logs that a version leaves")
         again = split.drop("codes").join(left, _LOG).withColumn("piece", sql.expr(_WHOLE))
         self._fold(again, count, "again")
         return ["first", "again"]
@@ -190,7 +193,8 @@ class _Replay:
         self._run(units, count, partial(replay_units, job=self._job), OUTCOMES, step)
 
     def _left(self) -> DataFrame:
-        """The versions that do not follow a piece of a log, to be replayed by as a whole."""
+        """The logs and versions where the version does not follow a piece; they are replayed as a
+        whole."""
         pieces = self._results("first").where("piece is not null")
         follows = sql.bool_and(sql.coalesce("follows", sql.lit(False))).alias("follows")
         by_version = pieces.groupBy(*_LOG, "code").agg(follows).where("not follows")
@@ -206,7 +210,7 @@ class _Replay:
         _union(found).write.parquet(self._folder.divergences)
 
     def _joined_pieces(self) -> DataFrame:
-        """Logs that a version follows in all of their pieces."""
+        """The results of logs that a version follows in all pieces."""
         pieces = self._results("first").where("piece is not null")
         key = [*_LOG, "code"]
         same = [
@@ -257,11 +261,11 @@ class _Replay:
         schema: pa.Schema,
         step: str,
     ) -> None:
-        """Spread units over tasks, the large ones evenly, and write what comes of them."""
+        """Distribute units over tasks, large ones evenly, and write their results."""
         tasks = max(self._cores * _TASKS_A_CORE, count // _LOGS_A_TASK)
         tasks = max(1, min(tasks, _TASKS_MAX, count))
         events = "if(piece is null, last_seq, segments[piece].last_seq - segments[piece].first_seq)"
-        # What is alike may come at regular intervals, and would be one task's.
+        # Similar logs may be at regular intervals; without mixing one task would get all of them.
         mixed = sql.xxhash64(*_LOG, "piece")
         by_size = Window.orderBy(sql.expr(events).desc(), mixed, *_LOG, "piece")
         place = ((sql.row_number().over(by_size) - 1) % tasks).alias("place")

@@ -1,12 +1,12 @@
-"""What replays found: the folder that it is in, and its columns.
+"""The results of replays: their folder, and their columns.
 
-    DIR/replays/batch=000001/logs/*.parquet             REPLAYED, a row for each log and version
+    DIR/replays/batch=000001/logs/*.parquet             REPLAYED, one row per log and version
     DIR/replays/batch=000001/divergences/*.parquet      DIVERGENCES
-    DIR/replays/snapshots/core=F/cluster=C/LOG/...      where logs are split
-    DIR/replays/staging/...                             a batch that is being made
+    DIR/replays/snapshots/core=F/cluster=C/LOG/...      the snapshots at which logs are split
+    DIR/replays/staging/...                             a batch in preparation
 
-A batch becomes part of it by one rename. A log and version that is replayed again has a row in each
-batch: the last one counts.
+A batch is added by one rename. A log that a version replays again has a row in each batch; the last
+one is valid.
 """
 
 import shutil
@@ -32,7 +32,7 @@ _STAGING: Final = "staging"
 _KEY: Final = ("cluster", "log", "code")
 
 COUNTED: Final = "not is_harmless and explained = ''"
-"""The divergences that count, in SQL."""
+"""An SQL condition for divergences that count."""
 
 RULE_COUNTS: Final = ("rule", "decisions", "agreed")
 
@@ -65,8 +65,8 @@ REPLAYED: Final = pa.schema(
         ("reason", pa.string()),
     ]
 )
-"""A log by a version; docs/fleet-tables.md says what is in each column. `last_seq`, `commands` and
-`is_closed` are how far the log had come."""
+"""The result of a log and a version; see docs/fleet-tables.md for the columns. `last_seq`,
+`commands` and `is_closed` describe the log at that time."""
 
 _PART: Final = pa.struct(
     [("part", pa.string()), ("recorded", pa.string()), ("version", pa.string())]
@@ -100,7 +100,7 @@ DIVERGENCES: Final = pa.schema(
         ("explained", pa.string()),
     ]
 )
-"""One decision that a log and a version do not share."""
+"""One decision that differs between a log and a version."""
 
 
 class ReplayFolder:
@@ -114,21 +114,21 @@ class ReplayFolder:
         self._made = self.staging / "batch"
 
     def results_of(self, step: str) -> str:
-        """Where a step leaves what the next one reads."""
+        """The folder in which a step stores the input of the next step."""
         return str(self.staging / step)
 
     @property
     def logs(self) -> str:
-        """Where the rows of REPLAYED of the batch that is being made belong."""
+        """The folder for the rows of REPLAYED of the batch in preparation."""
         return str(self._made / "logs")
 
     @property
     def divergences(self) -> str:
-        """Where its rows of DIVERGENCES belong."""
+        """The folder for the rows of DIVERGENCES of the batch in preparation."""
         return str(self._made / "divergences")
 
     def commit(self) -> int:
-        """Make the batch part of the results, all at once; its number. Raises FleetError."""
+        """Add the batch to the results and return its number. Raises FleetError."""
         try:
             return add_batch(self._made, self.folder)
         except OSError as error:
@@ -137,8 +137,8 @@ class ReplayFolder:
 
 @contextmanager
 def open_replays(table: Path) -> Iterator[ReplayFolder]:
-    """The replays of a table to add to; one process at a time. What one left that was killed is
-    removed. Raises FleetError."""
+    """Open the replays of a table for writing; one process at a time. Leftovers of a killed process
+    are removed. Raises FleetError."""
     folder = ReplayFolder(table)
     staging = folder.folder / _STAGING
     with usable(folder.folder):
@@ -153,30 +153,30 @@ def open_replays(table: Path) -> Iterator[ReplayFolder]:
 
 
 def check_replays(table: Path) -> None:
-    """Raises FleetError where there is no table, or one that was never replayed."""
+    """Raises FleetError if there is no table, or if it was never replayed."""
     check_table(table)
     if not batches(table / _REPLAYS):
         raise FleetError(f"{table} was not replayed: run `refold fleet replay` first")
 
 
 def replayed(spark: SparkSession, table: Path | str) -> DataFrame:
-    """The last result of each log and version (REPLAYED, and `batch`); none where there is none."""
+    """The last result of each log and version: REPLAYED, and `batch`. It may have no rows."""
     found = _read(spark, Path(table), "logs", REPLAYED)
     latest = Window.partitionBy(*_KEY).orderBy(sql.col("batch").desc())
     return found.withColumn("place", sql.row_number().over(latest)).where("place = 1").drop("place")
 
 
 def divergences(spark: SparkSession, table: Path | str) -> DataFrame:
-    """The divergences of these (DIVERGENCES, and `batch`)."""
+    """The divergences of the last results: DIVERGENCES, and `batch`."""
     found = _read(spark, Path(table), "divergences", DIVERGENCES)
     return found.join(replayed(spark, table).select(*_KEY, "batch"), [*_KEY, "batch"], "left_semi")
 
 
 def by_rule(spark: SparkSession, table: Path | str) -> DataFrame:
-    """Decisions, how many of them agree, and divergences by version, rule and cluster.
+    """Decisions, agreeing decisions and divergences by version, rule and cluster.
 
-    `first` are divergences that follow from no other, `following` such as follow from these, by
-    whatever rule. `log` and `seq` are one of the divergences, a first one if there is any.
+    `first` counts divergences that do not follow from another one, `following` those that follow
+    from them, under any rule. `log` and `seq` name one of the divergences, a first one if possible.
     """
     key = ["code", "rule", "cluster"]
     rules = replayed(spark, table).select("code", "cluster", "log", sql.inline("rules"))

@@ -1,4 +1,4 @@
-"""What replays came to, as small as it is told: for a terminal or a script."""
+"""Summaries of replays, small enough for a terminal or a script."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -11,18 +11,21 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from replay.fleet.replaying.results import by_rule, replayed
-from replay.fleet.replaying.versions import Shipped
+from replay.fleet.replaying.versions import ShippedVersion
 
-TOLD_MAX: Final = 20
+FAILURES_MAX: Final = 20
 RULES_MAX: Final = 100
 
 Summary = TypeVar("Summary", bound=Struct)
 
 
 class VersionSummary(Struct):
-    """A version on all logs. `decisions` are those that were recorded, or Kafka's; `left` counts
-    logs in which it wanted something that is not in the log. The counts of a version that cannot
-    tell how far it agrees with stock clusters are without those (`untold` logs)."""
+    """A version on all logs.
+
+    `decisions` are those that were recorded, or Kafka's. `left` counts logs that the version does
+    not follow to the end. `untold` counts logs of stock clusters for which the version cannot
+    report its agreement; they are not included in the counts.
+    """
 
     version: str
     code: str
@@ -41,8 +44,8 @@ class VersionSummary(Struct):
 
 
 class RuleSummary(Struct):
-    """A version, a rule and a cluster, as results.by_rule counts them: `logs_diverging` have such
-    divergences; `log` and `seq` are one of these, None where all agrees."""
+    """A version, a rule and a cluster, as counted by results.by_rule. `logs_diverging` is the
+    number of logs with divergences; `log` and `seq` name one divergence, None if there is none."""
 
     version: str
     rule: str
@@ -68,9 +71,12 @@ class Failure(Struct):
 
 
 class ReplayResult(Struct):
-    """What a replay came to. `todo` is how many logs times versions were replayed by it; the rest
-    is of all that the table has, `rules` the first RULES_MAX of `all_rules`, those with most
-    divergences first, `failures` some of `failed`. `batch` is None where nothing was to do."""
+    """The result of a replay.
+
+    `todo` is the number of pairs of log and version that were replayed. The other fields cover all
+    results of the table: `rules` are the first RULES_MAX of `all_rules`, ordered by divergences,
+    `failures` some of `failed`. `batch` is None if there was nothing to do.
+    """
 
     table: str
     todo: int
@@ -86,12 +92,12 @@ class ReplayResult(Struct):
 def summary(
     spark: SparkSession,
     table: Path,
-    versions: Sequence[Shipped],
+    versions: Sequence[ShippedVersion],
     todo: int,
     batch: int | None,
     start: float,
 ) -> ReplayResult:
-    """Count what is known of these versions."""
+    """Summarize all results of these versions."""
     named = {one.code: one.reference for one in versions}
     is_named = sql.col("code").isin(list(named))
     results = replayed(spark, table).where(is_named)
@@ -113,7 +119,7 @@ def summary(
 
 
 def _versions(results: DataFrame, named: dict[str, str]) -> Iterator[VersionSummary]:
-    is_told = sql.col("agreed").isNotNull()
+    knows_agreement = sql.col("agreed").isNotNull()
     counts = ("decisions", "agreed", "divergences", "harmless", "explained", "unjudged")
     found = results.groupBy("code").agg(
         sql.first("core").alias("core"),
@@ -122,7 +128,7 @@ def _versions(results: DataFrame, named: dict[str, str]) -> Iterator[VersionSumm
         sql.count("reason").alias("failed"),
         sql.count_if(sql.expr("left_at > 0")).alias("left"),
         sql.count_if(sql.expr("reason is null and agreed is null")).alias("untold"),
-        *(_sum(sql.when(is_told, sql.col(name))).alias(name) for name in counts),
+        *(_sum(sql.when(knows_agreement, sql.col(name))).alias(name) for name in counts),
     )
     rows = {row.code: row for row in found.collect()}
     for code, reference in named.items():
@@ -140,7 +146,7 @@ def _rules(rules: DataFrame, named: dict[str, str]) -> Iterator[RuleSummary]:
 
 def _failures(results: DataFrame, named: dict[str, str]) -> Iterator[Failure]:
     failures = results.where("reason is not null").orderBy("cluster", "log", "code")
-    for row in failures.limit(TOLD_MAX).collect():
+    for row in failures.limit(FAILURES_MAX).collect():
         yield Failure(row.cluster, row.log, named[row.code], row.reason)
 
 

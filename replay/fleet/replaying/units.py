@@ -1,6 +1,6 @@
-"""What an executor does with a log, or with a piece of one: fold it by the versions, and judge.
+"""The work of an executor on a log or a piece of it: fold it with the versions and compare.
 
-A log fails alone, and with one version only: what is wrong is the reason in its row.
+A failure affects only its log and version: the row contains the reason.
 """
 
 import time
@@ -20,13 +20,13 @@ from replay.diff.messages import FoldLog
 from replay.diff.processes import Answered
 from replay.errors import ReplayError
 from replay.fleet.errors import reason_of
-from replay.fleet.replaying.judging import Found, Judged, judge
-from replay.fleet.replaying.rebuilt import StoredLog, StoredSegment, rebuild
+from replay.fleet.replaying.comparison import Comparison, FoundDivergence, compare_log
+from replay.fleet.replaying.rebuild import StoredLog, StoredSegment, rebuild
 from replay.fleet.replaying.results import DIVERGENCES, REPLAYED
-from replay.fleet.replaying.sides import Sides
-from replay.fleet.replaying.splitting import Snapshots
-from replay.fleet.replaying.versions import Shipped
-from replay.logs.open_log import UPCASTERS
+from replay.fleet.replaying.snapshots import Snapshots
+from replay.fleet.replaying.version_processes import VersionProcesses
+from replay.fleet.replaying.versions import ShippedVersion
+from replay.logs.decode import UPCASTERS
 
 _NS_IN_US: Final = 1000
 
@@ -57,34 +57,35 @@ UNITS: Final = pa.schema(
         ("piece", pa.int64()),
     ]
 )
-"""A log, or its piece of one segment (`piece`, null: all of it), and the versions to fold it by."""
+"""A log, or its piece of one segment (`piece`, null for the whole log), and the versions to fold it
+with."""
 
 PIECES: Final = pa.schema([*REPLAYED, ("piece", pa.int64()), ("follows", pa.bool_())])
-"""REPLAYED of a unit. `follows`: the version decides as the log says, to the end of the piece."""
+"""REPLAYED for a unit. `follows`: the version decides as recorded, up to the end of the piece."""
 
 OUTCOMES: Final = pa.schema(
     [("result", pa.struct(list(PIECES))), ("divergence", pa.struct(list(DIVERGENCES)))]
 )
-"""What comes of units: either the one or the other."""
+"""The results of units: each row has either a result or a divergence."""
 
 PASSED: Final = pa.schema([("cluster", pa.string()), ("log", pa.string())])
-"""A log of which snapshots are made, where that can be done."""
+"""A log whose snapshots were made, if possible."""
 
 Row = dict[str, Any]
 Values = tuple[Any, ...]
 
 
 class Job(Struct, frozen=True):
-    """What is the same for all units: the folder of the table, that of snapshots, and versions."""
+    """What all units share: the folders of the table and of the snapshots, and the versions."""
 
     table: Path
     snapshots: Path
-    versions: tuple[Shipped, ...]
+    versions: tuple[ShippedVersion, ...]
     patience_s: float
 
 
 def make_snapshots(rows: Iterable[Any], job: Job) -> Iterator[Values]:
-    """Rows of UNITS to those of PASSED."""
+    """Map rows of UNITS to rows of PASSED."""
     versions = {one.code: one for one in job.versions}
     snapshots = Snapshots(job.table, job.snapshots)
     for row in rows:
@@ -95,20 +96,20 @@ def make_snapshots(rows: Iterable[Any], job: Job) -> Iterator[Values]:
 
 
 def replay_units(rows: Iterable[Any], job: Job) -> Iterator[Values]:
-    """Rows of UNITS to those of OUTCOMES."""
+    """Map rows of UNITS to rows of OUTCOMES."""
     with (
         TemporaryDirectory(prefix="refold-fleet-") as scratch,
-        Sides(job.versions, job.patience_s) as sides,
+        VersionProcesses(job.versions, job.patience_s) as processes,
     ):
-        replaying = _Replaying(job, sides, Path(scratch))
+        replaying = _UnitReplay(job, processes, Path(scratch))
         for row in rows:
             yield from replaying.unit(row.asDict(recursive=True))
 
 
-class _Replaying:
-    def __init__(self, job: Job, sides: Sides, scratch: Path) -> None:
+class _UnitReplay:
+    def __init__(self, job: Job, processes: VersionProcesses, scratch: Path) -> None:
         self._job = job
-        self._sides = sides
+        self._processes = processes
         self._scratch = scratch
         self._snapshots = Snapshots(job.table, job.snapshots)
 
@@ -120,40 +121,42 @@ class _Replaying:
             chosen = slice(None) if piece is None else slice(piece, piece + 1)
             try:
                 rebuild(self._job.table, stored, log, chosen)
-            except Exception as error:  # a bad log fails alone
+            except Exception as error:  # a damaged log must not affect the others
                 for code in unit["codes"]:
                     yield self._result(unit, code, {"reason": reason_of(error)}), None
                 return
-            folds = _Folds(self._sides)
+            folds = _Folds(self._processes)
             for code in unit["codes"]:
                 start = time.monotonic()
                 try:
-                    judged = self._judge(log, stored, piece, code, folds)
+                    comparison = self._compare(log, stored, piece, code, folds)
                 except Exception as error:
                     text = reason_of(error).replace(str(log), "the log")
-                    told: Row = {"reason": text}
+                    outcome: Row = {"reason": text}
                 else:
-                    told = _counts(judged)
-                    # Where a piece shows some, the log is replayed as a whole.
-                    for one in judged.divergences if piece is None else ():
+                    outcome = _counts(comparison)
+                    # If a piece has divergences, the log is replayed as a whole.
+                    for one in comparison.divergences if piece is None else ():
                         yield None, self._divergence(unit, code, one)
-                told["seconds"] = time.monotonic() - start
-                yield self._result(unit, code, told), None
+                outcome["seconds"] = time.monotonic() - start
+                yield self._result(unit, code, outcome), None
 
-    def _judge(
+    def _compare(
         self, log: Path, stored: StoredLog, piece: int | None, code: str, folds: "_Folds"
-    ) -> Judged:
-        version = self._sides.version(code)
-        if piece is not None and not self._snapshots.put_beside(log, stored, piece, version.core):
-            raise ReplayError("there is no snapshot to begin with")
-        # Others have no snapshot beside a piece, and that is replayed as a whole if it differs.
-        others = [one for one in self._sides.codes if one != code] if piece is None else []
+    ) -> Comparison:
+        version = self._processes.version(code)
+        if piece is not None and not self._snapshots.copy_to_piece(
+            log, stored, piece, version.core
+        ):
+            raise ReplayError("there is no snapshot for the beginning of this piece")
+        # Other versions have no snapshot for a piece. A piece that differs is replayed as a whole.
+        others = [one for one in self._processes.codes if one != code] if piece is None else []
         with LogReader.open(log, UPCASTERS) as reader:
             of_others = [partial(folds.fold, one) for one in others]
-            return judge(str(log), reader, partial(folds.fold, code), of_others)
+            return compare_log(str(log), reader, partial(folds.fold, code), of_others)
 
-    def _result(self, unit: Row, code: str, told: Row) -> Values:
-        version = self._sides.version(code)
+    def _result(self, unit: Row, code: str, outcome: Row) -> Values:
+        version = self._processes.version(code)
         row = {
             **unit,
             "version": version.reference,
@@ -161,14 +164,14 @@ class _Replaying:
             "core": version.core,
             "code_version": version.code_version,
             "pieces": 1,
-            **told,
+            **outcome,
         }
         return tuple(row.get(name) for name in PIECES.names)
 
-    def _divergence(self, unit: Row, code: str, one: Found) -> Values:
+    def _divergence(self, unit: Row, code: str, one: FoundDivergence) -> Values:
         row = {
             **msgspec.structs.asdict(one),
-            "version": self._sides.version(code).reference,
+            "version": self._processes.version(code).reference,
             "code": code,
             "cluster": unit["cluster"],
             "log": unit["log"],
@@ -181,19 +184,19 @@ class _Replaying:
 
 
 class _Folds:
-    """Those of one log: without contents each version folds it once, or fails at it once."""
+    """The folds of one log. Without contents, each version folds the log once, or fails once."""
 
-    def __init__(self, sides: Sides) -> None:
-        self._sides = sides
+    def __init__(self, processes: VersionProcesses) -> None:
+        self._processes = processes
         self._known: dict[str, Answered | ReplayError] = {}
 
     def fold(self, code: str, request: FoldLog) -> Answered:
-        """What a version says of it. Raises DiffError, FleetError."""
+        """A version's fold of the log. Raises DiffError, FleetError."""
         if request.with_contents:
-            return self._sides.fold(code, request)
+            return self._processes.fold(code, request)
         if code not in self._known:
             try:
-                self._known[code] = self._sides.fold(code, request)
+                self._known[code] = self._processes.fold(code, request)
             except ReplayError as error:
                 self._known[code] = error
         known = self._known[code]
@@ -202,26 +205,26 @@ class _Folds:
         return known
 
 
-def _counts(judged: Judged) -> Row:
-    found = judged.divergences
+def _counts(comparison: Comparison) -> Row:
+    found = comparison.divergences
     return {
-        "events": judged.events,
-        "decisions": judged.decisions,
-        "agreed": judged.agreed,
+        "events": comparison.events,
+        "decisions": comparison.decisions,
+        "agreed": comparison.agreed,
         "divergences": sum(not one.is_harmless and not one.explained for one in found),
         "harmless": sum(one.is_harmless for one in found),
         "explained": sum(bool(one.explained) for one in found),
-        "unjudged": judged.unjudged,
-        "rules": _by_rule(judged) if judged.is_told else None,
-        "left_at": judged.left_at,
-        "follows": judged.follows,
+        "unjudged": comparison.unjudged,
+        "rules": _by_rule(comparison) if comparison.knows_agreement else None,
+        "left_at": comparison.left_at,
+        "follows": comparison.follows,
     }
 
 
-def _by_rule(judged: Judged) -> list[tuple[str, int, int]]:
+def _by_rule(comparison: Comparison) -> list[tuple[str, int, int]]:
     return [
-        (rule, count, count - judged.differing[rule])
-        for rule, count in sorted(judged.decided.items())
+        (rule, count, count - comparison.differing[rule])
+        for rule, count in sorted(comparison.decided.items())
         if count
     ]
 

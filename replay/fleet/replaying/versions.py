@@ -1,4 +1,4 @@
-"""Versions of the code on executors: found once on the driver, shipped as archives."""
+"""Versions of the code: found on the driver, shipped to executors as archives."""
 
 import shutil
 import sys
@@ -21,9 +21,9 @@ _ROOMS: Final = ("controller", "eventstore", "replay", "*.dist-info")
 _DIGEST_BYTES: Final = 8
 
 
-class Shipped(Struct, frozen=True):
-    """A version as executors know it. `code` tells its code from any other, whatever it is called;
-    `core` is the fingerprint of its core, `python` None for that of the executor."""
+class ShippedVersion(Struct, frozen=True):
+    """A version as executors know it. `code` identifies its code, whatever its name; `core` is the
+    fingerprint of its core; `python` is None for the executor's Python."""
 
     reference: str
     code: str
@@ -36,25 +36,25 @@ class Shipped(Struct, frozen=True):
         python = self.python or sys.executable
         if not Path(python).is_file():
             raise FleetError(
-                f"{self.reference} asks for other packages than this version, and there is no"
-                f" {python} on this executor: give it the same path there"
+                f"{self.reference} requires other packages than this version, and there is no"
+                f" {python} on this executor: install it at the same path there"
             )
         folder = Path(SparkFiles.getRootDirectory(), _archive_of(self.code))
         return Version(self.reference, folder, python)
 
 
 def find_versions(references: Sequence[str]) -> list[Version]:
-    """The versions that are named, as `refold diff` finds them. Raises DiffError, FleetError."""
+    """Find the named versions as `refold diff` does. Raises DiffError, FleetError."""
     named = list(dict.fromkeys(one.strip() for one in references if one.strip()))
     if not named:
-        raise FleetError("--versions names none: name git refs, wheels, folders, working-tree")
+        raise FleetError("--versions is empty: name git refs, wheels, folders or working-tree")
     return [find_version(one, Path(), cache_folder()) for one in named]
 
 
-def ship(spark: SparkSession, versions: Sequence[Version], scratch: Path) -> list[Shipped]:
-    """Try that each version starts, and give its code to all executors, those of the same code
-    once. Raises DiffError."""
-    shipped: dict[str, Shipped] = {}
+def ship(spark: SparkSession, versions: Sequence[Version], scratch: Path) -> list[ShippedVersion]:
+    """Check that each version starts, and ship its code to all executors; equal code only once.
+    Raises DiffError."""
+    shipped: dict[str, ShippedVersion] = {}
     for number, version in enumerate(versions):
         with VersionProcess(version) as process:
             hello = process.hello
@@ -66,7 +66,7 @@ def ship(spark: SparkSession, versions: Sequence[Version], scratch: Path) -> lis
             shipped[code] = structs.replace(before, reference=both)
             continue
         python = None if version.python == sys.executable else version.python
-        shipped[code] = Shipped(
+        shipped[code] = ShippedVersion(
             version.reference, code, hello.core_fingerprint, hello.code_version, python
         )
         named = shutil.move(archive, scratch / f"{_archive_of(code)}.zip")
@@ -91,7 +91,7 @@ def _packed(version: Version, target: Path) -> Path:
 
 
 def _digest(archive: Path) -> str:
-    """Of what is in it, without times."""
+    """A digest of the archive's content, without timestamps."""
     digest = blake2b(digest_size=_DIGEST_BYTES)
     with zipfile.ZipFile(archive) as files:
         for name in sorted(files.namelist()):

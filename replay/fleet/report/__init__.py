@@ -1,8 +1,10 @@
-"""`refold fleet report`: what an analysis found, as one page that opens anywhere, also offline.
+"""`refold fleet report`: the results of an analysis as one HTML page that works offline.
 
-- `gathering` asks the tables, `queries` is what is asked; `findings` is what came of it: some
-  hundred rows whatever the fleet's size, and of some incidents what was observed and written
-- `charts` draws, `tables` and `page` write HTML; what comes of a log is text there, never markup
+- `collect` queries the tables (`queries`); `findings` are the results: a few hundred rows whatever
+  the size of the fleet, with the events of some incidents
+- `charts` draws charts; `tables`, `details` and `page` write HTML. Text from logs is escaped, never
+  markup
+- `write` writes the file
 
-Beside this folder's code the page holds plotly's own, page.css and page.js.
+The page contains plotly's script, page.css and page.js.
 """

@@ -1,6 +1,6 @@
-"""Charts, as JSON that plotly's own script draws.
+"""Charts, as JSON for plotly's script.
 
-Plotly takes a few tags in labels for markup: what comes of a log is escaped for it, too.
+Plotly interprets some tags in labels as markup, so text from logs is escaped here, too.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _HEAD_PX: Final = 110
 
 
 def charts_of(findings: Findings) -> dict[str, go.Figure]:
-    """By the name of the query that they show; those without rows are left out."""
+    """Charts by the name of their query; queries without rows have none."""
     answers = findings.answers
     drawn = {
         "over_time": _over_time(answers["over_time"], findings.period),
@@ -42,12 +42,12 @@ def charts_of(findings: Findings) -> dict[str, go.Figure]:
 
 
 def json_of(figure: go.Figure) -> str:
-    """For a script element of HTML: plotly writes nothing that ends that element."""
+    """JSON for a script element of HTML. Plotly's JSON cannot end the element."""
     return str(figure.to_json())
 
 
 def _over_time(rows: Rows, unit: str) -> go.Figure:
-    """A bar spans its period, however far away the next one is."""
+    """Each bar spans its period, even if the next period has no row."""
     figure = go.Figure()
     spans = [_end_of(one["period"], unit) - one["period"] for one in rows]
     for column, name, color in _STATES:
@@ -90,14 +90,14 @@ def _clusters(rows: Rows) -> go.Figure:
     labels = _labels([one["cluster"] for one in rows])
     for column, name, color in _STATES:
         _add_bars(figure, labels, [one[column] / 60 for one in rows], name, color)
-        # What a click is about: the label may be cut.
+        # The cluster that a click selects; the label may be shortened.
         figure.data[-1].customdata = [one["cluster"] for one in rows]
     figure.update_layout(barmode="stack", xaxis_title="partition-minutes")
     return _laid_out(figure, _height(len(rows)))
 
 
 def _durations(rows: Rows, name_of: Callable[[dict[str, Any]], str]) -> go.Figure:
-    """The median, and how far beyond it the 99th percentile is."""
+    """The median, and the difference to the 99th percentile."""
     figure = go.Figure()
     labels = _labels([name_of(one) for one in rows])
     _add_bars(figure, labels, [one["p50"] for one in rows], "median", DURATION)
@@ -143,8 +143,8 @@ def _height(rows: float) -> int:
 
 
 def _labels(names: list[str]) -> list[str]:
-    """As they are, but for the end of long ones: only refold's own names are made `words` of.
-    Those that begin alike are numbered: bars of one label are one bar."""
+    """Names as labels, unchanged except for the end of long ones. Equal labels are numbered, since
+    bars with the same label would be merged."""
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         found.setdefault(_cut(name), []).append(name)
@@ -152,7 +152,7 @@ def _labels(names: list[str]) -> list[str]:
     for label, alike in found.items():
         for number, name in enumerate(alike, 1):
             shown[name] = f"{label} ({number})" if len(alike) > 1 else label
-    # Quotes are no markup there, and would be shown as they are escaped.
+    # Plotly would show escaped quotes literally.
     return [escape(shown[name], quote=False) for name in names]
 
 

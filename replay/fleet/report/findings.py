@@ -1,17 +1,17 @@
-"""What a report is made of: small aggregates, and the incidents that weigh most."""
+"""The data of a report: small aggregates, and the most severe incidents."""
 
 from typing import Any
 
 from msgspec import Struct
 
 Rows = list[dict[str, Any]]
-"""Of a query, by column."""
+"""The rows of a query's result, by column."""
 
 
 class Incident(Struct, frozen=True):
-    """A stretch of a log in which partitions were unavailable, or under-replicated, without a
-    pause. `partitions` are those that were longest, `records` what was observed and written
-    meanwhile, as many as are shown."""
+    """A period in which partitions of a log were unavailable, or under-replicated, without a pause.
+    `partitions` are those with the longest outages, `records` the events and writes of the period,
+    as many as are shown."""
 
     about: dict[str, Any]
     partitions: Rows
@@ -19,14 +19,14 @@ class Incident(Struct, frozen=True):
 
 
 class Divergence(Struct, frozen=True):
-    """The first divergence of a version in a log, and what was observed and written then."""
+    """The first divergence of a version in a log, with the events and writes at that time."""
 
     about: dict[str, Any]
     records: Rows
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """What queries came to, by their name in `queries`; `replays` is None where there are none."""
+    """The results of the queries, by their name in `queries`; `replays` is None without replays."""
 
     folder: str
     options: dict[str, Any]

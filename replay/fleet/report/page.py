@@ -1,4 +1,4 @@
-"""The page: one file with all that it needs in it."""
+"""The HTML page, a single file without external resources."""
 
 from collections.abc import Iterator
 from html import escape
@@ -8,19 +8,18 @@ from typing import Any, Final
 from plotly.offline import get_plotlyjs
 
 from replay.fleet.report.charts import charts_of, json_of
-from replay.fleet.report.divergences import divergence
+from replay.fleet.report.details import divergence, incident
 from replay.fleet.report.findings import Findings, Rows
-from replay.fleet.report.incidents import incident
 from replay.fleet.report.tables import (
     Column,
-    counted,
     duration,
+    format_count,
     id_of,
-    moment,
     number,
     span,
     table,
     text,
+    utc_time,
     words,
 )
 
@@ -32,7 +31,7 @@ _TITLE: Final = "Controller incidents of the fleet"
 
 
 def page_of(findings: Findings) -> str:
-    """The whole file."""
+    """The content of the file."""
     body = "".join(_body(findings))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -52,9 +51,9 @@ def _body(findings: Findings) -> Iterator[str]:
     charts = {name: json_of(one) for name, one in charts_of(findings).items()}
     yield f"<h1>{_TITLE}</h1>{_about(findings)}{_tiles(totals)}"
     yield _section(
-        "Partitions without service",
+        "Unavailable and under-replicated partitions",
         f"Partition-minutes by {findings.period}, by cause and by cluster; a cluster's bar shows"
-        " its incidents. Under-replicated partitions serve, with less to lose.",
+        " its incidents. Under-replicated partitions serve requests with reduced redundancy.",
         _chart(charts, "over_time"),
         _chart(charts, "causes"),
         _chart(charts, "clusters"),
@@ -63,7 +62,7 @@ def _body(findings: Findings) -> Iterator[str]:
     yield _incidents(findings)
     yield _section(
         "Failovers",
-        "From the event that began a failover to its end, in seconds, by cluster; the slowest"
+        "From the event that began a failover to its end, in seconds, by cluster, slowest"
         " first. Then by version and by number of partitions, and by step.",
         _chart(charts, "failovers_by_cluster"),
         _table(_FAILOVERS, answers["failovers_by_group"]),
@@ -84,21 +83,22 @@ def _about(findings: Findings) -> str:
     )
     totals = findings.totals
     return (
-        f'<p class="note">{escape(findings.folder)}, {moment(totals["first_time"])} to'
-        f" {moment(totals['last_time'])} UTC. Analysed {made}{': ' if chosen else ''}{chosen}.</p>"
+        f'<p class="note">{escape(findings.folder)}, {utc_time(totals["first_time"])}'
+        f" to {utc_time(totals['last_time'])} UTC."
+        f" Analysed {made}{': ' if chosen else ''}{chosen}.</p>"
     )
 
 
 def _tiles(totals: dict[str, Any]) -> str:
     tiles = (
-        ("clusters", counted(totals["clusters"])),
-        ("logs", counted(totals["logs"])),
-        ("events", counted(totals["events"])),
+        ("clusters", format_count(totals["clusters"])),
+        ("logs", format_count(totals["logs"])),
+        ("events", format_count(totals["events"])),
         ("unavailable, summed over partitions", duration(totals["unavailable_s"])),
         ("under-replicated, summed over partitions", duration(totals["under_replicated_s"])),
-        ("failovers", counted(totals["failovers"])),
-        ("races missed", counted(totals["missed_races"])),
-        ("acts of zombies", counted(totals["zombies"])),
+        ("failovers", format_count(totals["failovers"])),
+        ("races missed", format_count(totals["missed_races"])),
+        ("actions of zombies", format_count(totals["zombies"])),
     )
     shown = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for name, value in tiles)
     return f'<div class="tiles">{shown}</div>'
@@ -124,32 +124,32 @@ def _table(columns: tuple[Column, ...], rows: Rows) -> str:
 def _incidents(findings: Findings) -> str:
     found = findings.incidents
     if not found:
-        return _section("Incidents", "No partition was without service, or under-replicated.")
+        return _section("Incidents", "No partition was unavailable or under-replicated.")
     clusters = sorted({str(one.about["cluster"]) for one in found})
     options = "".join(f'<option value="{escape(one)}">{escape(one)}</option>' for one in clusters)
     choice = (
         '<label class="note">Cluster <select id="cluster"><option value="">all of them</option>'
-        f'{options}</select></label><p class="empty" id="no-incident" hidden>None of this cluster'
-        " is among them.</p>"
+        f'{options}</select></label><p class="empty" id="no-incident" hidden>No incident of this'
+        " cluster is listed.</p>"
     )
     note = (
-        f"The {len(found)} that weigh most, by partition-seconds: stretches of a log in which"
+        f"The {len(found)} most severe, by partition-seconds: periods of a log in which"
         " partitions were unavailable, then those in which they were under-replicated. Half of the"
-        " places are for either kind; where it has fewer, the other has more. Open one for its"
+        " list is reserved for each kind, unless one has fewer. Expand an incident for its"
         " partitions and events."
     )
-    listed = "".join(incident(place, one, findings.folder) for place, one in enumerate(found, 1))
-    return _section("Incidents", note, choice, listed)
+    items = "".join(incident(place, one, findings.folder) for place, one in enumerate(found, 1))
+    return _section("Incidents", note, choice, items)
 
 
 def _replays(findings: Findings) -> str:
     title, found = "Replays by other versions", findings.replays
     if found is None:
-        note = "There are none: <code>refold fleet replay</code> makes them."
+        note = "None. <code>refold fleet replay</code> replays the logs by other versions."
         return _section(title, note)
     return _section(
         title,
-        "The same logs, decided again: how many decisions agree with what was recorded.",
+        "The logs folded again by each version: how many decisions agree with the recorded ones.",
         _table(_VERSIONS, found["versions"]),
         _table(_DIVERGENCES, found["divergences"]),
         _first_divergences(findings),
@@ -161,11 +161,11 @@ def _first_divergences(findings: Findings) -> str:
     if not found:
         return ""
     note = (
-        f"Where a version first decides otherwise, by log: {len(found)}, those with most"
-        " divergences. Open one for both sides and the events."
+        f"The first divergence of each version and log: {len(found)}, ordered by the number of"
+        " divergences. Expand one for both decisions and the events."
     )
-    listed = "".join(divergence(place, one, findings.folder) for place, one in enumerate(found, 1))
-    return f'<p class="note">{note}</p>{listed}'
+    items = "".join(divergence(place, one, findings.folder) for place, one in enumerate(found, 1))
+    return f'<p class="note">{note}</p>{items}'
 
 
 def _example(row: dict[str, Any]) -> str | None:
@@ -212,8 +212,8 @@ _DIVERGENCES: Final = (
 )
 _TABLES: Final = (
     (
-        "Leaders that change most",
-        "Returns go back to the leader before the last one.",
+        "Partitions with the most leader changes",
+        "A return is a change back to the previous leader.",
         (
             text("cluster"),
             Column("partition", lambda row: f"{row['topic']}-{row['partition']}"),
@@ -226,14 +226,14 @@ _TABLES: Final = (
     ),
     (
         "Reassignments",
-        "One a partition, by how they ended.",
+        "Reassignments of single partitions, by outcome.",
         (_words("outcome"), number("count"), span("median"), span("longest")),
         "reassignments",
     ),
     (
         "Races",
-        "Pairs of events of different channels about one partition or broker, close in time;"
-        " missed: what was decided did not take the later one into account.",
+        "Pairs of events from different channels about one partition or broker, close in time."
+        " Missed: the next decision did not take the later event into account.",
         (
             _words("first_what"),
             Column("then", lambda row: words(row["what"])),
@@ -245,8 +245,8 @@ _TABLES: Final = (
         "races",
     ),
     (
-        "Brokers that flap",
-        "Gone and back again, several times within the window.",
+        "Flapping brokers",
+        "Brokers that departed and returned several times within the window.",
         (
             text("cluster"),
             id_of("broker"),
@@ -258,7 +258,7 @@ _TABLES: Final = (
     ),
     (
         "Zombie controllers",
-        "What a controller of an older term still did, and how long after the newer term began.",
+        "Actions of controllers of older terms, and how long after the newer term began.",
         (
             text("cluster"),
             _words("how"),

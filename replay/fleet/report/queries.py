@@ -1,6 +1,6 @@
-"""What is asked of the tables of an analysis, of replays and of records, in SQL.
+"""The SQL queries over the tables of an analysis, of replays and of records.
 
-Each answer is bounded by its limit, or by what there is of kinds (causes, verdicts, versions).
+Each result is bounded by a limit, or by the number of kinds (causes, verdicts, versions).
 """
 
 from typing import Final
@@ -19,13 +19,13 @@ TABLES: Final = (
     "races",
     "zombies",
 )
-"""Of the analysis."""
+"""The tables of the analysis."""
 
 RECORDS_OF_INCIDENT: Final = 150
 PARTITIONS_OF_INCIDENT: Final = 20
 PAYLOAD_CHARACTERS: Final = 600
 AROUND: Final = 10
-"""How many events before an incident's first one and after its last one belong to it."""
+"""How many events before the first and after the last event of an incident are included."""
 _BROKERS: Final = 100
 _PAUSE_S: Final = 10
 
@@ -46,7 +46,7 @@ select (select count(*) from logs) as logs,
 """
 
 PERIODS: Final = (("hour", 5 * 24), ("day", 400 * 24), ("week", 2000 * 24), ("month", 1 << 62))
-"""What a chart over time counts by, up to how many hours there are."""
+"""The period by which a chart counts, with the maximum number of hours for it."""
 
 OVER_TIME: Final = """
 select date_trunc('{period}', time) as period,
@@ -125,7 +125,7 @@ select * from (
     from divergences where {COUNTED})
  where place = 1 order by of_all desc, version, cluster, log limit {{count}}
 """
-"""Of each version and log; those with most first."""
+"""For each version and log, ordered by the number of divergences."""
 
 INCIDENTS: Final = f"""
 with ended as (
@@ -137,27 +137,27 @@ apart as (
 numbered as (
   select *, sum(if(before is null or time > before + interval {_PAUSE_S} seconds, 1, 0))
             over (partition by cluster, log, what order by time, seq
-                  rows unbounded preceding) as stretch
+                  rows unbounded preceding) as period
     from apart),
-stretches as (
-  select cluster, log, what, stretch, min(time) as time, max(until) as until, min(seq) as seq,
+periods as (
+  select cluster, log, what, period, min(time) as time, max(until) as until, min(seq) as seq,
          max(coalesce(ended_seq, seq)) as ended_seq, bool_or(is_open) as is_open,
          count(distinct topic, partition) as partitions, sum(seconds) as partition_seconds,
          max_by(cause, seconds) as cause, max_by(broker, seconds) as broker,
          slice(array_sort(collect_set(broker)), 1, {_BROKERS}) as brokers
-    from numbered group by cluster, log, what, stretch),
+    from numbered group by cluster, log, what, period),
 of_kind as (
   select *, row_number() over (partition by what order by partition_seconds desc, time, cluster,
                                log) as place
-    from stretches),
+    from periods),
 chosen as (
   select * from of_kind where place <= {{count}}
    order by place <= {{count}} / 2 desc, what = 'unavailable' desc, place limit {{count}})
 select * from chosen
  order by what = 'unavailable' desc, partition_seconds desc, time, cluster, log
 """
-"""Half of the places are for either kind, else many short ones without service would leave none
-to the others; what one kind has too few for, the other one fills."""
+"""Half of the places are reserved for each kind; otherwise many short unavailable periods would
+leave no place for under-replicated ones. Places that one kind does not fill go to the other."""
 
 PARTITIONS: Final = f"""
 select * from (
@@ -193,5 +193,5 @@ select * from (
       or r.kind in ('write_znodes', 'write_atomically', 'become_controller', 'observed'))
  where place <= {RECORDS_OF_INCIDENT} order by incident, seq, record = 'command', ordinal
 """
-"""What happened and was written; not what was read, nor requests that went well. Where it is too
-much, what is about the incident's partitions and brokers comes first, near its begin and end."""
+"""Events and writes, without reads and successful requests. If there are too many, those about the
+incident's partitions and brokers, close to its beginning and end, are preferred."""

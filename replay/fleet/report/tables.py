@@ -1,4 +1,4 @@
-"""Tables in HTML; what is in a cell is text."""
+"""Tables in HTML. Cells contain text."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ _DAY_S: Final = 86_400
 
 
 class Column(NamedTuple):
-    """A column of a table: its head, and what is in it of a row."""
+    """A column of a table: its heading, and the value of a row."""
 
     head: str
     of: Callable[[dict[str, Any]], object]
@@ -21,27 +21,30 @@ class Column(NamedTuple):
 
 
 def text(name: str, head: str | None = None) -> Column:
-    """What a row has under this name."""
+    """A column with the row's value of this name."""
     return Column(head or name.replace("_", " "), lambda row: row[name])
 
 
 def number(name: str, head: str | None = None) -> Column:
-    """A count or a number."""
-    return Column(head or name.replace("_", " "), lambda row: counted(row[name]), is_number=True)
+    """A column with a formatted number."""
+    return Column(
+        head or name.replace("_", " "), lambda row: format_count(row[name]), is_number=True
+    )
 
 
 def id_of(name: str, head: str | None = None) -> Column:
-    """A number that names something: as a query wants it."""
+    """A column with a number that identifies something, unformatted so that it can be copied to a
+    query."""
     return Column(head or name.replace("_", " "), lambda row: row[name], is_number=True)
 
 
 def span(name: str, head: str | None = None) -> Column:
-    """Seconds."""
+    """A column with a duration in seconds."""
     return Column(head or name.replace("_", " "), lambda row: duration(row[name]), is_number=True)
 
 
 def table(columns: Sequence[Column], rows: Rows) -> str:
-    """With a head; it scrolls by itself where it is wider than the page."""
+    """A table with a heading; it scrolls if it is wider than the page."""
     heads = "".join(f"<th{_class(one)}>{escape(one.head)}</th>" for one in columns)
     body = "".join(
         "<tr>" + "".join(f"<td{_class(one)}>{cell(one.of(row))}</td>" for one in columns) + "</tr>"
@@ -52,20 +55,20 @@ def table(columns: Sequence[Column], rows: Rows) -> str:
 
 
 class Markup(str):
-    """HTML that this package made: it is put into a cell as it is."""
+    """HTML that this package made. It is put into a cell unchanged."""
 
     __slots__ = ()
 
 
 def cell(value: object) -> str:
-    """A value in HTML."""
+    """A value as HTML."""
     match value:
         case Markup():
             return str(value)
         case None:
             return '<span class="none">-</span>'
         case datetime():
-            return escape(moment(value))
+            return escape(utc_time(value))
         case bool():
             return "yes" if value else "no"
         case list() | tuple():
@@ -73,25 +76,25 @@ def cell(value: object) -> str:
     return escape(str(value))
 
 
-def moment(value: datetime | None) -> str:
-    """In UTC, to the second."""
+def utc_time(value: datetime | None) -> str:
+    """A time in UTC, to the second."""
     return "-" if value is None else f"{value:%Y-%m-%d %H:%M:%S}"
 
 
 def words(name: str | None) -> str | None:
-    """A name of the tables, to be read."""
+    """A name in the tables as words."""
     return None if name is None else name.replace("_", " ")
 
 
-def counted(value: float | None) -> str | None:
-    """With its thousands apart."""
+def format_count(value: float | None) -> str | None:
+    """A number with thousands separators."""
     if value is None:
         return None
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 def duration(seconds: float | None) -> str | None:
-    """In a unit that suits it."""
+    """A duration in a suitable unit."""
     if seconds is None:
         return None
     if seconds < 1:

@@ -15,6 +15,7 @@ from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import (
     Transaction,
 )
+from replay.subjects import subject_of
 from replay.world.paths import below
 
 _TOLD_MAX: Final = 50
@@ -60,7 +61,7 @@ def _text(record: EventRecord, event: WorldEvent, one: Divergence, chroot: str) 
 
 def _subject(path: str) -> str:
     """The topic's znode, that of all brokers, or the znode itself."""
-    if path.startswith(znodes.BROKER_IDS):
+    subject = subject_of(path)
+    if subject.broker is not None or path == znodes.BROKER_IDS:
         return znodes.BROKER_IDS
-    parts = path.split("/")
-    return "/".join(parts[:4])
+    return path if subject.topic is None else znodes.topic_path(subject.topic)

@@ -1,6 +1,6 @@
 """Compares an imported log, or a source that is imported first, with the fold."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -16,6 +16,8 @@ from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.errors import ReplayError
 from replay.escape_path import escape_path
+from replay.logs.decode import UPCASTERS
+from replay.progress import Progress, unreported
 from replay.stock_clusters.agreement.between import with_between
 from replay.stock_clusters.agreement.conformance import ConformanceChecker, Follow
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
@@ -27,15 +29,11 @@ from replay.stock_clusters.agreement.search.event_order import RUNS_MAX, EventOr
 from replay.stock_clusters.agreement.search.lost_replies import LostReply, may_have_lost_replies
 from replay.stock_clusters.agreement.search.search import Compare, search
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
-from replay.stock_clusters.imported_log.encoding import UPCASTERS
 from replay.stock_clusters.imported_log.events import WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
 from replay.stock_clusters.imports.importing import Selection, import_source
-from replay.stock_clusters.zookeeper_log.source import Progress
 
 Rules = Literal["kafka", "refold"]
-Advance = Callable[[str, int, int], None]
-"""Called with the present task, the number of records done, and their total."""
 
 
 @contextmanager
@@ -51,7 +49,7 @@ def agree(
     log: Path,
     rules: Rules = "kafka",
     settings: Mapping[str, str] | None = None,
-    advance: Advance = lambda *_: None,
+    progress: Progress = unreported,
     orders: int = RUNS_MAX,
 ) -> AgreementResult:
     """Compare the decisions in an imported log with the fold's.
@@ -60,7 +58,7 @@ def agree(
     other event orders are tried. Raises ReplayError, LogError.
     """
     with LogReader.open(log, UPCASTERS) as reader:
-        compare = _comparison(reader, escape_path(log), rules, settings, advance)
+        compare = _comparison(reader, escape_path(log), rules, settings, progress)
         hypotheses = (LostReply(), EventOrder(orders)) if rules == "kafka" else ()
         result = search(compare, hypotheses, reader.last_seq).result
         if not result.decisions and not result.requests.decisions:
@@ -78,7 +76,7 @@ def agree(
 
 
 def lost_replies(
-    reader: LogReader, settings: Mapping[str, str] | None = None, advance: Advance = lambda *_: None
+    reader: LogReader, settings: Mapping[str, str] | None = None, progress: Progress = unreported
 ) -> Choices:
     """The writes in an imported log whose replies were lost, for `agreeing_on`.
 
@@ -86,7 +84,7 @@ def lost_replies(
     """
     if not may_have_lost_replies(reader):
         return Choices()
-    compare = _comparison(reader, "", "kafka", settings, advance)
+    compare = _comparison(reader, "", "kafka", settings, progress)
     return Choices(search(compare, (LostReply(),), reader.last_seq).choices.assumptions)
 
 
@@ -95,7 +93,7 @@ def _comparison(
     source: str,
     rules: Rules,
     settings: Mapping[str, str] | None,
-    advance: Advance,
+    progress: Progress,
 ) -> Compare:
     tried = count(1)
     last = reader.last_seq
@@ -104,8 +102,8 @@ def _comparison(
         result = AgreementResult(source=source)
         what = f"trying order {next(tried)}" if choices.has_moments else "comparing"
         for log in gap_free_ranges(reader):
-            checker = agreeing_on(log, last, rules, settings, advance, replies=choices)
-            agreement = checker.run(told(log, what, last, advance))
+            checker = agreeing_on(log, last, rules, settings, progress, replies=choices)
+            agreement = checker.run(told(log, what, last, progress))
             of_range = result_of(agreement, result.source)
             of_range.settings = checker.settings
             of_range.notes += [one for one in checker.notes if one not in result.notes]
@@ -120,7 +118,7 @@ def agreeing_on(
     last: int,
     rules: Rules,
     settings: Mapping[str, str] | None,
-    advance: Advance,
+    progress: Progress,
     follow: Follow = lambda _: None,
     replies: Choices | None = None,
 ) -> ConformanceChecker:
@@ -131,17 +129,17 @@ def agreeing_on(
     """
     chroot = world.begun.chroot
     view = ZnodeView(world.state.tree, chroot)
-    index = Index(told(world, "building the index", last, advance), chroot, view)
+    index = Index(told(world, "building the index", last, progress), chroot, view)
     given = dict(settings or {})
     return ConformanceChecker(world, _configuration(given, rules), index, given, follow, replies)
 
 
 def told(
-    world: ImportedLog, what: str, last: int, advance: Advance
+    world: ImportedLog, what: str, last: int, progress: Progress
 ) -> Iterator[tuple[EventRecord, WorldEvent]]:
     """The records of a range, reporting progress."""
     for record, event in world.events():
-        advance(what, record.seq, last)
+        progress(what, record.seq, last)
         yield record, event
 
 

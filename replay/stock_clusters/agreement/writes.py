@@ -17,6 +17,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Operation,
     SetData,
 )
+from replay.structural_diff import NOTHING, differences
 
 _NOT_COMPARED: Final = ("timestamp", "kraftControllerEpoch")
 """Keys of /controller: its time of writing, and a key that Kafka before 3.4 does not write."""
@@ -63,9 +64,10 @@ def _content_differences(path: str, ours: bytes, kafkas: bytes) -> Iterator[str]
         return
     if path == REASSIGN_PARTITIONS:
         one, other = _in_order(one), _in_order(other)
-    for key in sorted({*one, *other}):
-        if key not in _NOT_COMPARED and (path, key) != _FORM:
-            yield from _value_differences(f"{path}: {key}", one.get(key), other.get(key))
+    for (key, *rest), mine, its in sorted(differences(one, other), key=lambda found: found.part):
+        values = [None if value is NOTHING else value for value in (mine, its)]
+        if values[0] != values[1] and key not in _NOT_COMPARED and (path, key) != _FORM:
+            yield f"{path}: {' '.join((key, *rest))} {_json(values[0])}, Kafka {_json(values[1])}"
 
 
 def _in_order(content: dict[str, Any]) -> dict[str, Any]:
@@ -74,16 +76,6 @@ def _in_order(content: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(partitions, list):
         return content
     return content | {"partitions": sorted(partitions, key=msgspec.json.encode)}
-
-
-def _value_differences(what: str, ours: Any, kafkas: Any) -> Iterator[str]:
-    if ours == kafkas:
-        return
-    if isinstance(ours, dict) and isinstance(kafkas, dict):
-        for key in sorted({*ours, *kafkas}):
-            yield from _value_differences(f"{what} {key}", ours.get(key), kafkas.get(key))
-        return
-    yield f"{what} {_json(ours)}, Kafka {_json(kafkas)}"
 
 
 def _text(data: bytes) -> str:

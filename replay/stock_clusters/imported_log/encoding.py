@@ -5,7 +5,6 @@ from typing import Final, cast, get_args
 import msgspec
 
 from eventstore.records import EventRecord
-from eventstore.upcasters import Upcasters
 from replay.errors import ReplayError
 from replay.stock_clusters.imported_log.events import WorldEvent
 
@@ -29,9 +28,6 @@ SCHEMAS: Final[dict[str, int]] = {
     )
 }
 """Every kind of event, with the schema version that this code writes and reads."""
-
-UPCASTERS: Final = Upcasters(SCHEMAS)
-"""Converts the events of older versions of refold."""
 
 encode_event: Final = msgspec.msgpack.Encoder().encode
 """Encode an event as the payload that the log stores."""

@@ -22,6 +22,7 @@ from eventstore.records import Header
 from replay.collector import paused_collector
 from replay.errors import ReplayError
 from replay.escape_path import escape_path
+from replay.progress import Progress, unreported
 from replay.stock_clusters.broker_logs.reading import BrokerLogs
 from replay.stock_clusters.imported_log.events import (
     ImportEnded,
@@ -54,7 +55,7 @@ from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.merging import Gap, MergedLogs
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.resuming import Resuming, Resumption
-from replay.stock_clusters.zookeeper_log.source import Progress, Source, open_source
+from replay.stock_clusters.zookeeper_log.source import Source, open_source
 from replay.stock_clusters.zookeeper_log.transactions import Create, Transaction
 
 _OWN_CHANNEL = "import"
@@ -71,7 +72,7 @@ class Selection(Struct, frozen=True):
 
 
 def import_source(
-    path: Path, log: Path, selection: Selection, progress: Progress = lambda *_: None
+    path: Path, log: Path, selection: Selection, progress: Progress = unreported
 ) -> ImportResult:
     """Make the log in the folder `log` from a folder or an archive.
 

@@ -23,9 +23,6 @@ _RECORD_HEADER: Final = struct.Struct(">qi")
 _TRAILER: Final = ord("B")
 _CHUNK_BYTES: Final = 1024 * 1024
 
-OnBytes = Callable[[int], None]
-"""Called with the number of bytes that were read since the last call."""
-
 
 class LogReader:
     """Iterates over the transactions of one file, in order; reads it once, from the start.
@@ -34,7 +31,9 @@ class LogReader:
     file is not a record. A file that ends with zeros or after a record is complete.
     """
 
-    def __init__(self, stream: BinaryIO, name: str, on_bytes: OnBytes = lambda _: None) -> None:
+    def __init__(
+        self, stream: BinaryIO, name: str, on_bytes: Callable[[int], None] = lambda _: None
+    ) -> None:
         self.damage: Damage | None = None
         self.offset = 0
         """The byte offset of the last transaction's record."""

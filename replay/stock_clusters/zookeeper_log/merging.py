@@ -5,7 +5,7 @@ Transactions that come twice, as in copies taken at different times, are skipped
 not belong to the others does not affect them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush, heapreplace
 from typing import Final, Literal, Self
 
@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from replay.errors import ReplayError
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
-from replay.stock_clusters.zookeeper_log.log_file import LogReader, OnBytes
+from replay.stock_clusters.zookeeper_log.log_file import LogReader
 from replay.stock_clusters.zookeeper_log.record_order import Misplaced, RecordOrder
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
@@ -99,7 +99,7 @@ class MergedLogs:
         self,
         logs: Sequence[SourceFile],
         after: int = 0,
-        on_bytes: OnBytes = lambda _: None,
+        on_bytes: Callable[[int], None] = lambda _: None,
         known: Sequence[int] = (),
     ) -> None:
         """`known` are zxids that other files prove: snapshots are named after one."""

@@ -24,6 +24,7 @@ from typing import IO, BinaryIO, Final, NamedTuple
 from eventstore.errors import FULL
 from replay.errors import ReplayError
 from replay.escape_path import escape_path
+from replay.progress import Progress, unreported
 from replay.stock_clusters.zookeeper_log.compression import BROKEN
 from replay.stock_clusters.zookeeper_log.damage import Damage, DamagedSnapshotError
 from replay.stock_clusters.zookeeper_log.data_folder import (
@@ -56,9 +57,6 @@ _GZIP: Final = b"\x1f\x8b"
 _XZ: Final = b"\xfd7"
 _EMPTY: Final = "starts from an empty ZooKeeper: no snapshot from before the logs can be used"
 
-Progress = Callable[[str, int, int], None]
-"""Called with the present task ("unpacking", "comparing servers", "reading"), the number of bytes
-done, and their total."""
 
 File = tuple[str, Path, int]
 """A file's name in the source, with slashes, its path on this disk, and its size in bytes."""
@@ -194,7 +192,7 @@ class Source:
 
 
 @contextmanager
-def open_source(path: Path, progress: Progress = lambda *_: None) -> Iterator[Source]:
+def open_source(path: Path, progress: Progress = unreported) -> Iterator[Source]:
     """Find the data of a ZooKeeper server in a folder or an archive.
 
     Of several servers, the one with most transactions is used. Raises ReplayError if there is no

@@ -2,10 +2,11 @@
 
 from typing import Final
 
+from replay.description.phrases import joined
 from replay.why.answers.finding import Reply, after_shutdown, at, last
 from replay.why.facts import AnyFact, BrokerChanged, NoLeader, StateWritten, Told
 from replay.why.history import History
-from replay.why.words import joined, sentence
+from replay.why.words import sentence
 
 _SHOWN: Final = 10
 

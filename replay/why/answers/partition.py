@@ -10,7 +10,8 @@ from controller.core.election import (
     ROLLBACK,
     UNCLEAN_LEADER,
 )
-from replay.inspect.cluster import NOBODY, PartitionView, lacking_replicas, why_not_in_sync
+from replay.cluster_view.views import NO_BROKER, PartitionView, lacking_replicas, why_not_in_sync
+from replay.description.phrases import joined, leader, listed, passed_over_in_words
 from replay.why.answers.finding import (
     Reply,
     at,
@@ -40,8 +41,7 @@ from replay.why.facts import (
 )
 from replay.why.history import History
 from replay.why.move import Move
-from replay.why.words import joined, leader, passed_over_in_words, sentence
-from replay.wording.events_in_words import listed
+from replay.why.words import sentence
 
 _UNCLEAN_ENABLED: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
 _ASKED: Final = "ElectLeaders"
@@ -57,9 +57,9 @@ def about_partition(history: History) -> Reply:
     changes = state_changes(history, view.name)
     if view.status == "deleting":
         first = _deleting(history, view)
-    elif view.leader_epoch == NOBODY:
+    elif view.leader_epoch == NO_BROKER:
         first = _never_led(history, view)
-    elif view.status == "offline" or view.leader == NOBODY:
+    elif view.status == "offline" or view.leader == NO_BROKER:
         first = _offline(history, view, changes)
     else:
         first = " ".join([_led(history, view, changes), *_out_of_isr(history, view)])
@@ -116,11 +116,11 @@ def _never_led(history: History, view: PartitionView) -> str:
 
 def _offline(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
     lost = _lost_leader(view, changes)
-    since = loss_of(history, lost) if lost != NOBODY else None
+    since = loss_of(history, lost) if lost != NO_BROKER else None
     head = f"{view.name} is offline"
     if since is not None:
         head += f" since {at(since)}: {why_lost(history, lost)}, and it was the leader"
-    elif lost != NOBODY:
+    elif lost != NO_BROKER:
         head += f": its leader, broker {lost}, is not there"
     failed = _failed_election(history, view, since)
     if failed is not None:
@@ -133,15 +133,17 @@ def _offline(history: History, view: PartitionView, changes: list[StateWritten])
 
 
 def _lost_leader(view: PartitionView, changes: list[StateWritten]) -> int:
-    if view.leader != NOBODY:
+    if view.leader != NO_BROKER:
         return view.leader
-    led = [one.after.leader for one in changes if one.after.leader != NOBODY]
+    led = [one.after.leader for one in changes if one.after.leader != NO_BROKER]
     before = [
         one.before.leader
         for one in changes
-        if one.before is not None and one.before.leader != NOBODY and one.after.leader == NOBODY
+        if one.before is not None
+        and one.before.leader != NO_BROKER
+        and one.after.leader == NO_BROKER
     ]
-    return (before or led or [NOBODY])[-1]
+    return (before or led or [NO_BROKER])[-1]
 
 
 def _failed_election(
@@ -187,7 +189,7 @@ def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten
     if one.rule == REASSIGNMENT.name:
         target = listed(view.target)
         return f"the reassignment to {target} ended, and {led_before} does not stay leader{passed}"
-    if one.rule == ROLLBACK and led_before not in (NOBODY, one.after.leader):
+    if one.rule == ROLLBACK and led_before not in (NO_BROKER, one.after.leader):
         return f"its move was rolled back, and {led_before} is not an original replica{passed}"
     if one.rule:
         return f"{_why_then(history, one, led_before)}; {_how(one)}{passed}"
@@ -221,14 +223,14 @@ def _why_then(history: History, one: StateWritten, led_before: int) -> str:
         return "unclean leader election was enabled"
     if began == _ASKED:
         return "somebody asked for an election"
-    if one.before is not None and one.before.leader != NOBODY:
+    if one.before is not None and one.before.leader != NO_BROKER:
         lost = why_lost(history, led_before, one.seq)
         return f"{lost}, and it was the leader" if lost else f"rule {one.rule}"
     came = _came_last(history, one.after.leader, one.seq)
     left = _left_without(history, one)
     if came is not None and (left is None or came.seq > left.seq):
         return f"it had no leader, and {sentence(came)} (event {came.seq})"
-    if led_before == NOBODY:
+    if led_before == NO_BROKER:
         return f"rule {one.rule}"
     lost = why_lost(history, led_before, left.seq if left is not None else one.seq)
     text = f"its leader, broker {led_before}, was no longer online"
@@ -256,7 +258,7 @@ def _left_without(history: History, elected: StateWritten) -> StateWritten | Non
     left = (
         one
         for one in state_changes(history, elected.partition)
-        if one.after.leader == NOBODY and (one.before is None or one.before.leader != NOBODY)
+        if one.after.leader == NO_BROKER and (one.before is None or one.before.leader != NO_BROKER)
     )
     return last(left, StateWritten, elected.seq)
 
@@ -272,9 +274,9 @@ def _came_last(history: History, broker: int, until: int) -> BrokerChanged | Non
 
 def _led_before(chosen: list[StateWritten]) -> int:
     for one in reversed(chosen):
-        if one.before is not None and one.before.leader != NOBODY:
+        if one.before is not None and one.before.leader != NO_BROKER:
             return one.before.leader
-    return NOBODY
+    return NO_BROKER
 
 
 def _out_of_isr(history: History, view: PartitionView) -> list[str]:

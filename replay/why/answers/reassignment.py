@@ -5,7 +5,9 @@ from itertools import takewhile
 from typing import Final
 
 from controller.core.znodes import REASSIGN_CANCEL
-from replay.inspect.cluster import PartitionView, lacking_replicas
+from replay.cluster_view.views import PartitionView, lacking_replicas
+from replay.description.error_names import error_name
+from replay.description.phrases import assignment, listed
 from replay.times import iso_time
 from replay.why.answers.finding import Reply, at, last, last_undone, why_lost
 from replay.why.answers.partition import led_here, undone
@@ -19,9 +21,7 @@ from replay.why.facts import (
 )
 from replay.why.history import History
 from replay.why.move import Move
-from replay.why.words import assignment, ended, sentence
-from replay.wording.error_names import error_name
-from replay.wording.events_in_words import listed
+from replay.why.words import ended, sentence
 
 REFUSALS: Final = {
     "reassignment_refused": "a request for it was refused",

@@ -3,12 +3,12 @@
 from typing import Final
 
 from controller.core.election import UNCLEAN_LEADER
-from replay.inspect.cluster import PartitionView, why_not_in_sync
+from replay.cluster_view.views import PartitionView, why_not_in_sync
+from replay.description.phrases import listed
 from replay.why.answers.finding import Reply, at, state_changes, why_lost
 from replay.why.facts import AnyFact, BrokerChanged, IsrAsked, StateWritten
 from replay.why.history import History
 from replay.why.words import sentence
-from replay.wording.events_in_words import listed
 
 _BY_LEADER: Final = "AlterPartition"
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from replay.inspect.cluster import NOBODY
+from replay.cluster_view.views import NO_BROKER
 from replay.why.answers.finding import Reply, at, last
 from replay.why.facts import AnyFact, RoleChanged, Told
 from replay.why.history import History
@@ -51,7 +51,7 @@ def _why_elected(roles: list[RoleChanged], begun: RoleChanged) -> str:
 
 def _nobody(history: History, roles: list[RoleChanged]) -> str:
     holder = history.cluster.controller
-    if holder.broker != NOBODY:
+    if holder.broker != NO_BROKER:
         return f"Broker {holder.broker} is controller of term {holder.epoch} since before this log."
     found = last(roles, RoleChanged)
     if found is None:

@@ -3,13 +3,14 @@
 from typing import Final
 
 from controller.core.state_machines import ReplicaState
-from replay.inspect.cluster import DeletionView, TopicView
+from replay.cluster_view.views import DeletionView, TopicView
+from replay.description.phrases import joined, listed
+from replay.subjects import partition_named
 from replay.why.answers.absent import about_absent
 from replay.why.answers.finding import Reply, at, last, why_lost
 from replay.why.facts import AnyFact, BrokerChanged, BrokerToldToDelete, TopicChanged
 from replay.why.history import History
-from replay.why.words import joined, sentence
-from replay.wording.events_in_words import listed
+from replay.why.words import sentence
 
 _DELETED: Final = {ReplicaState.DELETION_SUCCESSFUL.name, ReplicaState.NON_EXISTENT.name}
 
@@ -102,7 +103,7 @@ def _absent(history: History, broker: int) -> str:
 
 
 def _is_of(partition: str, topic: str) -> bool:
-    return partition.rpartition("-")[0] == topic
+    return partition_named(partition)[0] == topic
 
 
 def _partitions(view: TopicView) -> str:

@@ -32,9 +32,9 @@ from controller.core.events import Recorded, ShutdownRequested
 from controller.core.operations import Create, CreateSequential, Delete, SetData, WriteOperation
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION
+from replay.description.transcript import spell, spell_state
 from replay.world.requests import Exists, GetChildren, GetData
 from replay.world.simulation import Fate, Simulation
-from replay.world.transcript import spell, spell_state
 from replay.world.zookeeper import ZooKeeper
 
 DAEMON = 1000

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from tests.controller.daemon.scene import OWN_ID
 from tests.lab.stock_tools.stage import RACK_OF, Stage, as_json
-from tools.lab.kafka_tools import Said
+from tools.lab.kafka_tools import ToolResult
 
 DICED = "diced"
 """Topics with this prefix have replicas that the controller chose by dice: only how they are spread
@@ -36,7 +36,7 @@ _OF_THE_NETWORK = ("NetworkClient", "Metadata:", "could not be established", "di
 _REFOLD, _PORT_OF_REFOLD = "(refold)", "(port of refold)"
 
 
-def of_tool(said: Said, stage: Stage) -> str:
+def of_tool(said: ToolResult, stage: Stage) -> str:
     """What a tool said, in words that another run has alike."""
     lines = [f"exit status {said.status}"]
     lines += plain_lines(_without_addresses(said.output, stage))

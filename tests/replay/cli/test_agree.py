@@ -19,7 +19,7 @@ from replay.stock_clusters.zookeeper_log.source import open_source
 from tests.eventstore.samples import event, header
 from tests.replay.cli.test_log import refold
 from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
-from tools.zookeeper_log.corrupting import Corruption, corrupt
+from tools.zookeeper_log.corruption import Corruption, corrupt
 from tools.zookeeper_log.incidents import copy_all_but_logs, transactions_of, write_again
 
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
@@ -248,7 +248,10 @@ def test_settings_of_the_brokers_can_be_given(log: Path) -> None:
         ("delete.topic.enable", "delete.topic.enable is not KEY=VALUE"),
         ("=3", "=3 is not KEY=VALUE"),
         ("inter.broker.protocol.version=9.9", "9.9"),
-        ("leader.imbalance.per.broker.percentage=many", "percentage=many: it is a whole number"),
+        (
+            "leader.imbalance.per.broker.percentage=many",
+            "percentage=many: the value must be a whole number",
+        ),
         ("unclean.leader.election.enable=", "the brokers' settings cannot be used"),
         *(
             (f"{key}=1", f"{key} does not affect decisions")

@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 from replay.cli.fleet.commands import app
 from replay.fleet import ingest as ingesting
 from replay.fleet import session
-from replay.fleet.analysis import analysing
-from replay.fleet.analysis.analysing import Analysis, Options
+from replay.fleet.analysis import analyse as run_analysis
+from replay.fleet.analysis.analyse import Analysis, Options
 from replay.fleet.analysis.summary import Summary
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult, SetAside
 from tests.replay.diff.versions import ROOT
-from tools.fleet.incidents import history, write_log
+from tools.fleet.histories import simulated_history, write_log
 
 COMMANDS = ("ingest", "decode", "replay", "divergences", "analyse", "report", "live")
 LOCAL = ("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=1")
@@ -77,13 +77,20 @@ def test_wrong_master(command: str, master: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["decode", "replay", "divergences", "analyse", "report"])
 def test_folder_without_a_table(command: str, tmp_path: Path) -> None:
     told = refold(*_arguments(command, tmp_path, table=False))
-    assert_one_line(told, f"refold fleet {command}: {tmp_path} is no table: make one with `refold")
+    assert_one_line(
+        told, f"refold fleet {command}: {tmp_path} is not a table: create one with `refold"
+    )
     (tmp_path / "refold-fleet.json").write_text('{"layout": 2}')
     told = refold(*_arguments(command, tmp_path, table=False))
-    assert_one_line(told, f"refold fleet {command}: {tmp_path} holds no records: `refold fleet in")
+    assert_one_line(
+        told,
+        f"refold fleet {command}: {tmp_path} contains no records: add logs with `refold fleet in",
+    )
     (tmp_path / "refold-fleet.json").write_text('{"layout": 3}')
     told = refold(*_arguments(command, tmp_path, table=False))
-    assert_one_line(told, "made by another refold (layout 3, this one has 2): use that version")
+    assert_one_line(
+        told, "created by another version of refold (layout 3, not 2): use that version"
+    )
 
 
 def test_table_that_was_not_replayed(tmp_path: Path) -> None:
@@ -93,14 +100,14 @@ def test_table_that_was_not_replayed(tmp_path: Path) -> None:
 
 def test_source_that_is_not_there(tmp_path: Path) -> None:
     told = refold("fleet", "ingest", str(tmp_path / "gone"), "--out", str(tmp_path / "table"))
-    assert_one_line(told, "gone is not there: name a folder, a log or an archive")
+    assert_one_line(told, "gone does not exist: name a folder, a log or an archive")
     assert not (tmp_path / "table").exists()
 
 
 def test_source_that_is_empty_starts_no_spark(tmp_path: Path) -> None:
     """Nor does a table of which nothing is left to decode."""
     told = refold("fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none")
-    assert_one_line(told, "holds nothing to read: no segment (.refold), no archive")
+    assert_one_line(told, "contains nothing to read: no segment (.refold), no archive")
     table = _table(tmp_path / "table")
     (table / "decoded" / "batch=000001").mkdir(parents=True)
     told = refold("fleet", "decode", str(table), "--json", JAVA_HOME="/none")
@@ -118,14 +125,16 @@ def test_no_kafka(tmp_path: Path) -> None:
 def test_file_of_a_table_that_is_cut(tmp_path: Path) -> None:
     """Of Spark's own words nothing is told but why; a version replays the logs that are whole."""
     for name in "ab":
-        write_log(tmp_path / "logs" / name, history(60, 1_790_000_000_000, 1), name, 1)
+        write_log(tmp_path / "logs" / name, simulated_history(60, 1_790_000_000_000, 1), name, 1)
     table = tmp_path / "table"
     done = refold("fleet", "ingest", str(tmp_path / "logs"), "--out", str(table), *LOCAL)
     assert done.returncode == 0, done.stderr
     [file] = table.glob("records/batch=*/cluster=a/date=*/*.parquet")
     file.write_bytes(file.read_bytes()[:2000])
     told = refold("fleet", "analyse", str(table), *LOCAL)
-    assert_one_line(told, f"refold fleet analyse: {table}: Spark failed, the analysis is as it was")
+    assert_one_line(
+        told, f"refold fleet analyse: {table}: Spark failed; the previous analysis is kept"
+    )
     assert f"{file.name} cannot be decoded: Parquet magic bytes not found" in told.stderr
     told = refold("fleet", "replay", str(table), "--versions", str(ROOT), *LOCAL)
     assert told.returncode == 1
@@ -138,7 +147,7 @@ def test_file_of_a_table_that_is_cut(tmp_path: Path) -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_start_that_is_stopped_leaves_no_java(number: signal.Signals, tmp_path: Path) -> None:
-    write_log(tmp_path / "logs", history(60, 1_790_000_000_000, 1), "a", 1)
+    write_log(tmp_path / "logs", simulated_history(60, 1_790_000_000_000, 1), "a", 1)
     command = [sys.executable, "-m", "replay.cli.main", "fleet", "ingest"]
     command += [str(tmp_path / "logs"), "--out", str(tmp_path / "table"), *LOCAL]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -158,8 +167,10 @@ def test_start_that_is_stopped_leaves_no_java(number: signal.Signals, tmp_path: 
 
 def of_session(leader: int) -> list[str]:
     """The commands of a session that run."""
-    listed = subprocess.run(["ps", "-ww", "-e", "-o", "sid=,args="], capture_output=True, text=True)
-    rows = [line.split(maxsplit=1) for line in listed.stdout.splitlines()]
+    list_divergences = subprocess.run(
+        ["ps", "-ww", "-e", "-o", "sid=,args="], capture_output=True, text=True
+    )
+    rows = [line.split(maxsplit=1) for line in list_divergences.stdout.splitlines()]
     return [args for sid, args in rows if sid == str(leader)]
 
 
@@ -167,7 +178,7 @@ def of_session(leader: int) -> list[str]:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_analysis_that_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
-    write_log(tmp_path / "logs", history(60, 1_790_000_000_000, 1), "a", 1)
+    write_log(tmp_path / "logs", simulated_history(60, 1_790_000_000_000, 1), "a", 1)
     table = tmp_path / "table"
     done = refold("fleet", "ingest", str(tmp_path / "logs"), "--out", str(table), *LOCAL)
     assert done.returncode == 0, done.stderr
@@ -217,7 +228,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_line_of_what_is_set_aside_names_its_file_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_log(tmp_path / "log", history(10, 0, 1), "c", 1)
+    write_log(tmp_path / "log", simulated_history(10, 0, 1), "c", 1)
     counts = dict.fromkeys(("inputs", "unchanged", "segments", "logs", "clusters"), 0)
     examples = [
         SetAside("/l/1.refold", "/l/1.refold: the file is damaged"),
@@ -241,8 +252,8 @@ def test_name_of_a_cluster_is_one_line_of_a_table(
 ) -> None:
     outages = Summary("outages", ["cluster", "seconds"], [["a\nb[i]", 1.5]])
     result = Analysis("/t", "now", Options(), {"logs": 1}, [outages], 1)
-    monkeypatch.setattr(analysing, "analyse", lambda *_: result)
-    monkeypatch.setattr(analysing, "is_brief", lambda _: True)
+    monkeypatch.setattr(run_analysis, "analyse", lambda *_: result)
+    monkeypatch.setattr(run_analysis, "is_brief", lambda _: True)
     told = CliRunner().invoke(app, ["analyse", str(_table(tmp_path / "table"))])
     shown = told.stdout.replace("│", " ").splitlines()
     assert [r"a\nb[i]", "1.500"] in [line.split() for line in shown]

@@ -46,7 +46,7 @@ def assert_told(told: subprocess.CompletedProcess[str], text: str) -> None:
     [
         ("no-such-ref", "no-such-ref is no version"),
         ("working-tree,no-such.whl", "no-such.whl cannot be read as a wheel"),
-        (" ,", "--versions names none"),
+        (" ,", "--versions is empty"),
     ],
 )
 def test_what_is_no_version(versions: str, reason: str, table: Path) -> None:

@@ -175,6 +175,6 @@ def test_temporary_folder_that_is_full_is_named(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (
         2,
-        f"refold import: {tmp_path} cannot be written: File too large; what is wanted of {CRASH} is"
+        f"refold import: {tmp_path} cannot be written: File too large; {CRASH} is"
         " unpacked there: free space, or set TMPDIR to another folder\n",
     )

@@ -258,7 +258,8 @@ def test_events_in_words(log: Path, cluster: Cluster) -> None:
     found = lines(refold("events", log))
     assert len(found) == len(cluster.history)
     assert any("watch of /brokers/ids: the children changed" in one for one in found)
-    assert any("AlterPartition, request 1 of broker 1: t-0 ISR 1" in one for one in found)
+    asked = "AlterPartition v3, request 1 of broker 1: t-0 ISR 1 in leader epoch"
+    assert any(asked in one for one in found)
 
 
 def test_events_of_a_partition(log: Path) -> None:

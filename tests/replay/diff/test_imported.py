@@ -19,6 +19,7 @@ from replay.diff.version.imported import fold_imported
 from replay.diff.version.partition_timelines import Courses
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
+from replay.progress import unreported
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import Observed
 from tests.replay.diff import versions
@@ -47,9 +48,7 @@ def _is_election(event: object) -> bool:
 
 def gone_its_way(log: Path, wanted: End, since: int) -> tuple[End, Folded]:
     """How they end with this version as controller."""
-    folded = fold_imported(
-        log, Wanted(Deciding(), Courses(list(wanted))), {}, lambda _: None, since
-    )
+    folded = fold_imported(log, Wanted(Deciding(), Courses(list(wanted))), {}, unreported, since)
     last = {(one.topic, one.partition): one.moments[-1] for one in folded.courses if one.moments}
     return {name: (one.leader, sorted(one.isr)) for name, one in last.items()}, folded
 

@@ -1,4 +1,4 @@
-"""One Spark for all tests here, and a short history to make logs of."""
+"""One Spark session for all tests in this folder, and a short history to write logs from."""
 
 from collections.abc import Iterator
 
@@ -6,19 +6,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replay.fleet.session import spark_session
-from tools.fleet.incidents import History, history
+from tools.fleet.histories import History, simulated_history
 
 _SMALL = {
     "spark.sql.shuffle.partitions": "2",
-    # What takes time with little data is making and optimizing code.
+    # With little data, generating and optimizing code takes most of the time.
     "spark.sql.codegen.wholeStage": "false",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 
 
 @pytest.fixture(scope="session")
-def told() -> History:
-    return history(400, 1_790_000_000_000, seed=1)
+def short_history() -> History:
+    return simulated_history(400, 1_790_000_000_000, seed=1)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""How much comes to Spark's driver."""
+"""Counts the rows that reach Spark's driver."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 
 def rows_collected(patch: pytest.MonkeyPatch, spark: SparkSession) -> list[int]:
-    """From now on each number of rows that comes there at once."""
+    """From now on, the number of rows of each collecting call."""
     counts: list[int] = []
     frame = type(spark.range(1))
     for name in ("collect", "toLocalIterator", "toPandas", "toArrow"):

@@ -1,4 +1,4 @@
-"""A log that has one of each trouble that the analysis looks for."""
+"""A log that contains one case of each problem that the analysis looks for."""
 
 from typing import Final, NamedTuple
 
@@ -8,7 +8,7 @@ from controller.core.events import Recorded
 from controller.core.operations import SetData
 from controller.core.values import Endpoint
 from controller.event_log.records import command_record, event_record
-from tools.fleet.incidents import History
+from tools.fleet.histories import History
 
 STATE: Final = "/brokers/topics/t/partitions/0/state"
 TOPIC: Final = "/brokers/topics/t"
@@ -32,8 +32,8 @@ class Step(NamedTuple):
 
 
 def made_up() -> History:
-    """A broker goes half a second after an ISR with it was proposed, which is granted all the
-    same; a reassignment never ends; a write and a request come from a controller that is none."""
+    """A broker departs half a second after an ISR with it was proposed, and the ISR is accepted; a
+    reassignment never ends; a write and a request come from a deposed controller."""
     recorded, issued = [], []
     for seq, step in enumerate([*_take_over(), *_troubles()], 1):
         wall = _BEGUN_MS * 1_000_000 + int(step.second * 1e9)

@@ -1,4 +1,4 @@
-"""The brokers of a log followed in plain Python, as they come and go."""
+"""The brokers of a log, followed in plain Python."""
 
 from collections import Counter
 from typing import Any, NamedTuple
@@ -8,7 +8,8 @@ from eventstore.records import CommandRecord, EventRecord
 
 
 class Change(NamedTuple):
-    """A broker that came ("registered"), went ("gone"), or both before it was seen ("bounced")."""
+    """A broker registered ("registered"), departed ("gone"), or did both before it was noticed
+    ("bounced")."""
 
     seq: int
     micros: int
@@ -19,7 +20,7 @@ class Change(NamedTuple):
 
 
 class PlainBrokers:
-    """Told what registers them, and what commands tell of them."""
+    """Follows registrations of brokers, and the channels that commands open and close."""
 
     def __init__(self) -> None:
         self.there: set[int] = set()
@@ -30,17 +31,17 @@ class PlainBrokers:
 
     @property
     def away(self) -> set[int]:
-        """Those that were there before."""
+        """The brokers that were registered before."""
         return self.known - self.there
 
     @property
     def departures(self) -> Counter[int]:
-        """How often each broker went."""
+        """How often each broker departed."""
         return Counter(one.broker for one in self.changes if one.what == "gone")
 
     def flapping(self, window_s: float, times: int) -> dict[int, tuple[int, int]]:
-        """How often those brokers went in all, and at most within the window, that did so at least
-        so many times."""
+        """For brokers that departed at least `times` times within the window: the number of
+        departures in total, and the maximum within a window."""
         found = {}
         for broker in self.known:
             left = [
@@ -56,21 +57,21 @@ class PlainBrokers:
         return found
 
     def register(self, seq: int, micros: int, session: str, broker: int, *, is_found: bool) -> None:
-        """Its znode is there from an event on."""
+        """The broker's znode exists from this event on."""
         self.there.add(broker)
         self.known.add(broker)
         self._session_of[broker] = session
         self.changes.append(Change(seq, micros, session, broker, "registered", is_found))
 
     def leave(self, record: EventRecord, broker: int) -> None:
-        """Its znode is removed."""
+        """The broker's znode is deleted."""
         if broker in self._session_of:
             del self._session_of[broker]
             self.there.discard(broker)
             self._change(record, broker, "gone", is_found=False)
 
     def end_session(self, record: EventRecord) -> None:
-        """All znodes of the session are removed that the event is of."""
+        """All znodes of the event's session are deleted."""
         gone = [one for one, held in self._session_of.items() if held == record.channel]
         for broker in gone:
             self.leave(record, broker)

@@ -1,4 +1,4 @@
-"""The figures of one log counted in plain Python, event by event: what Spark's must equal."""
+"""The expected figures of one log, calculated in plain Python event by event."""
 
 import json
 import re
@@ -29,7 +29,8 @@ _STALE_CONTROLLER_EPOCH = 11
 
 
 class Write(NamedTuple):
-    """What came of writing a znode, and which event it was decided at, if a controller did."""
+    """A write of a znode and its result, and the event at which a controller decided it, if one
+    did."""
 
     seq: int
     micros: int
@@ -42,7 +43,8 @@ class Write(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What a partition is from an event on, and what it was before; -1: no leader known."""
+    """The state of a partition from an event on, and the state before; leader -1 means no
+    leader."""
 
     write: Write
     partition: Partition
@@ -51,7 +53,7 @@ class Row(NamedTuple):
     assigned: Assigned | None
     before: State
     there: frozenset[int]
-    """The brokers that were."""
+    """The brokers that were registered."""
 
 
 class PlainCount:
@@ -65,7 +67,7 @@ class PlainCount:
         self.isrs: dict[Partition, list[int]] = {}
         self.assigned: dict[Partition, Assigned] = {}
         self.partitions: set[Partition] = set()
-        """All that there ever were."""
+        """All partitions that ever existed."""
         self.topic_ids: dict[str, str] = {}
         self.brokers = PlainBrokers()
         self.outages: Counter[tuple[str, int, str]] = Counter()
@@ -84,7 +86,7 @@ class PlainCount:
 
     @property
     def moves(self) -> list[Moved]:
-        """The reassignments, those that have not ended, too."""
+        """The reassignments, including those that have not ended."""
         return self._moving.all()
 
     def _follow(self, log: Path) -> None:
@@ -116,7 +118,7 @@ class PlainCount:
             self._of_commands(record, caused.get(record.seq, []), now)
 
     def _act(self, record: EventRecord, decision: world.Observed) -> None:
-        """What a stock controller did behind the end of its term, or tried to."""
+        """Writes of a stock controller after the end of its term, successful or not."""
         if decision.what == "fenced":
             self.zombies.add((record.cause or 0, "fenced_write"))
         elif (
@@ -239,19 +241,19 @@ class PlainCount:
             place = write.seq, write.micros, write.channel
             self.brokers.register(*place, int(found[1]), is_found=write.rule == "found")
         elif (found := _STATE.fullmatch(path)) is not None:
-            partition, told = (found[1], int(found[2])), json.loads(data)
-            if self.leaders.get(partition, told["leader"]) != told["leader"]:
+            partition, actual = (found[1], int(found[2])), json.loads(data)
+            if self.leaders.get(partition, actual["leader"]) != actual["leader"]:
                 self.leader_changes[partition] += 1
             before = self.leaders.get(partition), self.isrs.get(partition, [])
-            self.leaders[partition], self.isrs[partition] = told["leader"], told["isr"]
+            self.leaders[partition], self.isrs[partition] = actual["leader"], actual["isr"]
             self._note(write, partition, before)
         elif (found := _TOPIC.fullmatch(path)) is not None:
-            told = json.loads(data)
-            if "topic_id" in told:
-                self.topic_ids[told["topic_id"]] = found[1]
-            for number, replicas in told["partitions"].items():
-                adding = told.get("adding_replicas", {}).get(number, [])
-                removing = told.get("removing_replicas", {}).get(number, [])
+            actual = json.loads(data)
+            if "topic_id" in actual:
+                self.topic_ids[actual["topic_id"]] = found[1]
+            for number, replicas in actual["partitions"].items():
+                adding = actual.get("adding_replicas", {}).get(number, [])
+                removing = actual.get("removing_replicas", {}).get(number, [])
                 self._assign(write, (found[1], int(number)), (replicas, adding, removing))
 
     def _assign(self, write: Write, partition: Partition, assigned: Assigned) -> None:

@@ -1,4 +1,4 @@
-"""What a replay of one log must come to, told without Spark."""
+"""The expected results of replaying one log, calculated without Spark."""
 
 import json
 import os
@@ -43,11 +43,11 @@ for name in sys.argv[1:]:
 """
 
 Divergences = Counter[tuple[str, str, str, int]]
-"""By the rule that they begin with, what, kind and event."""
+"""Counted by the rule of the first divergence, what, kind and event."""
 
 
 def decisions_of(count: PlainCount) -> int:
-    """How many decisions a daemon's log holds: each write of a bulk is one."""
+    """The number of decisions in a daemon's log; each write of a batch counts."""
     found = 0
     for one in count.issued.values():
         if one.kind == "write_znodes":
@@ -60,8 +60,8 @@ def decisions_of(count: PlainCount) -> int:
 
 
 def elections_of(count: PlainCount) -> set[tuple[int, str]]:
-    """Elections of an offline partition that the last in sync could have won instead of the first:
-    the event and the partition."""
+    """Elections of an offline partition that the last replica in sync could have won instead of the
+    first: event and partition."""
     return {
         (row.write.decided_seq, "{}-{}".format(*row.partition))
         for row in count.rows
@@ -74,7 +74,7 @@ def _is_open(count: PlainCount, row: Row) -> bool:
     if before is None or row.assigned is None or row.leader == before or row.leader == -1:
         return False
     if row.write.rule == "partition_state":
-        # Of a stock controller: the leader left the ISR, and not because it was to stop.
+        # For a stock controller: the leader left the ISR without a controlled shutdown.
         is_offline = before not in row.isr
         if before in row.there and _was_to_stop(count, before, row.write.seq):
             return False
@@ -98,9 +98,9 @@ def _was_to_stop(count: PlainCount, broker: int, seq: int) -> bool:
 
 
 def agreed_by(tree: Path, logs: Iterable[Path]) -> dict[Path, tuple[int, int, Counter[str]]]:
-    """What `refold agree` of the code in a folder comes to on imported logs: Kafka's decisions and
-    requests, how many agree, and the others by rule."""
-    told = subprocess.run(
+    """The results of `refold agree` of the code in `tree` on imported logs: the number of Kafka's
+    decisions and requests, how many agree, and the others by rule."""
+    actual = subprocess.run(
         [sys.executable, "-c", _AGREE, *map(str, logs)],
         cwd=tree,
         env={**os.environ, "PYTHONPATH": str(tree)},
@@ -109,7 +109,7 @@ def agreed_by(tree: Path, logs: Iterable[Path]) -> dict[Path, tuple[int, int, Co
         check=True,
     )
     found = {}
-    for line in told.stdout.splitlines():
+    for line in actual.stdout.splitlines():
         name, decisions, agreed, rules = json.loads(line)
         by_rule = Counter(cause.partition(": ")[2] for _, cause, _ in rules)
         found[Path(name)] = decisions, agreed, by_rule
@@ -117,10 +117,11 @@ def agreed_by(tree: Path, logs: Iterable[Path]) -> dict[Path, tuple[int, int, Co
 
 
 def diverging(logs: Sequence[Path], versions: Sequence[Version]) -> dict[str, Divergences]:
-    """What `refold diff` of two versions tells of daemons' logs, by the log's path."""
-    told = compare([GivenLog(str(one), one) for one in logs], *versions, {}, lambda *_: None)
+    """The divergences that `refold diff` of two versions reports for daemons' logs, by the log's
+    path."""
+    actual = compare([GivenLog(str(one), one) for one in logs], *versions, {}, lambda *_: None)
     found: dict[str, Divergences] = {str(one): Counter() for one in logs}
-    for group in told.groups:
+    for group in actual.groups:
         for instance in group.instances:
             root = instance.root
             for one in (root.first, *root.followers):
@@ -129,7 +130,7 @@ def diverging(logs: Sequence[Path], versions: Sequence[Version]) -> dict[str, Di
 
 
 def otherwise_of(logs: Sequence[Path], version: Version) -> dict[str, int]:
-    """How many decisions in daemons' logs a version does not make, wherever, by the log's path."""
+    """How many decisions in daemons' logs a version does not make at all, by the log's path."""
     found = {}
     with VersionProcess(version) as process:
         for log in logs:
@@ -137,7 +138,9 @@ def otherwise_of(logs: Sequence[Path], version: Version) -> dict[str, int]:
                 (one.key, one.channel) for one in process.fold(FoldLog(str(log))).decisions
             )
             with LogReader(log) as reader:
-                told = [body for one in reader.commands() if (body := body_of(one)) is not None]
-            recorded = Counter((key, channel) for one in told for key, channel, *_ in parts_of(one))
+                actual = [body for one in reader.commands() if (body := body_of(one)) is not None]
+            recorded = Counter(
+                (key, channel) for one in actual for key, channel, *_ in parts_of(one)
+            )
             found[str(log)] = (recorded - mine).total()
     return found

@@ -1,16 +1,17 @@
-"""The reassignments of a log followed in plain Python, assignment by assignment."""
+"""The reassignments of a log, followed in plain Python."""
 
 from typing import NamedTuple
 
 Partition = tuple[str, int]
 Assigned = tuple[list[int], list[int], list[int]]
-"""Replicas, those of them being added, and those being removed."""
+"""The replicas, those being added, and those being removed."""
 Moved = tuple[str, int, int, int | None, str]
-"""Topic, partition, the events at which it began and ended, and how."""
+"""Topic, partition, the events at which the reassignment began and ended, and its outcome."""
 
 
 class Move(NamedTuple):
-    """A reassignment that is under way: what it adds and removes, and from what to what."""
+    """A reassignment in progress: the replicas that it adds and removes, the target and the
+    original."""
 
     seq: int
     move: tuple[list[int], list[int]]
@@ -19,19 +20,19 @@ class Move(NamedTuple):
 
 
 class PlainMoves:
-    """Told each assignment of a partition."""
+    """Follows the assignments of partitions."""
 
     def __init__(self) -> None:
         self._ended: list[Moved] = []
         self._under_way: dict[Partition, Move] = {}
 
     def all(self) -> list[Moved]:
-        """Those that have ended, and those that have not."""
+        """The reassignments that have ended, and those in progress."""
         ongoing = self._under_way.items()
         return [*self._ended, *((*name, one.seq, None, "ongoing") for name, one in ongoing)]
 
     def assign(self, seq: int, partition: Partition, assigned: Assigned) -> None:
-        """What its topic's znode says of it from an event on."""
+        """The assignment of a partition from an event on."""
         replicas, adding, removing = assigned
         move = sorted(adding), sorted(removing)
         begun = self._under_way.get(partition)
@@ -48,7 +49,7 @@ class PlainMoves:
             self._under_way[partition] = Move(seq, move, target, before)
 
     def forget(self, seq: int, partition: Partition) -> None:
-        """It is deleted."""
+        """The partition is deleted."""
         if partition in self._under_way:
             self._end(seq, partition, "deleted")
 

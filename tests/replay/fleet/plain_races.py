@@ -1,4 +1,4 @@
-"""The races of one log found in plain Python, by the words of docs/fleet-tables.md."""
+"""The races of one log, found in plain Python as docs/fleet-tables.md defines them."""
 
 import base64
 import json
@@ -23,8 +23,8 @@ Subject = Partition | int
 
 
 class Touch(NamedTuple):
-    """An event about a subject. `proposed` is the ISR that a request wants, `until_seq` when a
-    broker comes or goes again."""
+    """An event about a subject. `proposed` is the ISR that a request proposes; `until_seq` is the
+    event at which a broker comes or goes again."""
 
     seq: int
     micros: int
@@ -37,13 +37,13 @@ class Touch(NamedTuple):
 
     @property
     def is_weak(self) -> bool:
-        """It pairs with others only."""
+        """Whether the event forms pairs with other kinds of events only."""
         is_of_broker = isinstance(self.subject, int)
         return self.what == "partition_error" or (is_of_broker and self.what == "isr_proposed")
 
 
 class Decision(NamedTuple):
-    """What a controller wrote of a partition's state, or wanted to."""
+    """The state of a partition that a controller wrote or tried to write."""
 
     seq: int
     partition: Partition
@@ -56,7 +56,8 @@ class Decision(NamedTuple):
 
 
 class Race(NamedTuple):
-    """Two events about one subject, and how the decision that followed took the second one."""
+    """Two events about one subject, and whether the following decision considered the second
+    one."""
 
     subject: Subject
     first_seq: int
@@ -67,7 +68,7 @@ class Race(NamedTuple):
 
 
 def races_of(count: PlainCount, window_s: float) -> set[Race]:
-    """All of a log."""
+    """All races of a log."""
     of_subject: dict[Subject, dict[int, Touch]] = defaultdict(dict)
     for one in [*_of_partitions(count), *_of_brokers(count)]:
         known = of_subject[one.subject].get(one.seq)
@@ -131,7 +132,7 @@ def _asked(event: Any) -> Iterator[tuple[str, str, int, Any]]:
 
 
 def _of_znode(count: PlainCount, place: tuple[int, int, str], path: str) -> Iterator[Touch]:
-    """One about a topic is about each of its partitions."""
+    """An event about a topic counts for each of its partitions."""
     found = _TOPICS.fullmatch(path)
     if found is None:
         return
@@ -198,11 +199,11 @@ def _refused(one: Write) -> Decision:
     found = _STATE.fullmatch(one.path)
     assert found is not None
     assert one.decided_seq is not None
-    told = json.loads(one.data)
-    involved = {*told["isr"], told["leader"]} - {-1}
+    actual = json.loads(one.data)
+    involved = {*actual["isr"], actual["leader"]} - {-1}
     partition = found[1], int(found[2])
     place = one.decided_seq, partition
-    return Decision(*place, told["leader"], told["isr"], one.rule, [], involved, True)
+    return Decision(*place, actual["leader"], actual["isr"], one.rule, [], involved, True)
 
 
 def _answered(count: PlainCount) -> dict[int, int]:
@@ -240,7 +241,8 @@ def _decision_after(later: Touch, decisions: list[Decision]) -> Decision | None:
 
 
 def _is_known(later: Touch, decision: Decision, answered: int | None) -> bool:
-    """What asks waits: what was decided first did not know of it, unless it does what it asks."""
+    """Requests wait in the queue: an earlier decision did not know the request, unless it does what
+    the request asks for."""
     rule = decision.rule
     return (
         (answered is not None and answered <= decision.seq)

@@ -1,4 +1,4 @@
-"""Settings of Spark's for many small tables: compiling each query would take most of the time."""
+"""Spark settings for many small tables: compiling each query would take most of the time."""
 
 from typing import Final
 

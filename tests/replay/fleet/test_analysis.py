@@ -1,5 +1,5 @@
-"""What `refold fleet analyse` counts on Spark equals a plain count of the same logs, and what a
-made-up log has in it is found. One analysis for all tests."""
+"""`refold fleet analyse` compared with a plain Python calculation over the same logs. One analysis
+for all tests."""
 
 import re
 import tarfile
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from replay.fleet.analysis import analysing
-from replay.fleet.analysis.analysing import Analysis, Options, analyse
+from replay.fleet.analysis import analyse as run_analysis
+from replay.fleet.analysis.analyse import Analysis, Options, analyse
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.stock_clusters.imports.importing import Selection, import_source
@@ -20,7 +20,7 @@ from tests.replay.fleet.driver import rows_collected
 from tests.replay.fleet.made_up import STATE, made_up
 from tests.replay.fleet.plain_count import PlainCount
 from tests.replay.fleet.quick import QUICK
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 pytestmark = [
     pytest.mark.lab,
@@ -42,7 +42,7 @@ RECORDINGS = ("unclean-3", "reassign-cancel-6")
 
 
 class Analysed:
-    """The tables of one analysis, the logs that it is of, and what came to the driver."""
+    """The tables of one analysis, its logs, and the number of rows that reached the driver."""
 
     def __init__(self, spark: SparkSession, table: Path, logs: dict[str, Path]) -> None:
         self.spark, self.table, self.logs = spark, table, logs
@@ -51,7 +51,7 @@ class Analysed:
         self.result: Analysis
 
     def rows(self, name: str, log: str | None = None) -> list[Any]:
-        """The rows of a table, or those of one log."""
+        """The rows of a table, of all logs or of one."""
         found = self.spark.read.parquet(str(self.table / "analysis" / name))
         if log is not None:
             found = found.where(found.log == log)
@@ -71,7 +71,7 @@ def quick(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def analysed(
-    quick: SparkSession, told: History, tmp_path_factory: pytest.TempPathFactory
+    quick: SparkSession, short_history: History, tmp_path_factory: pytest.TempPathFactory
 ) -> Analysed:
     folder = tmp_path_factory.mktemp("fleet")
     logs = {}
@@ -82,7 +82,7 @@ def analysed(
     for name in RECORDINGS:
         logs[name] = folder / "logs" / name / "log"
         import_source(TESTS / "recordings" / f"{name}.tar.xz", logs[name], Selection())
-    logs["told"] = write_log(folder / "logs" / "told", told, "told", 1)
+    logs["short"] = write_log(folder / "logs" / "short", short_history, "short", 1)
     logs["made up"] = write_log(folder / "logs" / "made-up", made_up(), "made up", 2)
     table = folder / "table"
     ingested = ingest(quick, [str(folder / "logs")], table)
@@ -99,15 +99,15 @@ def analysed(
 
 
 def _watch(patch: pytest.MonkeyPatch, found: Analysed, spark: SparkSession) -> None:
-    """Note each table's plan, and how many rows come to the driver at once."""
-    write = analysing.AnalysisRun.write
+    """Record the plan of each table, and how many rows reach the driver at once."""
+    write = run_analysis.AnalysisRun.write
 
     def noting_plans(self: Any, name: str, frame: DataFrame) -> DataFrame:
-        # What is printed would be of several tables at once.
+        # `explain` prints, and several tables are computed at the same time.
         found.plans[name] = frame._jdf.queryExecution().toString()
         return write(self, name, frame)
 
-    patch.setattr(analysing.AnalysisRun, "write", noting_plans)
+    patch.setattr(run_analysis.AnalysisRun, "write", noting_plans)
     found.rows_collected = rows_collected(patch, spark)
 
 
@@ -116,7 +116,7 @@ def plain(analysed: Analysed) -> dict[str, PlainCount]:
     return {log: PlainCount(path) for log, path in analysed.logs.items()}
 
 
-def test_plans_are_sql_and_nothing_is_collected(analysed: Analysed) -> None:
+def test_plans_are_sql_and_no_records_are_collected(analysed: Analysed) -> None:
     assert set(analysed.plans) >= set(analysed.result.tables)
     for name, plan in analysed.plans.items():
         assert re.search(r"Parquet|FileScan", plan), name
@@ -132,7 +132,9 @@ def test_all_tables_are_stored(analysed: Analysed) -> None:
     assert [path.name for path in analysed.table.glob("analysis.*")] == ["analysis.lock"]
 
 
-def test_failovers(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
+def test_failovers_equal_the_expected_ones(
+    analysed: Analysed, plain: dict[str, PlainCount]
+) -> None:
     for log, counted in plain.items():
         done = [row for row in analysed.rows("failovers", log) if row.outcome == "done"]
         assert {row.term: round(row.seconds * 1e6) for row in done} == counted.failovers
@@ -152,7 +154,7 @@ def test_failovers(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
     assert whole.p50 == pytest.approx(median / 1e6)
 
 
-def test_outages(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
+def test_outages_equal_the_expected_ones(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
     for log, counted in plain.items():
         found: Counter[tuple[str, int, str]] = Counter()
         for row in analysed.rows("outages", log):
@@ -162,7 +164,9 @@ def test_outages(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
     assert sums == pytest.approx(sum(sum(one.outages.values()) for one in plain.values()) / 1e6)
 
 
-def test_causes_of_outages(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
+def test_outages_have_the_cause_of_their_incident(
+    analysed: Analysed, plain: dict[str, PlainCount]
+) -> None:
     causes = {
         (path.parent.name, row.cause)
         for log, path in analysed.logs.items()
@@ -173,7 +177,9 @@ def test_causes_of_outages(analysed: Analysed, plain: dict[str, PlainCount]) -> 
     assert ("controlled-shutdown", "broker_failure") not in causes
 
 
-def test_leader_changes(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
+def test_leader_changes_equal_the_expected_ones(
+    analysed: Analysed, plain: dict[str, PlainCount]
+) -> None:
     for log, counted in plain.items():
         rows = analysed.rows("leader_changes", log)
         assert Counter((row.topic, row.partition) for row in rows) == counted.leader_changes, log
@@ -182,7 +188,9 @@ def test_leader_changes(analysed: Analysed, plain: dict[str, PlainCount]) -> Non
     assert churn > 50
 
 
-def test_reassignments(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
+def test_reassignments_equal_the_expected_ones(
+    analysed: Analysed, plain: dict[str, PlainCount]
+) -> None:
     outcomes: Counter[str] = Counter()
     for log, counted in plain.items():
         rows = analysed.rows("reassignments", log)
@@ -203,20 +211,22 @@ def test_reassignments(analysed: Analysed, plain: dict[str, PlainCount]) -> None
     assert min(outcomes["cancelled"], outcomes["replaced"]) > 0
 
 
-def test_brokers(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
+def test_broker_changes_equal_the_expected_ones(
+    analysed: Analysed, plain: dict[str, PlainCount]
+) -> None:
     for log, counted in plain.items():
         rows = analysed.rows("broker_changes", log)
         gone = Counter(row.broker for row in rows if row.change == "gone")
         assert gone == counted.brokers.departures, log
     flapping = {(row.log, row.broker): row.times_gone for row in analysed.rows("flapping_brokers")}
-    [told] = [log for log, path in analysed.logs.items() if path.name == "told"]
+    [actual] = [log for log, path in analysed.logs.items() if path.name == "short"]
     assert flapping
     for (log, broker), times in flapping.items():
-        assert log == told
+        assert log == actual
         assert times == plain[log].brokers.departures[broker] >= 3
 
 
-def test_made_up_log(analysed: Analysed) -> None:
+def test_each_problem_of_the_made_up_log_is_found(analysed: Analysed) -> None:
     [log] = [log for log, path in analysed.logs.items() if path.name == "made-up"]
     [race] = analysed.rows("races", log)
     assert (race.subject, race.broker, race.first_what, race.what) == (
@@ -238,10 +248,10 @@ def test_made_up_log(analysed: Analysed) -> None:
     ]
 
 
-def test_only_what_is_asked_for(analysed: Analysed) -> None:
-    with pytest.raises(FleetError, match="holds no log of these clusters"):
+def test_options_that_match_no_log_are_an_error(analysed: Analysed) -> None:
+    with pytest.raises(FleetError, match="contains no log of these clusters"):
         analyse(analysed.spark, analysed.table, Options(clusters=("none",)))
-    with pytest.raises(FleetError, match="holds no log of these clusters and times"):
+    with pytest.raises(FleetError, match="contains no log of these clusters and times"):
         analyse(analysed.spark, analysed.table, Options(end=1))
-    # What was there before is there still.
+    # The previous analysis is kept.
     assert analysed.rows("failovers")

@@ -1,4 +1,4 @@
-"""The rules of the analysis, each on a table of a few rows."""
+"""The rules of the analysis, each on a table with a few rows."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,11 +11,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from replay.fleet.analysis.brokers import flapping_brokers
-from replay.fleet.analysis.leaders import leader_changes, leader_churn
+from replay.fleet.analysis.failovers import failover_percentiles
 from replay.fleet.analysis.outages import outages
+from replay.fleet.analysis.partitions import leader_changes, leader_churn
 from replay.fleet.analysis.races import races
 from replay.fleet.analysis.reassignments import reassignments
-from replay.fleet.analysis.terms import failover_percentiles
 from replay.fleet.analysis.znodes import znodes
 from replay.fleet.analysis.zombies import zombies
 from replay.fleet.columns import RECORDS
@@ -61,7 +61,7 @@ def quick(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def rows(spark: SparkSession, schema: Any, *given: dict[str, Any]) -> DataFrame:
-    """A table of one log; `seq` is its second, too."""
+    """A table of one log; `seq` is also its second."""
     filled = []
     for one in given:
         whole = {"cluster": "c", "log": "l", **one}
@@ -83,7 +83,7 @@ def logs(spark: SparkSession) -> DataFrame:
 
 
 def states(spark: SparkSession, *given: dict[str, Any]) -> DataFrame:
-    """The states of one partition, one after the other."""
+    """The states of one partition over time."""
     filled = []
     for place, one in enumerate(given):
         until = given[place + 1]["seq"] if place + 1 < len(given) else END
@@ -106,7 +106,7 @@ def records(spark: SparkSession, *given: dict[str, Any]) -> DataFrame:
 
 
 def test_outage_lasts_from_the_leaders_loss_to_the_new_leader(quick: SparkSession) -> None:
-    told = states(
+    actual = states(
         quick,
         {"seq": 1, "leader": 1, "isr": [1, 2, 3]},
         {"seq": 30, "leader": -1, "isr": [1]},
@@ -117,7 +117,7 @@ def test_outage_lasts_from_the_leaders_loss_to_the_new_leader(quick: SparkSessio
         {"seq": 10, "broker": 1, "change": "gone", "cause": "failure"},
         {"seq": 5, "broker": 2, "change": "registered"},
     )
-    found = {row.what: row for row in outages(told, lost, logs(quick)).collect()}
+    found = {row.what: row for row in outages(actual, lost, logs(quick)).collect()}
     gone = found["unavailable"]
     assert (gone.seq, gone.ended_seq, gone.seconds) == (10, 50, 40)
     assert (gone.cause, gone.broker, gone.is_open) == ("broker_failure", 1, False)
@@ -126,13 +126,15 @@ def test_outage_lasts_from_the_leaders_loss_to_the_new_leader(quick: SparkSessio
     assert (short.cause, short.broker) == ("broker_failure", 1)
 
 
-def test_replicas_that_are_added_are_not_missed(quick: SparkSession) -> None:
-    told = states(quick, {"seq": 1, "leader": 1, "isr": [1, 2], "replicas": [1, 2], "adding": [3]})
-    assert outages(told, changes(quick), logs(quick)).count() == 0
+def test_replicas_being_added_do_not_count_as_missing(quick: SparkSession) -> None:
+    actual = states(
+        quick, {"seq": 1, "leader": 1, "isr": [1, 2], "replicas": [1, 2], "adding": [3]}
+    )
+    assert outages(actual, changes(quick), logs(quick)).count() == 0
 
 
-def test_follower_that_lags_is_no_failure(quick: SparkSession) -> None:
-    told = states(
+def test_lagging_follower_is_not_a_broker_failure(quick: SparkSession) -> None:
+    actual = states(
         quick,
         {"seq": 1, "leader": 1, "isr": [1, 2]},
         {"seq": 9, "leader": 1, "isr": [1, 2, 3]},
@@ -142,13 +144,13 @@ def test_follower_that_lags_is_no_failure(quick: SparkSession) -> None:
     lost = changes(
         quick, {"seq": 1, "broker": 3, "change": "gone", "cause": "failure", **came_back}
     )
-    causes = {row.seq: row.cause for row in outages(told, lost, logs(quick)).collect()}
+    causes = {row.seq: row.cause for row in outages(actual, lost, logs(quick)).collect()}
     assert causes == {1: "broker_failure", 20: "follower_lag"}
 
 
-def test_reassignments_end_as_their_replicas_say(quick: SparkSession) -> None:
+def test_outcome_of_a_reassignment_follows_from_its_replicas(quick: SparkSession) -> None:
     first = {"leader": 1, "replicas": [1, 2], "adding": [3], "removing": [2]}
-    told = states(
+    actual = states(
         quick,
         {**first, "seq": 10, "isr": [1, 2]},
         {**first, "seq": 20, "isr": [1, 2, 3]},
@@ -159,7 +161,7 @@ def test_reassignments_end_as_their_replicas_say(quick: SparkSession) -> None:
     )
 
     def found(stuck_s: float) -> list[tuple[Any, ...]]:
-        ended = reassignments(told, logs(quick), stuck_s).orderBy("seq").collect()
+        ended = reassignments(actual, logs(quick), stuck_s).orderBy("seq").collect()
         return [(row.seq, row.ended_seq, row.outcome, row.catching_up_s) for row in ended]
 
     first_two = [(10, 30, "completed", 10.0), (40, 50, "cancelled", None)]
@@ -167,24 +169,24 @@ def test_reassignments_end_as_their_replicas_say(quick: SparkSession) -> None:
     assert found(601)[2][2] == "ongoing"
 
 
-def test_broker_flaps_that_goes_often_within_the_window(quick: SparkSession) -> None:
+def test_broker_with_enough_departures_within_the_window_flaps(quick: SparkSession) -> None:
     gone = [{"broker": 1, "change": "gone"} for _ in range(3)]
-    told = changes(
+    actual = changes(
         quick, *({**one, "seq": seq} for one, seq in zip(gone, (10, 200, 310), strict=True))
     )
-    assert [row.broker for row in flapping_brokers(told, 300, 3).collect()] == [1]
-    assert flapping_brokers(told, 299, 3).count() == 0
+    assert [row.broker for row in flapping_brokers(actual, 300, 3).collect()] == [1]
+    assert flapping_brokers(actual, 299, 3).count() == 0
 
 
-def test_leader_that_comes_back_is_a_return(quick: SparkSession) -> None:
-    told = states(
+def test_change_back_to_the_previous_leader_is_a_return(quick: SparkSession) -> None:
+    actual = states(
         quick, *({"seq": seq, "leader": leader} for seq, leader in ((1, 1), (2, 2), (3, 1)))
     )
-    [churn] = leader_churn(leader_changes(told), logs(quick)).collect()
+    [churn] = leader_churn(leader_changes(actual), logs(quick)).collect()
     assert (churn.changes, churn.returns, churn.changes_per_hour) == (2, 1, 2.0)
 
 
-def test_percentiles_by_group(quick: SparkSession) -> None:
+def test_percentiles_are_calculated_by_group(quick: SparkSession) -> None:
     terms = [
         {"term": term, "seconds": float(term), "version": "1", "size": size}
         for term, size in ((1, "0-9"), (2, "0-9"), (9, "10-99"))
@@ -196,17 +198,17 @@ def test_percentiles_by_group(quick: SparkSession) -> None:
         {"term": 1, "step": "topics", "seconds": 0.25},
     )
     found = failover_percentiles(rows(quick, FAILOVERS, *terms), steps).collect()
-    told = {(row.by, row.value, row.step): (row.failovers, row.p50, row.max) for row in found}
-    assert told["all", "", "total"] == (3, 2.0, 9.0)
-    assert told["size", "0-9", "total"] == (2, 1.5, 2.0)
-    assert told["cluster", "c", "topics"] == (1, 0.75, 0.75)
+    actual = {(row.by, row.value, row.step): (row.failovers, row.p50, row.max) for row in found}
+    assert actual["all", "", "total"] == (3, 2.0, 9.0)
+    assert actual["size", "0-9", "total"] == (2, 1.5, 2.0)
+    assert actual["cluster", "c", "topics"] == (1, 0.75, 0.75)
 
 
 def race(spark: SparkSession, window_s: float, isr: list[int], channel: str = "api:2") -> list[Any]:
-    """A broker goes a second after the ISR that names it was asked for; then `isr` is written."""
+    """A broker departs a second after an ISR with it was proposed; then `isr` is written."""
     event = {"record": "event", "origin": "exogenous"}
     asked = {"topic": "t", "partition": 0, "isr": [1, 2]}
-    told = records(
+    actual = records(
         spark,
         {
             **event,
@@ -227,21 +229,21 @@ def race(spark: SparkSession, window_s: float, isr: list[int], channel: str = "a
     gone = changes(spark, {"seq": 2, "broker": 2, "change": "gone", "cause": "failure"})
     nothing = rows(spark, ZNODES)
     assigned = rows(spark, ASSIGNMENTS, {"topic": "t", "partition": 0})
-    found = races(told, nothing, assigned, decided, gone, logs(spark), window_s)
+    found = races(actual, nothing, assigned, decided, gone, logs(spark), window_s)
     return [(row.first_seq, row.seq, row.broker, row.verdict) for row in found.collect()]
 
 
-def test_decision_that_counts_on_a_broker_that_has_gone_missed_it(quick: SparkSession) -> None:
+def test_decision_that_keeps_a_departed_broker_missed_the_departure(quick: SparkSession) -> None:
     assert race(quick, 1.0, [1, 2]) == [(1, 2, 2, "missed")]
     assert race(quick, 1.0, [1]) == [(1, 2, 2, "considered")]
 
 
-def test_race_is_of_two_channels_and_short(quick: SparkSession) -> None:
+def test_race_needs_two_channels_and_a_short_gap(quick: SparkSession) -> None:
     assert race(quick, 0.9, [1, 2]) == []
     assert race(quick, 1.0, [1, 2], channel="zookeeper:1") == []
 
 
-def test_what_missing_transactions_have_deleted_is_gone(quick: SparkSession) -> None:
+def test_znodes_deleted_by_missing_transactions_are_deleted(quick: SparkSession) -> None:
     gone = {"record": "event", "origin": "exogenous", "term": 1, "kind": "znodes_gone"}
     payload = '{"paths":["/c/config/topics/t","/c/brokers/ids/1"]}'
     [row] = znodes(records(quick, {**gone, "seq": 5, "payload": payload})).collect()
@@ -250,7 +252,7 @@ def test_what_missing_transactions_have_deleted_is_gone(quick: SparkSession) -> 
 
 def test_stale_requests_and_fenced_writes_are_zombies(quick: SparkSession) -> None:
     event = {"record": "event", "origin": "reply", "cause": 1, "ordinal": 0, "term": 3}
-    told = records(
+    actual = records(
         quick,
         {**event, "seq": 2, "kind": "znodes_written", "payload": '{"errors":[0,-1000]}'},
         {**event, "seq": 3, "kind": "znodes_written", "payload": '{"errors":[-103]}'},
@@ -266,7 +268,7 @@ def test_stale_requests_and_fenced_writes_are_zombies(quick: SparkSession) -> No
             "payload": '{"epoch":2}',
         },
     )
-    found = zombies(told, rows(quick, FAILOVERS)).collect()
+    found = zombies(actual, rows(quick, FAILOVERS)).collect()
     assert {row.seq: (row.how, row.zombie_term) for row in found} == {
         2: ("fenced_write", 3),
         4: ("stale_request", 3),

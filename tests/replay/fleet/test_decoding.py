@@ -1,4 +1,4 @@
-"""The decoded table says what the data source says of the same logs, whenever it was made."""
+"""The decoded table equals the rows of the data source, whenever it was decoded."""
 
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from replay.fleet.columns import DECODED, RECORDS, STORED, Batches, Origin, deco
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.log_source import LogSource
-from replay.fleet.reading import command_batches, event_batches
-from tools.fleet.incidents import History, write_log
+from replay.fleet.segments import command_batches, event_batches
+from tools.fleet.histories import History, write_log
 
 pytestmark = [
     pytest.mark.timeout(400),
@@ -43,8 +43,10 @@ def batches_of(log: Path, batches: Batches) -> pa.Table:
     return pa.Table.from_batches(made)
 
 
-def test_what_is_decoded_later_is_what_is_decoded_at_once(told: History, tmp_path: Path) -> None:
-    log = write_log(tmp_path / "log", told, "c", 1)
+def test_decoding_later_equals_decoding_while_reading(
+    short_history: History, tmp_path: Path
+) -> None:
+    log = write_log(tmp_path / "log", short_history, "c", 1)
     origin = Origin("c", "its name")
     stored = batches_of(log, Batches(STORED, origin, decodes=False)).combine_chunks()
     later = [part for batch in stored.to_batches() for part in decoded(batch)]
@@ -55,7 +57,7 @@ def test_what_is_decoded_later_is_what_is_decoded_at_once(told: History, tmp_pat
         assert any(row[name] is not None for row in rows), name
 
 
-def test_events_of_other_versions_are_decoded_as_far_as_this_one_knows_them() -> None:
+def test_events_of_other_versions_are_decoded_as_far_as_possible() -> None:
     older = ["elect_leaders_received", 7, 2, "preferred", [["t", 0]]]
     events = [
         ("elect_leaders_received", 1, msgspec.msgpack.encode(older)),
@@ -77,19 +79,19 @@ def rows_of(frame: Any) -> Rows:
     return by_number([row.asDict(recursive=True) for row in frame.select(*DECODED.names).collect()])
 
 
-def test_each_batch_is_decoded_once_and_says_what_the_logs_say(
-    spark: SparkSession, told: History, tmp_path: Path
+def test_each_batch_is_decoded_once_and_equals_its_logs(
+    spark: SparkSession, short_history: History, tmp_path: Path
 ) -> None:
     out, logs = tmp_path / "table", tmp_path / "logs"
-    write_log(logs / "a", told, "cluster a/ä", 1)
+    write_log(logs / "a", short_history, "cluster a/ä", 1)
     ingest(spark, [str(logs)], out)
     assert decoding.decode(spark, out) == 1
     assert decoding.decode(spark, out) == 0
     [first] = (out / "decoded").glob("batch=*")
     before = {file: file.stat().st_mtime_ns for file in first.rglob("*.parquet")}
-    write_log(logs / "b", told, "b", 2)
+    write_log(logs / "b", short_history, "b", 2)
     ingest(spark, [str(logs)], out)
-    # Of one that was killed.
+    # Left by a process that was killed.
     left = out / "decoded" / "_making" / "batch=000002" / "cluster=b"
     left.mkdir(parents=True)
     (left / "half.parquet").write_bytes(b"PAR1")
@@ -100,16 +102,18 @@ def test_each_batch_is_decoded_once_and_says_what_the_logs_say(
     assert not (out / "decoded" / "_making").exists()
 
 
-def test_what_cannot_be_decoded_leaves_no_half_of_a_batch(
-    spark: SparkSession, told: History, tmp_path: Path
+def test_failed_decoding_leaves_no_partial_batch(
+    spark: SparkSession, short_history: History, tmp_path: Path
 ) -> None:
     out = tmp_path / "table"
-    write_log(tmp_path / "logs", told, "c", 1)
+    write_log(tmp_path / "logs", short_history, "c", 1)
     ingest(spark, [str(tmp_path / "logs")], out)
     [file] = out.glob("records/batch=*/cluster=c/date=*/*.parquet")
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(FleetError, match="Spark failed, it is decoded as far as it was"):
+    with pytest.raises(
+        FleetError, match="Spark failed; the batches that were decoded before are kept"
+    ):
         decoding.decode_table(spark, out)
     assert not list((out / "decoded").glob("batch=*"))
     file.write_bytes(whole)

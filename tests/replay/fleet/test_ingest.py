@@ -1,4 +1,5 @@
-"""The table has each record once, whatever is named, stopped, copied, grown or damaged."""
+"""The table has each record once, also for logs that are copied, grown or damaged, and after
+interruptions."""
 
 import fcntl
 import os
@@ -20,7 +21,7 @@ from replay.fleet import table as tables
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult, ingest
 from tests.replay.fleet.driver import rows_collected
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 pytestmark = [
     pytest.mark.timeout(400),
@@ -33,16 +34,16 @@ RECORDING = Path(__file__).parents[2] / "recordings" / "topics-1.tar.xz"
 
 
 @pytest.fixture
-def logs(told: History, tmp_path: Path) -> Path:
-    """A whole log of one cluster, a growing one of another."""
+def logs(short_history: History, tmp_path: Path) -> Path:
+    """A closed log of one cluster, and a growing one of another."""
     folder = tmp_path / "logs"
-    write_log(folder / "a" / "run-1", told, "cluster a/ä", 1)
-    write_log(folder / "b" / "run-1", told, "b", 2, until=150, is_closed=False)
+    write_log(folder / "a" / "run-1", short_history, "cluster a/ä", 1)
+    write_log(folder / "b" / "run-1", short_history, "b", 2, until=150, is_closed=False)
     return folder
 
 
 def counts(spark: SparkSession, out: Path) -> dict[tuple[str, str], tuple[int, int]]:
-    """By cluster and kind of record: how many, and how many different ones."""
+    """By cluster and kind of record: the number of records, and the number of distinct ones."""
     key = "struct(log, seq, if(record = 'event', null, ordinal))"
     rows = tables.records(spark, out).groupBy("cluster", "record")
     found = rows.agg(sql.count("*").alias("rows"), sql.expr(f"count(distinct {key})").alias("keys"))
@@ -51,19 +52,19 @@ def counts(spark: SparkSession, out: Path) -> dict[tuple[str, str], tuple[int, i
 
 @pytest.mark.lab
 @pytest.mark.ci
-def test_grown_copied_and_damaged(
-    spark: SparkSession, told: History, logs: Path, tmp_path: Path
+def test_grown_copied_and_damaged_logs_are_in_the_table_once(
+    spark: SparkSession, short_history: History, logs: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "table"
     first = ingest(spark, [str(logs)], out)
     assert (first.logs, first.clusters, first.events, first.set_aside) == (2, 2, 550, 0)
     assert ingest(spark, [str(logs)], out).batch is None
 
-    # One grew, one was copied, one more is there twice and cut, and all lie in an archive, too.
+    # One log grew, one was copied, a new one is cut, and an archive contains the first two.
     shutil.rmtree(logs / "b")
-    write_log(logs / "b" / "run-1", told, "b", 2)
+    write_log(logs / "b" / "run-1", short_history, "b", 2)
     shutil.copytree(logs / "a" / "run-1", logs / "a" / "copy")
-    cut = write_log(logs / "c" / "run-1", told, "c", 3) / "00000000000000000001.refold"
+    cut = write_log(logs / "c" / "run-1", short_history, "c", 3) / "00000000000000000001.refold"
     with tarfile.open(logs / "all.tar.gz", "w:gz") as tar:
         tar.add(logs / "a", "a")
         tar.add(logs / "b", "b")
@@ -72,7 +73,7 @@ def test_grown_copied_and_damaged(
     assert second.set_aside == 1
     assert second.examples[0].path == str(cut)
     assert "c/run-1" in (out / "set_aside.jsonl").read_text()
-    commands = len(told.commands)
+    commands = len(short_history.commands)
     assert counts(spark, out) == {
         ("cluster a/ä", "event"): (400, 400),
         ("cluster a/ä", "command"): (commands, commands),
@@ -80,37 +81,37 @@ def test_grown_copied_and_damaged(
         ("b", "command"): (commands, commands),
     }
 
-    # A sound copy takes its place.
+    # A sound copy replaces the damaged log.
     shutil.rmtree(logs / "c")
-    write_log(logs / "c" / "run-1", told, "c", 3)
+    write_log(logs / "c" / "run-1", short_history, "c", 3)
     third = ingest(spark, [str(logs)], out)
     assert (third.events, third.set_aside) == (400, 0)
     assert tables.segments(spark, out).groupBy("log").count().count() == 3
 
 
-def test_of_copies_the_one_that_has_come_furthest(
-    spark: SparkSession, told: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_longest_of_several_copies_is_ingested(
+    spark: SparkSession, short_history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Into a folder that is named as it lies from here."""
+    """The folder of the table is given as a relative path."""
     for name, until in (("a", 50), ("b", 150), ("c", 100)):
-        write_log(tmp_path / "logs" / name, told, "c", 1, until=until, is_closed=False)
+        write_log(tmp_path / "logs" / name, short_history, "c", 1, until=until, is_closed=False)
     with tarfile.open(tmp_path / "logs" / "later.tar", "w") as tar:
-        log = write_log(tmp_path / "later", told, "c", 1, until=250, is_closed=False)
+        log = write_log(tmp_path / "later", short_history, "c", 1, until=250, is_closed=False)
         tar.add(log, "log")
     (tmp_path / "logs" / "README").write_text("what else lies there")
     monkeypatch.chdir(tmp_path)
     first = ingest(spark, ["logs/*"], Path("table"))
     assert (first.events, first.segments, first.set_aside) == (150, 1, 0)
-    # Archives are not looked into before.
+    # A glob does not look into archives that it does not match.
     second = ingest(spark, ["logs"], Path("table"))
     assert (second.events, second.segments, second.set_aside) == (100, 1, 0)
     assert counts(spark, tmp_path / "table")["c", "event"] == (250, 250)
 
 
 @pytest.mark.lab
-def test_ctrl_c_is_an_end_without_words_of_sparks(told: History, tmp_path: Path) -> None:
+def test_ctrl_c_ends_without_output_of_spark(short_history: History, tmp_path: Path) -> None:
     for number in range(30):
-        write_log(tmp_path / "logs" / str(number), told, "c", number)
+        write_log(tmp_path / "logs" / str(number), short_history, "c", number)
     out = tmp_path / "table"
     command = [
         sys.executable,
@@ -127,10 +128,10 @@ def test_ctrl_c_is_an_end_without_words_of_sparks(told: History, tmp_path: Path)
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, output = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "stopped: nothing was added, run it again" in said
-    assert "Traceback" not in said
+    assert "stopped: nothing was added, run it again" in output
+    assert "Traceback" not in output
     assert not list(out.glob("staging/*"))
 
 
@@ -149,12 +150,12 @@ def test_stock_cluster_is_in_the_table_once(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.lab
-def test_only_sums_come_to_the_driver(
-    spark: SparkSession, told: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_driver_receives_only_sums(
+    spark: SparkSession, short_history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of logs that have files of their own each; what is set aside is told on the driver."""
+    """Each log has its own files here. Inputs that are set aside would be listed on the driver."""
     for number in range(12):
-        write_log(tmp_path / "logs" / str(number), told, "many", number, until=20)
+        write_log(tmp_path / "logs" / str(number), short_history, "many", number, until=20)
     with tarfile.open(tmp_path / "all.tar.gz", "w:gz") as tar:
         tar.add(tmp_path / "logs", "logs")
     rows = rows_collected(monkeypatch, spark)
@@ -166,12 +167,12 @@ def test_only_sums_come_to_the_driver(
 
 
 class Killed(BaseException):
-    """Ends an ingest where it stands."""
+    """Ends an ingest immediately."""
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("step", ["survey", "choose", "read", "commit", "tell_set_aside"])
-def test_stopped_at_any_step(
+@pytest.mark.parametrize("step", ["survey", "choose", "read", "commit", "write_set_aside"])
+def test_ingest_stopped_at_any_step_can_be_repeated(
     step: str,
     spark: SparkSession,
     logs: Path,
@@ -183,7 +184,7 @@ def test_stopped_at_any_step(
     def stop(*_: object) -> IngestResult:
         raise Killed
 
-    place = tables.TableFolder if step == "tell_set_aside" else ingesting.Ingest
+    place = tables.TableFolder if step == "write_set_aside" else ingesting.Ingest
     with monkeypatch.context() as patched:
         patched.setattr(place, step, stop)
         with pytest.raises(Killed):
@@ -199,13 +200,13 @@ def test_stopped_at_any_step(
 
 
 @pytest.mark.lab
-def test_killed_while_it_writes(
-    spark: SparkSession, told: History, logs: Path, tmp_path: Path
+def test_ingest_killed_while_writing_can_be_repeated(
+    spark: SparkSession, short_history: History, logs: Path, tmp_path: Path
 ) -> None:
-    """The process group is killed when the first files are there, as the kernel would."""
+    """The process group is killed when the first files exist."""
     out = tmp_path / "table"
     for number in range(10, 40):
-        write_log(logs / "many" / str(number), told, "many", number)
+        write_log(logs / "many" / str(number), short_history, "many", number)
     command = [sys.executable, "-m", "replay.cli.main", "fleet", "ingest", str(logs)]
     process = subprocess.Popen(
         [*command, "--out", str(out), "--master", "local[2]"],
@@ -226,33 +227,35 @@ def test_killed_while_it_writes(
     assert all(rows == different for rows, different in found.values())
 
 
-def test_table_knows_its_rows(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+def test_number_of_rows_is_in_the_manifest(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     out = tmp_path / "table"
     ingest(spark, [str(logs)], out)
     assert tables.rows(out) == tables.records(spark, out).count() > 0
 
 
-def test_what_cannot_be_a_table(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+def test_folder_that_is_not_a_table_is_an_error(
+    spark: SparkSession, logs: Path, tmp_path: Path
+) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "letters.txt").write_text("mine")
-    with pytest.raises(FleetError, match="holds something else"):
+    with pytest.raises(FleetError, match="contains other files"):
         ingest(spark, [str(logs)], foreign)
     newer = tmp_path / "newer"
     newer.mkdir()
     (newer / "refold-fleet.json").write_text('{"layout": 3}')
-    with pytest.raises(FleetError, match="layout 3, this one has 2"):
+    with pytest.raises(FleetError, match="layout 3, not 2"):
         ingest(spark, [str(logs)], newer)
-    with pytest.raises(FleetError, match="no table"):
+    with pytest.raises(FleetError, match="is not a table"):
         tables.records(spark, tmp_path)
 
 
-def test_what_cannot_be_a_source(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_or_empty_source_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for source, reason in (("empty", "holds nothing to read"), ("gone", "is not there")):
+    for source, reason in (("empty", "contains nothing to read"), ("gone", "does not exist")):
         with pytest.raises(FleetError, match=reason):
             ingest(spark, [str(tmp_path / source)], tmp_path / "table")
-    with pytest.raises(FleetError, match="is not there"):
+    with pytest.raises(FleetError, match="does not exist"):
         ingest(spark, [str(tmp_path / "no*thing")], tmp_path / "table")
     assert not (tmp_path / "table").exists()
 
@@ -261,7 +264,7 @@ def test_second_ingest_into_a_table_is_refused(
     spark: SparkSession, logs: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "table"
-    with tables.open_table(out), pytest.raises(FleetError, match="another ingest is at work"):
+    with tables.open_table(out), pytest.raises(FleetError, match="another ingest is using"):
         ingest(spark, [str(logs)], out)
     with (out / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

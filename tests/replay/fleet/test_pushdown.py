@@ -1,4 +1,4 @@
-"""Spark's filters on a log's tables let through what Spark's own look would."""
+"""Pushed filters select the same rows as Spark's own evaluation."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -28,15 +28,17 @@ from eventstore.reader import LogReader
 from eventstore.segment import open_segment
 from replay.fleet.columns import RECORDS, Batches, Origin
 from replay.fleet.pushdown import push
-from replay.fleet.reading import command_batches, event_batches
-from tools.fleet.incidents import History, write_log
+from replay.fleet.segments import command_batches, event_batches
+from tools.fleet.histories import History, write_log
 
 Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def segment(told: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return LogReader(write_log(tmp_path_factory.mktemp("logs") / "log", told, "c", 1)).segments[0]
+def segment(short_history: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return LogReader(
+        write_log(tmp_path_factory.mktemp("logs") / "log", short_history, "c", 1)
+    ).segments[0]
 
 
 def rows(path: Path, *filters: Filter) -> tuple[list[Row], list[Filter]]:
@@ -76,7 +78,7 @@ CASES: list[tuple[Filter, Callable[[Row], bool]]] = [
 @pytest.mark.parametrize(
     ("wanted", "lets_through"), CASES, ids=[str(wanted) for wanted, _ in CASES]
 )
-def test_filter_is_taken_whole(
+def test_filter_is_pushed_completely(
     wanted: Filter, lets_through: Callable[[Row], bool], segment: Path
 ) -> None:
     everything, _ = rows(segment)
@@ -86,7 +88,7 @@ def test_filter_is_taken_whole(
     assert left == []
 
 
-def test_time_leaves_events_out_and_is_looked_at_again(segment: Path) -> None:
+def test_time_filter_excludes_events_and_is_evaluated_again(segment: Path) -> None:
     everything, _ = rows(segment)
     moment: datetime = everything[200]["time"]
     wanted = GreaterThanOrEqual(("time",), moment)
@@ -100,14 +102,14 @@ def test_time_leaves_events_out_and_is_looked_at_again(segment: Path) -> None:
     assert moment.astimezone(UTC) == moment
 
 
-def test_what_is_not_understood_is_left_to_spark() -> None:
+def test_filter_that_cannot_be_converted_is_left_to_spark() -> None:
     filters = [EqualTo(("topic",), "t"), EqualTo(("isr", "element"), 1), EqualTo(("mono_ns",), 1)]
     _, left = push(filters)
     assert left == filters
 
 
-def test_other_clusters_are_not_wanted() -> None:
+def test_log_of_another_cluster_does_not_match() -> None:
     pushed, left = push([EqualTo(("cluster",), "a"), IsNotNull(("cluster",))])
     assert left == []
-    assert pushed.wants("a", "l")
-    assert not pushed.wants("b", "l")
+    assert pushed.may_match("a", "l")
+    assert not pushed.may_match("b", "l")

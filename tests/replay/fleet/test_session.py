@@ -1,4 +1,4 @@
-"""What can be wrong with Spark is told before it starts."""
+"""Problems with Java and the master are reported before Spark starts."""
 
 from pathlib import Path
 from zipfile import ZipFile
@@ -16,20 +16,22 @@ def a_java(folder: Path, version: str) -> None:
     java.chmod(0o755)
 
 
-def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_java_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FleetError, match="there is no java on PATH: install Java 17"):
+    with pytest.raises(FleetError, match="java is not on PATH: install Java 17"):
         check_java()
 
 
-def test_java_home_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_java_home_without_java_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(FleetError, match="cannot be run"):
+    with pytest.raises(FleetError, match="cannot be executed"):
         check_java()
 
 
-def test_old_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_old_java_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     a_java(tmp_path, "11.0.2")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(FleetError, match=r"needs Java 17, .* is 11"):
@@ -37,12 +39,12 @@ def test_old_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("master", ["lokal", "local[", "local[two]", "spark:/h:7077", "", "yarn2"])
-def test_what_is_no_master(master: str) -> None:
-    with pytest.raises(FleetError, match=r"none of local\[N\]"):
+def test_invalid_master_is_an_error(master: str) -> None:
+    with pytest.raises(FleetError, match=r"is invalid: use local\[N\]"):
         check_master(master)
 
 
-def test_master_that_does_not_answer() -> None:
+def test_unreachable_master_is_an_error() -> None:
     with pytest.raises(FleetError, match="no Spark master answers"):
         check_master("spark://127.0.0.1:1")
 
@@ -50,12 +52,12 @@ def test_master_that_does_not_answer() -> None:
 @pytest.mark.parametrize(
     "master", ["local", "local[2]", "local[*]", "local[*, 3]", "yarn", "k8s://https://h:6443"]
 )
-def test_masters_that_can_be(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_master_is_accepted(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop/conf")
     check_master(master)
 
 
-def test_yarn_that_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yarn_without_its_configuration_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.setenv("YARN_CONF_DIR", "")
     with pytest.raises(FleetError, match="--master yarn: set HADOOP_CONF_DIR"):
@@ -64,8 +66,12 @@ def test_yarn_that_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     check_master("yarn")
 
 
-def test_package_has_the_code_and_what_lies_beside_it(tmp_path: Path) -> None:
+def test_package_has_the_code_of_all_rooms(tmp_path: Path) -> None:
     with ZipFile(package(tmp_path / "refold.zip")) as archive:
         names = set(archive.namelist())
-    assert {"replay/fleet/units.py", "eventstore/reader.py", "controller/core/fold.py"} <= names
+    assert {
+        "replay/fleet/ingest_task.py",
+        "eventstore/reader.py",
+        "controller/core/fold.py",
+    } <= names
     assert not any("__pycache__" in name for name in names)

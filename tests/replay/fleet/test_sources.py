@@ -1,4 +1,4 @@
-"""Spark's data sources give what refold's own readers give."""
+"""Spark's data sources return what refold's readers return."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from eventstore.reader import LogReader
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import Multi
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 pytestmark = [
     pytest.mark.timeout(400),
@@ -24,21 +24,23 @@ RECORDING = Path(__file__).parents[2] / "recordings" / "topics-1.tar.xz"
 
 
 @pytest.fixture(scope="module")
-def logs(told: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def logs(short_history: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fleet")
-    write_log(folder / "a", told, "a", 1)
-    write_log(folder / "b", told, "b", 2, segment_bytes=200_000)
+    write_log(folder / "a", short_history, "a", 1)
+    write_log(folder / "b", short_history, "b", 2, segment_bytes=200_000)
     return folder
 
 
-def test_folder_of_logs(spark: SparkSession, logs: Path, told: History) -> None:
+def test_folder_of_logs_has_the_records_of_each_log(
+    spark: SparkSession, logs: Path, short_history: History
+) -> None:
     assert len(LogReader(logs / "b").segments) > 1
     frame = spark.read.format("refold").load(str(logs))
     found = {
         (row.cluster, row.record): row["count"]
         for row in frame.groupBy("cluster", "record").count().collect()
     }
-    of_each = {"event": 400, "command": len(told.commands)}
+    of_each = {"event": 400, "command": len(short_history.commands)}
     assert found == {
         (cluster, record): count for cluster in "ab" for record, count in of_each.items()
     }
@@ -50,7 +52,7 @@ def test_filters_and_columns_reach_the_log(spark: SparkSession, logs: Path) -> N
     assert frame.columns == ["seq", "kind", "cluster"]
     wanted = frame.where("kind = 'watch_fired' and seq > 100 and cluster = 'a'")
     plan = wanted._jdf.queryExecution().executedPlan()
-    assert "Filter (" not in plan.toString(), "Spark looks again"
+    assert "Filter (" not in plan.toString(), "Spark evaluates the filter again"
     expected = [
         one.seq
         for one in LogReader(logs / "a").events()
@@ -59,11 +61,11 @@ def test_filters_and_columns_reach_the_log(spark: SparkSession, logs: Path) -> N
     assert sorted(row.seq for row in wanted.collect()) == expected
     assert expected
     came = plan.collectLeaves().apply(0).metrics().apply("numOutputRows").value()
-    assert came == len(expected), "the source gave no more than what is wanted"
+    assert came == len(expected), "the source returned more rows than match"
 
 
 def test_large_segment_is_several_partitions(
-    spark: SparkSession, logs: Path, told: History, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, logs: Path, short_history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pyspark.sql.types import StructType
 
@@ -80,10 +82,10 @@ def test_large_segment_is_several_partitions(
     rows = [row for one in partitions for batch in reader.read(one) for row in batch.to_pylist()]
     assert sorted(row["seq"] for row in rows if row["record"] == "event") == [*range(1, 401)]
     commands = {(row["seq"], row["ordinal"]) for row in rows if row["record"] == "command"}
-    assert len(commands) == len(told.commands) == len(rows) - 400
+    assert len(commands) == len(short_history.commands) == len(rows) - 400
 
 
-def test_stock_clusters_transactions(spark: SparkSession) -> None:
+def test_each_operation_of_a_stock_cluster_is_a_row(spark: SparkSession) -> None:
     with open_source(RECORDING) as source:
         transactions = list(source.transactions())
     operations = sum(
@@ -92,8 +94,8 @@ def test_stock_clusters_transactions(spark: SparkSession) -> None:
     frame = spark.read.format("zookeeper-txnlog").load(str(RECORDING))
     assert frame.count() == operations
     middle = transactions[len(transactions) // 2]
-    behind = frame.where(f"zxid > {middle.zxid}").select("zxid").distinct().count()
-    assert behind == sum(one.zxid > middle.zxid for one in transactions)
+    later = frame.where(f"zxid > {middle.zxid}").select("zxid").distinct().count()
+    assert later == sum(one.zxid > middle.zxid for one in transactions)
     moment = datetime.fromtimestamp(middle.time_ms / 1000, UTC)
     early = frame.where(frame.time < moment).select("zxid").distinct().count()
     assert early == sum(one.time_ms < middle.time_ms for one in transactions)
@@ -103,14 +105,16 @@ def test_stock_clusters_transactions(spark: SparkSession) -> None:
 
 @pytest.fixture
 def setting(spark: SparkSession) -> Iterator[str]:
-    """Which a user's own session does not have, unless the user gives it."""
+    """The setting that a user's session does not have by default."""
     name = "spark.sql.python.filterPushdown.enabled"
     yield name
     spark.conf.set(name, "true")
 
 
-def test_session_that_pushes_no_filters(spark: SparkSession, setting: str, logs: Path) -> None:
-    """What is found is the same; only with the setting the sources are told what is wanted."""
+def test_session_without_filter_pushdown_returns_the_same_rows(
+    spark: SparkSession, setting: str, logs: Path
+) -> None:
+    """Only with the setting are filters passed to the sources."""
     wanted = {
         ("refold", str(logs)): "seq > 100 and kind = 'watch_fired' and cluster = 'a'",
         ("zookeeper-txnlog", str(RECORDING)): "type = 'create' and zxid > 50",
@@ -122,7 +126,7 @@ def test_session_that_pushes_no_filters(spark: SparkSession, setting: str, logs:
             frame = spark.read.format(source).load(path).where(where)
             plan = frame._jdf.queryExecution().executedPlan().toString()
             is_wholly_pushed = is_pushed and source == "refold"
-            assert ("Filter (" in plan) is not is_wholly_pushed, "Spark looks (again)"
+            assert ("Filter (" in plan) is not is_wholly_pushed, "Spark evaluates the filter"
             found.append(frame.count())
         assert found[0] == found[1] > 0
 
@@ -130,24 +134,26 @@ def test_session_that_pushes_no_filters(spark: SparkSession, setting: str, logs:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({}, "name what to read"),
-        ({"path": "/no/such/place"}, "is not there"),
-        ({"path": "/proc/self/fdinfo"}, "holds no segment"),
-        ({"path": "/", "columns": "seq, colour"}, "no column 'colour'"),
+        ({}, "no path is given"),
+        ({"path": "/no/such/place"}, "does not exist"),
+        ({"path": "/proc/self/fdinfo"}, "contains no segment"),
+        ({"path": "/", "columns": "seq, colour"}, "unknown column 'colour'"),
         ({"path": "/", "rowsPerPartition": "none"}, "rowsPerPartition"),
         ({"path": "/", "damaged": "maybe"}, "damaged is 'maybe'"),
     ],
 )
-def test_wrong_options_are_told(options: dict[str, str], reason: str, spark: SparkSession) -> None:
+def test_wrong_option_is_an_error(
+    options: dict[str, str], reason: str, spark: SparkSession
+) -> None:
     with pytest.raises(PySparkException, match=reason):
         spark.read.format("refold").options(**options).load().count()
 
 
-def test_damaged_log_fails_by_name_or_is_left_out(
-    spark: SparkSession, told: History, tmp_path: Path
+def test_damaged_log_fails_or_is_skipped(
+    spark: SparkSession, short_history: History, tmp_path: Path
 ) -> None:
-    write_log(tmp_path / "good", told, "good", 1)
-    segment = write_log(tmp_path / "cut", told, "cut", 2) / "00000000000000000001.refold"
+    write_log(tmp_path / "good", short_history, "good", 1)
+    segment = write_log(tmp_path / "cut", short_history, "cut", 2) / "00000000000000000001.refold"
     segment.write_bytes(segment.read_bytes()[:20_000])
     frame = spark.read.format("refold").load(str(tmp_path))
     with pytest.raises(PySparkException, match="replace the file with an intact copy"):

@@ -1,4 +1,4 @@
-"""Pages of a segment that SQLite's ADBC driver reads, against those of Python's own module."""
+"""Pages of a segment from SQLite's ADBC driver, compared with Python's sqlite3."""
 
 import multiprocessing
 import sqlite3
@@ -12,12 +12,12 @@ from eventstore.segment import open_segment
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
 from replay.fleet import stored_pages
-from replay.fleet.segment_rows import Ingested, ingest_segment
+from replay.fleet.segment_ingest import Ingested, ingest_segment
 from replay.fleet.stored_pages import StoredPages
 from replay.fleet.table import Known
 from tests.eventstore.samples import command, event, events, header, write_log
-from tools.fleet.incidents import History
-from tools.fleet.incidents import write_log as write_told
+from tools.fleet.histories import History
+from tools.fleet.histories import write_log as write_history
 
 _EVENTS = 3_000
 _ALL = 1 << 62
@@ -34,12 +34,12 @@ def segment_of(log: Path) -> Path:
 
 
 @pytest.mark.parametrize("page_rows", [1, 7, 4096])
-def test_pages_have_what_the_log_has(
-    page_rows: int, told: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_pages_equal_the_rows_of_the_log(
+    page_rows: int, short_history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where all values of a page are null, so that nothing tells a column's type."""
+    """Also if all values of a column in a page are null, so that its type cannot be inferred."""
     monkeypatch.setattr(stored_pages, "PAGE_ROWS", page_rows)
-    path = segment_of(write_told(tmp_path / "log", told, "c", 1))
+    path = segment_of(write_history(tmp_path / "log", short_history, "c", 1))
     with open_segment(path) as segment, StoredPages(segment) as pages:
         events_read = list(pages.events(0, _ALL))
         commands_read = list(pages.commands(0, _ALL))
@@ -48,7 +48,7 @@ def test_pages_have_what_the_log_has(
     assert {len(page[0]) for page in events_read[:-1]} <= {page_rows}
 
 
-def test_pages_are_of_the_wanted_rows(tmp_path: Path) -> None:
+def test_pages_have_the_requested_rows(tmp_path: Path) -> None:
     path = segment_of(write_log(tmp_path / "log", 10))
     with open_segment(path) as segment, StoredPages(segment) as pages:
         assert [row[0] for row in rows_of(list(pages.events(3, 7)))] == [4, 5, 6, 7]
@@ -56,8 +56,10 @@ def test_pages_are_of_the_wanted_rows(tmp_path: Path) -> None:
         assert list(pages.events(10, 10)) == []
 
 
-def test_page_with_large_records_has_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a task holds no more than it has memory for."""
+def test_page_with_large_records_has_fewer_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory of a task is bounded."""
     monkeypatch.setattr(stored_pages, "PAGE_BYTES", 10_000)
     with LogWriter.create(tmp_path / "log", header()) as writer:
         records = [event(n, payload=bytes(4_000 if n == 60 else 10)) for n in range(1, 101)]
@@ -85,11 +87,15 @@ def test_page_with_large_records_has_few(tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 @pytest.mark.parametrize("page_rows", [1, 4096])
-def test_value_that_was_changed_is_told(
-    change: str, page_rows: int, told: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_changed_value_is_reported_as_damage(
+    change: str,
+    page_rows: int,
+    short_history: History,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stored_pages, "PAGE_ROWS", page_rows)
-    path = segment_of(write_told(tmp_path / "log", told, "c", 1))
+    path = segment_of(write_history(tmp_path / "log", short_history, "c", 1))
     connection = sqlite3.connect(path)
     connection.execute(f"update events set {change} where seq = 222")
     connection.commit()
@@ -98,8 +104,8 @@ def test_value_that_was_changed_is_told(
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 
-def test_table_with_another_column_is_told(told: History, tmp_path: Path) -> None:
-    path = segment_of(write_told(tmp_path / "log", told, "c", 1))
+def test_additional_column_is_reported_as_damage(short_history: History, tmp_path: Path) -> None:
+    path = segment_of(write_history(tmp_path / "log", short_history, "c", 1))
     connection = sqlite3.connect(path)
     connection.execute("alter table events add column extra text")
     connection.commit()
@@ -108,8 +114,8 @@ def test_table_with_another_column_is_told(told: History, tmp_path: Path) -> Non
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 
-def test_damaged_file_is_told(told: History, tmp_path: Path) -> None:
-    path = segment_of(write_told(tmp_path / "log", told, "c", 1))
+def test_damaged_page_of_the_file_is_reported(short_history: History, tmp_path: Path) -> None:
+    path = segment_of(write_history(tmp_path / "log", short_history, "c", 1))
     content = bytearray(path.read_bytes())
     middle = len(content) // 2 // 4096 * 4096
     content[middle : middle + 4096] = bytes(4096)
@@ -118,9 +124,9 @@ def test_damaged_file_is_told(told: History, tmp_path: Path) -> None:
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 
-def test_log_is_read_while_another_process_writes_it(tmp_path: Path) -> None:
-    """What a reader closes must not take the locks of its other connection with it: the writer
-    would fold its write-ahead log back under a reader."""
+def test_log_can_be_read_while_another_process_writes_it(tmp_path: Path) -> None:
+    """Closing a connection must not release the locks of the reader's other connection. Otherwise
+    the writer would checkpoint its write-ahead log during a read."""
     context = multiprocessing.get_context("spawn")
     is_begun = context.Event()
     writing = context.Process(target=_write, args=(tmp_path / "log", is_begun))

@@ -12,9 +12,10 @@ from eventstore.verify import verify
 from replay.errors import ReplayError
 from replay.incidents import world_cutting
 from replay.incidents.cutting import Cut, cut
+from replay.logs.decode import UPCASTERS
 from replay.logs.packed import log_at
 from replay.stock_clusters.agreement.comparison import agree
-from replay.stock_clusters.imported_log.encoding import UPCASTERS, event_of
+from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ImportEnded, Observed, WorldBegun, WorldEvent
 from replay.stock_clusters.imported_log.reading import open_world
 from replay.stock_clusters.imports.importing import Selection, import_source

@@ -13,10 +13,10 @@ from controller.event_log.records import command_record, event_record
 from controller.fingerprint import core_fingerprint
 from eventstore import folders, snapshots
 from eventstore.writer import LogWriter
+from replay.cluster_view.views import NOBODY, Cluster
 from replay.inspect import at as opening
 from replay.inspect.at import cluster_at, make_snapshots
 from replay.inspect.changes import changes
-from replay.inspect.cluster import NOBODY, Cluster
 from replay.logs.open_log import open_log
 from replay.world.simulation import Simulation
 from tests.replay.recorded_log import CONFIGURATION, header, incident, write_log

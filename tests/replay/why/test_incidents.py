@@ -172,6 +172,6 @@ def test_session_expired_while_refold_stood_still(incident: IncidentOf) -> None:
 
 def test_role_was_handed_back_at_the_end(incident: IncidentOf) -> None:
     for name in ("topics", "failover"):
-        assert ": gave the role up (event N: the daemon is told to end: SIGTERM)" in plain(
+        assert ": gave the role up (event N: shutdown requested: SIGTERM)" in plain(
             asked(incident(name)).answer
         )

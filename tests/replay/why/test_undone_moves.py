@@ -14,7 +14,7 @@ from controller.core.znodes import (
 )
 from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog, open_log
-from replay.logs.snapshots import fold_at_start
+from replay.logs.recorded_fold import fold_at_start
 from replay.why.answers.answer import Answer
 from replay.why.facts import Because
 from replay.why.move import Move
@@ -331,7 +331,10 @@ def test_rollback_that_waited_names_the_cancellation_and_what_ended_the_wait(
     move = last_move(answer)
     [waited] = move.waited
     assert waited.until is not None
-    assert waited.ended_by == "AlterPartition, request 1 of broker 3: t-0 ISR 3,2"
+    assert (
+        waited.ended_by
+        == "AlterPartition v0, request 1 of broker 3: t-0 ISR 3,2 in leader epoch 0 at version 0"
+    )
     assert f"the rollback waits no longer, because of {waited.ended_by}" in texts(move)
     assert "went before" not in str(answer)
 

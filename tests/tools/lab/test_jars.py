@@ -1,4 +1,4 @@
-"""Jars are what was pinned, or are not used."""
+"""Only pinned jars are used."""
 
 import hashlib
 from pathlib import Path
@@ -14,7 +14,7 @@ SUMS = {"a-1.jar": hashlib.sha256(GOOD).hexdigest()}
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of kafka-3.9.1, pinned to the one jar a-1.jar, and no way to download."""
+    """An empty cache of kafka-3.9.1, pinned to the one jar a-1.jar; downloads are impossible."""
     pins = tmp_path / "pins"
     pins.mkdir()
     (pins / "kafka-3.9.1.sha256").write_text(f"{SUMS['a-1.jar']}  a-1.jar\n")
@@ -38,7 +38,7 @@ def test_changed_jar_is_named_and_removed(cache: Path) -> None:
     assert not (cache / "a-1.jar").exists()
 
 
-def test_jar_that_nobody_pinned_is_named_and_removed(cache: Path) -> None:
+def test_jar_that_is_not_pinned_is_named_and_removed(cache: Path) -> None:
     (cache / "a-1.jar").write_bytes(GOOD)
     (cache / "b-1.jar").write_bytes(GOOD)
     with pytest.raises(JarError, match=r"b-1\.jar has SHA-256 .*, pinned is no jar of that name"):
@@ -51,8 +51,8 @@ def test_missing_jar_is_named(tmp_path: Path) -> None:
         jars.check(tmp_path, SUMS)
 
 
-def test_unknown_set_names_those_there_are() -> None:
-    with pytest.raises(JarError, match=r"no jar set kafka-1\.0; there are kafka-2\.8\.2, "):
+def test_unknown_set_is_an_error_with_the_known_ones() -> None:
+    with pytest.raises(JarError, match=r"no jar set kafka-1\.0; use one of kafka-2\.8\.2, "):
         jars.fetch("kafka-1.0")
 
 

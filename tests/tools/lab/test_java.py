@@ -1,4 +1,4 @@
-"""Which Java is taken, and the one line that says why none is."""
+"""The choice of Java, and the errors if there is none."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tools.setup.java import JavaError, find_java
 
 
 def fake_java(home: Path, version: str) -> Path:
-    """A JAVA_HOME whose java says that it is `version`."""
+    """A JAVA_HOME whose java reports `version`."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
@@ -18,7 +18,7 @@ def fake_java(home: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "21.0.2"])
-def test_supported_java_of_java_home_is_taken(
+def test_supported_java_of_java_home_is_used(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, version)))
@@ -28,7 +28,7 @@ def test_supported_java_of_java_home_is_taken(
 @pytest.mark.parametrize(
     ("version", "major"), [("1.8.0_292", "8"), ("11.0.2", "11"), ("18", "18"), ("25.0.1", "25")]
 )
-def test_other_versions_are_named(
+def test_unsupported_java_is_an_error_with_its_version(
     version: str, major: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, version)))
@@ -36,7 +36,7 @@ def test_other_versions_are_named(
         find_java()
 
 
-def test_without_java_home_the_first_java_on_path_is_taken(
+def test_without_java_home_the_first_java_on_path_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -45,7 +45,7 @@ def test_without_java_home_the_first_java_on_path_is_taken(
     assert find_java() == home / "bin" / "java"
 
 
-def test_missing_java_is_one_line_and_a_failure(
+def test_missing_java_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -55,7 +55,7 @@ def test_missing_java_is_one_line_and_a_failure(
     assert shown == "setup: no java on PATH and JAVA_HOME is not set; install Java 17 or 21\n"
 
 
-def test_java_home_without_java_is_not_passed_over(
+def test_java_home_without_java_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.lab
 
 
 async def live_brokers(bootstrap: str) -> set[int]:
-    """The ids in the Metadata answer of that broker."""
+    """The broker ids in the metadata of a broker."""
     client = AIOKafkaClient(bootstrap_servers=bootstrap)
     await client.bootstrap()
     try:
@@ -37,7 +37,7 @@ async def test_zookeeper_answers(zookeeper: ZooKeeperServer) -> None:
 
 @pytest.mark.ci
 @pytest.mark.timeout(180)
-async def test_brokers_are_killed_and_come_back(lab: Lab) -> None:
+async def test_killed_broker_can_be_started_again(lab: Lab) -> None:
     zookeeper = await lab.start_zookeeper()
     first, second = await lab.start_brokers(2, chroot="/kafka", inter_broker_protocol="2.6")
     await until_live(first.connect, {1, 2})
@@ -71,14 +71,14 @@ async def test_older_versions_start(kafka: str, zookeeper: str, tmp_path: Path) 
         await until_live(lab.bootstrap, {1})
 
 
-async def test_broker_that_cannot_start_tells_why(lab: Lab) -> None:
+async def test_failed_start_is_reported_with_its_cause(lab: Lab) -> None:
     await lab.start_zookeeper()
-    with pytest.raises(LabError, match=r"broker-1 ended while it started: .*no\.such\.protocol"):
+    with pytest.raises(LabError, match=r"broker-1 exited while it started: .*no\.such\.protocol"):
         await lab.start_brokers(1, inter_broker_protocol="no.such.protocol")
 
 
 @pytest.mark.timeout(180)
-def test_command_line_starts_acts_and_ends(tmp_path: Path) -> None:
+def test_command_line_starts_controls_and_stops_a_lab(tmp_path: Path) -> None:
     def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [sys.executable, "-m", "tools.lab", *arguments, "--dir", str(tmp_path)],
@@ -98,4 +98,4 @@ def test_command_line_starts_acts_and_ends(tmp_path: Path) -> None:
         assert "no server broker-9 in this lab" in run("kill", "broker-9").stderr
     finally:
         assert run("down").returncode == 0
-    assert "no lab runs in" in run("status").stderr
+    assert "no lab is running in" in run("status").stderr

@@ -9,15 +9,15 @@ from tools.lab.ports import HOST, free_port
 from tools.lab.refold import run
 
 
-async def test_a_cancelled_command_is_ended(tmp_path: Path) -> None:
-    """What it was connected to hears its end."""
-    has_come, has_gone = asyncio.Event(), asyncio.Event()
+async def test_cancelled_command_is_killed(tmp_path: Path) -> None:
+    """The server that it was connected to notices its end."""
+    is_connected, is_disconnected = asyncio.Event(), asyncio.Event()
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        has_come.set()
+        is_connected.set()
         await reader.read()
         writer.close()
-        has_gone.set()
+        is_disconnected.set()
 
     server = await asyncio.start_server(listen, HOST, port := free_port())
     try:
@@ -25,11 +25,11 @@ async def test_a_cancelled_command_is_ended(tmp_path: Path) -> None:
         running = asyncio.create_task(
             run("run", *options, "--listeners", f"PLAINTEXT://{HOST}:{free_port()}")
         )
-        await has_come.wait()
+        await is_connected.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         with anyio.fail_after(1):
-            await has_gone.wait()
+            await is_disconnected.wait()
     finally:
         await stop_listening(server)

@@ -1,4 +1,4 @@
-"""Starting and ending a server process, with a small one in the place of ZooKeeper and Kafka."""
+"""Starting and stopping a server process, with a small server instead of ZooKeeper and Kafka."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ class EchoServer(Server):
 
 
 class FailingServer(EchoServer):
-    """Ends at once."""
+    """Exits immediately."""
 
     program = "raise SystemExit('[today] ERROR no disk')"
 
@@ -64,7 +64,7 @@ async def until_gone(pid: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_started_server_answers_and_killed_one_is_gone(tmp_path: Path) -> None:
+async def test_started_server_answers_and_killed_server_does_not_exist(tmp_path: Path) -> None:
     server = EchoServer(tmp_path)
     await server.start()
     pid = server.pid
@@ -74,7 +74,7 @@ async def test_started_server_answers_and_killed_one_is_gone(tmp_path: Path) -> 
     assert server.state == "down"
 
 
-async def test_paused_server_is_silent_until_resumed(tmp_path: Path) -> None:
+async def test_paused_server_does_not_answer_until_resumed(tmp_path: Path) -> None:
     server = EchoServer(tmp_path)
     await server.start()
     server.pause()
@@ -95,13 +95,13 @@ async def test_restarted_server_keeps_its_port(tmp_path: Path) -> None:
     server.close()
 
 
-async def test_server_that_ends_while_starting_is_told_with_its_error(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match=r"echo ended while it started: .*ERROR no disk"):
+async def test_server_that_exits_while_starting_is_reported_with_its_error(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=r"echo exited while it started: .*ERROR no disk"):
         await FailingServer(tmp_path).start()
 
 
-async def test_server_that_does_not_run_has_no_pid(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="echo does not run"):
+async def test_server_that_is_not_running_has_no_pid(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="echo is not running"):
         EchoServer(tmp_path).kill()
 
 

@@ -163,7 +163,7 @@ def test_function_that_moves_keeps_its_survivors(tree: Path, module: str) -> Non
         ("tests/test_rule.py", "import count", "import missing, count", "cannot collect"),
     ],
 )
-def test_what_does_not_fit_the_code_is_named_in_the_error(
+def test_rule_that_does_not_fit_the_code_is_named_in_the_error(
     tree: Path, name: str, old: str, new: str, said: str
 ) -> None:
     replace(tree, name, old, new)

@@ -62,7 +62,7 @@ def test_commands_and_options_exist(page: Path) -> None:
     assert unknown == []
 
 
-def test_a_missing_command_or_option_is_found() -> None:
+def test_missing_command_or_option_is_found() -> None:
     assert unknown_in(["why", "LOG", "--partition", "t-0"]) == ""
     assert unknown_in(["why", "LOG", "--no-such-option"]) == "--no-such-option"
     assert unknown_in(["log", "nothing", "LOG"]) == "nothing"

@@ -1,4 +1,4 @@
-"""Every deviation is shown by tests."""
+"""Every deviation has tests."""
 
 import pytest
 
@@ -11,6 +11,6 @@ def test_every_deviation_has_its_tests(deviation: Deviation) -> None:
     assert shown_by_section().get(deviation.name)
 
 
-def test_the_page_names_them() -> None:
+def test_page_names_the_tests_of_a_deviation() -> None:
     tests = shown_by_section()["own-id-repaired"]
     assert all(f"  - `{one}`" in page().splitlines() for one in tests)

@@ -47,6 +47,6 @@ def test_failing_command_is_an_error_with_its_output(tmp_path: Path) -> None:
         run(page("$ echo a; exit 3"), tmp_path)
 
 
-def test_other_blocks_are_not_run(tmp_path: Path) -> None:
+def test_blocks_of_another_language_are_not_run(tmp_path: Path) -> None:
     text = page("$ true").replace("console", "sh").replace("true", "exit 3")
     assert run(text, tmp_path) == text

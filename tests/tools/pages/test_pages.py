@@ -5,7 +5,7 @@ import pytest
 from tools.pages import PAGES, ROOT
 
 
-# A page with examples runs each of their commands, in a process each.
+# For a page with examples, each of their commands runs in a separate process.
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_up_to_date(name: str) -> None:

@@ -1,4 +1,4 @@
-"""The state machines are drawn as the tables say."""
+"""The diagrams of the state machines match the tables."""
 
 from tools.pages.state_machines import page
 

@@ -1,4 +1,4 @@
-"""A recording of a stock cluster is what `refold import` reads."""
+"""`refold import` reads a recording of a stock cluster."""
 
 import asyncio
 import json
@@ -14,14 +14,14 @@ from tools.recordings.brokers import log_names
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
 
-async def test_a_short_incident_is_recorded_whole_and_imported(tmp_path: Path) -> None:
+async def test_short_incident_is_recorded_and_imported(tmp_path: Path) -> None:
     folder = tmp_path / "short-4"
 
     await record("--seed=4", "--mix=controller", "--seconds=10", "--brokers=3", f"--out={folder}")
 
-    told = json.loads((folder / "scenario.json").read_text())
-    assert told["error"] is None
-    assert {action["action"] for action in told["actions"]} >= {"start_cluster", "topic_create"}
+    scenario = json.loads((folder / "scenario.json").read_text())
+    assert scenario["error"] is None
+    assert {action["action"] for action in scenario["actions"]} >= {"start_cluster", "topic_create"}
     logs = {str(one.relative_to(folder / "logs")) for one in folder.glob("logs/*/*.log")}
     assert logs == {f"broker-{n}/{name}" for n in (1, 2, 3) for name in log_names("full")}
     with tarfile.open(f"{folder}.tar.xz") as archive:
@@ -36,8 +36,8 @@ async def test_a_short_incident_is_recorded_whole_and_imported(tmp_path: Path) -
 
 
 async def record(*options: str) -> None:
-    """Run the recorder to its end. A process of its own: kafka-python's admin client leaves threads
-    and sockets behind where no broker answers."""
+    """Run the recorder in a separate process: kafka-python's admin client leaves threads and
+    sockets when no broker answers."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tools.recordings", "record", "--pack", *options),
         stdout=asyncio.subprocess.PIPE,

@@ -1,7 +1,7 @@
-"""What may happen in a recorded incident. Each act draws what it does, and notes it.
+"""The acts of recorded incidents. Each act draws its details at random and notes what it does.
 
-An act takes the scene and a Random of its own; what it cannot do, as nothing is there for it, it
-leaves. Errors that belong to the incident are noted by the journal.
+An act takes the scene and a separate Random. An act does nothing if the scene has no object for it.
+The journal notes errors that belong to the incident.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,11 +12,11 @@ from tools.recordings.scene import Scene
 Act = Callable[[Scene, Random], Awaitable[None]]
 
 FEW_SECONDS = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.4)
-"""Between two things that nearly happen at once."""
+"""Delays between two things that happen at almost the same time."""
 
 
-async def do(act: Act, scene: Scene, rng: Random) -> None:
-    """An act. What fails in it, as the incident has taken away what it needs, is noted."""
+async def perform(act: Act, scene: Scene, rng: Random) -> None:
+    """Perform an act. Errors are noted: the incident may have removed what the act needs."""
     try:
         await act(scene, rng)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What an operator does to znodes that are the cluster's own."""
+"""Manual changes of znodes that belong to the cluster."""
 
 import asyncio
 from random import Random
@@ -9,17 +9,15 @@ _REQUESTS = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
 
 
 async def delete_controller_znode(scene: Scene, rng: Random) -> None:
-    """/controller is deleted by hand."""
+    """/controller is deleted."""
     controller = await scene.znodes.controller()
     with scene.journal.action("controller_znode_delete", controller=controller):
         await scene.znodes.delete("/controller")
 
 
 async def delete_registration(scene: Scene, rng: Random) -> None:
-    """A broker's registration is deleted by hand; later the broker is restarted, to be known again.
-
-    The broker itself goes on, and does not notice.
-    """
+    """A broker's registration is deleted; later the broker is restarted, to register again. The
+    broker itself does not notice."""
     running = scene.in_state("running")
     if len(running) < 2:
         return
@@ -34,7 +32,7 @@ async def delete_registration(scene: Scene, rng: Random) -> None:
 
 
 async def delete_marker(scene: Scene, rng: Random) -> None:
-    """What was asked for is taken back: a marker in /admin/delete_topics is deleted by hand."""
+    """A topic deletion is cancelled: its marker in /admin/delete_topics is deleted."""
     markers = await scene.znodes.children("/admin/delete_topics")
     if markers:
         name = rng.choice(markers)
@@ -43,7 +41,7 @@ async def delete_marker(scene: Scene, rng: Random) -> None:
 
 
 async def write_no_json(scene: Scene, rng: Random) -> None:
-    """A request that cannot be read."""
+    """A request that cannot be parsed."""
     path = rng.choice(_REQUESTS)
     content = rng.choice(("", "nothing", {"version": 1}, {"version": 1, "partitions": [{}]}))
     with scene.journal.action("request_no_json", path=path, content=content):
@@ -51,7 +49,7 @@ async def write_no_json(scene: Scene, rng: Random) -> None:
 
 
 async def touch_topic(scene: Scene, rng: Random) -> None:
-    """A topic's znode is written again as it is, or its partitions in another order."""
+    """A topic's znode is written again, with its partitions in another order."""
     topics = await scene.topics()
     if topics:
         name = rng.choice(sorted(topics))
@@ -62,7 +60,8 @@ async def touch_topic(scene: Scene, rng: Random) -> None:
 
 
 async def overwrite_state(scene: Scene, rng: Random) -> None:
-    """A partition's state is written again as it is: its version is not the one that is known."""
+    """A partition's state is written again unchanged, so that its version is not the one that the
+    controller knows."""
     topics = await scene.topics()
     if topics:
         name = rng.choice(sorted(topics))

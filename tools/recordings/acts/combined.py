@@ -1,28 +1,28 @@
-"""Several things at once."""
+"""Several acts at once."""
 
 import asyncio
 from random import Random
 
-from tools.recordings.acts import FEW_SECONDS, do
-from tools.recordings.acts.brokers import kill_broker, kill_controller
+from tools.recordings.acts import FEW_SECONDS, perform
 from tools.recordings.acts.by_hand import delete_controller_znode
-from tools.recordings.acts.reassignments import reassign, reassign_by_znode, under_way
+from tools.recordings.acts.partitions import reassign, reassign_by_znode, under_way
+from tools.recordings.acts.servers import kill_broker, kill_controller
 from tools.recordings.acts.topics import add_partitions, create_topic, delete_topic
 from tools.recordings.scene import Scene
 
 
 async def lose_controller_within(scene: Scene, rng: Random) -> None:
-    """Something is asked for, and the controller is gone within the blink of an eye."""
-    asked = rng.choice(
+    """A request is made, and the controller fails shortly after."""
+    act = rng.choice(
         (create_topic, delete_topic, delete_topic, reassign, reassign_by_znode, add_partitions)
     )
-    scene.aside(do(asked, scene, rng))
+    scene.in_background(perform(act, scene, rng))
     await asyncio.sleep(rng.choice(FEW_SECONDS))
     await rng.choice((kill_controller, kill_controller, delete_controller_znode))(scene, rng)
 
 
 async def lose_two(scene: Scene, rng: Random) -> None:
-    """Two brokers die at once, or nearly."""
+    """Two brokers fail at almost the same time."""
     await kill_broker(scene, rng)
     await asyncio.sleep(rng.choice(FEW_SECONDS))
     await kill_broker(scene, rng)

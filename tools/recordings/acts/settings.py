@@ -12,7 +12,7 @@ UNLIMITED = "100000000"
 
 
 async def throttle(scene: Scene, rng: Random) -> None:
-    """Make what is being reassigned slow, or quick again."""
+    """Change the throttle of reassignments."""
     await set_rate(scene, rng.choice(("1000", "20000", UNLIMITED)))
     replicas = {
         "leader.replication.throttled.replicas": "*",
@@ -23,7 +23,7 @@ async def throttle(scene: Scene, rng: Random) -> None:
 
 
 async def set_rate(scene: Scene, rate: str) -> None:
-    """The bytes a second of throttled replicas, on every broker that runs."""
+    """Set the bytes per second of throttled replicas on every running broker."""
     rates = {
         "leader.replication.throttled.rate": rate,
         "follower.replication.throttled.rate": rate,
@@ -33,7 +33,7 @@ async def set_rate(scene: Scene, rate: str) -> None:
 
 
 async def allow_unclean(scene: Scene, rng: Random) -> None:
-    """unclean.leader.election.enable of a topic, a broker or of all: on, or off again."""
+    """Change unclean.leader.election.enable of a topic, a broker or all brokers."""
     setting = {"unclean.leader.election.enable": rng.choice(("true", "true", "false"))}
     match rng.choice(("topic", "topic", "broker", "default")):
         case "topic":
@@ -51,7 +51,7 @@ async def allow_unclean(scene: Scene, rng: Random) -> None:
 
 
 async def change_topic_config(scene: Scene, rng: Random) -> None:
-    """What no controller cares for."""
+    """Change a setting that the controller ignores."""
     topics = await scene.topics()
     if topics:
         setting = rng.choice(
@@ -61,7 +61,7 @@ async def change_topic_config(scene: Scene, rng: Random) -> None:
 
 
 async def change_listeners(scene: Scene, rng: Random) -> None:
-    """Add a listener to a broker, or take it away: its registration changes."""
+    """Add a listener to a broker or remove it: its registration changes."""
     running = scene.in_state("running")
     if not running:
         return
@@ -74,7 +74,7 @@ async def change_listeners(scene: Scene, rng: Random) -> None:
 
 
 async def update_features(scene: Scene, rng: Random) -> None:
-    """UpdateFeatures of features that no broker supports, which is refused."""
+    """UpdateFeatures with features that no broker supports, which is rejected."""
     feature = rng.choice(("metadata.version", "never-there"))
     level = rng.choice((0, 1, 7))
     with scene.journal.action("update_features", feature=feature, level=level) as action:
@@ -85,7 +85,8 @@ async def update_features(scene: Scene, rng: Random) -> None:
 
 
 async def take_producer_ids(scene: Scene, rng: Random) -> None:
-    """New idempotent producers: from protocol version 3.0 on the controller gives out their ids."""
+    """New idempotent producers: from protocol version 3.0 on, the controller allocates their
+    ids."""
     topics = await scene.topics()
     if not topics:
         return
@@ -113,9 +114,9 @@ async def _alter_default(scene: Scene, changes: Mapping[str, str]) -> None:
         return
     added = ",".join(f"{key}={value}" for key, value in changes.items())
     with scene.journal.action("broker_config", resource="", configs=dict(changes)) as action:
-        said = await scene.tools.run(
+        result = await scene.tools.run(
             "kafka-configs",
             *("--bootstrap-server", running[0].connect, "--alter"),
             *("--entity-type", "brokers", "--entity-default", "--add-config", added),
         )
-        action |= {"rc": said.status, "output": said.output + said.problems}
+        action |= {"rc": result.status, "output": result.output + result.problems}

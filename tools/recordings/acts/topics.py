@@ -1,4 +1,4 @@
-"""Topics that come, grow and go."""
+"""Creating, extending and deleting topics."""
 
 import asyncio
 from random import Random
@@ -13,7 +13,7 @@ _VIA = ("admin", "admin", "znode")
 
 
 async def create_topic(scene: Scene, rng: Random) -> None:
-    """By the admin client, with or without an assignment, or by hand."""
+    """Through the admin client, with or without an assignment, or through znodes."""
     topics = await scene.topics()
     if len(topics) >= _FEW_TOPICS:
         return await delete_topic(scene, rng)
@@ -22,7 +22,7 @@ async def create_topic(scene: Scene, rng: Random) -> None:
 
 
 async def delete_topic(scene: Scene, rng: Random) -> None:
-    """By the admin client or by hand; sometimes it is made again at once."""
+    """Through the admin client or a znode; sometimes the topic is created again soon after."""
     topics = await scene.topics()
     name = rng.choice(sorted(topics)) if topics and rng.random() < 0.95 else "never-there"
     with scene.journal.action("topic_delete", topic=name, via=rng.choice(_VIA)) as action:
@@ -37,7 +37,7 @@ async def delete_topic(scene: Scene, rng: Random) -> None:
 
 
 async def add_partitions(scene: Scene, rng: Random) -> None:
-    """By the admin client or by hand, which knows no reassignment in the way."""
+    """Through the admin client or a znode, also during a reassignment."""
     topics = await scene.topics()
     if not topics:
         return
@@ -59,10 +59,10 @@ async def add_partitions(scene: Scene, rng: Random) -> None:
                 znode["partitions"][str(number)] = brokers
             await scene.znodes.set(f"/brokers/topics/{name}", znode)
         else:
-            wanted: Any = {"count": count + added, "assignments": assignment}
+            requested: Any = {"count": count + added, "assignments": assignment}
             if rng.random() < 0.5:
-                wanted = count + added
-            answer = await scene.ask(lambda admin: admin.create_partitions({name: wanted}))
+                requested = count + added
+            answer = await scene.ask(lambda admin: admin.create_partitions({name: requested}))
             action["output"] = str(answer)
 
 
@@ -80,19 +80,19 @@ async def _create(scene: Scene, rng: Random, name: str) -> None:
             content = {"version": 1, "partitions": by_number}
             await scene.znodes.create(f"/brokers/topics/{name}", content)
         else:
-            wanted: dict[str, Any] = {"configs": configs}
+            requested: dict[str, Any] = {"configs": configs}
             if rng.random() < 0.5:
-                wanted |= {"num_partitions": partitions, "replication_factor": factor}
+                requested |= {"num_partitions": partitions, "replication_factor": factor}
             else:
-                wanted["assignments"] = dict(enumerate(assignment))
-            action |= wanted
-            answer = await scene.ask(lambda admin: admin.create_topics({name: wanted}))
+                requested["assignments"] = dict(enumerate(assignment))
+            action |= requested
+            answer = await scene.ask(lambda admin: admin.create_topics({name: requested}))
             action["output"] = str(answer)
     await scene.follow_topics()
 
 
 async def join_group(scene: Scene, rng: Random) -> None:
-    """A consumer group, which makes brokers create __consumer_offsets."""
+    """A consumer group, for which brokers create __consumer_offsets."""
     topics = await scene.topics()
     if topics:
         topic = rng.choice(sorted(topics))

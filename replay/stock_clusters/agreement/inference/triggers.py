@@ -29,6 +29,7 @@ from replay.stock_clusters.agreement.trace.pending_events import PendingEvents
 from replay.stock_clusters.agreement.trace.processing_order import immutable_map_order
 from replay.stock_clusters.agreement.trace.shadow_fold import ShadowFold
 from replay.stock_clusters.zookeeper_log.transactions import SetData
+from replay.subjects import OF_TOPICS, subject_of
 
 _SHUTDOWN_MS: Final = 60_000
 """A broker asks for a controlled shutdown at most this long before it ends its session."""
@@ -150,9 +151,8 @@ class InferredTriggers(Checkpointed):
 
 def _topics(decision: Decision) -> set[str]:
     """The topics whose znodes a decision writes."""
-    start = f"{znodes.TOPICS}/"
-    paths = [path for path, _ in decision.operations if path.startswith(start)]
-    return {path.removeprefix(start).partition("/")[0] for path in paths}
+    subjects = [subject_of(path) for path, _ in decision.operations]
+    return {one.topic for one in subjects if one.topic and one.kind in OF_TOPICS}
 
 
 def possible_triggers(

@@ -52,6 +52,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
+from replay.subjects import OF_TOPICS, subject_of
 from replay.world.paths import below
 
 LINE_MS: Final = 20
@@ -286,13 +287,12 @@ class Index:
             if not isinstance(one, (Create, SetData)):
                 continue
             path = self._path(one)
-            if path.startswith(f"{znodes.TOPICS}/"):
-                name = path[len(znodes.TOPICS) + 1 :]
-                if "/" not in name:
-                    self._take_topic(seq, name, one.data)
-                else:
-                    self._evidence.take_state(transaction.session, path, one)
-            elif path.startswith(f"{znodes.BROKER_IDS}/"):
+            subject = subject_of(path)
+            if subject.kind == "topic":
+                self._take_topic(seq, subject.topic or "", one.data)
+            elif subject.kind in OF_TOPICS:
+                self._evidence.take_state(transaction.session, path, one)
+            elif subject.kind == "broker":
                 self._evidence.take_registration(transaction.session, one.data)
             elif path == znodes.FEATURE:
                 self._evidence.take_feature(transaction.session, one.data)
@@ -300,15 +300,14 @@ class Index:
     def _take_deletions(self, transaction: Transaction) -> None:
         """Only a broker with delete.topic.enable=false deletes the marker of a topic that stays."""
         for one in _operations(transaction):
-            path = self._path(one)
-            parent, _, name = path.rpartition("/")
-            if parent == znodes.TOPICS and isinstance(one, Create):
-                self._existing.add(name)
-            elif parent == znodes.TOPICS and isinstance(one, Delete):
-                self._existing.discard(name)
-            elif parent == znodes.DELETE_TOPICS and isinstance(one, Delete):
+            subject = subject_of(self._path(one))
+            if subject.kind == "topic" and isinstance(one, Create):
+                self._existing.add(subject.topic or "")
+            elif subject.kind == "topic" and isinstance(one, Delete):
+                self._existing.discard(subject.topic or "")
+            elif subject.kind == "topic deletion" and isinstance(one, Delete):
                 is_guarded = isinstance(transaction.content, Multi)
-                if is_guarded and name in self._existing:
+                if is_guarded and subject.topic in self._existing:
                     self.keeps_topics.add(transaction.session)
 
     def _take_session(self, seq: int, transaction: Transaction) -> None:
@@ -341,10 +340,9 @@ class Index:
     def _registered(self, transaction: Transaction) -> int | None:
         """The broker that a transaction registers, None if it registers none."""
         for one in _operations(transaction):
-            parent, _, name = self._path(one).rpartition("/")
-            is_broker = parent == znodes.BROKER_IDS and znodes.is_broker_id(name)
-            if isinstance(one, Create) and is_broker:
-                return int(name)
+            subject = subject_of(self._path(one))
+            if isinstance(one, Create) and subject.kind == "broker":
+                return subject.broker
         return None
 
     def _take_topic(self, seq: int, name: str, data: bytes | None) -> None:
@@ -383,9 +381,9 @@ class Index:
                 sent = self._sent[transaction.session]
                 time_ms, cxid = transaction.time_ms, transaction.cxid
                 sent.append(_Sent(record.seq, time_ms, cxid, partition))
-            if path.startswith(f"{znodes.TOPICS}/"):
-                topic = path[len(znodes.TOPICS) + 1 :].partition("/")[0]
-                named.append((record.seq, (topic, -1)))
+            subject = subject_of(path)
+            if subject.topic is not None and subject.kind in OF_TOPICS:
+                named.append((record.seq, (subject.topic, -1)))
         written = [(record.seq, self._path(one)) for one in _operations(transaction)]
         self.writes[transaction.session] += written
         if any(path == znodes.CONTROLLER for _, path in written):

@@ -52,6 +52,7 @@ from replay.stock_clusters.agreement.trace.znode_view import (
     ZnodeView,
     paths_of,
 )
+from replay.subjects import subject_of
 from replay.world.tree import Znode
 
 _NO_TOPIC_ID: Final = bytes(16)
@@ -312,10 +313,10 @@ class ShadowFold(Checkpointed):
         """Note the topics that need an id, in the order in which ids are drawn for them."""
         found: list[str] = []
         for path in command.paths:
-            parent, _, name = path.rpartition("/")
-            znode = self._view.find(path) if parent == znodes.TOPICS else None
-            if znode is not None and _lacks_id(name, znode.data):
-                found.append(name)
+            subject = subject_of(path)
+            znode = self._view.find(path) if subject.kind == "topic" else None
+            if subject.topic and znode is not None and _lacks_id(subject.topic, znode.data):
+                found.append(subject.topic)
         self._topics_without_id = found or self._topics_without_id
 
     def _drawn_ids(self, count: int) -> list[bytes]:

@@ -401,7 +401,7 @@ def test_a_younger_entry_waits_and_the_log_says_so_once() -> None:
     submit(cluster, {T0: [3, 4], T1: [4]})
     cluster.stop_broker(4)
     assert seen.told("reassignment_waits") == [
-        "what it asks for waits until /admin/reassign_cancel is removed"
+        "its requests wait until /admin/reassign_cancel is removed"
     ]
     assert seen.told("reassignment_cancelled") == []
 

@@ -172,6 +172,7 @@ class Interrupted(Cluster):
                 self.bounce(broker)
             case ("slow", who):
                 self.is_slow = lambda request: request.broker in who
+                self.answer_slow()
             case ("answer", number):
                 self._answer_one(number)
             case ("late",):
@@ -209,10 +210,11 @@ class Interrupted(Cluster):
         return found
 
     def _answer_one(self, number: int) -> None:
-        """Of what was asked of slow brokers one is answered, in any order."""
+        """Of what was asked of slow brokers one is answered; a broker answers in order."""
         if self._slow:
-            answered = self._slow.pop(number % len(self._slow))
-            waiting, self._slow = self._slow, [answered]
+            broker = self._slow[number % len(self._slow)][0].broker
+            answered = next(one for one in self._slow if one[0].broker == broker)
+            waiting, self._slow = [one for one in self._slow if one is not answered], [answered]
             self.answer_slow()
             self._slow = waiting + self._slow
 
@@ -225,7 +227,6 @@ class Interrupted(Cluster):
         """All brokers answer from now on, nothing is lost."""
         self.fate = lambda issued: Fate.ANSWERED
         self.is_slow = lambda request: False
-        self._let_time_pass()
         self.answer_slow()
         self._let_time_pass()
 

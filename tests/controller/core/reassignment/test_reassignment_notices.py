@@ -109,7 +109,7 @@ def test_a_move_that_a_request_takes_back_is_logged_to_its_end() -> None:
     assert assignment(cluster) == "1,2"
     assert told(seen)[1:] == [
         info("replaced", f"its target [3, 4] becomes [1, 2], by {REQUESTS}/request_0000000001"),
-        info("completed", f"it is on [1, 2] now; asked for by {REQUESTS}"),
+        info("completed", f"it is on [1, 2] now; requested by {REQUESTS}"),
     ]
 
 

@@ -15,7 +15,7 @@ from tests.lab.default_clusters.cluster import DefaultScene
 from tests.lab.default_clusters.conftest import staged
 from tools.lab import Lab
 from tools.lab.cluster_view import until
-from tools.lab.kafka_tools import KafkaTools, Said
+from tools.lab.kafka_tools import KafkaTools, ToolResult
 from tools.lab.lab import LATEST_KAFKA
 from tools.lab.refold import command, run
 from tools.lab.shared import shared_cluster
@@ -266,7 +266,7 @@ async def test_the_same_as_kafkas_own_tool_over_its_api(cluster: Cluster, tmp_pa
     await cluster.create("api", 1, 2)
     tools, bootstrap = KafkaTools(LATEST_KAFKA, tmp_path), cluster.scene.lab.bootstrap
 
-    async def kafkas(*arguments: str | Path) -> Said:
+    async def kafkas(*arguments: str | Path) -> ToolResult:
         given = ("--bootstrap-server", bootstrap, *map(str, arguments))
         return await tools.run("kafka-reassign-partitions", *given)
 

@@ -1,4 +1,4 @@
-"""`refold fleet live` as a process of its own, and what stands in its folder."""
+"""`refold fleet live` as a separate process, and the content of its folder."""
 
 import os
 import signal
@@ -19,12 +19,12 @@ START_MAX_S = 180
 
 
 def kafka_jars() -> str:
-    """Those of Spark's Kafka source, for --conf spark.jars."""
+    """The jars of Spark's Kafka source, for --conf spark.jars."""
     return ",".join(str(jar) for jar in sorted(fetch(SPARK_KAFKA).glob("*.jar")))
 
 
 def table(out: Path) -> dict[str, list[State]]:
-    """By cluster."""
+    """The health of partitions by cluster."""
     found = {}
     for file in out.glob("health/cluster=*/health.parquet"):
         rows = parquet.read_table(file, partitioning=None).to_pylist()
@@ -36,7 +36,7 @@ def table(out: Path) -> dict[str, list[State]]:
 
 
 def log_rows(out: Path) -> dict[str, tuple[str, int, str | None]]:
-    """By log: its state, its last event, its trouble."""
+    """For each log its state, last event and trouble."""
     return {
         one["log"]: (one["state"], one["seq"], one["trouble"])
         for file in out.glob("logs/cluster=*/logs.parquet")
@@ -49,7 +49,7 @@ def batches_begun(out: Path) -> int:
 
 
 def until(process: subprocess.Popen[str], is_so: Callable[[], bool], within_s: float) -> float:
-    """How long it took."""
+    """Wait until `is_so` holds; returns the seconds that it took."""
     begun = time.monotonic()
     while not is_so():
         assert process.poll() is None, process.communicate()
@@ -67,12 +67,13 @@ def command(bootstrap: str, topic: str, out: Path, jars: str, *more: str) -> lis
 
 @contextmanager
 def job(
-    arguments: list[str], said: int | IO[bytes] = subprocess.DEVNULL
+    arguments: list[str], output: int | IO[bytes] = subprocess.DEVNULL
 ) -> Iterator[subprocess.Popen[str]]:
-    """Killed with all that it started, as the kernel would; `said` gets its standard output."""
+    """A running process. At the end it is killed with all its children. `output` receives its
+    standard output."""
     process = subprocess.Popen(
         arguments,
-        stdout=said,
+        stdout=output,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

@@ -1,10 +1,10 @@
-"""What a mirror publishes of a log, and what a plain count says of it."""
+"""The messages that a mirror publishes for a log, and the expected health from `refold inspect`."""
 
 from pathlib import Path
 
 from eventstore.frames import encode
-from eventstore.mirror.outbox import waiting
-from replay.inspect.cluster import PartitionView
+from eventstore.mirror.outbox import next_messages
+from replay.cluster_view.views import PartitionView
 from replay.inspect.folding import folding_of
 from replay.logs.open_log import open_log
 
@@ -15,17 +15,18 @@ State = tuple[str, int, str, int, tuple[int, ...]]
 
 
 def published(log: Path) -> list[bytes]:
-    """The values of the messages, one a record."""
+    """The values of the messages, one per record."""
     found, at = [], None
-    while batch := waiting(log, at):
+    while batch := next_messages(log, at):
         found += [encode(one.frame) for one in batch]
         at = batch[-1].at
     return found
 
 
 def counted(log: Path) -> list[list[State]]:
-    """How the partitions were after each event, or when the daemon was controller last before it,
-    by what `refold inspect` shows. The first one is before all events."""
+    """The expected health after each event: as `refold inspect` shows the partitions, at that event
+    or at the last event before it at which the daemon was controller. The first entry is before all
+    events."""
     found: list[list[State]] = [[]]
     with open_log(log) as opened:
         folding = folding_of(opened)
@@ -42,12 +43,12 @@ def counted(log: Path) -> list[list[State]]:
 
 
 def _state(one: PartitionView) -> State:
-    kept = [replica for replica in one.replicas if replica not in one.adding]
+    state = [replica for replica in one.replicas if replica not in one.adding]
     if one.leader < 0 or len(one.isr) == 0:
         health = "offline"
-    elif set(kept) - set(one.isr):
+    elif set(state) - set(one.isr):
         health = "under_replicated"
-    elif one.leader != kept[0]:
+    elif one.leader != state[0]:
         health = "not_preferred"
     else:
         health = "healthy"

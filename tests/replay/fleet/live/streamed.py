@@ -1,6 +1,6 @@
-"""The records of a topic as a stream, written to a folder: python -m ... SERVERS TOPIC JARS OUT.
+"""Write the records of a topic as a stream to a folder: python -m ... SERVERS TOPIC JARS OUT.
 
-A process of its own: Spark's jars are those that its first session in a process was given.
+This is a separate process, because Spark uses the jars of its first session in a process.
 """
 
 import sys

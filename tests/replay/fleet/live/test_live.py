@@ -1,4 +1,4 @@
-"""`refold fleet live` on a real topic, killed in the middle; the topic's records as a stream."""
+"""`refold fleet live` on a real topic, also when it is killed; the topic's records as a stream."""
 
 import json
 import signal
@@ -25,7 +25,7 @@ from tests.replay.fleet.live.job import (
     until,
 )
 from tests.replay.fleet.live.mirrored import counted
-from tools.fleet.incidents import History, LogOverTime, write_log
+from tools.fleet.histories import GrowingLog, History, write_log
 from tools.lab.shared import shared_cluster
 
 pytestmark = [
@@ -55,14 +55,14 @@ def publish(logs: Path, bootstrap: str, topic: str) -> None:
     anyio.run(Publisher(logs, where, lambda _: None).publish)
 
 
-def test_killed_in_the_middle_the_table_is_what_a_plain_count_says(
-    told: History, bootstrap: str, jars: str, tmp_path: Path
+def test_killed_job_resumes_to_the_expected_health(
+    short_history: History, bootstrap: str, jars: str, tmp_path: Path
 ) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
-    write_log(tmp_path / "whole", told, "a", 1)
+    write_log(tmp_path / "whole", short_history, "a", 1)
     plain = counted(tmp_path / "whole")
     start = command(bootstrap, "live", out, jars)
-    with LogOverTime(logs / "run-1", told, "a", 1) as growing:
+    with GrowingLog(logs / "run-1", short_history, "a", 1) as growing:
         growing.until(100)
         publish(logs, bootstrap, "live")
         with job(start) as process:
@@ -76,7 +76,7 @@ def test_killed_in_the_middle_the_table_is_what_a_plain_count_says(
                 until(process, lambda last=seq: log_rows(out)["run-1"][1] == last, LAG_MAX_S)
                 assert table(out) == {"a": plain[seq]}
         for seq in (230, 280):
-            # Spark has begun a batch, and the table has not got it, or just so.
+            # Spark has begun a batch; the table may or may not have it.
             begun = batches_begun(out)
             with job(start) as process:
                 growing.until(seq)
@@ -90,13 +90,13 @@ def test_killed_in_the_middle_the_table_is_what_a_plain_count_says(
     assert table(out) == {"a": plain[400]}
 
 
-def test_without_its_checkpoint_all_comes_again_and_nothing_changes(
-    told: History, bootstrap: str, jars: str, tmp_path: Path
+def test_lost_checkpoint_repeats_all_messages_and_changes_nothing(
+    short_history: History, bootstrap: str, jars: str, tmp_path: Path
 ) -> None:
-    """Two logs of one cluster, and one of which records are missing on the topic."""
+    """Two logs of one cluster; the checkpoint is deleted between two runs."""
     out = tmp_path / "out"
     for number in (1, 2):
-        write_log(tmp_path / "logs" / f"run-{number}", told, "a", number)
+        write_log(tmp_path / "logs" / f"run-{number}", short_history, "a", number)
     publish(tmp_path / "logs", bootstrap, "again")
     arguments = command(bootstrap, "again", out, jars, "--once", "--json")
     for _ in range(2):
@@ -111,28 +111,28 @@ def test_without_its_checkpoint_all_comes_again_and_nothing_changes(
         command(bootstrap, "live", out, jars), capture_output=True, text=True, timeout=300
     )
     assert other.returncode == 2
-    assert "is of topic again on Kafka cluster" in other.stderr
+    assert "belongs to topic again on Kafka cluster" in other.stderr
     assert "Traceback" not in other.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_is_ended_well(
-    number: signal.Signals, told: History, bootstrap: str, jars: str, tmp_path: Path
+def test_signal_ends_the_job_with_status_ended(
+    number: signal.Signals, short_history: History, bootstrap: str, jars: str, tmp_path: Path
 ) -> None:
     out, topic = tmp_path / "out", f"ended-by-{number.name}"
-    write_log(tmp_path / "logs" / "run-1", told, "a", 1)
+    write_log(tmp_path / "logs" / "run-1", short_history, "a", 1)
     publish(tmp_path / "logs", bootstrap, topic)
     with job(command(bootstrap, topic, out, jars)) as process:
         until(process, lambda: bool(log_rows(out)), START_MAX_S)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, output = process.communicate(timeout=60)
         assert process.returncode == 0
         assert json.loads((out / "status.json").read_text())["state"] == "ended"
-        assert said.count(f" started, reads topic {topic} at ") == 1, said
-        assert "Traceback" not in said
+        assert output.count(f" started, reads topic {topic} at ") == 1, output
+        assert "Traceback" not in output
 
 
-def test_topic_that_is_not_there(bootstrap: str, jars: str, tmp_path: Path) -> None:
+def test_missing_topic_is_an_error(bootstrap: str, jars: str, tmp_path: Path) -> None:
     arguments = command(bootstrap, "nothing", tmp_path / "out", jars)
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
@@ -140,8 +140,10 @@ def test_topic_that_is_not_there(bootstrap: str, jars: str, tmp_path: Path) -> N
     assert not (tmp_path / "out").exists()
 
 
-def test_spark_without_its_connector(told: History, bootstrap: str, tmp_path: Path) -> None:
-    write_log(tmp_path / "logs" / "run-1", told, "a", 1)
+def test_missing_connector_is_an_error_with_its_coordinates(
+    short_history: History, bootstrap: str, tmp_path: Path
+) -> None:
+    write_log(tmp_path / "logs" / "run-1", short_history, "a", 1)
     publish(tmp_path / "logs", bootstrap, "bare")
     arguments = command(bootstrap, "bare", tmp_path / "out", "")
     done = subprocess.run(arguments[:-2], capture_output=True, text=True, timeout=300)
@@ -150,12 +152,12 @@ def test_spark_without_its_connector(told: History, bootstrap: str, tmp_path: Pa
     assert "Traceback" not in done.stderr
 
 
-def test_records_of_the_topic_as_a_stream(
-    told: History, spark: SparkSession, bootstrap: str, jars: str, tmp_path: Path
+def test_records_of_the_topic_equal_those_of_the_data_source(
+    short_history: History, spark: SparkSession, bootstrap: str, jars: str, tmp_path: Path
 ) -> None:
-    """As the data source "refold" gives them, but for what only the log itself says."""
+    """Except for the columns that only the log itself contains."""
     for cluster in "ab":
-        write_log(tmp_path / cluster / f"run-{cluster}", told, cluster, 1)
+        write_log(tmp_path / cluster / f"run-{cluster}", short_history, cluster, 1)
         publish(tmp_path / cluster, bootstrap, "streamed")
     streamed = str(tmp_path / "streamed")
     job = [sys.executable, "-m", "tests.replay.fleet.live.streamed"]

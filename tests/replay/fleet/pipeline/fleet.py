@@ -1,4 +1,5 @@
-"""A table, what the commands of `refold fleet` said of it, and the same logs in plain Python."""
+"""A table, the output of the commands of `refold fleet`, and the expected figures of the same
+logs."""
 
 import json
 import subprocess
@@ -21,8 +22,8 @@ Row = dict[str, Any]
 
 @dataclass
 class Log:
-    """A log of the table: its row of the manifest, where it lies for a plain count (a stock
-    cluster's is imported there), and what that comes to."""
+    """A log of the table: its row of the manifest, its folder (a stock cluster's log is imported
+    there), and the expected figures."""
 
     name: str
     path: Path
@@ -32,21 +33,22 @@ class Log:
 
     @property
     def id(self) -> str:
-        """Its name in the table."""
+        """The log's name in the table."""
         return str(self.row["log"])
 
 
 class Fleet:
-    """The folder of a table, what the commands printed, and the same logs in plain Python."""
+    """The folder of a table, what the commands printed, and the expected figures of the same
+    logs."""
 
     def __init__(self, folder: Path) -> None:
         self.table = folder / "table"
         self.page = folder / "fleet.html"
         self._folder = folder
-        self.told: dict[str, Row] = {}
+        self.printed: dict[str, Row] = {}
 
     def refold(self, command: str, *arguments: str) -> None:
-        """Run a command of `refold fleet`; what it prints is in `told`."""
+        """Run a command of `refold fleet`; its JSON output is added to `printed`."""
         spark = [one for name, value in QUICK.items() for one in ("--conf", f"{name}={value}")]
         program = [sys.executable, "-m", "replay.cli.main", "fleet", command]
         done = subprocess.run(
@@ -57,11 +59,11 @@ class Fleet:
         )
         assert done.returncode == 0, done.stderr
         if "--json" in arguments:
-            self.told[command] = json.loads(done.stdout)
+            self.printed[command] = json.loads(done.stdout)
 
     @cached_property
     def logs(self) -> list[Log]:
-        """Each with its plain count."""
+        """The logs with their expected figures."""
         found = []
         for row in rows_below(self.table / "records", "batch=*/_ingested/*.parquet"):
             path, imported = Path(row["path"]), None
@@ -83,27 +85,27 @@ class Fleet:
 
     @cached_property
     def defect(self) -> Path:
-        """This code, but for an election that takes the last in sync."""
+        """This code with a defect: an election takes the last replica in sync."""
         return changed(self._folder / "defect", LAST_OF_ISR)
 
     @cached_property
     def versions(self) -> list[Version]:
-        """This one, and the defective one."""
+        """This version, and the defective one."""
         cache = self._folder / "versions"
         return [find_version(str(one), ROOT, cache) for one in (ROOT, self.defect)]
 
     def rows(self, name: str, log: Log | None = None) -> list[Row]:
-        """Those of a table of the analysis, or of one log in it."""
+        """The rows of a table of the analysis, of all logs or of one."""
         found = parquet.read_table(self.table / "analysis" / name).to_pylist()
         return [one for one in found if log is None or one["log"] == log.id]
 
     def replays(self, version: Path) -> dict[str, Row]:
-        """What replays by a version came to, by log."""
+        """The results of replays by a version, by log."""
         found = rows_below(self.table / "replays", "batch=*/logs/*.parquet")
         return {one["log"]: one for one in found if one["version"] == str(version)}
 
     def divergences(self, log: Log) -> list[Row]:
-        """Those of both versions in a log."""
+        """The divergences of both versions in a log."""
         found = rows_below(self.table / "replays", "batch=*/divergences/*.parquet")
         return [one for one in found if one["log"] == log.id]
 

@@ -1,5 +1,5 @@
-"""Incidents on two real clusters under refold, whose logs go to a topic on the first one, and a
-live job that follows the topic meanwhile."""
+"""Incidents on two real clusters under refold. Their logs are published to a topic on the first
+cluster, and a live job reads the topic meanwhile."""
 
 import asyncio
 import signal
@@ -21,18 +21,18 @@ _END_MAX_S: Final = 60.0
 
 
 class Played(NamedTuple):
-    """What there is afterwards: the daemons' own logs of both clusters, the same made again of the
-    topic, the folder of the live job, and what that said."""
+    """The results: the daemons' logs of both clusters, the same logs fetched from the topic, the
+    folder of the live job, and its output."""
 
     first: list[Path]
     second: list[Path]
     fetched: Path
     live: Path
-    said: list[str]
+    output: list[str]
 
 
 def play(folder: Path) -> Played:
-    """All of it; afterwards no server is left. Raises RuntimeError, TimeoutError."""
+    """Run all incidents; no server is left running. Raises RuntimeError, TimeoutError."""
     return asyncio.run(_play(folder))
 
 
@@ -43,8 +43,8 @@ async def _play(folder: Path) -> Played:
         await first.make("moved", {0: [1, 2], 1: [1, 2]})
         await first.until_partitions(TOPIC, _PARTITIONS)
         with (
-            (folder / "live.out").open("wb") as said,
-            job(command(first.bootstrap, TOPIC, live, kafka_jars(), "--json"), said) as following,
+            (folder / "live.out").open("wb") as output,
+            job(command(first.bootstrap, TOPIC, live, kafka_jars(), "--json"), output) as following,
         ):
             for _ in range(3):
                 await scripts.broker_crash(first)

@@ -1,5 +1,5 @@
-"""From incidents on real clusters to the report, by the commands that a user runs. Each figure is
-that of a plain count of the same logs."""
+"""From incidents on real clusters to the report, with the commands that a user runs. Each figure is
+compared with a plain Python calculation over the same logs."""
 
 import json
 import re
@@ -39,7 +39,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
 
 @pytest.fixture(scope="module")
 def fleet(played: Played, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """The first cluster's logs come from the topic, the second's also from where they lie."""
+    """The first cluster's logs come from the topic, the second's from the topic and from their
+    folder."""
     fleet = Fleet(tmp_path_factory.mktemp("fleet"))
     in_place = map(str, played.second)
     sources = [str(played.fetched), *in_place, str(RECORDINGS)]
@@ -82,7 +83,7 @@ def test_health_is_what_each_daemon_knew_last(played: Played) -> None:
 
 
 def test_live_job_took_each_event_once(played: Played) -> None:
-    batches = [json.loads(line) for line in played.said]
+    batches = [json.loads(line) for line in played.output]
     events = sum(one["taken"]["events"] for one in batches)
     assert events == sum(PlainCount(one).events for one in [*played.first, *played.second])
     assert not any(one["taken"]["broken"] for one in batches)
@@ -92,15 +93,15 @@ def test_live_job_took_each_event_once(played: Played) -> None:
 
 
 def test_each_record_is_in_the_table_once(fleet: Fleet) -> None:
-    told = fleet.told["ingest"]
-    assert (told["set_aside"], told["logs"]) == (0, 3 + len(list(RECORDINGS.iterdir())))
+    actual = fleet.printed["ingest"]
+    assert (actual["set_aside"], actual["logs"]) == (0, 3 + len(list(RECORDINGS.iterdir())))
     for log in fleet.logs:
-        # How an import ended is no part of the incident.
+        # The record that ends an import is not part of the incident.
         kept = [record for record, _ in log.plain.records if record.kind != "import_ended"]
         assert log.row["events"] == len(kept), log.name
         assert log.row["commands"] == log.plain.commands, log.name
-    assert told["events"] == sum(one.row["events"] for one in fleet.logs)
-    assert told["commands"] == sum(one.plain.commands for one in fleet.logs) > 0
+    assert actual["events"] == sum(one.row["events"] for one in fleet.logs)
+    assert actual["commands"] == sum(one.plain.commands for one in fleet.logs) > 0
 
 
 def test_decisions_of_stock_controllers_are_those_of_an_import(fleet: Fleet) -> None:
@@ -122,7 +123,7 @@ def test_decisions_of_stock_controllers_are_those_of_an_import(fleet: Fleet) -> 
 # Replays ------------------------------------------------------------------------------------------
 
 
-def test_this_version_agrees_with_all(fleet: Fleet) -> None:
+def test_replay_by_this_version_agrees_completely(fleet: Fleet) -> None:
     found = fleet.replays(ROOT)
     plain = agreed_by(ROOT, [log.path for log in fleet.of_stock])
     for log in fleet.logs:
@@ -132,13 +133,13 @@ def test_this_version_agrees_with_all(fleet: Fleet) -> None:
         row = found[log.id]
         counts = row["reason"], row["decisions"], row["agreed"], row["divergences"]
         assert counts == (None, decisions, agreed, 0), log.name
-    [version] = [one for one in fleet.told["replay"]["versions"] if one["version"] == str(ROOT)]
+    [version] = [one for one in fleet.printed["replay"]["versions"] if one["version"] == str(ROOT)]
     assert version["decisions"] == version["agreed"] == sum(one["agreed"] for one in found.values())
 
 
-def test_planted_defect_is_found_where_it_decides(fleet: Fleet) -> None:
-    """In imported logs at each election that had a choice; in a daemon's, where the defective
-    version leaves it at the first one, at those of that event."""
+def test_planted_defect_diverges_at_each_election_it_changes(fleet: Fleet) -> None:
+    """In imported logs at each election that had a choice; in a daemon's log, which the defective
+    version leaves at the first such election, at the elections of that event."""
     logs_with = 0
     for log in fleet.logs:
         divergences = fleet.divergences(log)
@@ -164,7 +165,7 @@ def test_planted_defect_is_found_where_it_decides(fleet: Fleet) -> None:
     assert 0 < logs_with < len(fleet.logs)
 
 
-def test_divergences_are_those_of_diff_and_agree(fleet: Fleet) -> None:
+def test_divergences_equal_those_of_diff_and_agree(fleet: Fleet) -> None:
     rows = fleet.replays(fleet.defect)
     plain = agreed_by(fleet.defect, [log.path for log in fleet.of_stock])
     for log in fleet.of_stock:
@@ -190,7 +191,7 @@ def micros(row: Row) -> int:
     return round(row["seconds"] * 1e6)
 
 
-def test_failovers(fleet: Fleet) -> None:
+def test_failovers_equal_the_expected_ones(fleet: Fleet) -> None:
     count = 0
     for log in fleet.logs:
         done = [one for one in fleet.rows("failovers", log) if one["outcome"] == "done"]
@@ -206,7 +207,7 @@ def test_failovers(fleet: Fleet) -> None:
     assert min(len(log.plain.failovers) for log in fleet.of_daemons) >= 1
 
 
-def test_leaders_and_outages(fleet: Fleet) -> None:
+def test_leader_changes_and_outages_equal_the_expected_ones(fleet: Fleet) -> None:
     for log in fleet.logs:
         changes = Counter(
             (one["topic"], one["partition"]) for one in fleet.rows("leader_changes", log)
@@ -220,7 +221,7 @@ def test_leaders_and_outages(fleet: Fleet) -> None:
         assert sum(log.plain.outages.values()) > 0, log.name
 
 
-def test_reassignments(fleet: Fleet) -> None:
+def test_reassignments_equal_the_expected_ones(fleet: Fleet) -> None:
     keys = ("topic", "partition", "seq", "ended_seq", "outcome")
     for log in fleet.logs:
         found = {tuple(one[key] for key in keys) for one in fleet.rows("reassignments", log)}
@@ -231,7 +232,7 @@ def test_reassignments(fleet: Fleet) -> None:
     assert outcomes["cancelled"] == 1
 
 
-def test_brokers(fleet: Fleet) -> None:
+def test_broker_changes_equal_the_expected_ones(fleet: Fleet) -> None:
     keys = ("seq", "broker", "change", "is_found")
     for log in fleet.logs:
         found = {tuple(one[key] for key in keys) for one in fleet.rows("broker_changes", log)}
@@ -245,7 +246,7 @@ def test_brokers(fleet: Fleet) -> None:
     assert {2} in [log.plain.brokers.flapping(300, 3).keys() for log in fleet.of_daemons]
 
 
-def test_races(fleet: Fleet) -> None:
+def test_races_equal_the_expected_ones(fleet: Fleet) -> None:
     verdicts: Counter[str] = Counter()
     for log in fleet.logs:
         rows = fleet.rows("races", log)
@@ -262,7 +263,7 @@ def test_races(fleet: Fleet) -> None:
     assert min(verdicts[one] for one in ("considered", "missed", "undecided")) > 0
 
 
-def test_zombies(fleet: Fleet) -> None:
+def test_zombies_equal_the_expected_ones(fleet: Fleet) -> None:
     for log in fleet.logs:
         found = {(one["seq"], one["how"]) for one in fleet.rows("zombies", log)}
         assert found == log.plain.zombies, log.name
@@ -274,7 +275,7 @@ def test_zombies(fleet: Fleet) -> None:
 
 @pytest.fixture(scope="module")
 def sections(fleet: Fleet) -> list[str]:
-    """What the page has to open: an incident, or a log that a version left."""
+    """The expandable sections of the page: incidents and divergences."""
     page = fleet.page.read_text(encoding="utf-8")
     return re.findall(r"<details.*?</details>", page, re.DOTALL)
 

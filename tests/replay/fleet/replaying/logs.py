@@ -1,4 +1,4 @@
-"""Logs for replays, in segments as a daemon begins them, and a version that fails."""
+"""Logs for replays, with segments as a daemon begins them, and a version that fails."""
 
 from pathlib import Path
 from typing import Final
@@ -11,7 +11,7 @@ from eventstore.records import Header
 from eventstore.writer import LogWriter
 from replay.logs.decode import recorded
 from tests.replay.diff.versions import Edit
-from tools.fleet.incidents import CONFIGURATION, History
+from tools.fleet.histories import CONFIGURATION, History
 
 HANGS_BEFORE_MS: Final = 1_700_000_000_000
 
@@ -25,24 +25,25 @@ FAILS_AND_HANGS: Final = Edit(
     "            raise KeyError(recorded.seq)\n"
     "        controller = self.controller\n        controller.begin(",
 )
-"""At event 100 of an old log nothing comes any more; at event 150 of any other it fails."""
+"""At event 100 of an old log the version stops making progress; at event 150 of any other log it
+fails."""
 
 
-def write_rolled(folder: Path, told: History, cluster: str, segments: int) -> Path:
-    """A log whose daemon began a new segment now and then, while its fold was idle."""
+def write_rolled(folder: Path, short_history: History, cluster: str, segments: int) -> Path:
+    """A log whose daemon began new segments while its fold was idle."""
     header = Header(
         kind="recorded",
         core_fingerprint=core_fingerprint(),
         code_version="0.1.0",
         configuration=msgspec.to_builtins(CONFIGURATION),
         cluster_id=cluster,
-        created_ns=told.begun_ms * 1_000_000,
+        created_ns=short_history.begun_ms * 1_000_000,
     )
     fold, rolled = Fold(CONFIGURATION), 1
-    commands = iter(told.commands)
+    commands = iter(short_history.commands)
     coming = next(commands, None)
     with LogWriter.create(folder, header, segment_bytes=1) as writer:
-        for event in told.events:
+        for event in short_history.events:
             for _ in fold.apply(recorded(event)):
                 pass
             of_event = []
@@ -50,7 +51,7 @@ def write_rolled(folder: Path, told: History, cluster: str, segments: int) -> Pa
                 of_event.append(coming)
                 coming = next(commands, None)
             writer.append([event], of_event)
-            if fold.is_idle and event.seq > rolled * len(told.events) // segments:
+            if fold.is_idle and event.seq > rolled * len(short_history.events) // segments:
                 writer.roll_if_due()
                 rolled += 1
     return folder

@@ -1,4 +1,4 @@
-"""Logs of a table by versions: what is found is what a plain count of the same logs finds."""
+"""Replaying the logs of a table: the results equal those of `refold diff` and `refold agree`."""
 
 import shutil
 import sys
@@ -19,7 +19,7 @@ from replay.diff.version.recorded_history import body_of
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.replaying import results
-from replay.fleet.replaying.listing import Wanted, listed
+from replay.fleet.replaying.divergence_list import DivergenceFilter, list_divergences
 from replay.fleet.replaying.replay import replay
 from replay.fleet.replaying.results import open_replays
 from replay.fleet.replaying.summary import RULES_MAX
@@ -28,7 +28,7 @@ from replay.stock_clusters.imports.importing import Selection
 from tests.replay.diff import versions
 from tests.replay.diff.versions import INCIDENTS, ROOT, changed
 from tests.replay.fleet.replaying.logs import FAILS_AND_HANGS, HANGS_BEFORE_MS, write_rolled
-from tools.fleet.incidents import history, write_log
+from tools.fleet.histories import simulated_history, write_log
 
 pytestmark = [
     pytest.mark.lab,
@@ -45,7 +45,7 @@ NOW_MS = 1_790_000_000_000
 
 
 class Fleet(NamedTuple):
-    """Logs as they lie, a table of them, and two versions, one with a planted defect."""
+    """The logs, a table with them, and two versions, one with a planted defect."""
 
     logs: list[Path]
     table: Path
@@ -56,10 +56,12 @@ class Fleet(NamedTuple):
 def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     folder = tmp_path_factory.mktemp("fleet")
     logs = [
-        write_log(folder / "logs" / "a" / "1", history(400, NOW_MS, 1), "a", 1),
-        write_log(folder / "logs" / "b" / "1", history(300, NOW_MS, 2), "b", 1, is_closed=False),
-        write_rolled(folder / "logs" / "b" / "2", history(400, NOW_MS + 1, 0), "b", 3),
-        write_rolled(folder / "logs" / "c" / "1", history(300, NOW_MS + 1, 1), "c", 3),
+        write_log(folder / "logs" / "a" / "1", simulated_history(400, NOW_MS, 1), "a", 1),
+        write_log(
+            folder / "logs" / "b" / "1", simulated_history(300, NOW_MS, 2), "b", 1, is_closed=False
+        ),
+        write_rolled(folder / "logs" / "b" / "2", simulated_history(400, NOW_MS + 1, 0), "b", 3),
+        write_rolled(folder / "logs" / "c" / "1", simulated_history(300, NOW_MS + 1, 1), "c", 3),
     ]
     table = folder / "table"
     ingested = ingest(spark, [*map(str, logs), str(INCIDENT), str(RECORDING)], table)
@@ -71,8 +73,8 @@ def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flee
 
 @pytest.fixture(scope="module")
 def collected(spark: SparkSession, fleet: Fleet) -> list[tuple[int, set[str]]]:
-    """Replays all, split, and then as a whole into a copy; how much came to the driver each time
-    that something did, with its columns."""
+    """Replay all logs, split, and then as a whole in a copy of the table. For each call that
+    collected rows on the driver: the number of rows, and their columns."""
     frame = type(spark.range(1))
     found: list[tuple[int, set[str]]] = []
     shutil.copytree(fleet.table, whole_of(fleet))
@@ -102,7 +104,7 @@ def rows_of(spark: SparkSession, table: Path) -> dict[tuple[str, str, str], Any]
 
 
 def test_counts_are_those_of_the_logs(spark: SparkSession, fleet: Fleet, collected: object) -> None:
-    """What a version that follows agrees with is all that the logs say was decided."""
+    """A version that follows the logs agrees with all recorded decisions."""
     recorded = 0
     with opened(fleet.logs) as found:
         for log in found:
@@ -125,7 +127,7 @@ def test_counts_are_those_of_the_logs(spark: SparkSession, fleet: Fleet, collect
     assert sum(row.agreed for row in of_daemons) == recorded
 
 
-def test_decisions_and_agreements_are_told_by_rule_and_cluster(
+def test_decisions_and_agreements_are_counted_by_rule_and_cluster(
     spark: SparkSession, fleet: Fleet, collected: object
 ) -> None:
     recorded: Counter[tuple[str, str]] = Counter()
@@ -142,8 +144,8 @@ def test_decisions_and_agreements_are_told_by_rule_and_cluster(
     of_followers = [row for row in rows if row.code == code_of(fleet, spark, 0)]
     assert all((row.divergences, row.first, row.following) == (0, 0, 0) for row in of_followers)
     assert all(row.decisions == row.agreed and row.log is None for row in of_followers)
-    told = {(row.cluster, row.rule): row.decisions for row in of_followers}
-    assert {key: one for key, one in told.items() if key[0] in clusters.values()} == {
+    actual = {(row.cluster, row.rule): row.decisions for row in of_followers}
+    assert {key: one for key, one in actual.items() if key[0] in clusters.values()} == {
         key: count for key, count in recorded.items() if count
     }
     of_defect = [row for row in rows if row.code == code_of(fleet, spark, 1)]
@@ -166,10 +168,10 @@ def code_of(fleet: Fleet, spark: SparkSession, version: int) -> str:
     return str({row.version: row.code for row in rows_of(spark, fleet.table).values()}[name])
 
 
-def test_planted_defect_is_named_by_rule_and_cluster(
+def test_planted_defect_is_reported_by_rule_and_cluster(
     spark: SparkSession, fleet: Fleet, collected: object
 ) -> None:
-    """As `refold diff` tells it of the same logs, the log in the place of its base."""
+    """As `refold diff` reports it for the same logs, with the log as the base."""
     result = replay(spark, fleet.table, fleet.versions)
     assert (result.todo, result.batch, result.failed) == (0, None, 0)
     head = str(fleet.versions[1].reference)
@@ -184,14 +186,14 @@ def test_planted_defect_is_named_by_rule_and_cluster(
         if row.seq < ends.get(row.cluster, sys.maxsize)
     )
     with opened(fleet.logs[:1] + fleet.logs[3:5]) as logs:
-        told = compare(logs, fleet.versions[0], fleet.versions[1], {}, lambda *_: None)
+        actual = compare(logs, fleet.versions[0], fleet.versions[1], {}, lambda *_: None)
     expected: Counter[tuple[str, str, str, str, int]] = Counter()
     clusters = {str(fleet.logs[0]): "a", str(fleet.logs[3]): "c", str(INCIDENT): CLUSTER}
-    for group in told.groups:
+    for group in actual.groups:
         for instance in group.instances:
             cluster, root = clusters[instance.log], instance.root
             for one in (root.first, *root.followers):
-                # What is decided behind the end of a log is compared there, too.
+                # `refold diff` also compares decisions after the end of a log.
                 if one.seq < ends.get(cluster, sys.maxsize):
                     key = (cluster, root.first.rule, one.what, one.kind, one.seq)
                     expected[key] += 1
@@ -210,29 +212,29 @@ def test_planted_defect_is_found_in_a_stock_clusters_log(
     assert {one.time.year for one in decisions} == {2026}
 
 
-def test_way_down_to_the_single_divergence(
+def test_filter_finds_a_single_divergence(
     spark: SparkSession, fleet: Fleet, collected: object
 ) -> None:
     head = str(fleet.versions[1].reference)
     rule = "offline partition leader election"
-    of_cluster = Wanted(version=head, rule=rule, cluster=CLUSTER)
-    count, [first, *_] = listed(spark, fleet.table, of_cluster, 5)
+    of_cluster = DivergenceFilter(version=head, rule=rule, cluster=CLUSTER)
+    count, [first, *_] = list_divergences(spark, fleet.table, of_cluster, 5)
     assert count >= 1
-    wanted = Wanted(head, rule, first.cluster, first.log, first.partitions[0], first.seq)
-    count, [one, *_] = listed(spark, fleet.table, wanted, 5)
+    wanted = DivergenceFilter(head, rule, first.cluster, first.log, first.partitions[0], first.seq)
+    count, [one, *_] = list_divergences(spark, fleet.table, wanted, 5)
     assert (one.what, one.kind, one.seq) == ("changed", "set", first.seq)
     [leader] = [each for each in one.differences if each.part == "data.leader"]
     assert leader.recorded != leader.version
     assert any(text.startswith("the version, ") for text in one.details)
 
 
-def test_split_replay_finds_what_the_whole_one_does(
+def test_split_replay_equals_the_whole_one(
     spark: SparkSession, fleet: Fleet, collected: object
 ) -> None:
     split, whole = rows_of(spark, fleet.table), rows_of(spark, whole_of(fleet))
     assert split.keys() == whole.keys()
     assert max(row.pieces for row in whole.values()) == 1
-    # A version that leaves a log decides what comes later in a world of its own, with or without
+    # A version that leaves a log continues in a diverged simulation, with or without
     # a divergence.
     pieces = {key: row.pieces for key, row in split.items() if row.pieces > 1}
     assert {version: one for (_, _, version), one in pieces.items()} == {str(ROOT): 3}
@@ -249,26 +251,25 @@ def test_split_replay_finds_what_the_whole_one_does(
     assert of_split.count() > 0
 
 
-def test_nothing_but_counts_comes_to_the_driver(
-    fleet: Fleet, collected: list[tuple[int, set[str]]]
-) -> None:
+def test_driver_receives_only_counts(fleet: Fleet, collected: list[tuple[int, set[str]]]) -> None:
     assert collected
     for rows, columns in collected:
         assert rows <= RULES_MAX
         assert columns.isdisjoint({"stored", "segments", "differences", "details", "payload"})
 
 
-def test_bad_log_fails_alone(spark: SparkSession, tmp_path: Path) -> None:
-    """Cut in the middle, of a newer version, one at which a version fails, or hangs."""
+def test_damaged_log_does_not_affect_the_others(spark: SparkSession, tmp_path: Path) -> None:
+    """Logs with a missing segment, from a newer version, at which a version fails, and at which it
+    makes no progress."""
     logs = tmp_path / "logs"
-    write_log(logs / "good", history(120, NOW_MS, 1), "good", 1)
-    write_log(logs / "crash", history(160, NOW_MS, 2), "crash", 1)
-    write_log(logs / "hang", history(120, HANGS_BEFORE_MS - 10**9, 3), "hang", 1)
-    cut = write_rolled(logs / "cut", history(160, NOW_MS, 4), "cut", 3)
+    write_log(logs / "good", simulated_history(120, NOW_MS, 1), "good", 1)
+    write_log(logs / "crash", simulated_history(160, NOW_MS, 2), "crash", 1)
+    write_log(logs / "hang", simulated_history(120, HANGS_BEFORE_MS - 10**9, 3), "hang", 1)
+    cut = write_rolled(logs / "cut", simulated_history(160, NOW_MS, 4), "cut", 3)
     LogReader(cut).segments[1].unlink()
-    told = history(120, NOW_MS, 5)
-    told.events[50] = told.events[50]._replace(schema=99)
-    write_log(logs / "newer", told, "newer", 1)
+    short_history = simulated_history(120, NOW_MS, 5)
+    short_history.events[50] = short_history.events[50]._replace(schema=99)
+    write_log(logs / "newer", short_history, "newer", 1)
     ingest(spark, [str(logs)], tmp_path / "table")
     bad = changed(tmp_path / "bad", FAILS_AND_HANGS)
     found = [find_version(str(one), ROOT, tmp_path / "cache") for one in (ROOT, bad)]
@@ -280,27 +281,27 @@ def test_bad_log_fails_alone(spark: SparkSession, tmp_path: Path) -> None:
         ("newer", other),
     }  # fmt: skip
     assert "fails at the log: KeyError: 150 (fold.py, line" in reasons["crash", other]
-    assert "hangs: it told of no progress for 15 s" in reasons["hang", other]
-    assert "are not in the table: ingest the whole log" in reasons["cut", this]
+    assert "no progress for 15 s after event" in reasons["hang", other]
+    assert "are not in the table: ingest the complete log" in reasons["cut", this]
     assert "newer" in reasons["newer", this]
     assert result.failed == 6
     assert {(one.version, one.logs - one.failed) for one in result.versions} == {
         (this, 3), (other, 1)
     }  # fmt: skip
-    # What failed is tried again, what did not is not.
+    # Only the failed logs are replayed again.
     again = replay(spark, tmp_path / "table", found[:1], patience_s=15)
     assert (again.todo, again.failed) == (2, 2)
 
 
-def test_what_cannot_be_replayed(spark: SparkSession, tmp_path: Path) -> None:
+def test_folder_without_a_table_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     version = find_version(str(ROOT), ROOT, tmp_path / "cache")
-    with pytest.raises(FleetError, match="is no table: make one with `refold fleet ingest`"):
+    with pytest.raises(FleetError, match="is not a table: create one with `refold fleet ingest`"):
         replay(spark, tmp_path, [version])
 
 
 def test_second_replay_of_a_table_is_refused(
     spark: SparkSession, fleet: Fleet, collected: object
 ) -> None:
-    refused = pytest.raises(FleetError, match="another replay is at work")
+    refused = pytest.raises(FleetError, match="another replay is using")
     with open_replays(fleet.table), refused:
         replay(spark, fleet.table, fleet.versions)

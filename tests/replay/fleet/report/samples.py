@@ -1,4 +1,4 @@
-"""What an analysis may have found, with names that want to be markup."""
+"""Sample results of an analysis, with names that contain markup."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -61,7 +61,7 @@ def divergence(number: int, cluster: str) -> Divergence:
         "target": f"/brokers/topics/{TOPIC}/partitions/0/state",
         "partitions": [f"{TOPIC}-0"] if number else [f"{TOPIC}-{one}" for one in range(5)],
         "differences": [{"part": "data.leader", "recorded": "1", "version": None}],
-        "details": [f"the log, {TOPIC}-0: chose 1", f"the version, {TOPIC}-0: chose nobody"],
+        "details": [f"the log, {TOPIC}-0: chose 1", f"the version, {TOPIC}-0: chose no leader"],
         "of_all": 1 + 4321 * number,
     }
     return Divergence(about, [record(1195 + step, at, step) for step in range(6)])

@@ -1,4 +1,4 @@
-"""The page in Debian's chromium, offline: what is drawn, what is text, the way down to events."""
+"""The page in Debian's chromium, offline: charts, escaped text, and navigation to events."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from replay.fleet.report.events import events
+from replay.fleet.report.details import events
 from replay.fleet.report.page import page_of
 from tests.replay.fleet.report.samples import BEGIN, CLUSTER, PAYLOAD, TOPIC, findings, record
 
@@ -23,7 +23,7 @@ PHONE = {"width": 390, "height": 844}
 def browser() -> Iterator[Browser]:
     found = shutil.which("chromium")
     if found is None:
-        assert "CI" not in os.environ, "a browser has to be there"
+        assert "CI" not in os.environ, "CI needs a browser"
         pytest.skip("needs Debian's chromium: apt-get install chromium")
     quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
     with sync_playwright() as playwright:
@@ -42,15 +42,16 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Opened:
-    """The page in a window of its own, without a network; what went wrong in it."""
+    """The page in a separate browser context without network, with its console messages and
+    requests."""
 
     def __init__(self, browser: Browser, file: Path, size: dict[str, int] = WIDE) -> None:
         context = browser.new_context(viewport=size, offline=True)  # type: ignore[arg-type]
         self.page: Page = context.new_page()
-        self.complaints: list[str] = []
+        self.errors: list[str] = []
         self.asked: list[str] = []
-        self.page.on("console", lambda one: self.complaints.append(one.text))
-        self.page.on("pageerror", lambda one: self.complaints.append(str(one)))
+        self.page.on("console", lambda one: self.errors.append(one.text))
+        self.page.on("pageerror", lambda one: self.errors.append(str(one)))
         self.page.on("request", lambda one: self.asked.append(one.url))
         self.page.goto(file.as_uri())
         self.page.wait_for_selector("#chart-failover_steps .bars")
@@ -63,14 +64,14 @@ def opened(browser: Browser, file: Path) -> Iterator[Opened]:
     found.page.context.close()
 
 
-def test_it_opens_offline_without_a_complaint(opened: Opened, file: Path) -> None:
-    assert opened.complaints == []
+def test_page_opens_offline_without_errors(opened: Opened, file: Path) -> None:
+    assert opened.errors == []
     assert opened.asked == [file.as_uri()]
     assert opened.page.locator(".chart .main-svg").count() >= 5
     assert opened.page.get_by_text("20,000,000").is_visible()
 
 
-def test_names_of_logs_are_text(opened: Opened) -> None:
+def test_text_from_logs_is_escaped(opened: Opened) -> None:
     page = opened.page
     for one in page.locator(".incident, .divergence").all():
         one.evaluate("one => one.open = true")
@@ -85,7 +86,7 @@ def test_names_of_logs_are_text(opened: Opened) -> None:
     assert labels[-1] == CLUSTER[:23] + "…"
 
 
-def test_a_click_leads_down_to_the_events(opened: Opened) -> None:
+def test_click_on_a_cluster_leads_to_its_events(opened: Opened) -> None:
     page = opened.page
     page.locator("#chart-clusters").scroll_into_view_if_needed()
     bars = page.locator("#chart-clusters .trace.bars").first.locator(".point path")
@@ -102,7 +103,7 @@ def test_a_click_leads_down_to_the_events(opened: Opened) -> None:
     assert shown.count() == 8
 
 
-def test_command_asks_for_all_that_the_page_shows_some_of() -> None:
+def test_command_covers_all_records_of_the_period() -> None:
     shown = [record(208, BEGIN, 0)]
     about = {"log": "run-1", "seq": 208, "ended_seq": 245}
     assert "seq between 198 and 255 order" in events(shown, about, "/tables/fleet")
@@ -110,39 +111,38 @@ def test_command_asks_for_all_that_the_page_shows_some_of() -> None:
     assert "seq between 198 and 218 order" in events(shown, moment, "/tables/fleet")
 
 
-def test_a_link_opens_its_incident(opened: Opened, file: Path) -> None:
+def test_link_opens_its_incident(opened: Opened, file: Path) -> None:
     opened.page.goto(f"{file.as_uri()}#incident-3")
     assert opened.page.locator("#incident-3 .events").is_visible()
 
 
-def test_a_link_opens_its_divergence(opened: Opened, file: Path) -> None:
+def test_link_opens_its_divergence(opened: Opened, file: Path) -> None:
     opened.page.goto(f"{file.as_uri()}#divergence-2")
     one = opened.page.locator("#divergence-2")
     line = one.locator("summary").first.inner_text()
     assert f"offline partition leader election · {TOPIC}-0 · event 1200" in line
     assert f"version {TOPIC} (1a2b3c4d), the first of its divergences in this log, 4,321" in line
-    assert one.locator("li").last.inner_text() == f"the version, {TOPIC}-0: chose nobody"
+    assert one.locator("li").last.inner_text() == f"the version, {TOPIC}-0: chose no leader"
     assert one.locator(".events tbody tr").count() == 6
     assert one.locator(".events").is_visible()
     assert "5 partitions" in opened.page.locator("#divergence-1 summary").first.inner_text()
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE])
-def test_it_fits_its_window(browser: Browser, file: Path, size: dict[str, int]) -> None:
+def test_page_fits_its_window(browser: Browser, file: Path, size: dict[str, int]) -> None:
     opened = Opened(browser, file, size)
     opened.page.locator("#incident-1").evaluate("one => one.open = true")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
-    assert opened.complaints == []
+    assert opened.errors == []
     opened.page.context.close()
 
 
-def test_a_quiet_fleet(browser: Browser, tmp_path: Path) -> None:
-    """Nothing happened, nothing was replayed."""
-    told = findings()
-    steps = {"failover_steps": told.answers["failover_steps"]}
+def test_fleet_without_incidents_and_replays_has_a_page(browser: Browser, tmp_path: Path) -> None:
+    actual = findings()
+    steps = {"failover_steps": actual.answers["failover_steps"]}
     quiet = replace(
-        told,
-        answers={**{name: [] for name in told.answers}, **steps},
+        actual,
+        answers={**{name: [] for name in actual.answers}, **steps},
         replays=None,
         incidents=[],
         divergences=[],
@@ -150,7 +150,7 @@ def test_a_quiet_fleet(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "quiet.html"
     path.write_text(page_of(quiet), encoding="utf-8")
     opened = Opened(browser, path)
-    assert opened.complaints == []
+    assert opened.errors == []
     assert opened.page.get_by_text("refold fleet replay").is_visible()
-    assert opened.page.get_by_text("No partition was without service").is_visible()
+    assert opened.page.get_by_text("No partition was unavailable").is_visible()
     opened.page.context.close()

@@ -14,7 +14,7 @@ from replay.stock_clusters.agreement.results import AgreementResult
 from replay.stock_clusters.imports.importing import Selection
 from tools.agreement import corruptions
 from tools.agreement.corruptions import trials
-from tools.zookeeper_log.corrupting import Corruption, corrupt
+from tools.zookeeper_log.corruption import Corruption, corrupt
 
 Get = Callable[[str], Path]
 

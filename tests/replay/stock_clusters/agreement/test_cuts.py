@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from eventstore.reader import LogReader
+from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.agreement.comparison import agree
 from replay.stock_clusters.agreement.results import AgreementResult
-from replay.stock_clusters.imported_log.encoding import UPCASTERS
 from replay.stock_clusters.imported_log.reading import open_world
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.transactions import Multi, SetData, Transaction
-from tools.zookeeper_log.cutting import HOWS, Cut, cuts, ended_at
+from tools.zookeeper_log.cuts import HOWS, Cut, cuts, ended_at
 
 Get = Callable[[str], Path]
 

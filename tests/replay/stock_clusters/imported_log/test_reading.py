@@ -13,9 +13,9 @@ from eventstore.reader import LogReader
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
+from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.imported_log.encoding import (
     SCHEMAS,
-    UPCASTERS,
     decode_event,
     encode_event,
     event_of,

@@ -8,8 +8,8 @@ import pytest
 
 from eventstore.reader import LogReader
 from replay.inspect.at import cluster_at, make_snapshots
+from replay.logs.decode import UPCASTERS
 from replay.logs.open_log import open_log
-from replay.stock_clusters.imported_log.encoding import UPCASTERS
 from replay.stock_clusters.imported_log.events import (
     Observed,
     SessionsGone,

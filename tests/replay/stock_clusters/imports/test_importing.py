@@ -17,8 +17,8 @@ from eventstore.errors import LogExists
 from eventstore.reader import LogReader
 from eventstore.verify import verify
 from replay.errors import ReplayError
+from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.agreement.comparison import agree
-from replay.stock_clusters.imported_log.encoding import UPCASTERS
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     ImportEnded,
@@ -41,7 +41,7 @@ from tests.replay.stock_clusters.zookeeper_log.samples import (
     log_file,
     tree_digest,
 )
-from tools.zookeeper_log.writing import write_snapshot
+from tools.zookeeper_log.file_format import write_snapshot
 
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
 SECOND_HALF_MS = 1_795_223_070_000

@@ -31,7 +31,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     TreeDigest,
 )
 from replay.world.tree import Tree
-from tools.zookeeper_log.writing import write_log
+from tools.zookeeper_log.file_format import write_log
 
 RECORDING = Path(__file__).parents[3] / "recordings" / "chaos-5.tar.xz"
 """A stock cluster's incident: two logs, a snapshot between them."""

@@ -14,7 +14,7 @@ from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from tests.replay.stock_clusters.zookeeper_log.samples import TRANSACTIONS, log_bytes, patient
 from tests.replay.stock_clusters.zookeeper_log.test_snapshot_file import SNAPSHOTS, snapshot_bytes
-from tools.zookeeper_log.writing import encode_transaction, log_header
+from tools.zookeeper_log.file_format import encode_transaction, log_header
 
 EDITS = st.lists(
     st.tuples(

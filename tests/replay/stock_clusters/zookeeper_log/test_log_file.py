@@ -29,7 +29,7 @@ from tests.replay.stock_clusters.zookeeper_log.samples import (
     patient,
     read,
 )
-from tools.zookeeper_log.writing import encode_transaction, log_header, log_record
+from tools.zookeeper_log.file_format import encode_transaction, log_header, log_record
 
 THREE = [error(1), error(2), error(3)]
 RECORD_BYTES = len(log_record(THREE[0]))

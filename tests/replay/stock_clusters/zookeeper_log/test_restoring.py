@@ -30,7 +30,7 @@ from replay.world.paths import parent_of
 from replay.world.tree import Tree, Znode
 from tests.replay.stock_clusters.zookeeper_log.samples import at, create, error, multi, patient
 from tests.replay.stock_clusters.zookeeper_log.test_snapshot_file import snapshot_bytes
-from tools.zookeeper_log.incident import transactions as made_up
+from tools.zookeeper_log.generated_history import transactions as made_up
 
 CREATE, SET_DATA, DELETE = OpCode.CREATE, OpCode.SET_DATA, OpCode.DELETE
 

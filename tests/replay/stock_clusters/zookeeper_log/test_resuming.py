@@ -11,7 +11,7 @@ from replay.stock_clusters.zookeeper_log.resuming import Resuming, Resumption
 from replay.stock_clusters.zookeeper_log.source import Source, open_source
 from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, OpCode, SetData, Transaction
 from tests.replay.stock_clusters.zookeeper_log.samples import at, create, log_file
-from tools.zookeeper_log.writing import write_snapshot
+from tools.zookeeper_log.file_format import write_snapshot
 
 EPOCH = 1 << 32
 HISTORY = [

@@ -17,7 +17,7 @@ from replay.stock_clusters.zookeeper_log.snapshot_file import SnapshotDigest, Sn
 from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, Acl
 from replay.world.tree import Znode
 from tests.replay.stock_clusters.zookeeper_log.samples import ACLS, INTS, LONGS, patient
-from tools.zookeeper_log.writing import write_snapshot
+from tools.zookeeper_log.file_format import write_snapshot
 
 SNAPPY = Path(__file__).with_name("snapshot.38.snappy")
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from eventstore.reader import LogReader
+from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.agreement.broker_requests.comparing import Tally, compare_term
 from replay.stock_clusters.agreement.broker_requests.request_log import request_in_log
 from replay.stock_clusters.agreement.broker_requests.sent_request import SentRequest
 from replay.stock_clusters.agreement.broker_requests.state_change_log import StateChangeRequests
-from replay.stock_clusters.imported_log.encoding import UPCASTERS
 from replay.stock_clusters.imported_log.events import RequestServed, StateChangeLogged
 from replay.stock_clusters.imported_log.reading import open_world
 from replay.stock_clusters.imports.importing import Selection, import_source

@@ -1,0 +1,143 @@
+"""The cluster as the fold knows it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import structs
+
+from controller.core.fold import Fold
+from controller.core.state import ControllerContext, Partition, Topic
+from controller.core.state_machines import PartitionState, ReplicaState
+from controller.core.triggers import ApiCall, Trigger
+from controller.core.values import Assignment, Broker
+from replay.cluster_view.views import (
+    NO_BROKER,
+    BrokerView,
+    Cluster,
+    ControllerView,
+    DeletionStatus,
+    DeletionView,
+    PartitionStatus,
+    PartitionView,
+    ProcedureView,
+    TopicView,
+    partition_view,
+    reassignments_of,
+)
+
+_STATUS: dict[PartitionState, PartitionStatus] = {
+    PartitionState.NEW: "new",
+    PartitionState.ONLINE: "online",
+    PartitionState.OFFLINE: "offline",
+    PartitionState.NON_EXISTENT: "new",
+}
+
+Rewriting = Mapping[Partition, tuple[Assignment, Assignment]]
+"""Partitions whose assignment is being changed in memory, with the one that ZooKeeper still has,
+and the one that they shall have."""
+
+
+def cluster_of(
+    fold: Fold,
+    seq: int,
+    time: str,
+    procedure: ProcedureView | None = None,
+    context: ControllerContext | None = None,
+    rewriting: Rewriting = MappingProxyType({}),
+) -> Cluster:
+    """What is known after an event; `context` where that of an earlier term is meant."""
+    controller = fold.controller
+    context = context or controller.context
+    topics = [
+        _topic(context, topic, rewriting)
+        for _, topic in sorted(context.topics.items())
+        if topic.is_known or topic.name in context.queued_for_deletion
+    ]
+    brokers = [_broker(context, context.brokers[id]) for id in sorted(context.brokers)]
+    return Cluster(
+        seq=seq,
+        time=time,
+        log="recorded",
+        controller=_controller(fold, context),
+        brokers=brokers,
+        topics=topics,
+        reassignments=reassignments_of(topics, brokers),
+        deletions=[_deletion(context, name) for name in context.queued_for_deletion],
+        procedure=procedure,
+        queued=[name_of(one) for one in controller.triggers],
+        requests=[f"request {one}" for one in (*context.waiting, *context.propagating)],
+    )
+
+
+def name_of(trigger: Trigger) -> str:
+    """A controller event by Kafka's name, a request by its API's."""
+    if isinstance(trigger, ApiCall):
+        return type(trigger.request).__name__.removesuffix("Received")
+    return type(trigger).__name__
+
+
+def _topic(context: ControllerContext, topic: Topic, rewriting: Rewriting) -> TopicView:
+    partitions = sorted(topic.assigned(), key=lambda one: one.number)
+    id = topic.id.hex() if topic.id is not None else None
+    return TopicView(topic.name, id, [_partition(context, one, rewriting) for one in partitions])
+
+
+def _controller(fold: Fold, context: ControllerContext) -> ControllerView:
+    controller = fold.controller
+    if not controller.is_active and context is controller.context:
+        return ControllerView("standby", NO_BROKER, 0, controller.session_id)
+    is_failing_over = not context.is_loaded
+    return ControllerView(
+        "failing over" if is_failing_over else "active",
+        controller.configuration.broker_id,
+        context.epoch,
+        controller.session_id,
+    )
+
+
+def _broker(context: ControllerContext, broker: Broker) -> BrokerView:
+    endpoints = [f"{one.listener}://{one.host}:{one.port}" for one in broker.endpoints]
+    is_shutting_down = broker.id in context.shutting_down
+    return BrokerView(broker.id, broker.epoch, endpoints, broker.rack, is_shutting_down)
+
+
+def _partition(
+    context: ControllerContext, partition: Partition, rewriting: Rewriting
+) -> PartitionView:
+    stored, wanted = rewriting.get(partition, (partition.assignment, partition.assignment))
+    replicas = stored.replicas
+    view = partition_view(
+        partition.topic.name,
+        partition.number,
+        "deleting" if context.is_queued(partition) else _STATUS[partition.state],
+        partition.leadership,
+        stored,
+        (one for one in replicas if not context.is_online(one, partition)),
+    )
+    return structs.replace(
+        view,
+        in_failed_dirs=tuple(
+            one for one in replicas if partition in context.offline_dirs.get(one, ())
+        ),
+        replica_states={
+            broker: one.name for broker, one in sorted(partition.replica_states.items())
+        },
+        rollback_waits=context.rollback_waiting.get(partition, ""),
+        becoming=wanted.target if stored != partition.assignment else (),
+    )
+
+
+def _deletion(context: ControllerContext, name: str) -> DeletionView:
+    replicas = list(context.replicas_of(name)) if name in context.topics else []
+    offline = {broker for broker, one in replicas if not context.is_online(broker, one)}
+    asked = {
+        broker
+        for broker, one in replicas
+        if one.replica_states.get(broker) is ReplicaState.DELETION_STARTED
+    }
+    status: DeletionStatus = "queued"
+    if name in context.ineligible_for_deletion:
+        status = "waits"
+    elif name in context.deletion_started:
+        status = "under way"
+    return DeletionView(name, status, tuple(sorted(offline)), tuple(sorted(asked)))

@@ -1,0 +1,112 @@
+"""The cluster as an imported log's ZooKeeper has it: what its own controller knew is not there."""
+
+from controller.core import znodes
+from controller.core.errors import ZnodeError
+from controller.core.values import Assignment, LeaderAndIsr
+from replay.cluster_view.views import (
+    NO_BROKER,
+    BrokerView,
+    Cluster,
+    ControllerView,
+    DeletionView,
+    PartitionStatus,
+    PartitionView,
+    TopicView,
+    partition_view,
+    reassignments_of,
+)
+from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
+
+
+def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
+    """The cluster as ZooKeeper has it, without the znodes that cannot be read."""
+    brokers = _brokers(view)
+    live = {one.id for one in brokers}
+    doomed = view.children(znodes.DELETE_TOPICS)
+    topics = [_topic(view, name, live, doomed) for name in view.children(znodes.TOPICS)]
+    return Cluster(
+        seq=seq,
+        time=time,
+        log="world-backed",
+        controller=_controller(view),
+        brokers=brokers,
+        topics=topics,
+        reassignments=reassignments_of(topics, brokers),
+        deletions=[_deletion(name, topics, live) for name in doomed],
+    )
+
+
+def _controller(view: ZnodeView) -> ControllerView:
+    found, epoch = view.find(znodes.CONTROLLER), view.find(znodes.CONTROLLER_EPOCH)
+    holder = znodes.read_controller(found.data) if found is not None else None
+    try:
+        known = znodes.read_controller_epoch(epoch.data) if epoch is not None else 0
+    except ZnodeError:
+        known = 0
+    return ControllerView(
+        "observed",
+        NO_BROKER if holder is None else holder.brokerid,
+        known if found is not None else 0,
+        found.owner if found is not None else 0,
+    )
+
+
+def _brokers(view: ZnodeView) -> list[BrokerView]:
+    found = []
+    for name in view.children(znodes.BROKER_IDS):
+        znode = view.find(f"{znodes.BROKER_IDS}/{name}")
+        if znode is None or not znodes.is_broker_id(name):
+            continue
+        try:
+            broker = znodes.read_broker(int(name), znode.data, znode.czxid)
+        except ZnodeError:
+            continue
+        endpoints = [f"{one.listener}://{one.host}:{one.port}" for one in broker.endpoints]
+        found.append(BrokerView(broker.id, broker.epoch, endpoints, broker.rack))
+    return sorted(found, key=lambda one: one.id)
+
+
+def _topic(view: ZnodeView, name: str, live: set[int], doomed: tuple[str, ...]) -> TopicView:
+    znode = view.find(znodes.topic_path(name))
+    try:
+        content = znodes.read_topic(name, znode.data if znode is not None else None)
+    except ZnodeError:
+        return TopicView(name, None, [])
+    partitions = [
+        _partition(name, number, one, state_of(view, name, number), live, name in doomed)
+        for number, one in sorted(content.assignments.items())
+    ]
+    return TopicView(name, content.topic_id.hex() if content.topic_id else None, partitions)
+
+
+def state_of(view: ZnodeView, topic: str, number: int) -> LeaderAndIsr | None:
+    """A partition's state, None where there is none that can be read."""
+    path = znodes.state_path(topic, number)
+    znode = view.find(path)
+    try:
+        return None if znode is None else znodes.read_state(path, znode.data, znode.version)
+    except ZnodeError:
+        return None
+
+
+def _partition(
+    topic: str,
+    number: int,
+    assignment: Assignment,
+    state: LeaderAndIsr | None,
+    live: set[int],
+    is_doomed: bool,
+) -> PartitionView:
+    status: PartitionStatus = "new"
+    if is_doomed:
+        status = "deleting"
+    elif state is not None:
+        status = "online" if state.leader in live else "offline"
+    offline = (one for one in assignment.replicas if one not in live)
+    return partition_view(topic, number, status, state, assignment, offline)
+
+
+def _deletion(name: str, topics: list[TopicView], live: set[int]) -> DeletionView:
+    of_topic = [one for topic in topics if topic.name == name for one in topic.partitions]
+    offline = {one for each in of_topic for one in each.replicas if one not in live}
+    return DeletionView(name, "waits" if offline else "under way", tuple(sorted(offline)))

@@ -1,0 +1,67 @@
+"""A part of a cluster: one topic or one partition, and what is about it."""
+
+from msgspec import structs
+
+from replay.cluster_view.views import Cluster
+from replay.errors import ReplayError
+
+_SHOWN = 20
+
+
+def selected(
+    cluster: Cluster,
+    topic: str | None,
+    partition: tuple[str, int] | None,
+    *,
+    is_demanded: bool = True,
+) -> Cluster:
+    """The cluster without other topics, or other partitions. Raises ReplayError for one that is
+    not there, if it is demanded."""
+    name = partition[0] if partition is not None else topic
+    if name is None:
+        return cluster
+    if is_demanded:
+        demand(cluster, name, partition[1] if partition is not None else None)
+    topics = [one for one in cluster.topics if one.name == name]
+    if partition is not None:
+        topics = [
+            structs.replace(
+                one, partitions=[each for each in one.partitions if each.partition == partition[1]]
+            )
+            for one in topics
+        ]
+    names = {each.name for one in topics for each in one.partitions}
+    return structs.replace(
+        cluster,
+        topics=topics,
+        reassignments=[one for one in cluster.reassignments if one.partition in names],
+        deletions=[one for one in cluster.deletions if one.topic == name],
+    )
+
+
+def demand(cluster: Cluster, topic: str, partition: int | None = None) -> None:
+    """Raises ReplayError where a topic, or its partition, is not there, with what is."""
+    found = cluster.topic(topic)
+    if found is None:
+        names = [one.name for one in cluster.topics]
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        told = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there are none then"
+        raise ReplayError(f"no topic {topic} at event {cluster.seq}; {told}")
+    numbers = [one.partition for one in found.partitions]
+    if partition is not None and partition not in numbers:
+        raise ReplayError(
+            f"no partition {topic}-{partition} at event {cluster.seq}; "
+            f"topic {topic} has {ranges(numbers)}"
+        )
+
+
+def ranges(numbers: list[int]) -> str:
+    """Numbers as "0-3, 7"; "none" for none."""
+    spans: list[list[int]] = []
+    for one in sorted(numbers):
+        if spans and one == spans[-1][-1] + 1:
+            spans[-1] = [spans[-1][0], one]
+        else:
+            spans.append([one, one])
+    told = [f"{first}" if first == end else f"{first}-{end}" for first, end in spans]
+    return ", ".join(told) or "none"

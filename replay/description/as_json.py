@@ -1,0 +1,201 @@
+"""Records as JSON, in two forms.
+
+For people and scripts (`event_object`, `command_object`): a value of the core's or an imported
+log's types is an object with the names of its fields; one that has a tag begins with "kind". Bytes
+are text, or 0x... in hex where they are no UTF-8.
+
+For exports (`readable_...`) the same, such that it gives the same bytes again (`stored_bytes`). The
+tag is "tag"; bytes are {"text": ...}, or {"base64": ...} where they are no UTF-8; maps are
+{"map": ...}. What this version has no type for is plain msgpack, without names; what is no msgpack
+is {"raw": ...}.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from controller.core.canonical import decode_command, decode_event, decode_reason
+from eventstore.records import CommandRecord, EventRecord
+from replay.stock_clusters.imported_log import encoding
+from replay.times import iso_time
+
+Decode = Callable[[bytes], Any]
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder().decode
+_AS_THEY_ARE: Final = (int, str, bool, float, type(None))
+_RAW, _TEXT, _BASE64, _MAP = "raw", "text", "base64", "map"
+
+
+def decoder_of(kind: str) -> Decode:
+    """What decodes the payload of an event of this kind, of either kind of log."""
+    return encoding.decode_event if kind in encoding.SCHEMAS else decode_event
+
+
+# For people and scripts -------------------------------------------------------------------------
+
+
+def event_object(record: EventRecord) -> dict[str, Any]:
+    """An event as a JSON object; its payload decoded if this version knows it."""
+    return {
+        "seq": record.seq,
+        "time": iso_time(record.wall_ns),
+        "wall_ns": record.wall_ns,
+        "mono_ns": record.mono_ns,
+        "term": record.term,
+        "kind": record.kind,
+        "schema": record.schema,
+        "channel": record.channel,
+        "origin": record.origin,
+        "cause": record.cause,
+        "event": payload_object(record),
+    }
+
+
+def command_object(record: CommandRecord) -> dict[str, Any]:
+    """A command as a JSON object; its body is null where it was too large to be stored."""
+    return {
+        "cause": record.cause,
+        "ordinal": record.ordinal,
+        "term": record.term,
+        "kind": record.kind,
+        "target": record.target,
+        "reason": reason_object(record),
+        "digest": record.digest.hex(),
+        "body": None if record.body is None else _object(record.body, decode_command),
+    }
+
+
+def payload_object(record: EventRecord) -> Any:
+    """What was observed."""
+    return _object(record.payload, decoder_of(record.kind))
+
+
+def reason_object(record: CommandRecord) -> Any:
+    """Why a command was issued."""
+    return _object(record.reason, decode_reason)
+
+
+def _object(content: bytes, decode: Decode) -> Any:
+    """The content as this version knows it, or else as untyped msgpack, or else as it is."""
+    for attempt in (decode, _decode):
+        try:
+            return _named(attempt(content), _FOR_PEOPLE)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    return _named(content, _FOR_PEOPLE)
+
+
+# For exports ------------------------------------------------------------------------------------
+
+
+def readable_event(kind: str, payload: bytes) -> Any:
+    """An event's payload."""
+    return readable(payload, decoder_of(kind))
+
+
+def readable_body(body: bytes) -> Any:
+    """A command's body."""
+    return readable(body, decode_command)
+
+
+def readable_reason(reason: bytes) -> Any:
+    """A command's reason."""
+    return readable(reason, decode_reason)
+
+
+def readable(stored: bytes, decode: Decode) -> Any:
+    """The bytes as JSON; in the form with the most names that gives the same bytes again."""
+    for attempt in (decode, _decode):
+        try:
+            value = _named(attempt(stored), _EXACT)
+            if stored_bytes(value) == stored:
+                return value
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            # msgspec's own errors are ValueErrors: another version or another program wrote it.
+            continue
+    return {_RAW: b64encode(stored).decode()}
+
+
+def stored_bytes(value: Any) -> bytes:
+    """The bytes that `readable` was given. Raises ValueError for what it never gives."""
+    match value:
+        case {"raw": str(raw)} if len(value) == 1:
+            return b64decode(raw, validate=True)
+        case _:
+            return _encode(_unnamed(value))
+
+
+# Names for fields -------------------------------------------------------------------------------
+
+
+class _Form(NamedTuple):
+    """How a value is written for which JSON has no type, and the name of the tag."""
+
+    tag: str
+    of_bytes: Callable[[bytes], Any]
+    of_map: Callable[[dict[Any, Any]], Any]
+    of_other: Callable[[Any], Any]
+
+
+def _named(value: Any, form: _Form) -> Any:
+    if isinstance(value, _AS_THEY_ARE):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [one if isinstance(one, _AS_THEY_ARE) else _named(one, form) for one in value]
+    if isinstance(value, bytes):
+        return form.of_bytes(value)
+    if isinstance(value, msgspec.Struct):
+        config = value.__struct_config__
+        named = {form.tag: config.tag} if config.tag is not None else {}
+        named |= {name: _named(getattr(value, name), form) for name in value.__struct_fields__}
+        return named if config.array_like else form.of_map(named)
+    if isinstance(value, dict):
+        return form.of_map({key: _named(one, form) for key, one in value.items()})
+    return form.of_other(value)
+
+
+def _shown_bytes(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f"0x{value.hex()}"
+
+
+def _exact_bytes(value: bytes) -> dict[str, str]:
+    try:
+        return {_TEXT: value.decode()}
+    except UnicodeDecodeError:
+        return {_BASE64: b64encode(value).decode()}
+
+
+def _refuse(value: Any) -> Any:
+    raise TypeError(f"no form for a {type(value).__name__}")
+
+
+_FOR_PEOPLE: Final[_Form] = _Form(
+    "kind",
+    _shown_bytes,
+    lambda found: {str(_named(key, _FOR_PEOPLE)): one for key, one in found.items()},
+    lambda value: value,
+)
+_EXACT: Final[_Form] = _Form("tag", _exact_bytes, lambda found: {_MAP: found}, _refuse)
+
+
+def _unnamed(value: Any) -> Any:
+    """Structures are stored as arrays, of their tag and their fields in their order."""
+    if isinstance(value, _AS_THEY_ARE):
+        return value
+    if isinstance(value, list):
+        return [one if isinstance(one, _AS_THEY_ARE) else _unnamed(one) for one in value]
+    match value:
+        case {"text": str(text)} if len(value) == 1:
+            return text.encode()
+        case {"base64": str(text)} if len(value) == 1:
+            return b64decode(text, validate=True)
+        case {"map": dict(of_map)} if len(value) == 1:
+            return {key: _unnamed(one) for key, one in of_map.items()}
+        case _:
+            return [_unnamed(one) for one in value.values()]

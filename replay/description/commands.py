@@ -1,0 +1,127 @@
+"""A command in plain words."""
+
+from collections.abc import Callable, Sequence
+
+from controller.core import commands, znodes
+from controller.core.errors import ZnodeError
+from controller.core.operations import (
+    Check,
+    Create,
+    CreateSequential,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.core.values import ANY_VERSION
+from replay.description.error_names import error_name
+from replay.description.phrases import listed, some, state
+
+
+def command_in_words(command: commands.Command) -> str:
+    """What it does, with the first few of many things."""
+    match command:
+        case commands.ReadZnodes(paths=paths):
+            return f"read {some(paths)}"
+        case commands.ReadStats(paths=paths):
+            return f"look at {some(paths)}"
+        case commands.ReadChildren(path=path):
+            return f"list {path}"
+        case commands.SyncZnodes(path=path):
+            return f"sync {path}"
+        case commands.WriteZnodes(operations=operations):
+            return some(operation_in_words(one, content) for one in operations)
+        case commands.WriteAtomically(operations=operations):
+            return f"all or nothing: {some(operation_in_words(one, content) for one in operations)}"
+        case commands.LeaderAndIsrRequest(broker=broker, partitions=partitions):
+            return f"LeaderAndIsr to broker {broker}: {_led(partitions)}"
+        case commands.UpdateMetadataRequest(broker=broker, partitions=parts, live_brokers=live):
+            brokers = listed([one.id for one in live])
+            return f"UpdateMetadata to broker {broker}: brokers {brokers}; {_led(parts)}"
+        case commands.StopReplicaRequest(broker=broker, partitions=stopped):
+            told = some(
+                f"{one.topic}-{one.partition}{' and delete it' if one.delete else ''}"
+                for one in stopped
+            )
+            return f"StopReplica to broker {broker}: {told}"
+        case _ if isinstance(command, commands.ApiAnswer):
+            return _answer(command)
+        case _:
+            return described(command)
+
+
+def _led(
+    partitions: Sequence[commands.LeaderAndIsrPartition | commands.UpdateMetadataPartition],
+) -> str:
+    return some(f"{one.topic}-{one.partition} {state(one.leadership)}" for one in partitions)
+
+
+def _answer(answer: commands.ApiAnswer) -> str:
+    error = getattr(answer, "error", 0)
+    head = f"answer request {answer.request}: {error_name(error) if error else 'done'}"
+    refused = [
+        f"{_named(one)} {error_name(one.error)}"
+        for field in ("partitions", "topics", "features")
+        for one in getattr(answer, field, ())
+        if getattr(one, "error", 0)
+    ]
+    return f"{head}, but {some(refused)}" if refused else head
+
+
+def _named(one: object) -> str:
+    topic = getattr(one, "name", None) or getattr(one, "topic", "") or "by id"
+    number = getattr(one, "partition", None)
+    return topic if number is None else f"{topic}-{number}"
+
+
+def described(command: commands.Command) -> str:
+    """A command about channels, timers, draws, requests that wait, or the operator."""
+    match command:
+        case commands.OpenChannel(broker=broker, broker_epoch=epoch, endpoint=endpoint):
+            return f"open channel to {broker} epoch {epoch} at {endpoint.host}:{endpoint.port}"
+        case commands.CloseChannel(broker=broker, broker_epoch=epoch):
+            return f"close channel to {broker} epoch {epoch}"
+        case commands.Notice(level=level, code=code, subject=subject, text=text):
+            return f"{level} {code} {subject}: {text}"
+        case commands.DrawTopicIds(count=count):
+            return f"draw {count} topic ids"
+        case commands.DrawNumbers(bounds=bounds):
+            return f"draw numbers below {' '.join(map(str, bounds))}"
+        case commands.StartTimer(timer=timer, delay_ms=delay_ms):
+            return f"start timer {timer} of {delay_ms} ms"
+        case commands.AnswerLater(request=request):
+            return f"request {request} is answered later"
+        case commands.CancelTimer(timer=timer):
+            return f"cancel timer {timer}"
+        case commands.Stop(reason=reason):
+            return f"stop: {reason or 'as asked for'}"
+        case _:
+            raise AssertionError(f"a command without words: {command}")
+
+
+def operation_in_words(one: WriteOperation, content_of: Callable[[str, bytes], str]) -> str:
+    """What is done to a znode; `content_of` says what it then holds."""
+    match one:
+        case Create(path=path, data=data, ephemeral=ephemeral):
+            return f"create {'ephemeral ' if ephemeral else ''}{path}{content_of(path, data)}"
+        case CreateSequential(path=path, data=data):
+            return f"create sequential {path}{content_of(path, data)}"
+        case SetData(path=path, data=data, version=version):
+            return f"set {path}{_at(version)}{content_of(path, data)}"
+        case Delete(path=path, version=version):
+            return f"delete {path}{_at(version)}"
+        case Check(path=path, version=version):
+            return f"check {path}{_at(version)}"
+
+
+def _at(version: int) -> str:
+    return "" if version == ANY_VERSION else f" at version {version}"
+
+
+def content(path: str, data: bytes | None) -> str:
+    """What a partition's state says; "" for other znodes."""
+    if znodes.state_of(path) is None:
+        return ""
+    try:
+        return f" ({state(znodes.read_state(path, data, 0))})"
+    except ZnodeError:
+        return ""

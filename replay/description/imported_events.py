@@ -1,0 +1,100 @@
+"""A record of an imported log in plain words."""
+
+from replay.description.commands import content
+from replay.description.error_names import zookeeper_error_name
+from replay.description.phrases import some
+from replay.stock_clusters.imported_log import events
+from replay.stock_clusters.zookeeper_log.transactions import (
+    Check,
+    CloseSession,
+    Create,
+    CreateContainer,
+    CreateSession,
+    CreateTtl,
+    Delete,
+    Error,
+    Multi,
+    Operation,
+    SetAcl,
+    SetData,
+    Transaction,
+)
+from replay.world.paths import below
+
+
+def imported_event_in_words(event: events.WorldEvent, chroot: str) -> str:
+    """What is in it, in one line."""
+    match event:
+        case Transaction(session=session):
+            who = f"session 0x{session & (2**64 - 1):x}"
+            return f"{who}: {transaction_in_words(event, chroot)}"
+        case events.Observed(what=what, broker=broker, epoch=epoch, zxid=zxid):
+            return f"transaction 0x{zxid:x} is a decision of broker {broker}, epoch {epoch}: {what}"
+        case events.RequestInferred(zxid=zxid, broker=broker):
+            return f"transaction 0x{zxid:x} is what broker {broker} was asked for"
+        case events.ControllerLogged(broker=broker, text=text):
+            return f"broker {broker}, controller.log: {text}"
+        case events.StateChangeLogged(broker=broker, text=text):
+            return f"broker {broker}, state-change.log: {text}"
+        case events.RequestServed(broker=broker, api=api, version=version, client=client):
+            return f"broker {broker} served {api} version {version} of client {client}"
+        case events.WorldBegun(source=source, server=server, zxid=zxid):
+            return f"the log begins after transaction 0x{zxid:x}, from {server} of {source}"
+        case events.SessionsRestored(sessions=sessions):
+            return f"{len(sessions)} sessions are there"
+        case events.ZnodesRestored(paths=paths):
+            return f"{len(paths)} znodes are there"
+        case events.SessionsGone(sessions=sessions):
+            return f"{len(sessions)} sessions are gone"
+        case events.ZnodesGone(paths=paths):
+            gone = some(_in_kafka(path, chroot) for path in paths)
+            return f"{len(paths)} znodes are gone: {gone}"
+        case events.WorldResumed(snapshot=snapshot):
+            return f"after missing transactions the whole state is known again, from {snapshot}"
+        case events.TransactionsMissing(after=after, before=before):
+            return f"transactions between 0x{after:x} and 0x{before:x} are missing"
+        case events.ImportEnded(damages=damages):
+            return f"the source has nothing more; {len(damages)} damages in it"
+
+
+def transaction_in_words(transaction: Transaction, chroot: str) -> str:
+    """What it does."""
+    match transaction.content:
+        case CreateSession(timeout_ms=timeout_ms):
+            return f"begins, time-out {timeout_ms} ms"
+        case CloseSession(paths=paths):
+            how = "expires" if transaction.cxid == 0 else "ends"
+            gone = [_in_kafka(path, chroot) for path in paths or ()]
+            return f"{how}{f', with it {some(gone)}' if gone else ''}"
+        case Multi(operations=operations, error=error):
+            told = [_operation(one, chroot) for one in operations if not isinstance(one, Error)]
+            refused = f"refused with {zookeeper_error_name(error)}"
+            if not told:
+                return f"several writes, {refused}"
+            return f"all or nothing: {some(told)}{f'; {refused}' if error else ''}"
+        case content:
+            return _operation(content, chroot)
+
+
+def _operation(one: Operation, chroot: str) -> str:
+    match one:
+        case Create() | CreateTtl() | CreateContainer():
+            path = _in_kafka(one.path, chroot)
+            return f"create {path}{content(path, one.data)}"
+        case SetData(path=path, data=data, version=version):
+            path = _in_kafka(path, chroot)
+            return f"set {path} to version {version}{content(path, data)}"
+        case Delete(path=path):
+            return f"delete {_in_kafka(path, chroot)}"
+        case SetAcl(path=path):
+            return f"set the ACLs of {_in_kafka(path, chroot)}"
+        case Check(path=path, version=version):
+            return f"if {_in_kafka(path, chroot)} has version {version - 1}"
+        case Error(code=code):
+            return f"refused with {zookeeper_error_name(code)}"
+
+
+def _in_kafka(path: str, chroot: str) -> str:
+    """A path as Kafka knows it; one that lies elsewhere as it is."""
+    known = below(path, chroot)
+    return path if known is None else known

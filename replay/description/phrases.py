@@ -1,0 +1,52 @@
+"""What several descriptions say of brokers, leaders, assignments and candidates."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
+
+_SHOWN: Final = 5
+
+
+def listed(brokers: Iterable[int]) -> str:
+    """Broker ids as Kafka's tools write them; "none" for none."""
+    return ",".join(map(str, brokers)) or "none"
+
+
+def some(texts: Iterable[str]) -> str:
+    """The first few texts, and how many more there are."""
+    items = list(texts)
+    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return ("; ".join(items[:_SHOWN]) or "nothing") + more
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Texts as a list in a sentence."""
+    *items, last = list(texts) or [""]
+    return f"{', '.join(items)} and {last}" if items else last
+
+
+def leader(broker: int) -> str:
+    """The leader of a partition."""
+    return "no leader" if broker == NO_LEADER else f"leader {broker}"
+
+
+def state(one: LeaderAndIsr) -> str:
+    """A leader, its epoch and the ISR."""
+    return f"{leader(one.leader)}, epoch {one.leader_epoch}, ISR {listed(one.isr)}"
+
+
+def assignment(one: Assignment) -> str:
+    """Replicas, and those that are being added or removed."""
+    parts = [f"replicas {listed(one.replicas)}"]
+    if one.adding:
+        parts.append(f"adding {listed(one.adding)}")
+    if one.removing:
+        parts.append(f"removing {listed(one.removing)}")
+    return ", ".join(parts)
+
+
+def passed_over_in_words(candidates: Iterable[tuple[int, str]], chosen: int | None = None) -> str:
+    """Each candidate that was not chosen, with its reason."""
+    found = [f"{broker} is {why}" for broker, why in candidates if broker != chosen]
+    return ", ".join(found) or "no replica was passed over"

@@ -1,0 +1,81 @@
+"""Listing single divergences, for people and scripts."""
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from replay.fleet.jobs import spark_errors
+from replay.fleet.replaying.comparison import Difference
+from replay.fleet.replaying.results import COUNTED, divergences
+
+
+class DivergenceFilter(Struct, frozen=True):
+    """Which divergences to list; None matches all values."""
+
+    version: str | None = None
+    rule: str | None = None
+    cluster: str | None = None
+    log: str | None = None
+    partition: str | None = None
+    seq: int | None = None
+    with_harmless: bool = False
+
+
+class ListedDivergence(Struct, frozen=True):
+    """One divergence, with the fields of results.DIVERGENCES."""
+
+    cluster: str
+    log: str
+    seq: int
+    time: str
+    version: str
+    code: str
+    what: str
+    kind: str
+    target: str
+    rule: str
+    partitions: list[str]
+    differences: list[Difference]
+    details: list[str]
+    is_first: bool
+    first_seq: int
+    first_rule: str
+    is_harmless: bool
+    explained: str
+
+
+def list_divergences(
+    spark: SparkSession, table: Path, criteria: DivergenceFilter, limit: int
+) -> tuple[int, list[ListedDivergence]]:
+    """The number of matching divergences, and the first ones. Raises FleetError."""
+    with spark_errors(f"{table}: Spark failed"):
+        found = _filtered(divergences(spark, table), criteria)
+        count = found.count()
+        first = found.orderBy("cluster", "log", "seq", "version", "first_seq").limit(limit)
+        rows = first.withColumn("time", sql.date_format("time", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"))
+        return count, [_from_row(row.asDict(recursive=True)) for row in rows.collect()]
+
+
+def _filtered(found: DataFrame, criteria: DivergenceFilter) -> DataFrame:
+    if not criteria.with_harmless:
+        found = found.where(COUNTED)
+    for name in ("version", "cluster", "log", "seq"):
+        value = getattr(criteria, name)
+        if value is not None:
+            found = found.where(sql.col(name) == value)
+    if criteria.rule is not None:
+        found = found.where(
+            (sql.col("rule") == criteria.rule) | (sql.col("first_rule") == criteria.rule)
+        )
+    if criteria.partition is not None:
+        found = found.where(sql.array_contains("partitions", criteria.partition))
+    return found
+
+
+def _from_row(row: dict[str, object]) -> ListedDivergence:
+    return msgspec.convert(
+        {name: row[name] for name in ListedDivergence.__struct_fields__}, ListedDivergence
+    )

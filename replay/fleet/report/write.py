@@ -1,0 +1,39 @@
+"""Writing the page to a file."""
+
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from replay.fleet.errors import FleetError, OutputError
+from replay.fleet.report.collect import collect_findings
+from replay.fleet.report.page import page_of
+
+_SUFFIXES: Final = (".html", ".htm")
+
+
+def check_target(target: Path) -> None:
+    """Raises FleetError if the page cannot be written to this path, before any query runs."""
+    if target.suffix.lower() not in _SUFFIXES:
+        raise FleetError(f"-o {target}: the page is HTML; name a file that ends with .html")
+    if target.is_dir():
+        raise FleetError(f"-o {target} is a folder: name a file")
+    if not target.absolute().parent.is_dir():
+        raise FleetError(f"-o {target}: there is no folder {target.parent}")
+
+
+def write_report(spark: SparkSession, folder: Path, target: Path, incidents: int) -> int:
+    """Write the results of an analysis as a page, replacing an existing file; returns its size in
+    bytes.
+
+    Raises FleetError if there is no analysis, OutputError if the page cannot be written.
+    """
+    body = page_of(collect_findings(spark, folder, incidents)).encode(errors="replace")
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        partial.write_bytes(body)
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OutputError(f"{target} cannot be written: {error.strerror or error}") from error
+    return len(body)

@@ -1,0 +1,95 @@
+"""The subjects of a stored log's events, from which `refold log show --subject` makes an index."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from controller.core import commands, events
+from controller.core.canonical import decode_command, decode_event
+from eventstore.reader import LogReader
+from eventstore.records import CommandRecord, EventRecord
+from replay.stock_clusters.imported_log import encoding
+from replay.stock_clusters.imported_log.events import Observed, RequestInferred, WorldBegun
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
+from replay.subjects import subjects_of_command, subjects_of_event, subjects_of_transaction
+
+_COMMANDS_REMEMBERED: Final = 100_000
+_OUTCOMES: Final = (
+    events.ZnodesRead,
+    events.ChildrenRead,
+    events.ZnodesWritten,
+    events.BrokerAnswered,
+)
+
+
+class SubjectsOfRecords:
+    """Called with a log's records in their order, returns the subjects of each.
+
+    An outcome is about what its command was about, so the stored commands are read as well. Where
+    a command's body was too large to be stored, only the subjects in the outcome are known.
+    """
+
+    version = "2"
+    """Changes with the subjects that are found: an index of another version is made again."""
+
+    def __init__(self, reader: LogReader) -> None:
+        self._reader = reader
+        self._first_cause: int | None = None
+        self._commands: Iterator[CommandRecord] = iter(())
+        self._next: CommandRecord | None = None
+        self._subjects: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._chroot: str | None = None
+        self._of_transaction: tuple[str, ...] = ()
+
+    def __call__(self, record: EventRecord) -> Iterable[str]:
+        """The subjects of an event; none where this version does not know its kind."""
+        try:
+            if record.kind in encoding.SCHEMAS:
+                return self._in_imported_log(record)
+            event = decode_event(record.payload)
+        except msgspec.DecodeError:
+            return ()
+        found = dict.fromkeys(subjects_of_event(event, str))
+        if isinstance(event, _OUTCOMES):
+            found |= dict.fromkeys(self._of_command(event.command, record.seq))
+        return found
+
+    def _in_imported_log(self, record: EventRecord) -> Iterable[str]:
+        event = encoding.decode_event(record.payload)
+        if isinstance(event, Transaction):
+            self._of_transaction = subjects_of_transaction(event, self._known_chroot())
+        # The decision or request that a transaction is found to be follows the transaction.
+        if isinstance(event, (Transaction, Observed, RequestInferred)):
+            return self._of_transaction
+        broker: int = getattr(event, "broker", -1)
+        return () if broker < 0 else (f"broker {broker}",)
+
+    def _known_chroot(self) -> str:
+        if self._chroot is None:
+            first = next(self._reader.events(), None)
+            begun = encoding.decode_event(first.payload) if first is not None else None
+            self._chroot = begun.chroot if isinstance(begun, WorldBegun) else ""
+        return self._chroot
+
+    def _of_command(self, command: commands.CommandId, seq: int) -> tuple[str, ...]:
+        if self._first_cause is None or command.cause < self._first_cause:
+            self._first_cause = command.cause
+            self._commands = self._reader.commands(command.cause)
+            self._next = next(self._commands, None)
+        while self._next and self._next.cause < seq:
+            self._remember(self._next)
+            self._next = next(self._commands, None)
+        return self._subjects.get((command.cause, command.ordinal), ())
+
+    def _remember(self, record: CommandRecord) -> None:
+        try:
+            command = decode_command(record.body or b"")
+        except msgspec.DecodeError:
+            return
+        found = tuple(dict.fromkeys(subjects_of_command(command)))
+        if not found:
+            return
+        self._subjects[record.cause, record.ordinal] = found
+        if len(self._subjects) > _COMMANDS_REMEMBERED:
+            del self._subjects[next(iter(self._subjects))]

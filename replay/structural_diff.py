@@ -1,0 +1,112 @@
+"""Where two values differ, part by part: structures, mappings, and lists of what has a name.
+
+Reports differ in the words for the two sides, and in what they leave out; they walk values here.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+NOTHING: Final = object()
+"""The value of a part that only the other side has."""
+ORDER: Final = ", the order"
+"""The last step to a difference where both sides have the same items in another order."""
+
+_UNPRINTED: Final = "..."
+_DEPTH_MAX: Final = 100
+
+
+class Difference(NamedTuple):
+    """A part in which two values differ. `part` is the way to it: names of fields and keys, and
+    "[t-0]" for an item of a list."""
+
+    part: tuple[str, ...]
+    one: Any
+    other: Any
+
+    @property
+    def name(self) -> str:
+        """The part as text, such as "partitions[t-0].leadership.isr"; "" for the whole value."""
+        steps = (step if step[:1] == "[" or step == ORDER else f".{step}" for step in self.part)
+        return "".join(steps).removeprefix(".")
+
+
+def differences(
+    one: Any, other: Any, part: tuple[str, ...] = (), depth: int = _DEPTH_MAX
+) -> Iterator[Difference]:
+    """The parts in which two values differ, in the order of their fields and keys. A part that is
+    `depth` steps from the whole is not taken apart."""
+    if one == other:
+        return
+    if len(part) == depth:
+        yield Difference(part, one, other)
+    elif isinstance(one, Struct) and type(one) is type(other):
+        for field in one.__struct_fields__:
+            yield from differences(
+                getattr(one, field), getattr(other, field), (*part, field), depth
+            )
+    elif isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in dict.fromkeys([*one, *other]):
+            values = one.get(key, NOTHING), other.get(key, NOTHING)
+            yield from differences(*values, (*part, str(key)), depth)
+    elif _is_of_structures(one) and _is_of_structures(other):
+        yield from _items(_by_name(one), _by_name(other), part, depth)
+    else:
+        yield Difference(part, one, other)
+
+
+def text(value: Any, characters_max: int) -> str | None:
+    """A value for people, cut at a length; None for NOTHING."""
+    if value is NOTHING:
+        return None
+    if isinstance(value, bytes):
+        shown = value.decode() if _is_text(value) else value.hex()
+    else:
+        shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return shown if len(shown) <= characters_max else shown[:characters_max] + _UNPRINTED
+
+
+def _items(
+    one: Mapping[str, Struct], other: Mapping[str, Struct], part: tuple[str, ...], depth: int
+) -> Iterator[Difference]:
+    for name in dict.fromkeys([*one, *other]):
+        values = one.get(name, NOTHING), other.get(name, NOTHING)
+        yield from differences(*values, (*part, f"[{name}]"), depth)
+    if one == other:
+        yield Difference((*part, ORDER), ", ".join(one), ", ".join(other))
+
+
+def _is_of_structures(value: Any) -> bool:
+    return isinstance(value, Sequence) and all(isinstance(one, Struct) for one in value)
+
+
+def _by_name(values: Sequence[Struct]) -> dict[str, Struct]:
+    """Each by its name; of those that have the same one the second is "name #2"."""
+    named: dict[str, Struct] = {}
+    counts: dict[str, int] = {}
+    for one in values:
+        name = _name(one)
+        counts[name] = counts.get(name, 0) + 1
+        named[name if counts[name] == 1 else f"{name} #{counts[name]}"] = one
+    return named
+
+
+def _name(value: Struct) -> str:
+    match value:
+        case object(topic=topic, partition=partition):
+            return f"{topic}-{partition}"
+        case object(path=str(path)) | object(name=str(path)):
+            return path
+        case object(id=int(broker)):
+            return f"broker {broker}"
+        case _:
+            return type(value).__name__
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return data.decode().isprintable()
+    except UnicodeDecodeError:
+        return False

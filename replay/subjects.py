@@ -1,0 +1,221 @@
+"""What a znode, an event or a command is about.
+
+`subject_of` parses the path of a znode. The other functions name subjects as options of commands
+do: "t" and "t-0" for a topic and its partition, "broker 3", or a timer.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import chain
+from typing import Final, Literal, NamedTuple
+
+from controller.core import commands, events, znodes
+from controller.core.topic_requests import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+)
+from controller.core.znodes import REASSIGNMENTS
+from replay.stock_clusters.zookeeper_log.transactions import (
+    CloseSession,
+    Multi,
+    Transaction,
+)
+from replay.world.paths import below
+
+NameOf = Callable[[str], str]
+"""Returns the name of a topic that a request names by its id in hex."""
+
+# Znodes -----------------------------------------------------------------------------------------
+
+Kind = Literal[
+    "broker",
+    "broker config",
+    "topic",
+    "topic config",
+    "topic deletion",
+    "partitions",
+    "partition",
+    "state",
+    "reassignment",
+    "other",
+]
+
+
+class ZnodeSubject(NamedTuple):
+    """What a znode is about, as its path says. The znodes of a partition name its topic, too."""
+
+    kind: Kind = "other"
+    broker: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The same as "broker 3", "t" and "t-0"."""
+        if self.broker is not None:
+            return [f"broker {self.broker}"]
+        if self.topic is None:
+            return []
+        return [self.topic, *([] if self.partition is None else [f"{self.topic}-{self.partition}"])]
+
+
+_KINDS: Final[dict[str, Kind]] = {
+    znodes.BROKER_IDS: "broker",
+    znodes.BROKER_CONFIGS: "broker config",
+    znodes.TOPICS: "topic",
+    znodes.TOPIC_CONFIGS: "topic config",
+    znodes.DELETE_TOPICS: "topic deletion",
+    REASSIGNMENTS: "reassignment",
+}
+OF_TOPICS: Final = ("topic", "partitions", "partition", "state")
+"""Kinds of the znodes below /brokers/topics."""
+_OF_BROKERS: Final = ("broker", "broker config")
+_PATH: Final = re.compile(rf"({'|'.join(_KINDS)})/([^/]+)(/.*)?")
+_PATH_IN_ANY_CHROOT: Final = re.compile(rf"(?:/.*)?{_PATH.pattern}")
+_BELOW_TOPIC: Final = re.compile(r"/partitions(?:/([0-9]{1,10})(/state)?)?")
+_NUMBER: Final = re.compile(r"/?([0-9]{1,10})")
+_OTHER: Final = ZnodeSubject()
+_PATHS_REMEMBERED: Final = 1 << 16
+
+
+@lru_cache(_PATHS_REMEMBERED)
+def subject_of(path: str) -> ZnodeSubject:
+    """What a znode is about. The path is as Kafka knows it: without a chroot."""
+    return _subject(_PATH.fullmatch(path))
+
+
+@lru_cache(_PATHS_REMEMBERED)
+def subject_in_any_chroot(path: str) -> ZnodeSubject:
+    """The same for a path of an ensemble whose chroot is not known."""
+    return _subject(_PATH_IN_ANY_CHROOT.fullmatch(path))
+
+
+def _subject(found: re.Match[str] | None) -> ZnodeSubject:
+    if found is None:
+        return _OTHER
+    parent, name, rest = found.groups(default="")
+    kind = _KINDS[parent]
+    if kind in _OF_BROKERS:
+        number = _NUMBER.fullmatch(name)
+        return ZnodeSubject(kind, int(name)) if number and not rest else _OTHER
+    if not rest:
+        return ZnodeSubject(kind, topic=name) if kind != "reassignment" else _OTHER
+    if kind == "reassignment":
+        number = _NUMBER.fullmatch(rest)
+        return ZnodeSubject(kind, topic=name, partition=int(number[1])) if number else _OTHER
+    below_topic = _BELOW_TOPIC.fullmatch(rest) if kind == "topic" else None
+    if below_topic is None:
+        return _OTHER
+    if below_topic[1] is None:
+        return ZnodeSubject("partitions", topic=name)
+    of_partition: Kind = "state" if below_topic[2] else "partition"
+    return ZnodeSubject(of_partition, topic=name, partition=int(below_topic[1]))
+
+
+# Partitions -------------------------------------------------------------------------------------
+
+
+def partition_named(name: str) -> tuple[str, int]:
+    """The topic and the number of a partition that is named as Kafka does: "t-0". Raises
+    ValueError."""
+    topic, _, number = name.rpartition("-")
+    return topic, int(number)
+
+
+# Commands, events and transactions --------------------------------------------------------------
+
+
+def paths_of_command(command: commands.Command) -> list[str]:
+    """The znodes that a command reads or writes."""
+    match command:
+        case commands.ReadZnodes(paths=paths) | commands.ReadStats(paths=paths):
+            return list(paths)
+        case commands.ReadChildren(path=path) | commands.SyncZnodes(path=path):
+            return [path]
+        case (
+            commands.WriteZnodes(operations=operations)
+            | commands.WriteAtomically(operations=operations)
+        ):
+            return [operation.path for operation in operations]
+        case _:
+            return []
+
+
+def paths_of_transaction(transaction: Transaction, chroot: str) -> list[str]:
+    """The znodes below `chroot` that a transaction changes, or asks for where it was refused."""
+    content = transaction.content
+    if isinstance(content, CloseSession):
+        paths = list(content.paths or ())
+    else:
+        parts = content.operations if isinstance(content, Multi) else (content,)
+        paths = [path for one in parts if (path := getattr(one, "path", None)) is not None]
+    return [known for path in paths if (known := below(path, chroot)) is not None]
+
+
+def subjects_of_transaction(transaction: Transaction, chroot: str) -> tuple[str, ...]:
+    """The subjects of the znodes that a transaction changes."""
+    return _of_paths(paths_of_transaction(transaction, chroot))
+
+
+def _of_paths(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(subject_of(path).names for path in paths)))
+
+
+def subjects_of_command(command: commands.Command) -> Iterator[str]:
+    """The subjects of a command, some of them several times."""
+    yield from _of_paths(paths_of_command(command))
+    broker = getattr(command, "broker", None)
+    if broker is not None:
+        yield f"broker {broker}"
+    yield from _partitions(getattr(command, "partitions", ()), str)
+    match command:
+        case commands.StartTimer(timer=timer) | commands.CancelTimer(timer=timer):
+            yield timer
+        case commands.Notice(subject=subject):
+            yield subject
+            yield from subject_of(subject).names
+            yield subject.rpartition("-")[0]
+        case _:
+            yield from _topics(getattr(command, "topics", ()))
+
+
+def subjects_of_event(event: events.Event, name_of: NameOf) -> Iterator[str]:
+    """The subjects of an event, some of them several times. An outcome is also about what its
+    command is about."""
+    broker = getattr(event, "broker", None)
+    if broker is not None:
+        yield f"broker {broker}"
+    match event:
+        case events.WatchFired(path=path):
+            yield from subject_of(path).names
+        case events.BrokerAnswered(partition_errors=errors):
+            for topic, number, _ in errors:
+                yield f"{topic}-{number}"
+        case events.TimerFired(timer=timer):
+            yield timer
+        case events.AlterPartitionReceived(version=version, partitions=partitions):
+            yield from _partitions(partitions, name_of if version > 1 else str)
+        case CreateTopicsReceived() | CreatePartitionsReceived() | DeleteTopicsReceived():
+            yield from _topics(event.topics)
+        case events.ElectLeadersReceived() | events.ListPartitionReassignmentsReceived():
+            for topic, number in event.partitions or ():
+                yield from (topic, f"{topic}-{number}")
+        case events.AlterPartitionReassignmentsReceived(partitions=targets):
+            yield from _partitions(targets, str)
+
+
+def _partitions(partitions: Iterable[object], name_of: NameOf) -> Iterator[str]:
+    for one in partitions:
+        topic, number = getattr(one, "topic", ""), getattr(one, "partition", None)
+        if topic and number is not None:
+            name = name_of(topic)
+            yield from (name, f"{name}-{number}")
+
+
+def _topics(topics: Iterable[object]) -> Iterator[str]:
+    for one in topics:
+        name = getattr(one, "name", None) or getattr(one, "topic", None)
+        if name:
+            yield name

@@ -1,0 +1,63 @@
+"""The status of the table relative to its topic; without Kafka."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from replay.fleet.live.folder import LiveFolder
+from replay.fleet.live.status import REPORT_AFTER_S, StatusTracker
+
+PLACE = "topic refold-log at kafka-1:9092"
+GONE = f"{PLACE}: no broker answers"
+BEGUN = datetime(2026, 11, 23, 10, tzinfo=UTC)
+
+
+def after(seconds: float) -> datetime:
+    return BEGUN + timedelta(seconds=seconds)
+
+
+def test_quiet_topic_is_up_to_date_as_of_now() -> None:
+    watch = StatusTracker(PLACE, pytest.fail)
+    assert watch.found({0: 7}, None, BEGUN).state == "starting"
+    for seconds in (2, 4):
+        status = watch.found({0: 7, 1: 0}, {0: 7}, after(seconds))
+        assert (status.state, status.as_of) == ("up_to_date", after(seconds))
+    status = watch.found({0: 9, 1: 1}, {0: 7}, after(6))
+    assert (status.state, status.messages_behind, status.as_of) == ("behind", 3, after(4))
+
+
+def test_unreachable_topic_is_reported_once_and_when_it_is_reached_again() -> None:
+    said: list[str] = []
+    watch = StatusTracker(PLACE, said.append)
+    watch.found({0: 7}, {0: 7}, BEGUN)
+    status = watch.unreachable(GONE, after(2))
+    assert (status.state, status.trouble, status.as_of) == ("unreachable", GONE, BEGUN)
+    assert watch.found({0: 7}, {0: 7}, after(4)).state == "up_to_date"
+    assert said == []
+    for seconds in (10, 12, 10 + REPORT_AFTER_S, 30, 40):
+        watch.unreachable(GONE, after(seconds))
+    assert said == [f"{GONE}: not reached for 10 s, the table was last up to date at 10:00:04 UTC"]
+    watch.found({0: 7}, {0: 7}, after(44))
+    assert said[1:] == [f"{PLACE} is reached again, after 34 s"]
+    watch.found({0: 7}, {0: 7}, after(46))
+    assert len(said) == 2
+
+
+def test_ended_job_reports_its_trouble() -> None:
+    watch = StatusTracker(PLACE, pytest.fail)
+    watch.found({0: 7}, {0: 7}, BEGUN)
+    status = watch.ended("Spark failed", after(2))
+    assert (status.state, status.as_of, status.trouble) == ("ended", BEGUN, "Spark failed")
+
+
+def test_new_folder_is_removed_if_spark_does_not_start(tmp_path: Path) -> None:
+    folder = LiveFolder(tmp_path / "out")
+    with pytest.raises(RuntimeError), folder.owned("topic", "cluster", "core"):
+        raise RuntimeError("no Spark")
+    assert not folder.path.exists()
+    with folder.owned("topic", "cluster", "core"):
+        Path(folder.checkpoint).mkdir()
+    with pytest.raises(RuntimeError), folder.owned("topic", "cluster", "core"):
+        raise RuntimeError("no Spark this time")
+    assert Path(folder.checkpoint).exists()

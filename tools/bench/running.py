@@ -1,0 +1,73 @@
+"""What the comparisons with Kafka's controller share: a run, its conditions, its messages."""
+
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import anyio
+import typer
+from rich.console import Console
+
+from controller.fingerprint import code_version, core_fingerprint
+from tools.bench.contenders import ZOOKEEPER_HEAP
+from tools.bench.measurement import BenchError
+from tools.bench.population import Population
+from tools.lab import LabError, zookeeper
+
+_err = Console(stderr=True, highlight=False)
+
+
+class Measured(Protocol):
+    """A result with the conditions under which its contender ran."""
+
+    @property
+    def conditions(self) -> str: ...
+
+
+AnyResult = TypeVar("AnyResult", bound=Measured)
+
+
+def report(line: str) -> None:
+    """Print a line about the progress to standard error."""
+    _err.print(line, markup=False, soft_wrap=True)
+
+
+def run(
+    name: str, folder: Path | None, compare: Callable[[Path], Awaitable[list[AnyResult]]]
+) -> list[AnyResult]:
+    """Run a comparison in `folder`, or in a temporary folder, which is kept if the run fails.
+
+    An error is printed in one line, and ends the process with status 1.
+    """
+    place = folder or Path(tempfile.mkdtemp(prefix="refold-bench-"))
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        results = anyio.run(compare, place)
+    except (BenchError, LabError) as error:
+        report(f"{name}: {error}")
+        raise typer.Exit(1) from None
+    if folder is None:
+        shutil.rmtree(place)
+    return results
+
+
+def conditions(
+    population: Population, protocol: str, runs: str, results: Sequence[Measured]
+) -> list[str]:
+    """The conditions of the figures; `runs` says how often each step was measured."""
+    one, five, _ = os.getloadavg()
+    return [
+        f"{population.partitions:,} partitions in {len(population.topics):,} topics, replication "
+        f"factor {population.replication_factor}, {population.brokers} stub brokers, whose "
+        f"responses name no partition, "
+        f"inter.broker.protocol.version {protocol}, {runs}",
+        f"{os.cpu_count()} cores ({platform.machine()}), load average {one:.1f} (1 min) and "
+        f"{five:.1f} (5 min) at the end, ZooKeeper "
+        f"{zookeeper.LATEST} with fsync ({ZOOKEEPER_HEAP})",
+        *(result.conditions for result in results),
+        f"refold {code_version()}, core {core_fingerprint()}",
+    ]
