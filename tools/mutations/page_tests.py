@@ -8,7 +8,7 @@ from typing import Final
 from tools.mutations.trials import Trial
 
 _TEST: Final = re.compile(r"`(tests/[^`\s]+::[^`]+)`")
-_CHANGES_MAX: Final = 40
+_MUTANTS_MAX: Final = 40
 
 Covering = Sequence[tuple[Callable[[], None], Sequence[str]]]
 """Changes with the tests that run the changed code."""
@@ -48,16 +48,20 @@ class PageTests:
         """The named tests that no mutant has made fail."""
         return [name for name in self._cases if name not in self._noticing]
 
-    def trials(self, covering: Covering) -> Iterator[Trial]:
+    def trials(self, mutants: Covering, rules: Covering) -> Iterator[Trial]:
         """One trial after the other for each test that has not noticed anything yet.
 
-        A test's changes are tried in the order of how few other tests run their code.
+        A test's mutants are tried in the order of how few other tests run their code, then rules.
         """
         changes: dict[str, list[Callable[[], None]]] = {}
-        for change, tests in sorted(covering, key=lambda one: len(one[1])):
+        for change, tests in sorted(mutants, key=lambda one: len(one[1])):
+            for test in tests:
+                if len(changes.setdefault(test, [])) < _MUTANTS_MAX:
+                    changes[test].append(change)
+        for change, tests in rules:
             for test in tests:
                 changes.setdefault(test, []).append(change)
-        for turn in range(_CHANGES_MAX):
+        for turn in range(_MUTANTS_MAX + len(rules)):
             for name in self.unnoticing:
                 if name in self._noticing:
                     continue

@@ -1,7 +1,7 @@
 """One run: rules, the tests that pages name, and mutants."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -75,13 +75,13 @@ class Run:
             rules = self._rule_trials(suite, coverage_map, imported)
             self._try_rules(suite, coverage_map, rules)
             mutants = [mutant for one in self.functions for mutant in mutants_of(one)]
-            covering: list[tuple[Callable[[], None], Sequence[str]]] = [
-                *((one.change, one.tests) for one in rules),
-                *((partial(imported.mutate, one), coverage_map.tests_of(one)) for one in mutants),
+            covering = [
+                (partial(imported.mutate, one), coverage_map.tests_of(one)) for one in mutants
             ]
-            trials = page_tests.trials(covering)
-            for _, verdict in run_trials(suite, coverage_map, trials, self._jobs):
-                page_tests.noticed(verdict.noticed_by)
+            trials = page_tests.trials(covering, [(one.change, one.tests) for one in rules])
+            for trial, verdict in run_trials(suite, coverage_map, trials, self._jobs):
+                if verdict.noticed_by:
+                    page_tests.noticed(trial.group)
         self._try_mutants(suite, coverage_map, imported, chosen, page_tests)
         if chosen.with_rules:
             self.result.page_tests = page_tests.count
