@@ -28,7 +28,7 @@ def done(trace: Trace) -> list[Done]:
 def replayed(folder: Path) -> Verification:
     """The verdict on the log, which must agree."""
     with LogReader.open(folder, UPCASTERS) as reader:
-        result = verify_decisions(reader, lambda events: None)
+        result = verify_decisions(reader)
     assert result.mismatched == 0, result.mismatches
     return result
 
