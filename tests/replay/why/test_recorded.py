@@ -143,7 +143,7 @@ def test_preferred_leader(cluster: Cluster, tmp_path: Path) -> None:
     elect_preferred(cluster)
     assert first(cluster, tmp_path, **T0) == (
         "t-0 has leader 1 since event N: it is the preferred replica, and ElectLeaders, request "
-        f"{number}: preferred, 1 partitions."
+        f"{number}, preferred: t-0."
     )
 
 
@@ -317,8 +317,8 @@ def test_term_that_somebody_else_took(cluster: Cluster, tmp_path: Path) -> None:
 def test_term_that_the_operator_ended(cluster: Cluster, tmp_path: Path) -> None:
     cluster.shut_down()
     assert first(cluster, tmp_path, term=1).startswith(
-        "Term 1 of broker 1000 ended at event N: gave the role up (event N: the daemon is told to "
-        "end: SIGTERM)."
+        "Term 1 of broker 1000 ended at event N: gave the role up (event N: shutdown "
+        "requested: SIGTERM)."
     )
 
 

@@ -333,7 +333,7 @@ def test_rollback_that_waited_names_the_cancellation_and_what_ended_the_wait(
     assert waited.until is not None
     assert (
         waited.ended_by
-        == "AlterPartition v0, request 1 of broker 3: t-0 ISR 3,2 in leader epoch 0 at version 0"
+        == "AlterPartition v3, request 1 of broker 3: t-0 ISR 3,2 in leader epoch 3 at version 4"
     )
     assert f"the rollback waits no longer, because of {waited.ended_by}" in texts(move)
     assert "went before" not in str(answer)
