@@ -130,7 +130,8 @@ def _event(names: Names, recorded: Recorded, asked: Mapping[CommandId, Command])
 
 
 def _demand_stored(event: Recorded, issued: list[Issued], stored: list[CommandRecord]) -> None:
-    """Where the log has a command it must be the one that is derived."""
+    """Where the log has a command it must be the one that is derived. The text of a notice does not
+    count: another core may have written it, and redaction replaces names in it anyway."""
     for one, record in zip(issued, stored, strict=False):
         if not is_same_decision(record, one):
             raise ReplayError(
