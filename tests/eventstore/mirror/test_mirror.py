@@ -268,7 +268,7 @@ async def test_another_log_of_the_same_name_is_refused(topic: Topic, tmp_path: P
     write_log(tmp_path / "here" / "run-a", 10)
     write_log(tmp_path / "there" / "run-a", 20)
     await publisher(tmp_path / "here", topic).publish()
-    with pytest.raises(MirrorFailed, match="another log under the name Zm9v/run-a"):
+    with pytest.raises(MirrorFailed, match="a different log with the name Zm9v/run-a"):
         await publisher(tmp_path / "there", topic).publish()
 
 
@@ -301,7 +301,7 @@ async def test_log_that_cannot_be_restored_is_reported(topic: Topic, tmp_path: P
         await fetched(topic, tmp_path / "out")
     write_log(tmp_path / "logs" / "run-a", 10)
     await publisher(tmp_path / "logs", topic).publish()
-    with pytest.raises(LogNotFound, match="holds no log run-b"):
+    with pytest.raises(LogNotFound, match="has no log run-b"):
         await fetched(topic, tmp_path / "out", "run-b")
     [one] = await fetched(topic, tmp_path / "out", "run-a")
     with pytest.raises(LogExists):
