@@ -56,7 +56,6 @@ NOT_YET: Final = (
     "replay/listing/",
     "replay/logs/",
     "replay/redaction/",
-    "replay/stock_clusters/",
     "replay/verify/",
     "replay/why/",
     "replay/wording/",

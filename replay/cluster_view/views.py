@@ -16,7 +16,7 @@ Course = Literal["on its way", "ending", "rolled back", "replaced"]
 
 
 class ControllerView(Struct, frozen=True):
-    """The controller. `broker` is NO_BROKER and `epoch` 0 where no broker is known to be the controller.
+    """The controller. `broker` is NO_BROKER and `epoch` 0 where none is known.
 
     `role` is that of the daemon that wrote a recorded log; of an imported one "observed".
     """

@@ -256,7 +256,8 @@ async def test_a_front_that_hangs_is_replaced(
         answer = await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         assert answer.producer_id_len == 1000
     assert (
-        "serves the endpoint did not answer for 10 s and was killed; it is started" in caplog.text
+        "the endpoint's front process did not answer for 10 s and was killed; it is restarted"
+        in caplog.text
     )
 
 
@@ -360,5 +361,5 @@ def test_an_address_that_is_taken_is_named() -> None:
         port = first.socket.getsockname()[1]
         with pytest.raises(CannotListen, match=rf"cannot listen on PLAINTEXT://127.0.0.1:{port}"):
             listen([Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port)])
-    with pytest.raises(CannotListen, match="does not speak SSL yet"):
+    with pytest.raises(CannotListen, match="does not support SSL yet"):
         listen([Endpoint("SSL", "SSL", "127.0.0.1", 0)])

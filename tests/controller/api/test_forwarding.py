@@ -202,7 +202,7 @@ async def test_a_broker_that_does_not_say_what_it_offers_is_passed_nothing(
         client.send(METADATA, 12, metadata_request())
         assert await client.closed()
     assert not broker.received
-    assert "broker 7: ApiVersions is answered with error" in caplog.text
+    assert "broker 7: ApiVersions failed with error" in caplog.text
 
 
 async def test_a_client_whose_broker_dies_is_disconnected_and_comes_back(serve: Serve) -> None:

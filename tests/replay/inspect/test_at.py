@@ -13,7 +13,7 @@ from controller.event_log.records import command_record, event_record
 from controller.fingerprint import core_fingerprint
 from eventstore import folders, snapshots
 from eventstore.writer import LogWriter
-from replay.cluster_view.views import NOBODY, Cluster
+from replay.cluster_view.views import NO_BROKER, Cluster
 from replay.inspect import at as opening
 from replay.inspect.at import cluster_at, make_snapshots
 from replay.inspect.changes import changes
@@ -65,7 +65,7 @@ def test_state_at_the_end(log: Path, simulation: Simulation) -> None:
     }
     dead = found.partition("u", 0)
     assert dead is not None
-    assert (dead.leader, dead.isr, dead.offline_replicas) == (NOBODY, (3,), (3,))
+    assert (dead.leader, dead.isr, dead.offline_replicas) == (NO_BROKER, (3,), (3,))
 
 
 def test_every_moment_is_the_same_from_snapshots(
@@ -165,7 +165,7 @@ def test_changes_between_two_moments(log: Path, simulation: Simulation) -> None:
     }
     assert ("broker 3", "") in found
     assert found["partition u-0", "status"] == ("online", "offline")
-    assert found["partition u-0", "leader"] == (3, NOBODY)
+    assert found["partition u-0", "leader"] == (3, NO_BROKER)
     assert not any(subject == "topic u" for subject, _ in found)
     assert changes(before, before) == []
 

@@ -349,7 +349,7 @@ def test_OB_02_a_reassignment_does_not_hold_the_first_request_back(rules: str) -
         1: ReplicaState.DELETION_SUCCESSFUL,
         2: ReplicaState.DELETION_SUCCESSFUL,
         3: ReplicaState.DELETION_SUCCESSFUL,
-        99: ReplicaState.NEW,
+        99: ReplicaState.OFFLINE if rules == "refold" else ReplicaState.NEW,
     }
     assert list(cluster.fold.controller.context.ineligible_for_deletion) == ["t"]
 
