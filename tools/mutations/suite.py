@@ -22,7 +22,7 @@ from msgspec import Struct
 from tools.mutations.coverage_map import Measured, covered_lines
 from tools.mutations.errors import MutationError
 
-_MEMORY_BYTES_MAX = 4 << 30
+_MEMORY_BYTES_MAX = 2 << 30
 _FAILURE_CHARACTERS_MAX = 1500
 
 
@@ -105,7 +105,7 @@ def try_change(
     outcome = Outcome()
     try:
         change()
-    except (MutationError, SyntaxError, NameError, TypeError, ValueError) as error:
+    except Exception as error:
         outcome.error = f"{type(error).__name__}: {error}"
     else:
         for test, failure, _ in suite.failures(tests):
