@@ -1,6 +1,12 @@
-"""Names of files as they can be shown."""
+"""Names of files as they can be shown, and names that are no files."""
 
 
 def escape_path(name: object) -> str:
     """A file's name or path, whatever bytes it is made of; another text for each."""
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(name))
+
+
+def is_uri(text: str) -> bool:
+    """Whether a text is a URI such as `s3a://bucket/logs`, which a path would take for a folder."""
+    scheme, separator, _ = text.partition("://")
+    return bool(separator) and scheme.isidentifier()

@@ -82,7 +82,9 @@ def reason_in(text: str, error: Exception) -> str:
     """The line of a Spark stack trace that names the cause."""
     lines = text.splitlines()
     causes = [line for line in lines if "Error: " in line or "Exception: " in line]
-    return (causes or lines or [type(error).__name__])[-1].strip()
+    if causes:
+        return causes[-1].strip()
+    return next((line.strip() for line in lines if line.strip()), type(error).__name__)
 
 
 def for_few_rows(spark: SparkSession, rows: int) -> SparkSession:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.output import print_result, print_table
+from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of, task_progress
 from replay.cli.moments import From, To, period
 from replay.escape_path import escape_path
@@ -41,8 +42,8 @@ def analyse(
     Parquet tables below DIR/analysis (docs/fleet.md), in the place of those of before; printed is
     what they come to. With --from and --to: the logs of that time, each of them whole.
 
-    Exit status: 0 done, 2 DIR or Spark cannot be used, or Ctrl-C or SIGTERM came; then the
-    analysis of before is left.
+    Exit status: 0 done; 1 done, but a log lacks something or is set aside; 2 DIR or Spark cannot be
+    used, or Ctrl-C or SIGTERM stopped the command. The previous analysis is then kept.
     """
     begin, end = period(first, last)
     settings = settings_of(conf)
@@ -67,13 +68,16 @@ def analyse(
             with spark_session(master, settings, is_brief=is_brief(folder)) as spark:
                 result = analyse_table(spark, folder, options, progress)
     print_result(result, lambda: _print(result), as_json=as_json)
+    if result.incomplete or result.set_aside:
+        raise typer.Exit(INCOMPLETE)
 
 
 def _print(analysis: "Analysis") -> None:
-    """The topics with something to tell, then where the tables are."""
+    """Print what is lacking, then the summaries, then where the tables are."""
     from rich.markup import escape
     from rich.table import Table
 
+    print_incomplete(analysis.examples, analysis.set_aside, [], 0)
     for one in analysis.summaries:
         if not one.rows:
             typer.echo(f"{one.title}: none")
@@ -83,8 +87,8 @@ def _print(analysis: "Analysis") -> None:
             table.add_row(*(escape(_shown(value)) for value in row))
         print_table(table)
     typer.echo(
-        f"{analysis.folder}: {analysis.tables['logs']} logs, {len(analysis.tables)} tables;"
-        f" {analysis.seconds:.1f} s"
+        f"{analysis.folder}: {analysis.tables['logs']} logs, {len(analysis.tables)} tables,"
+        f" {analysis.incomplete} logs incomplete; {analysis.seconds:.1f} s"
     )
 
 

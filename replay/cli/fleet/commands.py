@@ -1,14 +1,22 @@
 """`refold fleet`: the logs of many clusters, on Spark."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from controller.cli.output import print_result
 from replay.cli.fleet.analysis import analyse
+from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.live import live
-from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of, task_progress
+from replay.cli.fleet.options import (
+    Conf,
+    Master,
+    fleet_errors,
+    local_path,
+    settings_of,
+    task_progress,
+)
 from replay.cli.fleet.replay import divergences, replay
 from replay.cli.fleet.report import report
 from replay.escape_path import escape_path
@@ -16,8 +24,6 @@ from replay.escape_path import escape_path
 if TYPE_CHECKING:
     from replay.fleet.decoding import Decoded
     from replay.fleet.ingest import IngestResult
-
-_SET_ASIDE: Final = 1
 
 app = typer.Typer(
     help="The logs of many clusters, on Spark: on this machine, or by --master on a cluster.",
@@ -42,32 +48,45 @@ def ingest(
             " of a stock cluster's data, folders as `refold import` takes them, globs.",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the table.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", parser=local_path, help="The folder of the table."),
+    ],
+    replace: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="Data of a stock cluster that replaces what the table has of the same"
+            " transactions. May be given several times.",
+        ),
+    ] = None,
     master: Master = None,
     conf: Conf = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Bring logs into a Parquet table by cluster and date, each record once.
+    """Collect logs in a Parquet table by cluster and date, each record once.
 
-    What is in the table is not read again; of a log that grew, only what is new. It may be killed
-    at any time: run it again. What cannot be read is set aside: DIR/set_aside.jsonl says why.
+    Records that the table has are not read again. Ingest may be stopped at any time: run it again.
+    Inputs that cannot be read are set aside: DIR/set_aside.jsonl names the reasons.
 
-    Exit status: 0 done, 1 something was set aside, 2 a source, DIR or Spark cannot be used.
+    Exit status: 0 done; 1 an input is set aside, or a log of the table lacks something; 2 a source,
+    DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
+    replacing = replace or []
     with fleet_errors("ingest", into=out / "records"):
         from replay.fleet.ingest import ingest as bring_in
         from replay.fleet.inputs import check_inputs
         from replay.fleet.session import spark_session
 
-        check_inputs(sources)
+        check_inputs([*sources, *replacing])
         with task_progress() as progress:
             progress("starting Spark", 0, None)
             with spark_session(master, settings, is_brief=True) as spark:
-                result = bring_in(spark, sources, out, progress)
+                result = bring_in(spark, sources, out, progress, replacing=replacing)
     print_result(result, lambda: _print(result), as_json=as_json)
-    if result.set_aside:
-        raise typer.Exit(_SET_ASIDE)
+    if result.set_aside or result.incomplete:
+        raise typer.Exit(INCOMPLETE)
 
 
 @app.command()
@@ -121,21 +140,22 @@ def package(
 
 
 def _print(result: "IngestResult") -> None:
-    for one in result.examples:
-        is_named = one.reason.startswith(one.path)
-        told = one.reason if is_named else f"{one.path}: {one.reason}"
-        typer.echo(f"set aside: {escape_path(told)}")
-    if result.set_aside > len(result.examples):
-        typer.echo(f"set aside: {result.set_aside - len(result.examples)} more")
+    print_incomplete(result.examples, result.set_aside, result.logs_with_notes, result.incomplete)
+    for one in result.passed_over:
+        files = "1 file" if one.files == 1 else f"{one.files} files, such as"
+        typer.echo(f"passed over: {one.kind}, {files} {escape_path(one.example)}")
     added = "nothing new"
-    if result.batch is not None:
+    if result.events or result.commands:
         added = (
             f"{result.events} events and {result.commands} commands of {result.segments} segments,"
             f" {result.logs} logs, {result.clusters} clusters, as batch {result.batch}"
         )
+    if result.replaced:
+        added += f", replacing {result.replaced} logs of stock clusters"
     typer.echo(
         f"{result.table}: {added}; {result.inputs} inputs, {result.unchanged} unchanged,"
-        f" {result.set_aside} set aside; {result.seconds:.1f} s"
+        f" {result.set_aside} set aside, {result.incomplete} logs incomplete;"
+        f" {result.seconds:.1f} s"
     )
 
 

@@ -10,6 +10,7 @@ import typer
 from replay.cli.ending import interrupted_by_sigterm
 from replay.cli.progress import progress
 from replay.errors import ReplayError
+from replay.escape_path import is_uri
 from replay.progress import Progress
 
 _UNUSABLE: Final = 2
@@ -26,6 +27,16 @@ Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; again for more."),
 ]
+
+
+def local_path(text: str) -> Path:
+    """A path of this machine. Raises typer.BadParameter for a URI, which would become a folder in
+    the working directory."""
+    if is_uri(text):
+        raise typer.BadParameter(
+            f"{text} is a URI: refold fleet reads and writes mounted file systems only"
+        )
+    return Path(text)
 
 
 def settings_of(conf: list[str] | None) -> dict[str, str]:

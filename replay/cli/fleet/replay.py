@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from controller.cli.output import print_result, print_table
+from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of, task_progress
 from replay.escape_path import escape_path
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from replay.fleet.replaying.divergence_list import ListedDivergence
     from replay.fleet.replaying.summary import ReplayResult
 
-_FAILED: Final = 1
 _PATIENCE_S: Final = 600.0
 _SPLIT_EVENTS: Final = 500_000
 _RULES_SHOWN: Final = 40
@@ -52,8 +52,8 @@ def replay(
     divergences` lists it. It may be killed at any time: run it again. A log that cannot be folded
     by a version is told with its reason, and tried again the next time.
 
-    Exit status: 0 done, whatever differs; 1 a log could not be replayed; 2 a version, DIR or Spark
-    cannot be used.
+    Exit status: 0 done, whatever differs; 1 a log could not be replayed, lacks something or is set
+    aside; 2 a version, DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
     with fleet_errors("replay", into=table / "replays"):
@@ -72,8 +72,8 @@ def replay(
                     spark, table, found, progress, patience_s=patience, split_events=split_above
                 )
     print_result(result, lambda: _print(result), as_json=as_json)
-    if result.failed:
-        raise typer.Exit(_FAILED)
+    if result.failed or result.incomplete or result.set_aside:
+        raise typer.Exit(INCOMPLETE)
 
 
 def divergences(
@@ -114,6 +114,7 @@ def _print(result: "ReplayResult") -> None:
     from rich.markup import escape
     from rich.table import Table as Grid
 
+    print_incomplete(result.examples, result.set_aside, result.incomplete_logs, result.incomplete)
     for one in result.failures:
         where = f"cluster {escape_path(one.cluster)}, log {one.log}"
         typer.echo(f"failed: {where}, version {one.version}: {one.reason}")
@@ -130,6 +131,11 @@ def _print(result: "ReplayResult") -> None:
         versions.add_row(name, *map(str, (*counts, *more)))
     print_table(versions)
     for of in result.versions:
+        if of.incomplete:
+            typer.echo(
+                f"{of.version}: {of.decisions_of_incomplete} of {of.decisions} decisions are from"
+                f" {of.incomplete} incomplete logs"
+            )
         if of.untold:
             typer.echo(
                 f"{of.version} does not tell how far it agrees with stock clusters' logs:"

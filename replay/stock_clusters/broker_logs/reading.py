@@ -6,6 +6,7 @@ from heapq import merge
 from itertools import groupby
 from operator import attrgetter
 from pathlib import PurePosixPath
+from typing import Protocol
 
 from replay.stock_clusters.broker_logs.controller_log import controller_logged
 from replay.stock_clusters.broker_logs.folders import UNKNOWN, brokers_of, in_order
@@ -19,6 +20,18 @@ from replay.stock_clusters.broker_logs.request_log import (
 from replay.stock_clusters.broker_logs.state_change_log import state_change_logged
 from replay.stock_clusters.imported_log.events import BrokerLogged, LoggedEvent
 from replay.stock_clusters.zookeeper_log.data_folder import BrokerLog
+
+
+class AllBrokerLogs(Protocol):
+    """The brokers' logs of one or of several sources; see BrokerLogs."""
+
+    @property
+    def notes(self) -> list[str]: ...
+
+    @property
+    def damaged(self) -> dict[str, int]: ...
+
+    def events(self, kinds: Sequence[str] | None = None) -> Iterator[LoggedEvent]: ...
 
 
 class BrokerLogs:

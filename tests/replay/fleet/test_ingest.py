@@ -17,6 +17,7 @@ from pyspark.sql import functions as sql
 
 from replay.fleet import decoding
 from replay.fleet import ingest as ingesting
+from replay.fleet import manifest
 from replay.fleet import table as tables
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult, ingest
@@ -86,7 +87,7 @@ def test_grown_copied_and_damaged_logs_are_in_the_table_once(
     write_log(logs / "c" / "run-1", short_history, "c", 3)
     third = ingest(spark, [str(logs)], out)
     assert (third.events, third.set_aside) == (400, 0)
-    assert tables.segments(spark, out).groupBy("log").count().count() == 3
+    assert manifest.segments(spark, out).groupBy("log").count().count() == 3
 
 
 def test_longest_of_several_copies_is_ingested(
@@ -230,7 +231,7 @@ def test_ingest_killed_while_writing_can_be_repeated(
 def test_number_of_rows_is_in_the_manifest(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     out = tmp_path / "table"
     ingest(spark, [str(logs)], out)
-    assert tables.rows(out) == tables.records(spark, out).count() > 0
+    assert manifest.count_records(out) == tables.records(spark, out).count() > 0
 
 
 def test_folder_that_is_not_a_table_is_an_error(
@@ -243,8 +244,8 @@ def test_folder_that_is_not_a_table_is_an_error(
         ingest(spark, [str(logs)], foreign)
     newer = tmp_path / "newer"
     newer.mkdir()
-    (newer / "refold-fleet.json").write_text('{"layout": 3}')
-    with pytest.raises(FleetError, match="layout 3, not 2"):
+    (newer / "refold-fleet.json").write_text('{"layout": 4}')
+    with pytest.raises(FleetError, match="layout 4, not 3"):
         ingest(spark, [str(logs)], newer)
     with pytest.raises(FleetError, match="is not a table"):
         tables.records(spark, tmp_path)

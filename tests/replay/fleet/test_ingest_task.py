@@ -28,6 +28,7 @@ def ingest(segment: Path, out: Path, before: Row | None = None) -> tuple[Row, li
     out.mkdir(exist_ok=True)
     task = Task(out, out)
     unit = {"kind": "segment", "path": str(segment), "known": known, "cluster": "c", "log": "l"}
+    unit["copies"] = [str(segment)]
     [row] = task.ingest(unit)
     task.shared.close()
     files = sorted(out.rglob(f"{row.get('token') or 'none'}-*.parquet"))

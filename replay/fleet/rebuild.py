@@ -22,7 +22,9 @@ from eventstore.restoring import RestoredSegment
 from replay.errors import ReplayError
 from replay.fleet.columns import COMMAND, EVENT, EVENT_COLUMNS, STORED
 from replay.fleet.day_files import escaped
+from replay.stock_clusters.imported_log.encoding import SCHEMAS
 
+_IMPORT_ENDED: Final = "import_ended"
 _EVENTS_AT_ONCE: Final = 50_000
 _APPENDED: Final = 5000
 _COMMAND_COLUMNS: Final = (
@@ -31,7 +33,8 @@ _COMMAND_COLUMNS: Final = (
 
 
 class StoredSegment(Struct, frozen=True):
-    """A segment in the manifest: its header, and its last record."""
+    """A segment in the manifest: its header, and its last record. `import_ended` is the last event
+    of an imported log, which the table does not contain."""
 
     header: str
     first_seq: int
@@ -40,6 +43,7 @@ class StoredSegment(Struct, frozen=True):
     event_chain: bytes
     command_chain: bytes
     is_closed: bool
+    import_ended: bytes | None = None
 
 
 class StoredLog(Struct, frozen=True):
@@ -90,9 +94,21 @@ def rebuild(
                 made.append((), some)
             if core is None:
                 _check(made, segment, stored)
+            if segment.import_ended is not None:
+                made.append([_last_event(segment, segment.import_ended)], ())
             if segment.is_closed or (len(chosen) == 1 and segment is not last):
                 made.end(schema.document(Closing(_closed_ns(made.header), made.tip)))
     return folder
+
+
+def _last_event(segment: StoredSegment, payload: bytes) -> EventRecord:
+    """The last event of an imported log. Its time is not in the table."""
+    created_ns = msgspec.json.decode(segment.header.encode(), type=Header).created_ns
+    seq = segment.last_seq + 1
+    schema_of = SCHEMAS[_IMPORT_ENDED]
+    return EventRecord(
+        seq, created_ns, 0, 0, _IMPORT_ENDED, schema_of, "import", "exogenous", None, payload
+    )
 
 
 def _append_events(made: RestoredSegment, records: "_Records", segment: StoredSegment) -> None:
