@@ -69,6 +69,10 @@ def cache_folder() -> Path:
 
 def _of_ref(reference: str, repository: Path, cache: Path) -> Version:
     """By the hash of its tree: the same code is kept once, whatever it is called."""
+    if Path(reference).is_dir() and not _is_ref(reference, repository):
+        raise DiffError(
+            f"{reference} is a folder without the code of refold: it has no controller/core"
+        )
     top = _top_of(repository)
     tree = _git(top, "rev-parse", "--verify", "--quiet", f"{reference}^{{tree}}")
     if tree is None:
@@ -90,6 +94,11 @@ def _of_ref(reference: str, repository: Path, cache: Path) -> Version:
     folder = _kept(cache / "trees" / name, unpack)
     _check_protocol(reference, folder)
     return Version(reference, folder, _python_for(reference, _asked_by(folder), cache))
+
+
+def _is_ref(reference: str, repository: Path) -> bool:
+    name = f"{reference}^{{tree}}"
+    return _git(repository, "rev-parse", "--verify", "--quiet", name) is not None
 
 
 def _top_of(repository: Path) -> Path:

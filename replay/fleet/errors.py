@@ -1,5 +1,6 @@
 """The exceptions of `refold fleet`."""
 
+import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -26,6 +27,16 @@ def usable(folder: Path) -> Iterator[None]:
     except OSError as error:
         where = error.filename or folder
         raise FleetError(f"{where} cannot be used: {error.strerror or error}") from error
+
+
+@contextmanager
+def hidden_traceback() -> Iterator[None]:
+    """In a Python worker of Spark, report errors that are meant for people without a traceback."""
+    try:
+        yield
+    except (ReplayError, LogError):
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
 
 
 def reason_of(error: Exception) -> str:

@@ -1,13 +1,19 @@
 """`refold fleet analyse`: what the logs tell of their clusters."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from controller.cli.output import print_result, print_table
 from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
-from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of, task_progress
+from replay.cli.fleet.options import (
+    Conf,
+    Master,
+    Table,
+    fleet_errors,
+    settings_of,
+    task_progress,
+)
 from replay.cli.moments import From, To, period
 from replay.escape_path import escape_path
 
@@ -16,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def analyse(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `ingest` made.")],
+    folder: Table,
     window: Annotated[
         float, typer.Option(min=0, help="Seconds between two events that are a race.")
     ] = 1.0,
@@ -75,14 +81,14 @@ def analyse(
 def _print(analysis: "Analysis") -> None:
     """Print what is lacking, then the summaries, then where the tables are."""
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Table as Grid
 
     print_incomplete(analysis.examples, analysis.set_aside, [], 0)
     for one in analysis.summaries:
         if not one.rows:
             typer.echo(f"{one.title}: none")
             continue
-        table = Table(*one.columns, title=one.title, title_justify="left")
+        table = Grid(*one.columns, title=one.title, title_justify="left")
         for row in one.rows:
             table.add_row(*(escape(_shown(value)) for value in row))
         print_table(table)

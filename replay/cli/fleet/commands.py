@@ -12,6 +12,7 @@ from replay.cli.fleet.live import live
 from replay.cli.fleet.options import (
     Conf,
     Master,
+    Table,
     fleet_errors,
     local_path,
     settings_of,
@@ -41,13 +42,14 @@ def _fleet() -> None:
 @app.command()
 def ingest(
     sources: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="SOURCES",
             help="Logs, folders with logs below them, archives (.tar, .tar.gz, .tar.xz) of logs or"
             " of a stock cluster's data, folders as `refold import` takes them, globs.",
         ),
-    ],
+    ] = None,
+    *,
     out: Annotated[
         Path,
         typer.Option("--out", metavar="DIR", parser=local_path, help="The folder of the table."),
@@ -73,17 +75,19 @@ def ingest(
     DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
-    replacing = replace or []
+    named, replacing = sources or [], replace or []
+    if not named and not replacing:
+        raise typer.BadParameter("name at least one source", param_hint="SOURCES")
     with fleet_errors("ingest", into=out / "records"):
         from replay.fleet.ingest import ingest as bring_in
         from replay.fleet.inputs import check_inputs
         from replay.fleet.session import spark_session
 
-        check_inputs([*sources, *replacing])
+        check_inputs([*named, *replacing])
         with task_progress() as progress:
             progress("starting Spark", 0, None)
             with spark_session(master, settings, is_brief=True) as spark:
-                result = bring_in(spark, sources, out, progress, replacing=replacing)
+                result = bring_in(spark, named, out, progress, replacing=replacing)
     print_result(result, lambda: _print(result), as_json=as_json)
     if result.set_aside or result.incomplete:
         raise typer.Exit(INCOMPLETE)
@@ -91,7 +95,7 @@ def ingest(
 
 @app.command()
 def decode(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `ingest` made.")],
+    folder: Table,
     master: Master = None,
     conf: Conf = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -127,7 +131,10 @@ app.command()(report)
 
 @app.command()
 def package(
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to write, a .zip.")],
+    target: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", parser=local_path, help="The archive to write, a .zip."),
+    ],
 ) -> None:
     """Write refold's code as an archive for executors, for spark-submit's --py-files.
 

@@ -12,7 +12,7 @@ import typer
 from controller.cli.output import OutputFault
 from controller.settings.errors import SettingsError
 from controller.settings.sources import from_file
-from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of
+from replay.cli.fleet.options import Conf, Master, fleet_errors, local_path, settings_of
 from replay.cli.log.mirror import Config, Servers, TopicName, mirrored_topic
 from replay.errors import ReplayError
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def live(
     servers: Servers,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The folder of the table, of its own.")
+        Path,
+        typer.Option("--out", metavar="DIR", parser=local_path, help="A separate folder."),
     ],
     topic: TopicName = "refold-log",
     config: Config = None,
@@ -32,13 +33,12 @@ def live(
     conf: Conf = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, one object a batch.")] = False,
 ) -> None:
-    """Keep a table of each partition's health up, from the logs that daemons publish to a topic.
+    """Keep a table of each partition's health up to date, from the logs that daemons publish.
 
-    DIR/health says of each partition whether it is offline, under-replicated, led by another than
-    its preferred replica, or healthy; DIR/status.json whether that is all that the topic has. It
-    may be killed at any time: run it again. It needs Spark's Kafka connector:
-    --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION, of Spark's
-    version.
+    DIR/health has for each partition whether it is offline, under-replicated, led by another
+    replica than the preferred one, or healthy. DIR/status.json says whether that is all that the
+    topic has. The command may be stopped at any time: run it again. Spark needs its Kafka
+    connector: --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0
 
     Exit status: 0 ended by Ctrl-C, SIGTERM or --once; 2 the topic, DIR or Spark cannot be used.
     """

@@ -17,6 +17,23 @@ _UNUSABLE: Final = 2
 _ADDED: Final = "all was added before that, run it again to see what"
 _NEEDED: Final = ("pyspark", "py4j", "pyarrow", "plotly")
 
+
+def local_path(text: str) -> Path:
+    """A path of this machine. Raises typer.BadParameter for a URI, which would become a folder in
+    the working directory."""
+    if is_uri(text):
+        raise typer.BadParameter(
+            f"{text} is a URI: refold fleet reads and writes mounted file systems only"
+        )
+    return Path(text)
+
+
+Table = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR", parser=local_path, help="The folder that `refold fleet ingest` made."
+    ),
+]
 Master = Annotated[
     str | None,
     typer.Option(
@@ -27,16 +44,6 @@ Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; again for more."),
 ]
-
-
-def local_path(text: str) -> Path:
-    """A path of this machine. Raises typer.BadParameter for a URI, which would become a folder in
-    the working directory."""
-    if is_uri(text):
-        raise typer.BadParameter(
-            f"{text} is a URI: refold fleet reads and writes mounted file systems only"
-        )
-    return Path(text)
 
 
 def settings_of(conf: list[str] | None) -> dict[str, str]:

@@ -1,14 +1,20 @@
 """`refold fleet replay` and `divergences`: the logs of a table folded by versions of the code."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from controller.cli.output import print_result, print_table
 from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
-from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of, task_progress
+from replay.cli.fleet.options import (
+    Conf,
+    Master,
+    Table,
+    fleet_errors,
+    settings_of,
+    task_progress,
+)
 from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
@@ -19,9 +25,6 @@ _PATIENCE_S: Final = 600.0
 _SPLIT_EVENTS: Final = 500_000
 _RULES_SHOWN: Final = 40
 
-Table = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The folder that `refold fleet ingest` made.")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 

@@ -5,13 +5,23 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of
+from replay.cli.fleet.options import (
+    Conf,
+    Master,
+    Table,
+    fleet_errors,
+    local_path,
+    settings_of,
+)
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the table.")],
+    folder: Table,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write, an .html.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", parser=local_path, help="The page to write, an .html."
+        ),
     ],
     incidents: Annotated[
         int, typer.Option(min=1, max=100, help="How many that weigh most, half of either kind.")

@@ -1,5 +1,7 @@
 """The logs of a table: their kind, version and length, and what they lack."""
 
+from collections.abc import Iterable
+
 from pyspark.sql import DataFrame
 
 from replay.fleet import manifest
@@ -33,4 +35,18 @@ def logs(records: DataFrame, segments: DataFrame) -> DataFrame:
         """,
         records=records,
         ingested=manifest.logs(segments),
+    )
+
+
+def resting_on_incomplete_logs(tables: Iterable[str], reference: str = "{name}") -> str:
+    """A query that counts, for each of these tables of an analysis, the rows from incomplete logs.
+    `reference` is how the query names a table."""
+    logs = reference.format(name="logs")
+    return " union all ".join(
+        f"""select * from (select '{name}' as total, count(*) as rows,
+            count_if(not is_complete) as of_incomplete_logs,
+            count(distinct if(is_complete, null, cluster)) as clusters
+            from {reference.format(name=name)} join {logs} using (cluster, log))
+        where of_incomplete_logs > 0"""
+        for name in tables
     )

@@ -7,6 +7,7 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
 from replay.fleet.analysis.failovers import TOTAL
+from replay.fleet.analysis.logs import resting_on_incomplete_logs
 
 _COUNTED: Final = (
     "failovers", "outages", "leader_changes", "reassignments", "broker_changes", "races", "zombies",
@@ -20,13 +21,7 @@ _QUERIES: Final = {
             array_join(slice(warnings, 1, 3), '; ') as warnings, not_understood
         from {logs} where size(lacking) + size(warnings) + not_understood > 0
         order by size(lacking) = 0, cluster, log limit 20""",
-    "totals that rest on incomplete logs": " union all ".join(
-        f"""select * from (select '{name}' as total, count(*) as rows,
-            count_if(not is_complete) as of_incomplete_logs,
-            count(distinct if(is_complete, null, cluster)) as clusters
-        from {{{name}}} join {{logs}} using (cluster, log)) where of_incomplete_logs > 0"""
-        for name in _COUNTED
-    ),
+    "totals that rest on incomplete logs": resting_on_incomplete_logs(_COUNTED, "{{{name}}}"),
     "failovers": f"""
         select step, failovers, p50, p90, p99, max from {{failover_percentiles}} where by = 'all'
         order by step <> '{TOTAL}', p50 desc, step""",

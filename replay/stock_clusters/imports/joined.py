@@ -225,7 +225,7 @@ class _Joining:
                 *misplaced,
                 *broker_logs.notes,
             ],
-            not_understood=sum(one.count for one in damaged),
+            not_understood=broker_logs.not_understood,
         )
 
 

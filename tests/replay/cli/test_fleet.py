@@ -20,7 +20,10 @@ from replay.fleet.analysis import analyse as run_analysis
 from replay.fleet.analysis.analyse import Analysis, Options
 from replay.fleet.analysis.summary import Summary
 from replay.fleet.errors import FleetError
-from replay.fleet.ingest import IngestResult, SetAside
+from replay.fleet.ingest import IngestResult
+from replay.fleet.inputs import PassedOver
+from replay.fleet.manifest import INGESTED, LogState
+from replay.fleet.set_aside import SetAside
 from tests.replay.diff.versions import ROOT
 from tools.fleet.histories import simulated_history, write_log
 
@@ -80,16 +83,16 @@ def test_folder_without_a_table(command: str, tmp_path: Path) -> None:
     assert_one_line(
         told, f"refold fleet {command}: {tmp_path} is not a table: create one with `refold"
     )
-    (tmp_path / "refold-fleet.json").write_text('{"layout": 2}')
+    (tmp_path / "refold-fleet.json").write_text('{"layout": 3}')
     told = refold(*_arguments(command, tmp_path, table=False))
     assert_one_line(
         told,
         f"refold fleet {command}: {tmp_path} contains no records: add logs with `refold fleet in",
     )
-    (tmp_path / "refold-fleet.json").write_text('{"layout": 3}')
+    (tmp_path / "refold-fleet.json").write_text('{"layout": 4}')
     told = refold(*_arguments(command, tmp_path, table=False))
     assert_one_line(
-        told, "created by another version of refold (layout 3, not 2): use that version"
+        told, "created by another version of refold (layout 4, not 3): use that version"
     )
 
 
@@ -102,6 +105,34 @@ def test_source_that_is_not_there(tmp_path: Path) -> None:
     told = refold("fleet", "ingest", str(tmp_path / "gone"), "--out", str(tmp_path / "table"))
     assert_one_line(told, "gone does not exist: name a folder, a log or an archive")
     assert not (tmp_path / "table").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ingest", "s3a://bucket/logs", "--out", "table"],
+        ["ingest", ".", "--out", "s3a://bucket/table"],
+        ["ingest", ".", "--out", "table", "--replace", "hdfs://name/logs"],
+        ["analyse", "s3a://bucket/table"],
+        ["report", "table", "-o", "gs://bucket/fleet.html"],
+        ["live", "--bootstrap-server", "127.0.0.1:1", "--out", "s3a://bucket/live"],
+    ],
+)
+def test_uri_is_refused_and_no_folder_is_created(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "00000000000000000001.refold").touch()
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(app, arguments)
+    assert told.exit_code == 2
+    assert " is a URI: " in " ".join(told.output.split())
+    assert [one.name for one in tmp_path.iterdir()] == ["00000000000000000001.refold"]
+
+
+def test_ingest_without_source_is_an_error(tmp_path: Path) -> None:
+    told = CliRunner().invoke(app, ["ingest", "--out", str(tmp_path / "table")])
+    assert told.exit_code == 2
+    assert "name at least one source" in told.output
 
 
 def test_source_that_is_empty_starts_no_spark(tmp_path: Path) -> None:
@@ -209,9 +240,9 @@ def test_small_table_is_reported_by_java_that_is_soon_ready(
 
     monkeypatch.setattr(session, "spark_session", start)
     table = _table(tmp_path / "table")
-    manifest = table / "records" / "batch=000001" / "_ingested"
-    manifest.mkdir()
-    counts = pa.table({"events": [events], "commands": [0]})
+    manifest = table / "ingested" / "batch=000001"
+    manifest.mkdir(parents=True)
+    counts = pa.Table.from_pylist([{"events": events, "commands": 0, "token": "1"}], INGESTED)
     parquet.write_table(counts, manifest / "1.parquet")
     told = CliRunner().invoke(app, ["report", str(table), "-o", str(tmp_path / "fleet.html")])
     assert told.exit_code == 2
@@ -234,16 +265,25 @@ def test_line_of_what_is_set_aside_names_its_file_once(
         SetAside("/l/1.refold", "/l/1.refold: the file is damaged"),
         SetAside("/l\n/2.refold", "no record"),
     ]
+    states = [LogState("c", "l1", ["log.1 ends\nat offset 7"], ["line 3 is unfit"], 4)]
     result = IngestResult(
-        table="/t", **counts, events=0, commands=0, set_aside=2, examples=examples, batch=None,
-        seconds=1,
+        table="/t", **counts, events=0, commands=0, replaced=0, set_aside=2, examples=examples,
+        incomplete=3, logs_with_notes=states, passed_over=[PassedOver(".zip", 2, "/l/a.zip")],
+        batch=None, seconds=1,
     )  # fmt: skip
-    monkeypatch.setattr(ingesting, "ingest", lambda *_: result)
+    monkeypatch.setattr(ingesting, "ingest", lambda *_, **__: result)
     told = CliRunner().invoke(app, ["ingest", str(tmp_path / "log"), "--out", str(tmp_path / "t")])
-    assert told.stdout.splitlines()[:-1] == [
+    assert told.stdout.splitlines() == [
         "set aside: /l/1.refold: the file is damaged",
         r"set aside: /l\n/2.refold: no record",
+        r"incomplete: cluster c, log l1: log.1 ends\nat offset 7",
+        "warning: cluster c, log l1: line 3 is unfit",
+        "warning: cluster c, log l1: 4 lines were not understood",
+        "incomplete: 2 more logs",
+        "passed over: .zip, 2 files, such as /l/a.zip",
+        "/t: nothing new; 0 inputs, 0 unchanged, 2 set aside, 3 logs incomplete; 1.0 s",
     ]
+    assert told.exit_code == 1
 
 
 @pytest.mark.usefixtures("without_spark")
@@ -251,7 +291,7 @@ def test_name_of_a_cluster_is_one_line_of_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outages = Summary("outages", ["cluster", "seconds"], [["a\nb[i]", 1.5]])
-    result = Analysis("/t", "now", Options(), {"logs": 1}, [outages], 1)
+    result = Analysis("/t", "now", Options(), {"logs": 1}, 0, 0, [], [outages], 1)
     monkeypatch.setattr(run_analysis, "analyse", lambda *_: result)
     monkeypatch.setattr(run_analysis, "is_brief", lambda _: True)
     told = CliRunner().invoke(app, ["analyse", str(_table(tmp_path / "table"))])
@@ -305,5 +345,5 @@ def _arguments(command: str, folder: Path, *, table: bool = True) -> list[str]:
 def _table(folder: Path) -> Path:
     """One with a batch, of which nobody comes to read a record."""
     (folder / "records" / "batch=000001").mkdir(parents=True)
-    (folder / "refold-fleet.json").write_text('{"layout": 2}')
+    (folder / "refold-fleet.json").write_text('{"layout": 3}')
     return folder

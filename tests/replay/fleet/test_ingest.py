@@ -15,9 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from replay.fleet import decoding
+from replay.fleet import decoding, manifest
 from replay.fleet import ingest as ingesting
-from replay.fleet import manifest
 from replay.fleet import table as tables
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult, ingest
