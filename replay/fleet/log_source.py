@@ -55,7 +55,8 @@ class LogSource(DataSource):
 
     def schema(self) -> StructType:
         """The requested columns; see docs/fleet-tables.md for their meaning."""
-        return spark_schema(selected_columns(RECORDS, self.options.get("columns")))
+        with hidden_traceback():
+            return spark_schema(selected_columns(RECORDS, self.options.get("columns")))
 
     def reader(self, schema: StructType) -> "LogSourceReader":
         """A reader for a schema with some of the columns of RECORDS."""

@@ -106,7 +106,8 @@ class ZooKeeperSource(DataSource):
 
     def schema(self) -> StructType:
         """The requested columns; see docs/fleet-tables.md for their meaning."""
-        return spark_schema(selected_columns(TRANSACTIONS, self.options.get("columns")))
+        with hidden_traceback():
+            return spark_schema(selected_columns(TRANSACTIONS, self.options.get("columns")))
 
     def reader(self, schema: StructType) -> "ZooKeeperSourceReader":
         """A reader for a schema with some of the columns of TRANSACTIONS."""
