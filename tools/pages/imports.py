@@ -12,8 +12,8 @@ from typing import Final
 import grimp
 
 ROOT: Final = Path(__file__).parents[2]
-LAYOUT: Final = ROOT / "docs" / "layout.md"
-DESIGN: Final = ROOT / "docs" / "design.md"
+LAYOUT_PAGE: Final = ROOT / "docs" / "layout.md"
+DESIGN_PAGE: Final = ROOT / "docs" / "design.md"
 PACKAGES: Final = ("controller", "eventstore", "replay")
 
 Imports = Mapping[str, frozenset[str]]
@@ -47,12 +47,12 @@ SPINE: Final[Mapping[str, Mapping[str, str]]] = {
 
 def layout_page() -> str:
     """docs/layout.md with the diagram as the code is now."""
-    return _with_diagram(LAYOUT, "imports", diagram(imports()))
+    return _with_diagram(LAYOUT_PAGE, "imports", diagram(imports()))
 
 
 def design_page() -> str:
     """docs/design.md with the spine of replay as the code is now."""
-    return _with_diagram(DESIGN, "spine", spine_diagram(spine_imports()))
+    return _with_diagram(DESIGN_PAGE, "spine", spine_diagram(spine_imports()))
 
 
 def imports() -> Imports:

@@ -5,9 +5,9 @@ from itertools import chain
 
 import pytest
 
-from tools.pages.imports import LAYOUT, PACKAGES, ROOT
+from tools.pages.imports import LAYOUT_PAGE, PACKAGES, ROOT
 
-TEXT = LAYOUT.read_text(encoding="utf-8").partition("<!-- imports")[0]
+TEXT = LAYOUT_PAGE.read_text(encoding="utf-8").partition("<!-- imports")[0]
 NAMED = frozenset(re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:/[a-z_]+\.py)?)`", TEXT))
 """Paths from the root of the repository, and names that are no paths."""
 
