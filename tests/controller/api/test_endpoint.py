@@ -19,17 +19,17 @@ from controller.api.limits import Limits
 from controller.api.listening import listen
 from controller.api.liveness import Liveness
 from controller.api.messages import Link, Listener, LiveBrokers, RequestReceived, Setup
-from controller.core.commands import (
+from controller.core.api_requests.alter_partition import (
     AlteredPartition,
-    AnswerAllocateProducerIds,
-    AnswerAlterPartition,
-    AnswerControlledShutdown,
-)
-from controller.core.events import (
     AlterPartitionReceived,
-    ControlledShutdownReceived,
+    AnswerAlterPartition,
     ProposedState,
 )
+from controller.core.api_requests.controlled_shutdown import (
+    AnswerControlledShutdown,
+    ControlledShutdownReceived,
+)
+from controller.core.api_requests.producer_ids import AnswerAllocateProducerIds
 from controller.core.values import Broker, Endpoint
 from tests.controller.api.client import (
     ALLOCATE_PRODUCER_IDS,

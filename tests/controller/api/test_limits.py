@@ -10,7 +10,8 @@ import anyio
 import pytest
 from msgspec.structs import asdict
 
-from controller.core.commands import AnswerAllocateProducerIds, AnswerAlterPartition
+from controller.core.api_requests.alter_partition import AnswerAlterPartition
+from controller.core.api_requests.producer_ids import AnswerAllocateProducerIds
 from controller.core.values import Broker
 from controller.settings.settings import load
 from controller.settings.sources import RawSetting
