@@ -22,8 +22,6 @@ from controller.core.api_requests.producer_ids import AllocateProducerIdsReceive
 from controller.core.values import Broker
 from controller.wire.client_requests import RequestHead, decode_response, encode_request
 from tests.controller.api.client import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITION,
     API_VERSIONS,
     METADATA,
     Client,
@@ -34,6 +32,7 @@ from tests.controller.api.client import (
     metadata_request,
 )
 from tests.controller.api.conftest import KNOWN, Serve, Served
+from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
 from tests.scripted_broker import Received, ScriptedBroker
 
 ENOUGH = 10

@@ -17,8 +17,6 @@ from controller.settings.settings import load
 from controller.settings.sources import RawSetting
 from controller.wire.client_requests import RequestHead, encode_request
 from tests.controller.api.client import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITION,
     METADATA,
     Client,
     allocate_producer_ids,
@@ -27,6 +25,7 @@ from tests.controller.api.client import (
     metadata_request,
 )
 from tests.controller.api.conftest import KNOWN, Serve, Served
+from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
 from tests.scripted_broker import ScriptedBroker, never
 
 NEEDED = [
