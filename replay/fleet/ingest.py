@@ -5,10 +5,11 @@ The steps pass small tables with one row per input on the disk. The driver only 
 tables, so that its memory does not grow with the number of records or inputs.
 """
 
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ from replay.fleet.ingest_task import (
     ingest_units,
     survey,
 )
-from replay.fleet.inputs import Kind, OtherFiles, PassedOver, inputs_below
+from replay.fleet.inputs import Kind, OtherFiles, PassedOver, inputs_below, named
 from replay.fleet.jobs import for_few_rows, reporting_steps, rows_in, spark_errors
 from replay.fleet.manifest import INGESTED, LogState
 from replay.fleet.schemas import spark_schema
@@ -44,6 +45,9 @@ _TASKS_MAX: Final = 10_000
 _SURVEYED_A_TASK: Final = 500
 _ROWS: Final = 10_000
 _EXAMPLES_MAX: Final = 20
+
+_IN_ARCHIVE: Final = "#[0-9]+$"
+"""The end of the path of a segment in an archive."""
 
 _INPUTS: Final = "inputs.parquet"
 _SURVEYED: Final = "surveyed"
@@ -123,10 +127,11 @@ def ingest(
     with open_table(out) as table, failed, reporting_steps(spark, progress) as report_step:
         report_step("looking for logs")
         replaced = [*replacing]
+        every = [*sources, *replaced]
         others = OtherFiles()
-        inputs, size = _name_inputs([*sources, *replaced], table, others)
+        inputs, size = _name_inputs(every, table, others)
         paths = frozenset(str(one.path) for one in inputs_below(replaced))
-        run = Ingest(for_few_rows(spark, inputs), table, report_step, paths)
+        run = Ingest(for_few_rows(spark, inputs), table, report_step, named(every), paths)
         run.survey(inputs)
         run.choose()
         run.read(size)
@@ -148,16 +153,19 @@ def _name_inputs(sources: Iterable[str], table: TableFolder, others: OtherFiles)
 
 
 class Ingest:
-    """One run of an ingest, with its steps in order. Inputs in `replacing` are read in any case."""
+    """One run of an ingest of `sources`, with its steps in order. Inputs in `replacing` are read in
+    any case."""
 
     def __init__(
         self,
         spark: SparkSession,
         table: TableFolder,
         report_step: Callable[[str], None],
+        sources: Sequence[Path] = (),
         replacing: frozenset[str] = frozenset(),
     ) -> None:
         self._spark = spark
+        self._sources = sources
         self._table = table
         self._report_step = report_step
         self._replacing = replacing
@@ -220,7 +228,7 @@ class Ingest:
             batch = self._table.commit()
         unread = self._unread(is_read)
         unchanged = inputs - self._read_inputs() - unread.count()
-        examples, set_aside = self._set_aside(unread)
+        examples, set_aside = self._set_aside(unread, is_read)
         logs = manifest.logs(manifest.segments(self._spark, self._table.folder))
         return IngestResult(
             table=str(self._table.folder),
@@ -273,37 +281,47 @@ class Ingest:
         every = reduce(DataFrame.union, frames)
         return every.where("reason is not null")
 
-    def _set_aside(self, unread: DataFrame) -> tuple[list[SetAside], int]:
+    def _set_aside(self, unread: DataFrame, is_read: bool) -> tuple[list[SetAside], int]:
         """Write the list of inputs that could not be read, now or before; returns some of them, and
         their number."""
         examples: list[SetAside] = []
         count = 0
+        read = self._step(_READ) if is_read else self._spark.createDataFrame([], _STEPS[_READ])
+        read = read.where("reason is null").select("unit").distinct()
+        read = read.withColumn("is_read", sql.lit(True))
 
-        def counted() -> Iterator[SetAside]:
+        def left() -> Iterator[SetAside]:
             nonlocal count
-            for one in chain(_rows_of(unread), self._set_aside_before()):
-                count += 1
-                if len(examples) < _EXAMPLES_MAX:
-                    examples.append(one)
-                yield one
+            for frame, is_now in ((unread, True), (self._set_aside_before(), False)):
+                for row in frame.join(read, "unit", "left").orderBy("path").toLocalIterator():
+                    entry = SetAside(row.path, row.reason, row.unit)
+                    # A sound copy of a segment makes up for a damaged one, which is named once.
+                    if is_now or not row.is_read:
+                        count += 1
+                        examples.extend([entry] if len(examples) < _EXAMPLES_MAX else [])
+                    if not row.is_read:
+                        yield entry
 
-        write_set_aside(self._table.folder, counted())
+        write_set_aside(self._table.folder, left())
         return examples, count
 
-    def _set_aside_before(self) -> Iterator[SetAside]:
-        """The inputs that were set aside before, that were not named this time, and whose records
-        the table still lacks."""
-        before = list(inputs_set_aside(self._table.folder))
-        if not before:
-            return
-        named = self._spark.read.parquet(self._table.results_of(_INPUTS)).select("path")
-        known = manifest.segments(self._spark, self._table.folder).select("unit")
-        rows = [(one.path, one.reason, one.unit) for one in before]
+    def _set_aside_before(self) -> DataFrame:
+        """The inputs that were set aside before, and that were not named this time or deleted."""
+        rows = [
+            (one.path, one.reason, one.unit)
+            for one in inputs_set_aside(self._table.folder)
+            if not self._is_deleted(one)
+        ]
         entries = self._spark.createDataFrame(rows, "path string, reason string, unit string")
-        # A segment in an archive is named as ARCHIVE#NUMBER.
-        entries = entries.withColumn("input", sql.regexp_replace("path", "#[0-9]+$", ""))
-        left = entries.join(named, entries.input == named.path, "left_anti")
-        yield from _rows_of(left.join(known, "unit", "left_anti"))
+        entries = entries.withColumn("input", sql.regexp_replace("path", _IN_ARCHIVE, ""))
+        again = self._spark.read.parquet(self._table.results_of(_INPUTS)).select("path")
+        left = entries.join(again, entries.input == again.path, "left_anti")
+        return left.select("path", "reason", "unit")
+
+    def _is_deleted(self, one: SetAside) -> bool:
+        """Whether an input is below a named source, and does not exist any more."""
+        path = Path(re.sub(_IN_ARCHIVE, "", one.path))
+        return not path.exists() and any(path.is_relative_to(source) for source in self._sources)
 
     def _tasks(self, inputs: int) -> int:
         return min(max(self._cores, inputs // _SURVEYED_A_TASK), _TASKS_MAX)
@@ -321,11 +339,6 @@ class Ingest:
 
     def _count(self, step: str, condition: pc.Expression | None = None) -> int:
         return rows_in(self._table.results_of(step), condition)
-
-
-def _rows_of(entries: DataFrame) -> Iterator[SetAside]:
-    for row in entries.select("path", "reason", "unit").orderBy("path").toLocalIterator():
-        yield SetAside(row.path, row.reason, row.unit)
 
 
 def _grown(of_logs: DataFrame, known: DataFrame) -> DataFrame:

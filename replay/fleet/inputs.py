@@ -22,6 +22,9 @@ from replay.stock_clusters.zookeeper_log.source import ARCHIVES
 
 _COMPANIONS: Final = ("-wal", "-shm", "-journal", folders.PARTIAL_SUFFIX)
 _PACKED: Final = frozenset((".7z", ".bz2", ".gz", ".lz4", ".rar", ".xz", ".zip", ".zst"))
+_OF_BROKERS: Final = (
+    ". Brokers' logs are read together with ZooKeeper data: name a folder that contains both"
+)
 _OF_LOGS: Final = frozenset((folders.LOCK_NAME, folders.MIRRORED_NAME))
 
 
@@ -99,6 +102,7 @@ def inputs_below(sources: Iterable[str], others: OtherFiles | None = None) -> It
                 f"{source} contains nothing to read: no segment (.refold), no archive"
                 f" ({', '.join(ARCHIVES)}) and no ZooKeeper log (log.ZXID)"
                 f"{f'; passed over: {there}' if there else ''}"
+                f"{_OF_BROKERS if any(broker_log_kind(one.kind) for one in others.kinds) else ''}"
             )
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from replay.cli.fleet.completeness import INCOMPLETE
 from replay.cli.fleet.options import (
     Conf,
     Master,
@@ -35,7 +36,8 @@ def report(
     zombie controllers; of replays by other versions, where there are some; and the way down to the
     events of single incidents.
 
-    Exit status: 0 written; 2 DIR has no analysis, or FILE or Spark cannot be used.
+    Exit status: 0 written; 1 written, but a log is incomplete or an input is set aside; 2 DIR has
+    no analysis, or FILE or Spark cannot be used.
     """
     settings = settings_of(conf)
     with fleet_errors("report", "nothing was written, run it again"):
@@ -47,5 +49,10 @@ def report(
         check_target(output)
         check_table(folder)
         with spark_session(master, settings, is_brief=is_brief(folder)) as spark:
-            size = write_report(spark, folder, output, incidents)
-    typer.echo(f"{output}: {size / 1e6:.1f} MB")
+            page = write_report(spark, folder, output, incidents)
+    typer.echo(
+        f"{output}: {page.size / 1e6:.1f} MB; {page.incomplete} logs incomplete,"
+        f" {page.set_aside} inputs set aside"
+    )
+    if page.incomplete or page.set_aside:
+        raise typer.Exit(INCOMPLETE)

@@ -20,7 +20,7 @@ _QUERIES: Final = {
         select cluster, log, array_join(slice(lacking, 1, 3), '; ') as lacking,
             array_join(slice(warnings, 1, 3), '; ') as warnings, not_understood
         from {logs} where size(lacking) + size(warnings) + not_understood > 0
-        order by size(lacking) = 0, cluster, log limit 20""",
+        order by is_complete, cluster, log limit 20""",
     "totals that rest on incomplete logs": resting_on_incomplete_logs(_COUNTED, "{{{name}}}"),
     "failovers": f"""
         select step, failovers, p50, p90, p99, max from {{failover_percentiles}} where by = 'all'

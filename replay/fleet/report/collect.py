@@ -33,6 +33,8 @@ def collect_findings(spark: SparkSession, folder: Path, incidents: int) -> Findi
 
     Raises FleetError if there is no table or no analysis, or if Spark fails.
     """
+    # Spark and readers of the page may have other working directories.
+    folder = folder.absolute()
     check_table(folder)
     made = _made(folder)
     with spark_errors(f"{folder}: Spark failed"):
@@ -69,7 +71,7 @@ def _collect(
     replays = _replays(spark, folder)
     set_aside = list(inputs_set_aside(folder))
     return Findings(
-        folder=str(folder.absolute()),
+        folder=str(folder),
         options={"made": made.made, **made.options},
         totals=totals,
         period=period,

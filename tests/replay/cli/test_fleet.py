@@ -1,6 +1,7 @@
 """`refold fleet` as a user meets it; what it does with logs is tested in tests/replay/fleet."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from tests.replay.diff.versions import ROOT
 from tools.fleet.histories import simulated_history, write_log
 
 COMMANDS = ("ingest", "decode", "replay", "divergences", "analyse", "report", "live")
+HISTORY = simulated_history(60, 1_790_000_000_000, 1)
 LOCAL = ("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=1")
 
 
@@ -42,8 +44,6 @@ def refold(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 
 def _environment() -> dict[str, str]:
-    import os
-
     return dict(os.environ)
 
 
@@ -139,6 +139,10 @@ def test_source_that_is_empty_starts_no_spark(tmp_path: Path) -> None:
     """Nor does a table of which nothing is left to decode."""
     told = refold("fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none")
     assert_one_line(told, "contains nothing to read: no segment (.refold), no archive")
+    for name in ("some.zip", "controller.log"):
+        (tmp_path / name).touch()
+    told = refold("fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none")
+    assert_one_line(told, "(log.ZXID); passed over: 1 .zip, 1 controller.log. Brokers' logs are")
     table = _table(tmp_path / "table")
     (table / "decoded" / "batch=000001").mkdir(parents=True)
     told = refold("fleet", "decode", str(table), "--json", JAVA_HOME="/none")
@@ -196,13 +200,44 @@ def test_start_that_is_stopped_leaves_no_java(number: signal.Signals, tmp_path: 
         time.sleep(0.05)
 
 
+@pytest.mark.lab
+@pytest.mark.timeout(400)
+def test_java_that_is_killed_is_an_error_in_one_line(tmp_path: Path) -> None:
+    for number in range(30):
+        write_log(tmp_path / "logs" / str(number), HISTORY, "a", number)
+    out = tmp_path / "table"
+    command = [sys.executable, "-m", "replay.cli.main", "fleet", "ingest", str(tmp_path / "logs")]
+    process = subprocess.Popen(
+        [*command, "--out", str(out), *LOCAL],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not list(out.glob("staging/*/inputs.parquet")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    [java] = [pid for pid, args in processes_of(process.pid) if "SparkSubmit" in args]
+    os.kill(java, signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 2
+    lines = [one for one in said.splitlines() if "incubator modules" not in one]
+    assert len(lines) == 1, said
+    assert "Spark failed, nothing was added: its Java process ended unexpectedly" in lines[0]
+    assert not out.exists()
+
+
 def of_session(leader: int) -> list[str]:
     """The commands of a session that run."""
-    list_divergences = subprocess.run(
-        ["ps", "-ww", "-e", "-o", "sid=,args="], capture_output=True, text=True
+    return [args for _, args in processes_of(leader)]
+
+
+def processes_of(leader: int) -> list[tuple[int, str]]:
+    """The processes of a session, with their commands."""
+    listed = subprocess.run(
+        ["ps", "-ww", "-e", "-o", "sid=,pid=,args="], capture_output=True, text=True
     )
-    rows = [line.split(maxsplit=1) for line in list_divergences.stdout.splitlines()]
-    return [args for sid, args in rows if sid == str(leader)]
+    rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
+    return [(int(pid), args) for sid, pid, args in rows if sid == str(leader)]
 
 
 @pytest.mark.lab

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from replay.fleet import manifest
 from replay.fleet.analysis import analyse as run_analysis
 from replay.fleet.analysis.analyse import Analysis, Options, analyse
 from replay.fleet.errors import FleetError
@@ -92,7 +93,7 @@ def analysed(
         _watch(patch, found, quick)
         found.result = analyse(quick, table, Options())
     names = {}
-    for row in quick.read.parquet(str(table / "records" / "batch=000001" / "_ingested")).collect():
+    for row in manifest.segments(quick, table).collect():
         names[Path(row.path).parent.relative_to(folder / "logs").parts[0]] = row.log
     found.logs = {names[path.relative_to(folder / "logs").parts[0]]: path for path in logs.values()}
     return found

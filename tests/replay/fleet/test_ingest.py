@@ -5,6 +5,7 @@ import fcntl
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -106,6 +107,57 @@ def test_longest_of_several_copies_is_ingested(
     second = ingest(spark, ["logs"], Path("table"))
     assert (second.events, second.segments, second.set_aside) == (100, 1, 0)
     assert counts(spark, tmp_path / "table")["c", "event"] == (250, 250)
+
+
+def test_changed_copy_does_not_hide_a_sound_one(
+    spark: SparkSession, short_history: History, tmp_path: Path
+) -> None:
+    """In the order of paths the changed copy of one log comes first, of the other one last."""
+    logs = tmp_path / "logs"
+    for cluster, changed in (("c", "a"), ("d", "b")):
+        for name in "ab":
+            log = write_log(logs / cluster / name, short_history, cluster, 1)
+            if name == changed:
+                change(log / "00000000000000000001.refold")
+    alone = shutil.copytree(logs / "c" / "a", tmp_path / "alone")
+    out = tmp_path / "table"
+    first = ingest(spark, [str(alone)], out)
+    assert (first.events, first.set_aside) == (0, 1)
+    second = ingest(spark, [str(logs)], out)
+    assert (second.events, second.logs) == (800, 2)
+    assert [one.path for one in second.examples] == [
+        str(logs / "c" / "a" / "00000000000000000001.refold")
+    ]
+    assert ingest(spark, [str(logs)], out).set_aside == 0
+    found = counts(spark, out)
+    assert (found["c", "event"], found["d", "event"]) == ((400, 400), (400, 400))
+
+
+def change(segment: Path) -> None:
+    connection = sqlite3.connect(segment)
+    connection.execute("update events set payload = x'00' where seq = 222")
+    connection.commit()
+    connection.close()
+
+
+def test_log_keeps_its_name_when_it_is_moved_and_its_first_segments_are_deleted(
+    spark: SparkSession, short_history: History, tmp_path: Path
+) -> None:
+    whole = write_log(tmp_path / "whole", short_history, "c", 1, segment_bytes=200_000)
+    segments = sorted(whole.glob("*.refold"))
+    assert len(segments) >= 4
+    out = tmp_path / "table"
+    for name, kept in (("day-1", segments[:2]), ("day-2", segments[2:3]), ("day-3", segments[2:])):
+        (tmp_path / name).mkdir()
+        for segment in kept:
+            shutil.copy(segment, tmp_path / name)
+        assert ingest(spark, [str(tmp_path / name)], out).set_aside == 0
+    assert counts(spark, out)["c", "event"] == (400, 400)
+    [log] = manifest.logs(manifest.segments(spark, out)).collect()
+    assert (log.folder, log.lacking) == ("day-1", [])
+    gone = ingest(spark, [str(tmp_path / "day-3")], tmp_path / "other")
+    assert gone.incomplete == 1
+    assert "events 1 to " in gone.logs_with_notes[0].lacking[0]
 
 
 @pytest.mark.lab

@@ -269,7 +269,7 @@ def test_command_of_an_incident_selects_decoded_records_from_any_folder(
     [_, _, query] = shlex.split(commands[0])
     monkeypatch.chdir("/")
     rows = spark.sql(query).collect()
-    assert {row.seq for row in rows} == set(range(90, 156))
+    assert {row.seq for row in rows} == set(range(90, 171))
     assert any(row.record == "command" and row.rule for row in rows)
 
 
@@ -289,7 +289,8 @@ def test_both_kinds_of_incidents_get_places(
 
 
 def test_page_is_written_completely(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
-    size = write_report(spark, folder, tmp_path / "fleet.html", 20)
+    size, incomplete, set_aside = write_report(spark, folder, tmp_path / "fleet.html", 20)
+    assert (incomplete, set_aside) == (1, 0)
     text = (tmp_path / "fleet.html").read_text()
     assert len(text.encode()) == size
     assert text.startswith("<!doctype html>")
