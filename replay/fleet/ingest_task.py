@@ -185,6 +185,7 @@ class Task:
                     with open_segment(segment) as opened:
                         origin, name = log_name(opened), segment_id(opened)
                         before = opened.header.predecessor
+                    about["unit"] = name
                     end = b"" if before is None else before.event_chain
                     log = name_of_log(self._table, origin.cluster, [name], end) or origin.log
                     with Sink(None, files, origin.cluster) as sink:

@@ -88,33 +88,42 @@ def rebuild(
             known = structs.replace(msgspec.json.decode(header, type=Header), core_fingerprint=core)
             header = schema.document(known)
         with RestoredSegment(folder, header, stored.log, is_durable=False) as made:
-            _append_events(made, records, segment)
+            last_event = _append_events(made, records, segment)
             commands = (CommandRecord(*row) for row in islice(of_commands, segment.commands))
             while some := list(islice(commands, _APPENDED)):
                 made.append((), some)
             if core is None:
                 _check(made, segment, stored)
-            if segment.import_ended is not None:
-                made.append([_last_event(segment, segment.import_ended)], ())
+            if segment.import_ended is not None and last_event is not None:
+                made.append([_import_ended(last_event, segment.import_ended)], ())
             if segment.is_closed or (len(chosen) == 1 and segment is not last):
                 made.end(schema.document(Closing(_closed_ns(made.header), made.tip)))
     return folder
 
 
-def _last_event(segment: StoredSegment, payload: bytes) -> EventRecord:
-    """The last event of an imported log. Its time is not in the table."""
-    created_ns = msgspec.json.decode(segment.header.encode(), type=Header).created_ns
-    seq = segment.last_seq + 1
-    schema_of = SCHEMAS[_IMPORT_ENDED]
-    return EventRecord(
-        seq, created_ns, 0, 0, _IMPORT_ENDED, schema_of, "import", "exogenous", None, payload
+def _import_ended(last: EventRecord, payload: bytes) -> EventRecord:
+    """The last event of an imported log, after the last one in the table."""
+    return last._replace(
+        seq=last.seq + 1,
+        kind=_IMPORT_ENDED,
+        schema=SCHEMAS[_IMPORT_ENDED],
+        channel="import",
+        origin="exogenous",
+        cause=None,
+        payload=payload,
     )
 
 
-def _append_events(made: RestoredSegment, records: "_Records", segment: StoredSegment) -> None:
+def _append_events(
+    made: RestoredSegment, records: "_Records", segment: StoredSegment
+) -> EventRecord | None:
+    """Append the events of a segment; returns the last one."""
+    last: EventRecord | None = None
     events = (EventRecord(*row) for row in records.events(segment.first_seq, segment.last_seq))
     while some := list(islice(events, _APPENDED)):
         made.append(some, ())
+        last = some[-1]
+    return last
 
 
 def _closed_ns(header: Header) -> int:

@@ -27,7 +27,8 @@ from replay.fleet.manifest import STOCK, stock_rows
 from replay.fleet.rebuild import StoredLog, StoredSegment, rebuild
 from replay.fleet.segment_ingest import all_events
 from replay.fleet.segments import sortable_time
-from replay.stock_clusters.imported_log.encoding import encode_event
+from replay.stock_clusters.imported_log.encoding import decode_event, encode_event
+from replay.stock_clusters.imported_log.events import ImportEnded
 from replay.stock_clusters.imported_log.stored_source import StoredSource
 from replay.stock_clusters.imports.importing import first_with_kafka
 from replay.stock_clusters.imports.joined import (
@@ -88,24 +89,49 @@ class StockIngest:
             try:
                 yield from self._log(log, containers)
             except ContradictionError as error:
-                yield {"path": error.path, "reason": str(error)}
-                rest = [one for one in log.captures if one.path != error.path]
-                yield from self._ingest(rest, log.known, containers)
+                yield from self._contradiction(error, log, containers)
             except OutputError:
                 raise
             except Exception as error:  # a damaged log must not affect the others
                 for one in log.captures:
                     yield {"path": one.path, "reason": reason_of(error)}
 
-    def _log(self, log: "_Log", containers: dict[str, str]) -> Iterator[Values]:
+    def _contradiction(
+        self, error: ContradictionError, log: "_Log", containers: dict[str, str]
+    ) -> Iterator[Values]:
+        """Choose between two captures with different transactions: the one whose transactions match
+        their digests, if only one does, otherwise the earlier one."""
+        left_out = error.path
+        if error.other in {one.path for one in log.captures}:
+            if self._is_altered(error.other, log) and not self._is_altered(error.path, log):
+                left_out = error.other
+        elif any(map(_has_altered, log.known)) and not self._is_altered(error.path, log):
+            yield from self._log(log, containers, replaces=True)
+            return
+        yield {"path": left_out, "reason": str(error)}
+        rest = [one for one in log.captures if one.path != left_out]
+        yield from self._ingest(rest, log.known, containers)
+
+    def _is_altered(self, path: str, log: "_Log") -> bool:
+        """Whether a capture has transactions that do not match their digests. Without digests none
+        has."""
+        captures = [one for one in log.captures if one.path == path]
         with TemporaryDirectory(prefix="refold-fleet-") as scratch:
-            replaces = any(one.path in self._replacing for one in log.captures)
+            return import_joined(captures, [], [], Path(scratch) / "log").ended.altered > 0
+
+    def _log(
+        self, log: "_Log", containers: dict[str, str], *, replaces: bool = False
+    ) -> Iterator[Values]:
+        """The row of a log. With `replaces` its captures are right where the table has other
+        transactions."""
+        with TemporaryDirectory(prefix="refold-fleet-") as scratch:
+            replaces = replaces or any(one.path in self._replacing for one in log.captures)
             begun = [self._stored(row, Path(scratch), replaces) for row in log.known]
             before = [
                 one
                 for row in log.known
                 for one in _contributions.decode(row["contributions"])
-                if not self._is_replaced(one.capture, log.captures)
+                if not (replaces and _is_covered(one.capture, log.captures))
             ]
             folder = Path(scratch) / "log"
             joined = import_joined(log.captures, begun, before, folder)
@@ -169,14 +195,18 @@ class StockIngest:
         folder = rebuild(self._table, stored_log(row), scratch / row["log"])
         return StoredSource(folder, row["log"], is_replaced=is_replaced)
 
-    def _is_replaced(self, old: Capture, captures: Sequence[Capture]) -> bool:
-        """Whether a capture that replaces others has all transactions of an earlier capture."""
-        return any(
-            one.path in self._replacing
-            and one.first_zxid <= old.first_zxid
-            and one.last_zxid >= old.last_zxid
-            for one in captures
-        )
+
+def _is_covered(old: Capture, captures: Sequence[Capture]) -> bool:
+    """Whether one of the captures has all transactions of an earlier one."""
+    return any(
+        one.first_zxid <= old.first_zxid and one.last_zxid >= old.last_zxid for one in captures
+    )
+
+
+def _has_altered(row: Values) -> bool:
+    """Whether a log of the table has transactions that do not match their digests."""
+    ended = decode_event(row["import_ended"])
+    return isinstance(ended, ImportEnded) and ended.altered > 0
 
 
 def stored_log(row: Values) -> StoredLog:

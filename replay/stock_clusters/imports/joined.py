@@ -76,7 +76,8 @@ class JoinedImport(NamedTuple):
 
 
 class ContradictionError(ReplayError):
-    """A capture has other transactions than another one; `path` is the one to leave out."""
+    """A capture has other transactions than another one, or than a log that was imported before;
+    `path` is the later one."""
 
     def __init__(self, path: str, other: str, zxid: int) -> None:
         super().__init__(
@@ -84,6 +85,7 @@ class ContradictionError(ReplayError):
             " they belong to different ZooKeepers; to use this one, ingest it with --replace"
         )
         self.path = path
+        self.other = other
 
 
 def import_joined(

@@ -16,12 +16,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
+from eventstore.folders import segments_in
 from replay.fleet import decoding, manifest
 from replay.fleet import ingest as ingesting
 from replay.fleet import table as tables
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult, ingest
 from tests.replay.fleet.driver import rows_collected
+from tests.replay.fleet.replaying.logs import write_rolled
 from tools.fleet.histories import History, write_log
 
 pytestmark = [
@@ -143,9 +145,7 @@ def change(segment: Path) -> None:
 def test_log_keeps_its_name_when_it_is_moved_and_its_first_segments_are_deleted(
     spark: SparkSession, short_history: History, tmp_path: Path
 ) -> None:
-    whole = write_log(tmp_path / "whole", short_history, "c", 1, segment_bytes=200_000)
-    segments = sorted(whole.glob("*.refold"))
-    assert len(segments) >= 4
+    segments = segments_in(write_rolled(tmp_path / "whole", short_history, "c", 4))
     out = tmp_path / "table"
     for name, kept in (("day-1", segments[:2]), ("day-2", segments[2:3]), ("day-3", segments[2:])):
         (tmp_path / name).mkdir()

@@ -6,14 +6,20 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from replay.stock_clusters.imported_log.encoding import decode_event
 from replay.stock_clusters.imported_log.events import ImportEnded
+from replay.stock_clusters.zookeeper_log.source import open_source
+from replay.stock_clusters.zookeeper_log.transactions import Multi, SetData, Transaction
 from tests.replay.fleet.stock_table import Record, StockTable, capture, imported, unpacked
 from tools.zookeeper_log.corruption import corrupt
+from tools.zookeeper_log.incidents import transactions_of, write_again
 
 LOGS = ("log.1", "log.9f", "log.144")
 SNAPSHOTS = ("snapshot.0", "snapshot.9d", "snapshot.142")
+ALTERED = 0x65
+"""A transaction that writes a topic's znode."""
 BROKER_LOGS = ("controller.log", "state-change.log", "control-requests.log")
 
 
@@ -163,6 +169,49 @@ def test_damage_at_the_end_is_recorded_until_later_transactions_arrive(
     [row] = table.ingest(damaged)
     assert "log.1 ends at offset" in row["lacking"][0]
     table.ingest(source)
+    assert table.only_log == whole
+    assert table.logs[0]["lacking"] == []
+
+
+def altered(source: Path, target: Path) -> Path:
+    """A copy in which one transaction was changed, with a correct checksum; it no longer matches
+    its digest."""
+    capture(source, target)
+    with open_source(source) as opened:
+        for log in opened.server.logs:
+            transactions = [_altered(one) for one in transactions_of(log.path)]
+            write_again(log, target, transactions)
+    return target
+
+
+def _altered(one: Transaction) -> Transaction:
+    if one.zxid != ALTERED or not isinstance(one.content, Multi):
+        return one
+    check, write = one.content.operations
+    assert isinstance(write, SetData)
+    content = structs.replace(
+        one.content, operations=(check, structs.replace(write, data=(write.data or b"") + b" "))
+    )
+    return structs.replace(one, content=content)
+
+
+@pytest.mark.parametrize("order", ["altered first", "sound first", "together"])
+def test_altered_capture_does_not_hide_a_sound_one(
+    order: str, source: Path, whole: list[Record], table: StockTable, tmp_path: Path
+) -> None:
+    wrong = altered(source, tmp_path / "altered")
+    if order == "altered first":
+        table.ingest(wrong)
+        assert "does not match the digest" in table.logs[0]["lacking"][0]
+        table.ingest(source)
+        assert table.reasons == {}
+    else:
+        if order == "sound first":
+            table.ingest(source)
+            table.ingest(wrong)
+        else:
+            table.ingest(wrong, source)
+        assert list(table.reasons) == [str(wrong)]
     assert table.only_log == whole
     assert table.logs[0]["lacking"] == []
 
