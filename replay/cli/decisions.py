@@ -19,8 +19,9 @@ from replay.cli.listing import (
     Wanted,
     show,
 )
+from replay.description.choices import Chosen, candidates_in_words
 from replay.listing import observed, recorded
-from replay.listing.values import Chosen, Decision
+from replay.listing.values import Decision
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
 
@@ -128,5 +129,5 @@ def _lines(one: Decision) -> str:
 
 def _chosen(one: Chosen) -> str:
     whom = "nobody" if one.chosen < 0 else str(one.chosen)
-    over = ", ".join(f"{each.broker} is {each.why}" for each in one.passed_over)
+    over = candidates_in_words(one.passed_over)
     return f"{one.partition}: {whom}, {one.why}{f'; passed over: {over}' if over else ''}"

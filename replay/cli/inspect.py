@@ -71,7 +71,7 @@ def inspect(
             first = selected(first, topic, name)
         else:
             last = selected(last, topic, name)
-            first = selected(first, topic, name, is_demanded=False)
+            first = selected(first, topic, name, is_required=False)
     except (LogError, ReplayError) as error:
         typer.echo(f"refold inspect: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None

@@ -9,12 +9,13 @@ from eventstore.errors import LogError
 from replay.cli.moments import moment
 from replay.cli.progress import progress
 from replay.cli.subjects import partition as named_partition
+from replay.description.choices import candidates_in_words
 from replay.description.phrases import listed
 from replay.errors import ReplayError
 from replay.logs.open_log import open_log, seq_at
-from replay.why.answers.answer import Answer, Link
-from replay.why.answers.finding import last_undone
-from replay.why.asking import ask, ask_runs
+from replay.why.explain import explain, explain_runs
+from replay.why.explanations.explanation import Explanation, Link
+from replay.why.explanations.finding import last_undone
 from replay.why.move import Move
 from replay.why.runs import logs_of, open_runs, parts_of
 from replay.why.subject import Subject
@@ -84,17 +85,17 @@ def why(
     )
 
 
-def _asked(logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None) -> Answer:
+def _asked(logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None) -> Explanation:
     """Raises ReplayError, LogError."""
     if len(logs) == 1:
         with open_log(logs[0]) as opened, progress() as report:
-            return ask(opened, subject, seq_at(opened.reader, seq, wall_ns), report)
+            return explain(opened, subject, seq_at(opened.reader, seq, wall_ns), report)
     if seq is not None:
         raise typer.BadParameter(
             "event numbers begin again in each log: give a time, or one log", param_hint="--at"
         )
     with open_runs(logs) as several, progress() as report:
-        return ask_runs(parts_of(several, wall_ns), subject, report)
+        return explain_runs(parts_of(several, wall_ns), subject, report)
 
 
 def _subject(
@@ -107,7 +108,7 @@ def _subject(
     asked = [one for one in (partition, topic, reassignment, term) if one is not None]
     if len(asked) > 1 or (broker is not None and (topic or reassignment or term is not None)):
         raise typer.BadParameter(
-            "ask about one thing; only --broker and --partition go together",
+            "explain about one thing; only --broker and --partition go together",
             param_hint="--partition, --broker, --topic, --reassignment, --term",
         )
     name = named_partition(partition, "--partition")
@@ -117,7 +118,7 @@ def _subject(
     return Subject(topic=topic, broker=broker, term=term)
 
 
-def _print(found: Answer, limit: int, *, is_story_wanted: bool) -> None:
+def _print(found: Explanation, limit: int, *, is_story_wanted: bool) -> None:
     typer.echo(found.answer)
     for note in found.notes:
         typer.echo(f"note: {note}")
@@ -152,7 +153,7 @@ def _print_link(one: Link) -> None:
         place = f"{one.because.seq}{of_log}"
         typer.echo(f"{'':10}because of event {place}{told} ({one.because.procedure})")
     if one.rule:
-        passed_over = ", ".join(f"{each.broker} is {each.why}" for each in one.passed_over)
+        passed_over = candidates_in_words(one.passed_over)
         over = f"; passed over: {passed_over}" if passed_over else ""
         typer.echo(f"{'':10}rule: {one.rule}{over}")
     if one.command:

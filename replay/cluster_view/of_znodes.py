@@ -1,4 +1,4 @@
-"""The cluster as an imported log's ZooKeeper has it: what its own controller knew is not there."""
+"""The cluster as the ZooKeeper of an imported log has it, without the state of its controller."""
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
@@ -19,7 +19,7 @@ from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 
 
 def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
-    """The cluster as ZooKeeper has it, without the znodes that cannot be read."""
+    """The cluster as ZooKeeper has it, without znodes that cannot be parsed."""
     brokers = _brokers(view)
     live = {one.id for one in brokers}
     doomed = view.children(znodes.DELETE_TOPICS)
@@ -80,7 +80,7 @@ def _topic(view: ZnodeView, name: str, live: set[int], doomed: tuple[str, ...]) 
 
 
 def state_of(view: ZnodeView, topic: str, number: int) -> LeaderAndIsr | None:
-    """A partition's state, None where there is none that can be read."""
+    """A partition's state, None if there is none that can be parsed."""
     path = znodes.state_path(topic, number)
     znode = view.find(path)
     try:

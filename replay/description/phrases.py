@@ -44,9 +44,3 @@ def assignment(one: Assignment) -> str:
     if one.removing:
         parts.append(f"removing {listed(one.removing)}")
     return ", ".join(parts)
-
-
-def passed_over_in_words(candidates: Iterable[tuple[int, str]], chosen: int | None = None) -> str:
-    """Each candidate that was not chosen, with its reason."""
-    found = [f"{broker} is {why}" for broker, why in candidates if broker != chosen]
-    return ", ".join(found) or "no replica was passed over"

@@ -1,6 +1,6 @@
 """Lines as Kafka's log4j writes them: `[%d] %p %m (%c)`, the time in UTC.
 
-Kafka's classes log under their own names and put who they are before the message.
+Each of Kafka's classes logs under its name and puts its identity before the message.
 """
 
 from datetime import UTC, datetime
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 
 class Source(NamedTuple):
-    """Who logs: the logger, and how its messages begin. `id` is the controller's broker id."""
+    """A logger, and how its messages begin. `id` stands in for the controller's broker id."""
 
     logger: str
     identity: str
@@ -35,9 +35,9 @@ STATE_CHANGE_ANSWER: Final = Source("state.change.logger", "[Controller id={id}]
 
 
 class Line(NamedTuple):
-    """One line, with the number and wall clock of the event that it belongs to.
+    """One line, with the number and wall-clock time of its event.
 
-    `exception` is what Kafka prints below it, without the stack; mostly nothing.
+    `exception` is what Kafka prints below the line, without the stack trace; usually "".
     """
 
     seq: int

@@ -1,4 +1,5 @@
-"""Winning and losing the role, and controller events as such (KafkaController.process)."""
+"""What Kafka logs about winning and losing the role, and about controller events in general
+(KafkaController.process)."""
 
 from typing import Final
 
@@ -17,8 +18,8 @@ from controller.core.triggers import (
     UncleanLeaderElectionEnable,
 )
 from replay.kafka_text.lines import CONTROLLER, EVENTS, PARTITIONS, REPLICAS
+from replay.kafka_text.log_observer import KafkaLog, LogObserver, ZooKeeperOutcome
 from replay.kafka_text.state_machines import controller_moved
-from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 
 _API_EVENTS: Final = {
     "AlterPartitionReceived": "AlterPartitionReceived",
@@ -33,13 +34,15 @@ _API_EVENTS: Final = {
     "UpdateFeaturesReceived": "UpdateFeatures",
     "AlterUserScramCredentialsReceived": "AlterUserScramCredentials",
 }
-"""What Kafka calls the controller event of a request, by ours. CreateTopics, CreatePartitions,
-DeleteTopics and AlterUserScramCredentials are none in Kafka, whose brokers carry them out beside
-the controller: the request."""
+"""Kafka's name of the controller event of a request.
+
+Kafka has no controller events for CreateTopics, CreatePartitions, DeleteTopics and
+AlterUserScramCredentials, which its brokers carry out without the controller. They have the name of
+the request."""
 
 
-class Role(Teller):
-    """Tells who is controller from when to when, and what became of controller events."""
+class Role(LogObserver):
+    """Logs when the broker wins and loses the role, and the failures of controller events."""
 
     def __init__(self, log: KafkaLog) -> None:
         super().__init__(log)
@@ -98,7 +101,7 @@ class Role(Teller):
                 for text in ("Shutting down", "Stopped", "Shutdown completed"):
                     self.log.info(EVENTS, text)
 
-    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         is_fenced = isinstance(outcome, ZnodesWritten) and FENCED in outcome.errors
         if is_fenced and not self.log.is_failing_over:
             event = _spell(self.log.trigger)
@@ -115,8 +118,7 @@ class Role(Teller):
 
 
 def _spell(trigger: Trigger | None) -> str:
-    """A controller event as Kafka names it; of one that carries a request or an answer only the
-    name."""
+    """A controller event as Kafka names it. If it carries a request or an answer, only the name."""
     name = type(trigger).__name__
     match trigger:
         case ApiCall(request=request):

@@ -1,4 +1,4 @@
-"""Events and decisions of an imported log."""
+"""The events and decisions of an imported log."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Final
 from controller.core import znodes
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
+from replay.description.choices import Chosen, chosen
 from replay.description.imported_events import imported_event_in_words, transaction_in_words
-from replay.listing.values import Chosen, Decision, ListedEvent, chosen
+from replay.listing.values import Decision, ListedEvent
 from replay.progress import Progress
 from replay.shadow_folds import Noted, ShadowObserver, shadow_folds
 from replay.stock_clusters.agreement.decisions.judgements import Judgement
@@ -30,7 +31,7 @@ def events(log: ImportedLog, first: int, last: int, progress: Progress) -> Itera
         event = event_of(record)
         if isinstance(event, Transaction):
             subjects = subjects_of_transaction(event, log.begun.chroot)
-        # What a transaction is found to be stands right behind it.
+        # A record that classifies a transaction directly follows the transaction.
         of_transaction = isinstance(event, (Transaction, Observed, RequestInferred))
         yield _listed(record, event, log.begun.chroot, subjects if of_transaction else ())
 
@@ -54,16 +55,16 @@ def _listed(
 
 
 def decisions(log: ImportedLog, first: int, last: int, progress: Progress) -> Iterator[Decision]:
-    """What a stock controller decided in a range, each with the rule by which the fold beside it
+    """The decisions of a stock controller in a range, each with the rule by which a shadow fold
     decides the same. Raises ReplayError, LogError."""
-    explained = _Explained(log, progress)
+    derivation = _Derivation(log, progress)
     before: tuple[EventRecord, Transaction] | None = None
     for record in log.reader.events(EventFilter(first_seq=first, last_seq=last + 1)):
         event = event_of(record)
         if isinstance(event, Transaction) and record.seq <= last:
             before = (record, event)
         elif isinstance(event, Observed) and before is not None:
-            yield explained.decision(*before, event, log.begun.chroot)
+            yield derivation.decision(*before, event, log.begun.chroot)
             before = None
 
 
@@ -71,17 +72,17 @@ _ELECTION: Final = "election"
 _JUDGED: Final = ("agreed", "differs", "missing")
 
 
-class _Explained:
-    """The verdict on each decision, and the write of the fold that goes with it."""
+class _Derivation:
+    """The verdict on each decision, and the matching write of the shadow fold."""
 
     def __init__(self, log: ImportedLog, progress: Progress) -> None:
         self._judged: dict[int, tuple[Judgement, dict[str, list[Noted]]]] = {}
         for found in shadow_folds(log.reader, ShadowObserver, progress=progress):
             for trace, observer in found.sessions:
-                wrote = _by_path(observer.noted)
+                writes = _by_path(observer.noted)
                 for one in trace.judgements:
                     if one.verdict in _JUDGED:
-                        self._judged[one.seq] = (one, wrote)
+                        self._judged[one.seq] = (one, writes)
 
     def decision(
         self, record: EventRecord, transaction: Transaction, observed: Observed, chroot: str
@@ -90,9 +91,9 @@ class _Explained:
         found = self._judged.get(record.seq)
         paths = paths_of_transaction(transaction, chroot)
         if observed.what == _ELECTION and not paths:
-            # Refused at its first write: the transaction names none.
+            # Refused at its first write, so the transaction has no paths.
             paths = [znodes.CONTROLLER]
-        wrote = _write_of(found[1], paths, record.seq) if found else None
+        write = _write_of(found[1], paths, record.seq) if found else None
         subjects = subjects_of_transaction(transaction, chroot)
         return Decision(
             record.seq,
@@ -102,21 +103,21 @@ class _Explained:
             observed.what,
             "",
             transaction_in_words(transaction, chroot),
-            wrote.issued.reason.rule if wrote else "",
-            _choices(wrote, subjects) if wrote else [],
+            write.issued.reason.rule if write else "",
+            _choices(write, subjects) if write else [],
             subjects,
             found[0].verdict if found else "",
         )
 
 
-def _choices(wrote: Noted, subjects: tuple[str, ...]) -> list[Chosen]:
-    """Of a write of many partitions those that the transaction is about."""
-    told = (chosen(one) for one in wrote.issued.reason.choices)
-    return [one for one in told if one.partition in subjects]
+def _choices(write: Noted, subjects: tuple[str, ...]) -> list[Chosen]:
+    """The choices of a write for the partitions that the transaction is about."""
+    choices = (chosen(one) for one in write.issued.reason.choices)
+    return [one for one in choices if one.partition in subjects]
 
 
 def _by_path(noted: list[Noted]) -> dict[str, list[Noted]]:
-    """The writes of a fold."""
+    """The writes of a fold, by path."""
     found: dict[str, list[Noted]] = defaultdict(list)
     for one in noted:
         if hasattr(one.issued.command, "operations"):
@@ -125,10 +126,10 @@ def _by_path(noted: list[Noted]) -> dict[str, list[Noted]]:
     return found
 
 
-def _write_of(wrote: dict[str, list[Noted]], paths: list[str], seq: int) -> Noted | None:
-    """The last write of the fold of what a transaction writes."""
+def _write_of(writes: dict[str, list[Noted]], paths: list[str], seq: int) -> Noted | None:
+    """The last write of the fold to a znode that a transaction writes."""
     for path in reversed(paths):
-        for one in reversed(wrote.get(path, ())):
+        for one in reversed(writes.get(path, ())):
             if one.seq <= seq:
                 return one
     return None

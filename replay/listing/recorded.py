@@ -1,4 +1,4 @@
-"""Events and decisions of a recorded log: it is folded again, from the last snapshot before."""
+"""The events and decisions of a recorded log, folded again from the last snapshot before them."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -16,11 +16,12 @@ from controller.core.events import (
 )
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
+from replay.description.choices import chosen
 from replay.description.commands import command_in_words
 from replay.description.events import event_in_words
 from replay.inspect.at import folding_before
 from replay.inspect.folding import RecordedFolding
-from replay.listing.values import Decision, ListedEvent, chosen
+from replay.listing.values import Decision, ListedEvent
 from replay.logs.decode import recorded
 from replay.logs.open_log import RecordedLog
 from replay.progress import Progress
@@ -40,9 +41,9 @@ _ANSWERS: Final = (
 def listed(
     log: RecordedLog, first: int, last: int, progress: Progress
 ) -> Iterator[tuple[ListedEvent, list[Decision]]]:
-    """Each event of a range, with what was decided at it. Raises ReplayError, LogError."""
+    """Each event of a range with its decisions. Raises ReplayError, LogError."""
     folding = folding_before(log, first)
-    assert isinstance(folding, RecordedFolding), "of a recorded log"
+    assert isinstance(folding, RecordedFolding), "the log is a recorded one"
     listing = _Listing(folding, log.configuration.broker_id)
     for record in log.reader.events(EventFilter(first_seq=folding.seq + 1, last_seq=last)):
         progress("folding", record.seq, last)
@@ -84,7 +85,7 @@ class _Listing:
         )
 
     def forget(self, event: Event) -> None:
-        """A command whose last outcome has come: of several parts the one that ends it."""
+        """Forget a command after its last outcome; an outcome can have several parts."""
         if not isinstance(event, _ANSWERS):
             return
         asked = self._asked.get(event.command)

@@ -164,7 +164,7 @@ def test_kind_that_there_is_not(log: Path) -> None:
 def test_term_that_there_is_not(log: Path) -> None:
     result = refold("why", log, "--term", 7)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.endswith("; this log's are 1\n")
+    assert result.stderr.endswith("; this log has 1\n")
 
 
 def test_archive_without_a_log(tmp_path: Path) -> None:

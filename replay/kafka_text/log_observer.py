@@ -1,4 +1,4 @@
-"""What the tellers have in common: each follows the fold and tells the lines of one concern."""
+"""The base class of the observers that write Kafka's log lines, and the log that they write to."""
 
 from controller.core.commands import Issued
 from controller.core.controller import Controller
@@ -12,10 +12,10 @@ ZooKeeperOutcome = ChildrenRead | ZnodesRead | ZnodesWritten
 
 
 class KafkaLog:
-    """The lines of the event that is folded, and what the tellers need to know of the moment.
+    """The lines of the current event, and the state that the observers share.
 
-    `trigger` is the controller event whose procedure runs (None: none does), `is_failing_over`
-    tells whether it has won the role and is loading the cluster.
+    `trigger` is the controller event whose procedure runs (None: none does). `is_failing_over`:
+    the controller has won the role and is loading the state of the cluster.
     """
 
     def __init__(self, controller: Controller) -> None:
@@ -29,7 +29,7 @@ class KafkaLog:
 
     @property
     def context(self) -> ControllerContext:
-        """What the controller knows now."""
+        """The current state of the controller."""
         return self.controller.context
 
     def info(self, source: Source, message: str, exception: str = "") -> None:
@@ -51,14 +51,14 @@ class KafkaLog:
         )
 
 
-class Teller(FoldObserver):
-    """Follows the fold and tells the lines of one concern."""
+class LogObserver(FoldObserver):
+    """Observes the fold and logs the lines about one subject."""
 
     def __init__(self, log: KafkaLog) -> None:
         self.log = log
 
-    def observes(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """An event is about to be folded."""
 
-    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
-        """The outcome of a command of the procedure that runs is about to be folded."""
+    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+        """The outcome of a command of the current procedure is about to be folded."""
