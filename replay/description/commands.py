@@ -1,4 +1,4 @@
-"""A command in plain words."""
+"""A command in words."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ from replay.description.phrases import listed, some, state
 
 
 def command_in_words(command: commands.Command) -> str:
-    """What it does, with the first few of many things."""
+    """What a command does, in one line, with the first few of many parts."""
     match command:
         case commands.ReadZnodes(paths=paths):
             return f"read {some(paths)}"
@@ -38,11 +38,11 @@ def command_in_words(command: commands.Command) -> str:
             brokers = listed([one.id for one in live])
             return f"UpdateMetadata to broker {broker}: brokers {brokers}; {_led(parts)}"
         case commands.StopReplicaRequest(broker=broker, partitions=stopped):
-            told = some(
+            replicas = some(
                 f"{one.topic}-{one.partition}{' and delete it' if one.delete else ''}"
                 for one in stopped
             )
-            return f"StopReplica to broker {broker}: {told}"
+            return f"StopReplica to broker {broker}: {replicas}"
         case _ if isinstance(command, commands.ApiAnswer):
             return _answer(command)
         case _:
@@ -74,7 +74,7 @@ def _named(one: object) -> str:
 
 
 def described(command: commands.Command) -> str:
-    """A command about channels, timers, draws, requests that wait, or the operator."""
+    """A command about channels, timers, draws, waiting requests or the operator."""
     match command:
         case commands.OpenChannel(broker=broker, broker_epoch=epoch, endpoint=endpoint):
             return f"open channel to {broker} epoch {epoch} at {endpoint.host}:{endpoint.port}"
@@ -93,13 +93,13 @@ def described(command: commands.Command) -> str:
         case commands.CancelTimer(timer=timer):
             return f"cancel timer {timer}"
         case commands.Stop(reason=reason):
-            return f"stop: {reason or 'as asked for'}"
+            return f"stop: {reason or 'as requested'}"
         case _:
-            raise AssertionError(f"a command without words: {command}")
+            raise AssertionError(f"a command without a description: {command}")
 
 
 def operation_in_words(one: WriteOperation, content_of: Callable[[str, bytes], str]) -> str:
-    """What is done to a znode; `content_of` says what it then holds."""
+    """A write to a znode; `content_of` describes the data that is written to a path."""
     match one:
         case Create(path=path, data=data, ephemeral=ephemeral):
             return f"create {'ephemeral ' if ephemeral else ''}{path}{content_of(path, data)}"
@@ -118,7 +118,7 @@ def _at(version: int) -> str:
 
 
 def content(path: str, data: bytes | None) -> str:
-    """What a partition's state says; "" for other znodes."""
+    """The content of a partition's state znode; "" for other znodes."""
     if znodes.state_of(path) is None:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""What several descriptions say of brokers, leaders, assignments and candidates."""
+"""Phrases of several descriptions: brokers, leaders and assignments."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -14,20 +14,20 @@ def listed(brokers: Iterable[int]) -> str:
 
 
 def some(texts: Iterable[str]) -> str:
-    """The first few texts, and how many more there are."""
+    """The first few texts, and the number of further ones."""
     items = list(texts)
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
     return ("; ".join(items[:_SHOWN]) or "nothing") + more
 
 
 def joined(texts: Iterable[str]) -> str:
-    """Texts as a list in a sentence."""
+    """Texts as an enumeration in a sentence."""
     *items, last = list(texts) or [""]
     return f"{', '.join(items)} and {last}" if items else last
 
 
 def leader(broker: int) -> str:
-    """The leader of a partition."""
+    """The leader of a partition, or its absence."""
     return "no leader" if broker == NO_LEADER else f"leader {broker}"
 
 
@@ -37,7 +37,7 @@ def state(one: LeaderAndIsr) -> str:
 
 
 def assignment(one: Assignment) -> str:
-    """Replicas, and those that are being added or removed."""
+    """The replicas of an assignment, and those that are being added or removed."""
     parts = [f"replicas {listed(one.replicas)}"]
     if one.adding:
         parts.append(f"adding {listed(one.adding)}")

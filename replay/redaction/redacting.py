@@ -1,4 +1,4 @@
-"""Writes a log again with other names. For a recorded log, all decisions are derived and compared."""
+"""Writes a log with other names. For a recorded log, all decisions are derived and compared."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -145,7 +145,7 @@ def _require_stored(event: Recorded, issued: list[Issued], stored: list[CommandR
 def _derived(
     reader: LogReader, names: StandIns, header: Header
 ) -> Iterator[tuple[EventRecord, list[CommandRecord]]]:
-    """The records of the new log. The decisions under the new names must equal the original ones."""
+    """The records of the new log. Its decisions must equal the original ones."""
     fold = Fold(msgspec.convert(header.configuration, Configuration))
     stored = {event.seq: len(commands) for event, commands in reader.records()}
     for event, before in _recorded(reader, names):

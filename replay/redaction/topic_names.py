@@ -97,7 +97,9 @@ def _with_end(name: str, shape: str, end: str | None, taken: Collection[str]) ->
         for end in _ends(shape + begin, hash_code(name)):
             if shape + begin + end not in taken:
                 return shape + begin + end, begin + end
-        raise ReplayError(f"no stand-in keeps the properties of topic {name!r}: it cannot be redacted")
+        raise ReplayError(
+            f"no stand-in keeps the properties of topic {name!r}: it cannot be redacted"
+        )
     return shape + end, end
 
 
@@ -186,4 +188,6 @@ def _check(found: dict[str, str]) -> None:
         for one, after in found.items()
     )
     if names != sorted(set(names)) or not one_to_one or not are_legal:
-        raise ReplayError("no stand-ins keep the order of these topics: this log cannot be redacted")
+        raise ReplayError(
+            "no stand-ins keep the order of these topics: this log cannot be redacted"
+        )

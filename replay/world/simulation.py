@@ -179,9 +179,7 @@ class Simulation:
         self._collect_watches()
         while self._inbox and not self.is_stopped:
             if len(self.history) - begun > _EVENTS_OF_A_RUN_MAX:
-                raise ReplayError(
-                    f"the controller still works after {_EVENTS_OF_A_RUN_MAX} events"
-                )
+                raise ReplayError(f"the controller still works after {_EVENTS_OF_A_RUN_MAX} events")
             channel, event = self._inbox.popleft()
             self.now_ms += 1
             recorded = Recorded(

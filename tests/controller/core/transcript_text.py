@@ -1,7 +1,7 @@
-"""A history as text for an operator of Kafka.
+"""A history of events and decisions as text, for the golden transcripts.
 
-One line an event, in it what was observed; below it, indented, what was decided. Requests that are
-alike for several brokers are shown once; answers of brokers that say nothing new are left out.
+Each event is one line, followed by indented lines with its decisions. Equal requests to several
+brokers are shown once. Answers of brokers that contain nothing new are left out.
 
     12 watch /brokers/ids children
          list /brokers/ids and watch it [broker change]
@@ -66,13 +66,21 @@ from controller.core.operations import (
 from controller.core.scram_requests import (
     AnswerAlterUserScramCredentials,
 )
-from controller.core.topic_requests import AnswerTopicRequest
+from controller.core.topic_requests import (
+    AnswerCreatePartitions,
+    AnswerCreateTopics,
+    AnswerDeleteTopics,
+    AnswerTopicRequest,
+    AnswerUpdateFeatures,
+    CreatedTopic,
+    DeletedTopic,
+    TopicAnswer,
+)
 from controller.core.values import NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
 from controller.core.znodes import write_topic_id
 from replay.description.commands import described as described_command
 from replay.description.commands import operation_in_words
-from replay.description.events import described, described_request
-from replay.description.topic_requests import described_topic_answer
+from replay.description.events import described, described_request, topic_in_words
 
 _CODES: Final = {
     OK: "ok",
@@ -89,7 +97,7 @@ _REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaReque
 
 
 def transcript(history: Iterable[tuple[Recorded, Sequence[Issued]]]) -> str:
-    """The text of a part of a history; ends in a newline."""
+    """The text of a part of a history; it ends with a newline."""
     lines: list[str] = []
     asked: dict[CommandId, Command] = {}
     term = None
@@ -115,7 +123,7 @@ def transcript(history: Iterable[tuple[Recorded, Sequence[Issued]]]) -> str:
 def _observed(event: Event, asked: dict[CommandId, Command]) -> list[str]:
     match event:
         case SessionConnected(session_id=id, renewed=renewed):
-            return [f"session {id} {'stands again' if renewed else 'begins'}"]
+            return [f"session {id} {'is resumed' if renewed else 'begins'}"]
         case SessionDisconnected(session_id=id, cause=cause):
             return [f"session {id} lost its connection: {cause}"]
         case SessionExpired(session_id=id):
@@ -174,7 +182,7 @@ def _one_or_many(what: str, items: list[str]) -> list[str]:
 
 
 def _says_nothing(event: Event) -> bool:
-    """Whether a broker did what it was asked, or had done it before (KB 5.2.4)."""
+    """Whether a broker carried out a request, or had done so before (KB 5.2.4)."""
     return (
         isinstance(event, BrokerAnswered)
         and event.error == NONE
@@ -183,7 +191,7 @@ def _says_nothing(event: Event) -> bool:
 
 
 def _distinct(issued: Sequence[Issued]) -> Iterator[list[Issued]]:
-    """Requests with the same content that follow one another, together; the rest one by one."""
+    """Consecutive requests with the same content as one group; other commands one by one."""
 
     def key(pair: tuple[int, Issued]) -> object:
         place, one = pair
@@ -199,7 +207,7 @@ def _decided(alike: list[Issued]) -> list[str]:
     if isinstance(command, _REQUESTS):
         head += f" to {', '.join(target_of(one.command).split()[-1] for one in alike)}"
     if isinstance(command, Notice):
-        # The text of a notice names its code, and the candidates of a failed election.
+        # The text of a notice has its code, and the candidates of a failed election.
         return [head, *(f"  {line}" for line in more)]
     head += f" [{reason.rule}]"
     return [head, *(f"  {line}" for line in more), *(f"  > {_choice(c)}" for c in reason.choices)]
@@ -213,8 +221,8 @@ def _choice(choice: Choice) -> str:
 
 
 def spell(command: Command) -> list[str]:
-    """A command in words: what it is, then a line for each part of it. No broker is named in a
-    request, so that those of one batch that are alike read alike."""
+    """A command in words, then a line for each part. The text of a request does not name the
+    broker, so that equal requests of one batch have equal texts."""
     match command:
         case ReadZnodes(paths=paths, watch=watch):
             return [f"read {_paths(paths)}{_watching(watch)}"]
@@ -247,14 +255,14 @@ def _request(request: BrokerRequest) -> list[str]:
                     for one in partitions
                 ),
             ]
-        case UpdateMetadataRequest(version=version, partitions=told, live_brokers=live):
+        case UpdateMetadataRequest(version=version, partitions=updated, live_brokers=live):
             return [
                 f"UpdateMetadata v{version}",
                 f"live {_ids([one.id for one in live])}",
                 *(
                     f"{one.topic}-{one.partition} {spell_state(one.leadership)}"
                     f" replicas {_ids(one.replicas)} offline {_ids(one.offline_replicas)}"
-                    for one in told
+                    for one in updated
                 ),
             ]
         case StopReplicaRequest(version=version, partitions=stopped):
@@ -270,7 +278,7 @@ def _request(request: BrokerRequest) -> list[str]:
 
 def _answer(answer: ApiAnswer) -> list[str]:
     if isinstance(answer, AnswerTopicRequest):
-        head, *answered = described_topic_answer(answer)
+        head, *answered = _topic_answer(answer)
         return [f"answer {answer.request}: {head}".rstrip(": "), *answered]
     if isinstance(answer, AnswerAlterUserScramCredentials):
         users = [
@@ -301,6 +309,39 @@ def _answer(answer: ApiAnswer) -> list[str]:
             return [f"{head}, {length} from {start} on"]
 
 
+def _topic_answer(answer: AnswerTopicRequest) -> list[str]:
+    """The error of all of it, if it has one, then a line for each topic or feature."""
+    match answer:
+        case AnswerCreateTopics(topics=created):
+            return ["", *map(_created, created)]
+        case AnswerCreatePartitions(topics=grown):
+            return ["", *map(_answered, grown)]
+        case AnswerDeleteTopics(error=error, topics=deleted):
+            return [f"code {error}", *map(_deleted, deleted)]
+        case AnswerUpdateFeatures(error=error, message=message, features=features):
+            return [_coded("", error, message), *map(_answered, features)]
+
+
+def _created(one: CreatedTopic) -> str:
+    if one.error:
+        return _coded(one.name, one.error, one.message)
+    named = f" id {write_topic_id(one.topic_id)}" if one.topic_id else ""
+    configs = "".join(f" {key}={value}" for key, value in one.configs)
+    return f"{one.name} {one.partitions} partitions of {one.replication_factor}{named}{configs}"
+
+
+def _answered(one: TopicAnswer) -> str:
+    return _coded(one.name, one.error, one.message)
+
+
+def _deleted(one: DeletedTopic) -> str:
+    return _coded(topic_in_words(one.name, one.topic_id), one.error, None)
+
+
+def _coded(what: str, error: int, message: str | None) -> str:
+    return f"{what} code {error} {message or ''}".strip()
+
+
 def _altered(one: AlteredPartition) -> str:
     topic = write_topic_id(one.topic_id) if one.topic_id else one.topic
     if one.error:
@@ -320,7 +361,7 @@ def _assignment(assignment: Assignment) -> str:
 
 
 def spell_state(state: LeaderAndIsr) -> str:
-    """A leadership in the words of the scenario tables: leader, e, ISR, v, controller epoch."""
+    """The state of a partition as in the scenario tables: leader, e, ISR, v, controller epoch."""
     recovering = " recovering" if state.recovery_state == RECOVERING else ""
     return (
         f"leader {state.leader} e {state.leader_epoch} isr {_ids(state.isr)}"
