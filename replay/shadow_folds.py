@@ -1,7 +1,8 @@
 """Folding an imported log: for each session of a stock controller this core is folded as well, on
 the same events, and its decisions are compared with those in the log."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from controller.core.commands import Issued
@@ -20,6 +21,9 @@ from replay.stock_clusters.imported_log.reading import ImportedLog
 
 _NS_A_MS: Final = 1_000_000
 
+_JUDGED: Final = ("agreed", "differs", "missing")
+
+Write = TypeVar("Write")
 Observer = TypeVar("Observer", bound=FoldObserver)
 """It is `Checkpointed` as well, since events may be folded again in another order."""
 
@@ -47,6 +51,35 @@ class ShadowObserver(FoldObserver, Checkpointed):
         """Note a command with the last record that was folded."""
         fold = self.fold
         self.noted.append(Noted(issued, fold.seq, fold.now_ms * _NS_A_MS, fold.cause))
+
+
+class DerivedWrites(Generic[Write]):
+    """The writes of shadow folds, and the decisions of the log that they match.
+
+    A write can be any value, with which an observer describes it.
+    """
+
+    def __init__(self) -> None:
+        self._judged: dict[int, tuple[str, dict[str, list[tuple[int, Write]]]]] = {}
+
+    def add(self, trace: ControllerTrace, writes: Iterable[tuple[int, str, Write]]) -> None:
+        """Add the writes of one session's fold, each with its record and path, in order."""
+        by_path: dict[str, list[tuple[int, Write]]] = defaultdict(list)
+        for seq, path, write in writes:
+            by_path[path].append((seq, write))
+        for one in trace.judgements:
+            if one.verdict in _JUDGED:
+                self._judged[one.seq] = (one.verdict, by_path)
+
+    def match(self, seq: int, paths: Sequence[str]) -> tuple[str, Write | None]:
+        """The verdict on the decision of record `seq` ("" for none), and the fold's last write to a
+        path until then. The last path that the fold wrote counts."""
+        verdict, by_path = self._judged.get(seq, ("", {}))
+        for path in reversed(paths):
+            for written_at, write in reversed(by_path.get(path, ())):
+                if written_at <= seq:
+                    return verdict, write
+        return verdict, None
 
 
 class ShadowedRange(NamedTuple, Generic[Observer]):

@@ -21,7 +21,7 @@ from replay.description.commands import command_in_words
 from replay.description.events import event_in_words
 from replay.inspect.at import folding_before
 from replay.inspect.folding import RecordedFolding
-from replay.listing.values import Decision, ListedEvent
+from replay.listing.values import Decision, ListedEvent, listed_event
 from replay.logs.decode import recorded
 from replay.logs.open_log import RecordedLog
 from replay.progress import Progress
@@ -73,16 +73,7 @@ class _Listing:
         if asked is not None:
             text += f": {command_in_words(asked.command)}"
             subjects += subjects_of_command(asked.command)
-        return ListedEvent(
-            record.seq,
-            iso_time(record.wall_ns),
-            record.term,
-            record.kind,
-            record.channel,
-            record.cause,
-            text,
-            tuple(dict.fromkeys(subjects)),
-        )
+        return listed_event(record, text, subjects)
 
     def forget(self, event: Event) -> None:
         """Forget a command after its last outcome; an outcome can have several parts."""

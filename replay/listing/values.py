@@ -1,8 +1,12 @@
 """The items of the lists."""
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
+from eventstore.records import EventRecord
 from replay.description.choices import Chosen
+from replay.times import iso_time
 
 
 class ListedEvent(Struct, frozen=True):
@@ -16,6 +20,20 @@ class ListedEvent(Struct, frozen=True):
     cause: int | None
     text: str
     subjects: tuple[str, ...]
+
+
+def listed_event(record: EventRecord, text: str, subjects: Iterable[str]) -> ListedEvent:
+    """The item for a record, with its description and its subjects."""
+    return ListedEvent(
+        record.seq,
+        iso_time(record.wall_ns),
+        record.term,
+        record.kind,
+        record.channel,
+        record.cause,
+        text,
+        tuple(dict.fromkeys(subjects)),
+    )
 
 
 class Decision(Struct, frozen=True):

@@ -4,7 +4,6 @@ ZooKeeper's transactions show what was done. The reasons come from shadow folds 
 controllers, if they decide the same (stock_clusters.agreement).
 """
 
-from collections import defaultdict
 from typing import Final
 
 from msgspec import structs
@@ -14,10 +13,8 @@ from eventstore.filters import EventFilter
 from replay.cluster_view.of_znodes import cluster_of
 from replay.description.imported_events import imported_event_in_words
 from replay.progress import Progress
-from replay.shadow_folds import shadow_folds
+from replay.shadow_folds import DerivedWrites, shadow_folds
 from replay.stock_clusters.agreement.comparison import told
-from replay.stock_clusters.agreement.decisions.judgements import Judgement
-from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world, unfinished_notes
 from replay.subjects import partition_named
@@ -54,8 +51,10 @@ def history_of(log: ImportedLog, subject: Subject, seq: int, progress: Progress)
     )
     sessions = [session for one in ranges for session in one.sessions]
     notes = unfinished_notes(log)
-    rules = _DerivedRules(sessions)
-    facts = [rules.add_to(one) for one in history.facts]
+    derived: DerivedWrites[DerivedWrite] = DerivedWrites()
+    for trace, observer in sessions:
+        derived.add(trace, ((one.seq, one.path, one) for one in observer.writes))
+    facts = [_with_rule(one, derived) for one in history.facts]
     facts += [one for _, observer in sessions for one in observer.facts if _is_only_in_fold(one)]
     facts.sort(key=lambda one: one.seq)
     texts = _CauseTexts(log)
@@ -120,44 +119,24 @@ def _is_only_in_fold(fact: AnyFact) -> bool:
             return isinstance(fact, _ONLY_IN_FOLD)
 
 
-class _DerivedRules:
-    """Finds the rule by which a shadow fold made the same write."""
-
-    def __init__(self, sessions: list[tuple[ControllerTrace, ShadowFactObserver]]) -> None:
-        self._judged: dict[int, Judgement] = {}
-        self._session_of: dict[int, int] = {}
-        self._writes: dict[tuple[int, str], list[DerivedWrite]] = defaultdict(list)
-        for trace, observer in sessions:
-            for judgement in trace.judgements:
-                self._session_of[judgement.seq] = trace.session
-                if judgement.verdict in ("agreed", "differs"):
-                    self._judged[judgement.seq] = judgement
-            for write in observer.writes:
-                self._writes[trace.session, write.path].append(write)
-
-    def add_to(self, fact: AnyFact) -> AnyFact:
-        """A write with its rule and cause, if a rule explains it; other facts unchanged."""
-        if not isinstance(fact, (StateWritten, AssignmentWritten)):
-            return fact
-        judgement = self._judged.get(fact.seq)
-        if judgement is None:
-            return fact
-        topic, number = partition_named(fact.partition)
-        is_state = isinstance(fact, StateWritten)
-        path = znodes.state_path(topic, number) if is_state else znodes.topic_path(topic)
-        session = self._session_of[fact.seq]
-        earlier = [one for one in self._writes[session, path] if one.seq <= fact.seq]
-        if not earlier:
-            return fact
-        write = earlier[-1]
-        rule = write.rule if judgement.verdict == "agreed" else f"{write.rule} (differently)"
-        if isinstance(fact, AssignmentWritten):
-            return structs.replace(fact, rule=rule, because=write.because)
-        choice = write.choice
-        return structs.replace(
-            fact,
-            rule=rule,
-            because=write.because,
-            code=choice.code if choice else "",
-            passed_over=choice.passed_over if choice else (),
-        )
+def _with_rule(fact: AnyFact, derived: DerivedWrites[DerivedWrite]) -> AnyFact:
+    """A write with its rule and cause, if a rule explains it; other facts unchanged."""
+    if not isinstance(fact, (StateWritten, AssignmentWritten)):
+        return fact
+    topic, number = partition_named(fact.partition)
+    is_state = isinstance(fact, StateWritten)
+    path = znodes.state_path(topic, number) if is_state else znodes.topic_path(topic)
+    verdict, write = derived.match(fact.seq, [path])
+    if write is None or verdict == "missing":
+        return fact
+    rule = write.rule if verdict == "agreed" else f"{write.rule} (differently)"
+    if isinstance(fact, AssignmentWritten):
+        return structs.replace(fact, rule=rule, because=write.because)
+    choice = write.choice
+    return structs.replace(
+        fact,
+        rule=rule,
+        because=write.because,
+        code=choice.code if choice else "",
+        passed_over=choice.passed_over if choice else (),
+    )
