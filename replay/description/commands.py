@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from controller.core import commands, znodes
+from controller.core.api_requests import ApiAnswer
 from controller.core.errors import ZnodeError
 from controller.core.operations import (
     Check,
@@ -13,8 +14,8 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.values import ANY_VERSION
-from replay.description.error_names import error_name
-from replay.description.phrases import listed, some, state
+from replay.description.api_requests import described_answer
+from replay.description.phrases import in_one_line, listed, some, state
 
 
 def command_in_words(command: commands.Command) -> str:
@@ -43,8 +44,8 @@ def command_in_words(command: commands.Command) -> str:
                 for one in stopped
             )
             return f"StopReplica to broker {broker}: {replicas}"
-        case _ if isinstance(command, commands.ApiAnswer):
-            return _answer(command)
+        case _ if isinstance(command, ApiAnswer):
+            return in_one_line(described_answer(command, only_errors=True))
         case _:
             return described(command)
 
@@ -53,24 +54,6 @@ def _led(
     partitions: Sequence[commands.LeaderAndIsrPartition | commands.UpdateMetadataPartition],
 ) -> str:
     return some(f"{one.topic}-{one.partition} {state(one.leadership)}" for one in partitions)
-
-
-def _answer(answer: commands.ApiAnswer) -> str:
-    error = getattr(answer, "error", 0)
-    head = f"answer request {answer.request}: {error_name(error) if error else 'done'}"
-    refused = [
-        f"{_named(one)} {error_name(one.error)}"
-        for field in ("partitions", "topics", "features")
-        for one in getattr(answer, field, ())
-        if getattr(one, "error", 0)
-    ]
-    return f"{head}, but {some(refused)}" if refused else head
-
-
-def _named(one: object) -> str:
-    topic = getattr(one, "name", None) or getattr(one, "topic", "") or "by id"
-    number = getattr(one, "partition", None)
-    return topic if number is None else f"{topic}-{number}"
 
 
 def described(command: commands.Command) -> str:

@@ -4,25 +4,15 @@
 """
 
 import re
-from collections.abc import Iterable, Sequence
 from typing import Final
 
 from controller.core import events
+from controller.core.api_requests import ApiRequest
 from controller.core.releases import release_of
-from controller.core.scram_requests import AlterUserScramCredentialsReceived
-from controller.core.topic_requests import (
-    NOT_GIVEN,
-    CreatePartitionsReceived,
-    CreateTopicsReceived,
-    DeleteTopicsReceived,
-    NewPartitions,
-    NewTopic,
-    TopicRequest,
-    UpdateFeaturesReceived,
-)
 from controller.core.znodes import write_topic_id
+from replay.description.api_requests import described_request
 from replay.description.error_names import error_name
-from replay.description.phrases import listed, some
+from replay.description.phrases import in_one_line
 from replay.subjects import NameOf
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -47,20 +37,15 @@ def event_in_words(event: events.Event, name_of: NameOf = _unchanged) -> str:
             return f"watch of {path}: {what}"
         case events.ZnodesRead() | events.ChildrenRead() | events.ZnodesWritten():
             return _outcome(event)
-        case _ if isinstance(event, events.ApiRequest):
+        case _ if isinstance(event, ApiRequest):
             return request_in_words(event, name_of)
         case _:
-            return _in_one_line(described(event, name_of))
+            return in_one_line(described(event, name_of))
 
 
-def request_in_words(request: events.ApiRequest, name_of: NameOf = _unchanged) -> str:
+def request_in_words(request: ApiRequest, name_of: NameOf = _unchanged) -> str:
     """A request to the endpoint, in one line."""
-    return _in_one_line(described_request(request, name_of))
-
-
-def _in_one_line(lines: list[str]) -> str:
-    head, *parts = lines
-    return f"{head}: {some(parts)}" if parts else head
+    return in_one_line(described_request(request, name_of))
 
 
 def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritten) -> str:
@@ -103,99 +88,3 @@ def described(event: events.Event, name_of: NameOf = _unchanged) -> list[str]:
             return [f"shutdown requested: {reason}"]
         case _:
             raise AssertionError(f"an event without a description: {event}")
-
-
-def described_request(request: events.ApiRequest, name_of: NameOf = _unchanged) -> list[str]:
-    """A request to the endpoint, then a line for each part."""
-    name = type(request).__name__.removesuffix("Received")
-    head = f"{name}, request {request.request}"
-    match request:
-        case _ if isinstance(request, TopicRequest):
-            how, *parts = _topic_request(request)
-            return [f"{head}{how}", *parts]
-        case AlterUserScramCredentialsReceived(deletions=deletions, upsertions=upsertions):
-            deleted = [f"{one.user} mechanism {one.mechanism} deleted" for one in deletions]
-            written = [
-                f"{one.user} mechanism {one.mechanism} of {one.iterations} iterations"
-                for one in upsertions
-            ]
-            return [head, *deleted, *written]
-        case events.AlterPartitionReceived(version=version, broker=broker, partitions=proposed):
-            named = name_of if version > 1 else _unchanged
-            states = [
-                f"{named(one.topic)}-{one.partition} ISR {listed(one.isr)} in leader epoch"
-                f" {one.leader_epoch} at version {one.partition_epoch}"
-                for one in proposed
-            ]
-            return [f"{name} v{version}, request {request.request} of broker {broker}", *states]
-        case events.AlterPartitionReassignmentsReceived(partitions=targets):
-            wanted = [
-                f"{one.topic}-{one.partition} "
-                + ("cancel" if one.replicas is None else f"to {listed(one.replicas)}")
-                for one in targets
-            ]
-            return [head, *wanted]
-        case events.ListPartitionReassignmentsReceived(partitions=named_ones):
-            return [head, *_names(named_ones)]
-        case events.ElectLeadersReceived(election=election, partitions=named_ones):
-            return [f"{head}, {election}", *_names(named_ones)]
-        case (
-            events.ControlledShutdownReceived(broker=broker)
-            | events.AllocateProducerIdsReceived(broker=broker)
-        ):
-            return [f"{head} of broker {broker}"]
-
-
-def _names(named: list[tuple[str, int]] | None) -> list[str]:
-    if named is None:
-        return ["all partitions"]
-    return [f"{topic}-{number}" for topic, number in named]
-
-
-def _topic_request(request: TopicRequest) -> list[str]:
-    """The options of a request for topics or features, then a line for each of them."""
-    match request:
-        case CreateTopicsReceived(validate_only=dry, timeout_ms=timeout_ms, topics=new):
-            return [_how(dry, timeout_ms), *map(_new_topic, new)]
-        case CreatePartitionsReceived(validate_only=dry, timeout_ms=timeout_ms, topics=grown):
-            return [_how(dry, timeout_ms), *map(_new_partitions, grown)]
-        case DeleteTopicsReceived(timeout_ms=timeout_ms, topics=doomed):
-            names = (topic_in_words(one.name, one.topic_id) for one in doomed)
-            return [_how(False, timeout_ms), *names]
-        case UpdateFeaturesReceived(validate_only=dry, timeout_ms=timeout_ms, updates=updates):
-            return [
-                _how(dry, timeout_ms),
-                *(f"{one.feature} to {one.level}, type {one.upgrade_type}" for one in updates),
-            ]
-
-
-def _how(dry: bool, timeout_ms: int) -> str:
-    return f"{', validate only' if dry else ''}, within {timeout_ms} ms"
-
-
-def _new_topic(topic: NewTopic) -> str:
-    if topic.assignments:
-        wanted = _assigned(topic.assignments)
-    else:
-        wanted = f"partitions {_count(topic.partitions)} of {_count(topic.replication_factor)}"
-    configs = "".join(f" {key}={value}" for key, value in topic.configs)
-    return f"{topic.name} {wanted}{configs}"
-
-
-def _count(count: int) -> str:
-    return "by default" if count == NOT_GIVEN else str(count)
-
-
-def _new_partitions(asked: NewPartitions) -> str:
-    given = "" if asked.assignments is None else f" {_assigned(enumerate(asked.assignments))}"
-    return f"{asked.topic} to {asked.count}{given}"
-
-
-def _assigned(assignments: Iterable[tuple[int, Sequence[int]]]) -> str:
-    return " ".join(f"{number}:[{','.join(map(str, ids))}]" for number, ids in assignments)
-
-
-def topic_in_words(name: str | None, topic_id: bytes | None) -> str:
-    return " ".join(
-        one for one in (name, f"id {write_topic_id(topic_id)}" if topic_id else "") if one
-    )

@@ -1,6 +1,6 @@
 """Phrases of several descriptions: brokers, leaders and assignments."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
@@ -18,6 +18,12 @@ def some(texts: Iterable[str]) -> str:
     items = list(texts)
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
     return ("; ".join(items[:_SHOWN]) or "nothing") + more
+
+
+def in_one_line(lines: Sequence[str]) -> str:
+    """A description and the first few of its parts."""
+    head, *parts = lines
+    return f"{head}: {some(parts)}" if parts else head
 
 
 def joined(texts: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ underscores stay, which keeps collisions. A character without siblings is left o
 more characters are appended, so that the stand-in has the hash code of the name.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from controller.core import topic_names
@@ -72,12 +72,6 @@ def hash_code(name: str) -> int:
     for unit in memoryview(name.encode("utf-16-le", "surrogatepass")).cast("H"):
         code = (_BASE * code + unit) % _WORD
     return code
-
-
-def collides(names: Iterable[str]) -> int:
-    """The number of names that collide with an earlier one; their hash codes are not kept."""
-    listed = list(names)
-    return len(listed) - len({topic_names.unified(one) for one in listed})
 
 
 def _has_legal_characters(name: str) -> bool:

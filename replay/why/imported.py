@@ -14,7 +14,7 @@ from replay.cluster_view.of_znodes import cluster_of
 from replay.description.imported_events import imported_event_in_words
 from replay.progress import Progress
 from replay.shadow_folds import DerivedWrites, shadow_folds
-from replay.stock_clusters.agreement.comparison import told
+from replay.stock_clusters.agreement.comparison import read_records
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world, unfinished_notes
 from replay.subjects import partition_named
@@ -73,7 +73,7 @@ def _znode_history(
     """What the transactions did up to record `seq`, and the time of the last one."""
     history = ZnodeHistory(log, subject)
     time = ""
-    for record, event in told(log, "reading transactions", seq, progress):
+    for record, event in read_records(log, "reading transactions", seq, progress):
         if record.seq > seq:
             break
         time = iso_time(record.wall_ns)

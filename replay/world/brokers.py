@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     partition_errors: list[PartitionError]
 
 
-class WorldBroker:
+class SimulatedBroker:
     """The broker with one id, over all its runs.
 
     `logs` are its partitions on disk, each with the topic id that is stored there (None: none).

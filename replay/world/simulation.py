@@ -49,7 +49,7 @@ from controller.core.fold import Fold
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
 from replay.errors import ReplayError
-from replay.world.brokers import PartitionError, WorldBroker
+from replay.world.brokers import PartitionError, SimulatedBroker
 from replay.world.outcomes import ZooKeeperOutcome, answer
 from replay.world.requests import Exists, GetData, Request, Result
 from replay.world.zookeeper import ZooKeeper
@@ -113,7 +113,7 @@ class Simulation:
     def __init__(self, configuration: Configuration, zookeeper: ZooKeeper | None = None) -> None:
         self.fold = Fold(configuration)
         self.zookeeper = zookeeper or _empty_cluster()
-        self.brokers: dict[int, WorldBroker] = {}
+        self.brokers: dict[int, SimulatedBroker] = {}
         self.history: list[tuple[Recorded, list[Issued]]] = []
         self.before: Callable[[Issued], None] = lambda issued: None
         self.fate: Callable[[Issued], Fate] = lambda issued: Fate.ANSWERED
@@ -278,9 +278,9 @@ class Simulation:
 
     # The rest of the cluster
 
-    def broker(self, broker: int) -> WorldBroker:
+    def broker(self, broker: int) -> SimulatedBroker:
         """A broker, running or not."""
-        found = self.brokers.setdefault(broker, WorldBroker(broker))
+        found = self.brokers.setdefault(broker, SimulatedBroker(broker))
         run = self._run_of(broker)
         if run is not None:
             found.run(run)

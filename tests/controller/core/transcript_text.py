@@ -11,15 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from controller.core.api_requests import ApiAnswer, ApiRequest
 from controller.core.commands import (
-    AlteredPartition,
-    AnswerAllocateProducerIds,
-    AnswerAlterPartition,
-    AnswerAlterPartitionReassignments,
-    AnswerControlledShutdown,
-    AnswerElectLeaders,
-    AnswerListPartitionReassignments,
-    ApiAnswer,
     BrokerRequest,
     Choice,
     Command,
@@ -39,7 +32,6 @@ from controller.core.commands import (
 )
 from controller.core.error_codes import NONE, STALE_CONTROLLER_EPOCH
 from controller.core.events import (
-    ApiRequest,
     BrokerAnswered,
     ChildrenRead,
     Event,
@@ -63,24 +55,11 @@ from controller.core.operations import (
     SESSION_EXPIRED,
     WriteOperation,
 )
-from controller.core.scram_requests import (
-    AnswerAlterUserScramCredentials,
-)
-from controller.core.topic_requests import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
-    AnswerTopicRequest,
-    AnswerUpdateFeatures,
-    CreatedTopic,
-    DeletedTopic,
-    TopicAnswer,
-)
 from controller.core.values import NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
-from controller.core.znodes import write_topic_id
+from replay.description.api_requests import described_answer, described_request
 from replay.description.commands import described as described_command
 from replay.description.commands import operation_in_words
-from replay.description.events import described, described_request, topic_in_words
+from replay.description.events import described
 
 _CODES: Final = {
     OK: "ok",
@@ -239,7 +218,7 @@ def spell(command: Command) -> list[str]:
         case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
             return _request(command)
         case _ if isinstance(command, ApiAnswer):
-            return _answer(command)
+            return described_answer(command)
         case _:
             return [described_command(command)]
 
@@ -276,90 +255,6 @@ def _request(request: BrokerRequest) -> list[str]:
             ]
 
 
-def _answer(answer: ApiAnswer) -> list[str]:
-    if isinstance(answer, AnswerTopicRequest):
-        head, *answered = _topic_answer(answer)
-        return [f"answer {answer.request}: {head}".rstrip(": "), *answered]
-    if isinstance(answer, AnswerAlterUserScramCredentials):
-        users = [
-            f"{one.user} code {one.error} {one.message or ''}".rstrip() for one in answer.users
-        ]
-        return [f"answer {answer.request}:", *users]
-    head = f"answer {answer.request}: code {answer.error}"
-    match answer:
-        case AnswerAlterPartition(partitions=altered):
-            return [head, *map(_altered, altered)]
-        case AnswerAlterPartitionReassignments() | AnswerElectLeaders():
-            return [
-                head,
-                *(
-                    f"{one.topic}-{one.partition} code {one.error} {one.message}".rstrip()
-                    for one in answer.partitions
-                ),
-            ]
-        case AnswerListPartitionReassignments(partitions=ongoing):
-            assignments = [
-                f"{one.topic}-{one.partition} {_assignment(one.assignment)}" for one in ongoing
-            ]
-            return [head, *assignments]
-        case AnswerControlledShutdown(remaining=remaining):
-            leading = ", ".join(f"{topic}-{number}" for topic, number in remaining)
-            return [f"{head}, leading still {leading or 'nothing'}"]
-        case AnswerAllocateProducerIds(start=start, length=length):
-            return [f"{head}, {length} from {start} on"]
-
-
-def _topic_answer(answer: AnswerTopicRequest) -> list[str]:
-    """The error of all of it, if it has one, then a line for each topic or feature."""
-    match answer:
-        case AnswerCreateTopics(topics=created):
-            return ["", *map(_created, created)]
-        case AnswerCreatePartitions(topics=grown):
-            return ["", *map(_answered, grown)]
-        case AnswerDeleteTopics(error=error, topics=deleted):
-            return [f"code {error}", *map(_deleted, deleted)]
-        case AnswerUpdateFeatures(error=error, message=message, features=features):
-            return [_coded("", error, message), *map(_answered, features)]
-
-
-def _created(one: CreatedTopic) -> str:
-    if one.error:
-        return _coded(one.name, one.error, one.message)
-    named = f" id {write_topic_id(one.topic_id)}" if one.topic_id else ""
-    configs = "".join(f" {key}={value}" for key, value in one.configs)
-    return f"{one.name} {one.partitions} partitions of {one.replication_factor}{named}{configs}"
-
-
-def _answered(one: TopicAnswer) -> str:
-    return _coded(one.name, one.error, one.message)
-
-
-def _deleted(one: DeletedTopic) -> str:
-    return _coded(topic_in_words(one.name, one.topic_id), one.error, None)
-
-
-def _coded(what: str, error: int, message: str | None) -> str:
-    return f"{what} code {error} {message or ''}".strip()
-
-
-def _altered(one: AlteredPartition) -> str:
-    topic = write_topic_id(one.topic_id) if one.topic_id else one.topic
-    if one.error:
-        return f"{topic}-{one.partition} code {one.error}"
-    return (
-        f"{topic}-{one.partition} leader {one.leader} e {one.leader_epoch} isr {_ids(one.isr)}"
-        f" v {one.partition_epoch}"
-    )
-
-
-def _assignment(assignment: Assignment) -> str:
-    text = f"replicas {_ids(assignment.replicas)}"
-    for word, replicas in (("adding", assignment.adding), ("removing", assignment.removing)):
-        if replicas:
-            text += f" {word} {_ids(replicas)}"
-    return text
-
-
 def spell_state(state: LeaderAndIsr) -> str:
     """The state of a partition as in the scenario tables: leader, e, ISR, v, controller epoch."""
     recovering = " recovering" if state.recovery_state == RECOVERING else ""
@@ -385,5 +280,13 @@ def _watching(watch: bool) -> str:
     return " and watch" if watch else ""
 
 
-def _ids(ids: Iterable[int]) -> str:
-    return "[" + ",".join(map(str, ids)) + "]"
+def _ids(brokers: Iterable[int]) -> str:
+    return "[" + ",".join(map(str, brokers)) + "]"
+
+
+def _assignment(one: Assignment) -> str:
+    text = f"replicas {_ids(one.replicas)}"
+    for word, replicas in (("adding", one.adding), ("removing", one.removing)):
+        if replicas:
+            text += f" {word} {_ids(replicas)}"
+    return text
