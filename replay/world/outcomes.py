@@ -33,7 +33,7 @@ PAGE: Final = 1000
 """The default number of items in one outcome event, as many as in one reply packet."""
 
 
-def answer(
+def carry_out(
     world: ZooKeeper,
     session: int,
     command_id: CommandId,

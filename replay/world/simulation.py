@@ -50,7 +50,7 @@ from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED, Create,
 from controller.core.values import ANY_VERSION
 from replay.errors import ReplayError
 from replay.world.brokers import PartitionError, SimulatedBroker
-from replay.world.outcomes import ZooKeeperOutcome, answer
+from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.requests import Exists, GetData, Request, Result
 from replay.world.zookeeper import ZooKeeper
 
@@ -227,7 +227,7 @@ class Simulation:
         # A lost command is carried out on a copy, to get outcomes of the right shape.
         is_lost = fate in (Fate.REQUEST_LOST, Fate.SESSION_OVER)
         server = self.zookeeper.copy() if is_lost else self.zookeeper
-        outcomes = answer(server, self.session, issued.id, command, self.now_ms)
+        outcomes = carry_out(server, self.session, issued.id, command, self.now_ms)
         if fate is Fate.ANSWERED:
             # Changes before the reply are reported before the reply.
             self._collect_watches()
