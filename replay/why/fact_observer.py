@@ -38,13 +38,15 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.operations import Create as CreateZnode
+from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.state import Partition
-from controller.core.triggers import ApiCall, Expire, Trigger
+from controller.core.triggers import ApiCall, Expire, Trigger, ZkPartitionReassignment
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
 from replay.cluster_view.of_context import name_of
 from replay.subjects import broker_named, partition_named, subject_of
 from replay.why.facts import (
     BROKER_NOTICES,
+    FAILOVERS,
     ROLE_NOTICES,
     TOPIC_NOTICES,
     AnyFact,
@@ -67,9 +69,9 @@ from replay.why.facts import (
 from replay.why.move_observer import API, KnownZnodes, MoveObserver
 from replay.why.subject import Subject, has_no_cause
 
-_TAKE_UP: Final = ("ZkPartitionReassignment", "Startup", "Reelect", "ControllerChange")
+_BEGIN_REASSIGNMENTS: Final = (ZkPartitionReassignment.__name__, *FAILOVERS)
+"""The procedures that begin the reassignments in /admin/reassign_partitions."""
 _OF_ROLLBACK: Final = (AssignmentWritten, MoveGivenUp, RollbackStep, StateWritten)
-_WAITS: Final = "rollback_waits"
 
 
 class _Running(NamedTuple):
@@ -211,7 +213,7 @@ class FactObserver(FoldObserver):
 
     def _left_unchanged(self, partition: str, code: str, text: str) -> None:
         cancellation = None
-        if code == _WAITS and self.moves is not None:
+        if code == ROLLBACK_WAITS and self.moves is not None:
             cancellation = self.moves.why_rolled_back()
         self.add(
             LeftUnchanged, partition=partition, code=code, text=text, cancellation=cancellation
@@ -344,10 +346,10 @@ class FactObserver(FoldObserver):
                 )
 
     def _read(self, outcome: ZnodesRead) -> None:
-        """Note the requests in /admin/reassign_partitions, if the procedure begins reassignments.
-        Procedures that only remove entries also read the znode."""
-        is_taken_up = self.because is not None and self.because.procedure in _TAKE_UP
-        if outcome.errors[0] != OK or not is_taken_up:
+        """Note the requests in /admin/reassign_partitions. Procedures that only remove entries also
+        read the znode."""
+        begins = self.because is not None and self.because.procedure in _BEGIN_REASSIGNMENTS
+        if outcome.errors[0] != OK or not begins:
             return
         try:
             entries = znodes.read_reassignments(outcome.data[0])

@@ -9,7 +9,11 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from controller.core.triggers import ControllerChange, Reelect, Startup
 from controller.core.values import Assignment, LeaderAndIsr
+
+FAILOVERS: Final = (Startup.__name__, Reelect.__name__, ControllerChange.__name__)
+"""The procedures that can begin with a failover."""
 
 PassedOver = tuple[tuple[int, str], ...]
 """The candidates that were not chosen, each with the reason."""

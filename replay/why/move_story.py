@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from msgspec import structs
 
+from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.values import NO_ASSIGNMENT
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA
 from replay.description.phrases import assignment, listed
@@ -33,7 +34,6 @@ from replay.why.move_observer import API, REQUESTS
 from replay.why.rollback_steps import DELETE, LAST, STORE
 from replay.why.sentences import cause_of_rollback, change, deletion, sentence
 
-WAITS: Final = "rollback_waits"
 _FOUND: Final = "cancellation_found"
 
 
@@ -69,7 +69,7 @@ class _StoryBuilder:
                 self._assigned(fact)
             case MoveGivenUp():
                 self._given_up(fact)
-            case LeftUnchanged(code=code) if code == WAITS:
+            case LeftUnchanged(code=code) if code == ROLLBACK_WAITS:
                 self._waits(fact)
             case CancelKnown():
                 self._cancel_known(fact)

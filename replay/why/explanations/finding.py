@@ -1,4 +1,4 @@
-"""What an explanation is made of, and how it is found in a history."""
+"""The parts of an explanation, and how they are found in a history."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar

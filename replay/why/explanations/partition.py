@@ -10,6 +10,11 @@ from controller.core.election import (
     ROLLBACK,
     UNCLEAN_LEADER,
 )
+from controller.core.triggers import (
+    AutoPreferredReplicaLeaderElection,
+    TopicUncleanLeaderElectionEnable,
+    UncleanLeaderElectionEnable,
+)
 from replay.cluster_view.views import NO_BROKER, PartitionView, lacking_replicas, why_not_in_sync
 from replay.description.choices import candidates, candidates_in_words, passed_over_in_words
 from replay.description.phrases import joined, leader, listed
@@ -24,6 +29,7 @@ from replay.why.explanations.finding import (
 )
 from replay.why.explanations.replica import why_out_of_isr
 from replay.why.facts import (
+    FAILOVERS,
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
@@ -44,10 +50,12 @@ from replay.why.history import History
 from replay.why.move import Move
 from replay.why.sentences import sentence
 
-_UNCLEAN_ENABLED: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
+_UNCLEAN_ENABLED: Final = (
+    UncleanLeaderElectionEnable.__name__,
+    TopicUncleanLeaderElectionEnable.__name__,
+)
 _REQUEST: Final = "ElectLeaders"
-_REBALANCE: Final = "AutoPreferredReplicaLeaderElection"
-_FAILOVER: Final = ("Startup", "Reelect", "ControllerChange")
+_REBALANCE: Final = AutoPreferredReplicaLeaderElection.__name__
 _TERMS: Final = ("elected", "resigned")
 
 
@@ -104,7 +112,7 @@ def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bo
 def _deleting(history: History, view: PartitionView) -> str:
     found = last(history.facts, TopicChanged)
     since = f" since {at(found)}" if found is not None else ""
-    return f"{view.name} goes with its topic, which is being deleted{since}."
+    return f"{view.name} is being deleted with its topic{since}."
 
 
 def _never_led(history: History, view: PartitionView) -> str:
@@ -242,7 +250,7 @@ def _why_then(history: History, one: StateWritten, led_before: int) -> str:
         text = f"{lost}, and it was the leader"
     if left is not None:
         text += f", so that it had none from event {left.seq} on"
-    return text + (_elected_by(history, one) if began in _FAILOVER else "")
+    return text + (_elected_by(history, one) if began in FAILOVERS else "")
 
 
 def _elected_by(history: History, one: StateWritten) -> str:

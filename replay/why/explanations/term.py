@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from controller.core.triggers import Expire
 from replay.cluster_view.views import NO_BROKER
 from replay.why.explanations.finding import Finding, at, last
 from replay.why.facts import AnyFact, NoticeIssued, RoleChanged, SessionChanged
@@ -60,9 +61,10 @@ def _without_controller(history: History, roles: list[RoleChanged]) -> str:
 
 
 def _why(history: History, ended: RoleChanged) -> str:
-    why = ended.text
-    if ended.because is not None and ended.because.text and ended.because.text != ended.text:
-        why += f" (event {ended.because.seq}: {ended.because.text})"
+    why, because = ended.text, ended.because
+    # The notice of an expired session says the same as its event.
+    if because is not None and because.text and because.procedure != Expire.__name__:
+        why += f" (event {because.seq}: {because.text})"
     session = [one for one in history.facts if isinstance(one, SessionChanged)]
     why += "".join(silence(one) for one in session if one.seq == ended.seq)
     before = last(session, SessionChanged, ended.seq - 1)

@@ -257,7 +257,7 @@ def test_deletion_that_is_stuck(cluster: Cluster, tmp_path: Path) -> None:
         "online: the registration of broker 2 is gone (event N)."
     )
     assert first(cluster, tmp_path, **T0).startswith(
-        "t-0 goes with its topic, which is being deleted since event N"
+        "t-0 is being deleted with its topic since event N"
     )
 
 
