@@ -2,8 +2,8 @@
 
 
 class ReplayError(Exception):
-    """A log that cannot be used for what was asked; the text says why and what to do."""
+    """A log that cannot be used for the command; the text says why and what to do."""
 
 
 class OtherCoreError(ReplayError):
-    """The log was recorded by another core than this one: its decisions need not agree."""
+    """Another core recorded the log, so its decisions may differ from this core's."""

@@ -1,4 +1,4 @@
-"""Folding an imported log: for each session of a stock controller this core is folded as well, on
+"""Shadow folds of an imported log: for each session of a stock controller, this core is folded on
 the same events, and its decisions are compared with those in the log."""
 
 from collections import defaultdict
@@ -25,12 +25,12 @@ _JUDGED: Final = ("agreed", "differs", "missing")
 
 Write = TypeVar("Write")
 Observer = TypeVar("Observer", bound=FoldObserver)
-"""It is `Checkpointed` as well, since events may be folded again in another order."""
+"""The observer is also `Checkpointed`, because events may be folded again in another order."""
 
 
 class Noted(NamedTuple):
-    """A command of a shadow fold: the record and the time at which the fold issued it, and the
-    controller event that the fold was at."""
+    """A command of a shadow fold, with the record and time at which the fold issued it, and the
+    controller event that the fold was processing."""
 
     issued: Issued
     seq: int
@@ -126,7 +126,7 @@ def shadow_folds(
 def _until(
     records: Iterator[tuple[EventRecord, WorldEvent]], last: int
 ) -> Iterator[tuple[EventRecord, WorldEvent]]:
-    """Up to a record, and the record after it that says what that one is found to be."""
+    """The records up to a record, including the one after it that classifies it."""
     for record, event in records:
         if record.seq > last and record.cause != last:
             return

@@ -14,8 +14,7 @@ from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import ApiCall, BrokerChange, BrokerModifications, Trigger
 from controller.core.values import UNKNOWN_BROKER_EPOCH, Broker
 from replay.kafka_text.failover import broker_epochs
-from replay.kafka_text.lines import CONTROLLER
-from replay.kafka_text.log_observer import KafkaLog, LogObserver, ZooKeeperOutcome
+from replay.kafka_text.kafka_log import CONTROLLER, KafkaLog, LogObserver, ZooKeeperOutcome
 from replay.kafka_text.spelling import joined, registration, replica
 from replay.subjects import broker_named
 

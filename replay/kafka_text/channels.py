@@ -10,8 +10,7 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.events import BrokerAnswered, ChannelFault, Event
-from replay.kafka_text.lines import SENDER, STATE_CHANGE_ANSWER
-from replay.kafka_text.log_observer import KafkaLog, LogObserver
+from replay.kafka_text.kafka_log import SENDER, STATE_CHANGE_ANSWER, KafkaLog, LogObserver
 from replay.kafka_text.spelling import node
 
 

@@ -8,8 +8,13 @@ from controller.core.events import ChildrenRead
 from controller.core.state import ControllerContext, Partition
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import TopicDeletion, Trigger
-from replay.kafka_text.lines import CONTROLLER, DELETIONS
-from replay.kafka_text.log_observer import KafkaLog, LogObserver, ZooKeeperOutcome
+from replay.kafka_text.kafka_log import (
+    CONTROLLER,
+    DELETIONS,
+    KafkaLog,
+    LogObserver,
+    ZooKeeperOutcome,
+)
 from replay.kafka_text.spelling import joined, mutable_set
 from replay.subjects import subject_of
 

@@ -18,8 +18,7 @@ from controller.core.triggers import (
     ReplicaLeaderElection,
     Trigger,
 )
-from replay.kafka_text.lines import CONTROLLER
-from replay.kafka_text.log_observer import KafkaLog, LogObserver, ZooKeeperOutcome
+from replay.kafka_text.kafka_log import CONTROLLER, KafkaLog, LogObserver, ZooKeeperOutcome
 from replay.kafka_text.spelling import immutable_set, joined
 
 Name = tuple[str, int]

@@ -17,8 +17,14 @@ from controller.core.operations import Create, SetData, WriteOperation
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import Trigger
-from replay.kafka_text.lines import CONTROLLER, DELETIONS, PARTITIONS, REPLICAS
-from replay.kafka_text.log_observer import KafkaLog, LogObserver
+from replay.kafka_text.kafka_log import (
+    CONTROLLER,
+    DELETIONS,
+    PARTITIONS,
+    REPLICAS,
+    KafkaLog,
+    LogObserver,
+)
 from replay.kafka_text.spelling import (
     immutable_map,
     immutable_set,

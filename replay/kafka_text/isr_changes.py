@@ -18,8 +18,13 @@ from controller.core.triggers import (
     Trigger,
 )
 from controller.core.values import RECOVERING, LeaderAndIsr
-from replay.kafka_text.lines import CONTROLLER, STATE_CHANGE_ANSWER
-from replay.kafka_text.log_observer import KafkaLog, LogObserver, ZooKeeperOutcome
+from replay.kafka_text.kafka_log import (
+    CONTROLLER,
+    STATE_CHANGE_ANSWER,
+    KafkaLog,
+    LogObserver,
+    ZooKeeperOutcome,
+)
 from replay.kafka_text.spelling import collection, immutable_set, joined, leader_and_isr
 
 _FIRST_BY_TOPIC_ID: Final = 2

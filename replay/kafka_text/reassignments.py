@@ -29,8 +29,13 @@ from controller.core.triggers import (
     Trigger,
 )
 from replay.description.error_names import error_name
-from replay.kafka_text.lines import CONTROLLER, STATE_CHANGE
-from replay.kafka_text.log_observer import KafkaLog, LogObserver, ZooKeeperOutcome
+from replay.kafka_text.kafka_log import (
+    CONTROLLER,
+    STATE_CHANGE,
+    KafkaLog,
+    LogObserver,
+    ZooKeeperOutcome,
+)
 from replay.kafka_text.spelling import (
     assignment,
     collection,

@@ -22,8 +22,7 @@ from replay.kafka_text.deletions import Deletions
 from replay.kafka_text.elections import Elections
 from replay.kafka_text.failover import Failover
 from replay.kafka_text.isr_changes import IsrChanges, LogDirs
-from replay.kafka_text.lines import Line
-from replay.kafka_text.log_observer import KafkaLog, LogObserver, ZooKeeperOutcome
+from replay.kafka_text.kafka_log import KafkaLog, Line, LogObserver, ZooKeeperOutcome
 from replay.kafka_text.reassignments import Reassignments
 from replay.kafka_text.requests import Requests
 from replay.kafka_text.role import Role

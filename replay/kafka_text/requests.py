@@ -9,8 +9,7 @@ from controller.core.commands import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from replay.kafka_text.lines import STATE_CHANGE
-from replay.kafka_text.log_observer import LogObserver
+from replay.kafka_text.kafka_log import STATE_CHANGE, LogObserver
 from replay.kafka_text.spelling import mutable_set
 
 _FIRST_MIXED_STOP_REPLICA: Final = 3

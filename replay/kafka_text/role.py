@@ -17,8 +17,15 @@ from controller.core.triggers import (
     Trigger,
     UncleanLeaderElectionEnable,
 )
-from replay.kafka_text.lines import CONTROLLER, EVENTS, PARTITIONS, REPLICAS
-from replay.kafka_text.log_observer import KafkaLog, LogObserver, ZooKeeperOutcome
+from replay.kafka_text.kafka_log import (
+    CONTROLLER,
+    EVENTS,
+    PARTITIONS,
+    REPLICAS,
+    KafkaLog,
+    LogObserver,
+    ZooKeeperOutcome,
+)
 from replay.kafka_text.state_machines import controller_moved
 
 _API_EVENTS: Final = {

@@ -23,8 +23,16 @@ from controller.core.state_machines import (
 )
 from controller.core.triggers import Trigger
 from controller.core.values import LeaderAndIsr
-from replay.kafka_text.lines import BATCH, PARTITIONS, REPLICAS, STATE_CHANGE, Source
-from replay.kafka_text.log_observer import KafkaLog, LogObserver, ZooKeeperOutcome
+from replay.kafka_text.kafka_log import (
+    BATCH,
+    PARTITIONS,
+    REPLICAS,
+    STATE_CHANGE,
+    KafkaLog,
+    LogObserver,
+    Source,
+    ZooKeeperOutcome,
+)
 from replay.kafka_text.spelling import (
     PARTITION_STATES,
     REPLICA_STATES,

@@ -10,8 +10,7 @@ from controller.core.operations import OK
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState
 from controller.core.triggers import HandBack, PartitionModifications, Trigger
-from replay.kafka_text.lines import CONTROLLER
-from replay.kafka_text.log_observer import KafkaLog, LogObserver, ZooKeeperOutcome
+from replay.kafka_text.kafka_log import CONTROLLER, KafkaLog, LogObserver, ZooKeeperOutcome
 from replay.kafka_text.spelling import (
     assignment,
     filtered_map,

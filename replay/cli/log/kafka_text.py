@@ -7,7 +7,7 @@ import typer
 
 from eventstore.filters import EventFilter
 from replay.errors import ReplayError
-from replay.kafka_text.lines import Line
+from replay.kafka_text.kafka_log import Line
 from replay.kafka_text.rendering import kafka_lines
 from replay.logs.open_log import open_reader
 
