@@ -22,8 +22,8 @@ def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
     """The cluster as ZooKeeper has it, without znodes that cannot be parsed."""
     brokers = _brokers(view)
     live = {one.id for one in brokers}
-    doomed = view.children(znodes.DELETE_TOPICS)
-    topics = [_topic(view, name, live, doomed) for name in view.children(znodes.TOPICS)]
+    being_deleted = view.children(znodes.DELETE_TOPICS)
+    topics = [_topic(view, name, live, being_deleted) for name in view.children(znodes.TOPICS)]
     return Cluster(
         seq=seq,
         time=time,
@@ -32,7 +32,7 @@ def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
         brokers=brokers,
         topics=topics,
         reassignments=reassignments_of(topics, brokers),
-        deletions=[_deletion(name, topics, live) for name in doomed],
+        deletions=[_deletion(name, topics, live) for name in being_deleted],
     )
 
 
@@ -66,14 +66,14 @@ def _brokers(view: ZnodeView) -> list[BrokerView]:
     return sorted(found, key=lambda one: one.id)
 
 
-def _topic(view: ZnodeView, name: str, live: set[int], doomed: tuple[str, ...]) -> TopicView:
+def _topic(view: ZnodeView, name: str, live: set[int], being_deleted: tuple[str, ...]) -> TopicView:
     znode = view.find(znodes.topic_path(name))
     try:
         content = znodes.read_topic(name, znode.data if znode is not None else None)
     except ZnodeError:
         return TopicView(name, None, [])
     partitions = [
-        _partition(name, number, one, state_of(view, name, number), live, name in doomed)
+        _partition(name, number, one, state_of(view, name, number), live, name in being_deleted)
         for number, one in sorted(content.assignments.items())
     ]
     return TopicView(name, content.topic_id.hex() if content.topic_id else None, partitions)
@@ -95,10 +95,10 @@ def _partition(
     assignment: Assignment,
     state: LeaderAndIsr | None,
     live: set[int],
-    is_doomed: bool,
+    is_being_deleted: bool,
 ) -> PartitionView:
     status: PartitionStatus = "new"
-    if is_doomed:
+    if is_being_deleted:
         status = "deleting"
     elif state is not None:
         status = "online" if state.leader in live else "offline"

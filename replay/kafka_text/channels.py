@@ -23,7 +23,7 @@ class Channels(LogObserver):
     def __init__(self, log: KafkaLog) -> None:
         super().__init__(log)
         self._connected = set(log.context.channels)
-        self._asked: dict[CommandId, tuple[int, str]] = {}
+        self._pending: dict[CommandId, tuple[int, str]] = {}
 
     def issues(self, issued: Issued) -> None:
         match issued.command:
@@ -31,19 +31,19 @@ class Channels(LogObserver):
                 self.log.info(SENDER, "Starting")
             case CloseChannel(broker=broker):
                 self._connected.discard(broker)
-                self._asked = {id: one for id, one in self._asked.items() if one[0] != broker}
+                self._pending = {id: one for id, one in self._pending.items() if one[0] != broker}
                 for text in ("Shutting down", "Stopped", "Shutdown completed"):
                     self.log.info(SENDER, text)
             case LeaderAndIsrRequest(broker=broker):
-                self._asked[issued.id] = (broker, "LeaderAndIsr")
+                self._pending[issued.id] = (broker, "LeaderAndIsr")
             case UpdateMetadataRequest(broker=broker):
-                self._asked[issued.id] = (broker, "UpdateMetadata")
+                self._pending[issued.id] = (broker, "UpdateMetadata")
 
     def on_event(self, event: Event) -> None:
         match event:
             case BrokerAnswered():
                 self._log_connected(event.broker)
-                _, request = self._asked.pop(event.command, (0, ""))
+                _, request = self._pending.pop(event.command, (0, ""))
                 if request and event.error:
                     self._log_error(event, request)
             case ChannelFault(kind="recovered"):

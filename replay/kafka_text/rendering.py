@@ -76,7 +76,7 @@ class Rendering(FoldObserver):
         self._fold = fold
         self._log = KafkaLog(fold.controller)
         self._observers = [one(self._log) for one in _OBSERVERS]
-        self._asked: dict[CommandId, Issued] = {}
+        self._pending: dict[CommandId, Issued] = {}
         self.issued: list[Issued] = []
         """The commands of the last event."""
         fold.controller.observer = self
@@ -94,13 +94,13 @@ class Rendering(FoldObserver):
 
     def _pass_on(self, outcome: ZooKeeperOutcome) -> None:
         """Pass an outcome on. Ignore outcomes of finished procedures."""
-        asked = self._asked.get(outcome.command)
+        asked = self._pending.get(outcome.command)
         if asked is not None:
             for one in self._observers:
                 one.on_outcome(asked, outcome)
 
     def begins(self, trigger: Trigger) -> None:
-        self._asked.clear()
+        self._pending.clear()
         self._log.trigger = trigger
         for one in self._observers:
             one.begins(trigger)
@@ -111,7 +111,7 @@ class Rendering(FoldObserver):
         self._log.trigger = None
 
     def issues(self, issued: Issued) -> None:
-        self._asked[issued.id] = issued
+        self._pending[issued.id] = issued
         for one in self._observers:
             one.issues(issued)
 

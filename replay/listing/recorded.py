@@ -57,19 +57,19 @@ class _Listing:
     def __init__(self, folding: RecordedFolding, broker: int) -> None:
         self._folding = folding
         self._broker = broker
-        self._asked: dict[CommandId, Issued] = {}
+        self._pending: dict[CommandId, Issued] = {}
 
     def take(self, record: EventRecord) -> tuple[Event, list[Issued]]:
         taken = recorded(record)
         issued = self._folding.fold(taken)
         for one in issued:
-            self._asked[one.id] = one
+            self._pending[one.id] = one
         return taken.event, issued
 
     def event(self, record: EventRecord, event: Event) -> ListedEvent:
         text = event_in_words(event, self._folding.topic_name)
         subjects = list(subjects_of_event(event, self._folding.topic_name))
-        asked = self._asked.get(event.command) if isinstance(event, _ANSWERS) else None
+        asked = self._pending.get(event.command) if isinstance(event, _ANSWERS) else None
         if asked is not None:
             text += f": {command_in_words(asked.command)}"
             subjects += subjects_of_command(asked.command)
@@ -79,14 +79,14 @@ class _Listing:
         """Forget a command after its last outcome; an outcome can have several parts."""
         if not isinstance(event, _ANSWERS):
             return
-        asked = self._asked.get(event.command)
+        asked = self._pending.get(event.command)
         if asked is None:
             return
         parts = paths_of_command(asked.command)
         if not isinstance(event, (ZnodesRead, ZnodesWritten)) or (
             event.offset + len(event.errors) >= len(parts)
         ):
-            del self._asked[event.command]
+            del self._pending[event.command]
 
     def decision(self, record: EventRecord, issued: Issued) -> Decision:
         return Decision(

@@ -104,7 +104,7 @@ class FactObserver(FoldObserver):
         self.rewriting: dict[Partition, tuple[Assignment, Assignment]] = {}
         """Partitions whose assignment is being changed in memory: the assignment in ZooKeeper, and
         the new one."""
-        self._asked: dict[CommandId, Issued] = {}
+        self._pending: dict[CommandId, Issued] = {}
         self._lost: list[Issued] = []
         """Writes that got no reply."""
         self._running: list[_Running] = []
@@ -147,7 +147,7 @@ class FactObserver(FoldObserver):
             self._nothing_runs()
 
     def _nothing_runs(self) -> None:
-        self._asked.clear()
+        self._pending.clear()
         self._lost.clear()
         self.rewriting.clear()
         if self.moves is not None:
@@ -228,13 +228,13 @@ class FactObserver(FoldObserver):
                 self._notice(notice)
             case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
                 if any(True for _ in self._covered(operations)):
-                    self._asked[issued.id] = issued
+                    self._pending[issued.id] = issued
             case StopReplicaRequest(broker=broker, partitions=partitions):
                 if any(one.delete and self._is_whole(one.topic) for one in partitions):
                     topic = self.subject.topic
                     self.add(DeletionSent, topic=topic, broker=broker)
             case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)):
-                self._asked[issued.id] = issued
+                self._pending[issued.id] = issued
             case AnswerAlterPartition() as answer:
                 self._answered_isr(answer)
             case AnswerAlterPartitionReassignments() as answer:
@@ -244,8 +244,8 @@ class FactObserver(FoldObserver):
 
     def _is_whole(self, topic: str) -> bool:
         """Whether the question is about the whole topic, and the topic is being deleted."""
-        subject, doomed = self.subject, self.controller.context.queued_for_deletion
-        return subject.topic == topic and subject.partition is None and topic in doomed
+        subject, queued = self.subject, self.controller.context.queued_for_deletion
+        return subject.topic == topic and subject.partition is None and topic in queued
 
     # Outcomes
 
@@ -253,7 +253,7 @@ class FactObserver(FoldObserver):
         """The outcome of a command is about to be folded."""
         if self.moves is not None:
             self.moves.on_outcome(outcome)
-        asked = self._asked.get(outcome.command)
+        asked = self._pending.get(outcome.command)
         if asked is None:
             return
         if isinstance(outcome, ZnodesRead):

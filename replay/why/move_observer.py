@@ -76,7 +76,7 @@ class MoveObserver(Checkpointed):
     """Adds facts about the moves of one partition to those of a FactObserver."""
 
     STATE = (
-        "_asked",
+        "_pending",
         "_deletions",
         "_steps",
         "_cause",
@@ -90,7 +90,7 @@ class MoveObserver(Checkpointed):
         self._key = (topic, number)
         self._partition = f"{topic}-{number}"
         self._record_path = reassignment_path(topic, number)
-        self._asked: dict[CommandId, Issued] = {}
+        self._pending: dict[CommandId, Issued] = {}
         self._deletions: dict[CommandId, int] = {}
         self._steps: RollbackSteps | None = None
         self._cause: Cancellation | None = None
@@ -114,7 +114,7 @@ class MoveObserver(Checkpointed):
 
     def procedure_ends(self) -> None:
         """All procedures have ended: a rollback that is not over by now does not go on."""
-        self._asked.clear()
+        self._pending.clear()
         self._steps = self._cause = None
 
     # Events ---------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class MoveObserver(Checkpointed):
     def issues(self, issued: Issued) -> None:
         """A command is issued."""
         if any(self._is_of_interest(path) for path in paths_of_command(issued.command)):
-            self._asked[issued.id] = issued
+            self._pending[issued.id] = issued
         if isinstance(issued.command, StopReplicaRequest) and self._deletes(issued.command):
             self._deletions[issued.id] = issued.command.broker
         if self._steps is not None:
@@ -267,7 +267,7 @@ class MoveObserver(Checkpointed):
 
     def on_outcome(self, outcome: ZnodesRead | ZnodesWritten) -> None:
         """The outcome of a command is about to be folded."""
-        asked = self._asked.get(outcome.command)
+        asked = self._pending.get(outcome.command)
         if asked is None:
             return
         if isinstance(outcome, ZnodesWritten):

@@ -52,7 +52,7 @@ class _StoryBuilder:
         self._drafts: list[Draft] = []
         self._record: RecordKnown | None = None
         self._assignment = NO_ASSIGNMENT
-        self._asked: list[ReassignmentRequested] = []
+        self._requests: list[ReassignmentRequested] = []
         self._cancel: list[CancelKnown] = []
         self._epoch = 0
         self._others: tuple[int, ...] = ()
@@ -62,7 +62,7 @@ class _StoryBuilder:
         """The next fact about the partition, or about the role."""
         match fact:
             case ReassignmentRequested():
-                self._asked.append(fact)
+                self._requests.append(fact)
             case RecordKnown():
                 self._record_known(fact)
             case AssignmentWritten():
@@ -158,7 +158,7 @@ class _StoryBuilder:
         return route, asked.via if asked is not None else "", asked
 
     def _asked_for(self, target: tuple[int, ...]) -> ReassignmentRequested | None:
-        since = [one for one in self._asked if one.target == target and not one.error]
+        since = [one for one in self._requests if one.target == target and not one.error]
         return since[-1] if since else None
 
     def _record_known(self, fact: RecordKnown) -> None:
@@ -409,7 +409,7 @@ class _StoryBuilder:
         if draft.outcome == "rolled back" and draft.cancellation is None:
             later = self._drafts[place + 1 :]
             until = later[0].first.seq if later else None
-            self._cancelled(draft, _cause_of(draft, until, self._asked, self._cancel))
+            self._cancelled(draft, _cause_of(draft, until, self._requests, self._cancel))
         return draft.finished(self._partition)
 
 

@@ -43,7 +43,7 @@ class ShadowFactObserver(FactObserver, Checkpointed):
         "because",
         "last_issued",
         "rewriting",
-        "_asked",
+        "_pending",
         "_lost",
         "_running",
     )

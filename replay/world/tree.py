@@ -84,10 +84,10 @@ class Tree:
 
     def remove(self, path: str) -> None:
         """Remove an existing znode (not the root) and all znodes below it, whatever its version."""
-        doomed = [path]
-        for one in doomed:
-            doomed += [f"{one}/{name}" for name in self.children(one)]
-        for one in reversed(doomed):
+        paths = [path]
+        for one in paths:
+            paths += [f"{one}/{name}" for name in self.children(one)]
+        for one in reversed(paths):
             self._put(one, None)
 
     # Reading
