@@ -61,10 +61,10 @@ def described_request(request: ApiRequest, name_of: NameOf = _unchanged) -> list
             return [head + _how(dry, timeout_ms), *map(_new_topic, new)]
         case CreatePartitionsReceived(validate_only=dry, timeout_ms=timeout_ms, topics=grown):
             return [head + _how(dry, timeout_ms), *map(_new_partitions, grown)]
-        case DeleteTopicsReceived(timeout_ms=timeout_ms, topics=named):
+        case DeleteTopicsReceived(timeout_ms=timeout_ms, topics=removed):
             return [
                 head + _how(False, timeout_ms),
-                *(_topic(one.name, one.topic_id) for one in named),
+                *(_topic(one.name, one.topic_id) for one in removed),
             ]
         case UpdateFeaturesReceived(validate_only=dry, timeout_ms=timeout_ms, updates=updates):
             levels = [f"{one.feature} to {one.level}, type {one.upgrade_type}" for one in updates]
