@@ -1,4 +1,4 @@
-"""Opening what is to be diffed: logs, packed logs, folders of incidents, recordings to import."""
+"""Opens the logs of a diff: logs, packed logs, incidents, recordings, and folders of these."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -8,13 +8,12 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct
 
 from eventstore.folders import is_segment, segments_in
-from replay.diff.errors import DiffError
-from replay.errors import ReplayError
+from replay.errors import DiffError, ReplayError
 from replay.logs.packed import LOG_OF_INCIDENT, PACKED, is_recording, unpacked
 
 
 class GivenLog(Struct, frozen=True):
-    """A log: what it is called, and where it is now."""
+    """A log: its name in reports, and its unpacked path."""
 
     name: str
     path: Path
@@ -22,22 +21,22 @@ class GivenLog(Struct, frozen=True):
 
 @contextmanager
 def opened(given: Iterable[Path]) -> Iterator[list[GivenLog]]:
-    """All logs, for as long as they are needed. Raises DiffError."""
+    """Yield all logs, unpacked. Raises DiffError."""
     with TemporaryDirectory(prefix="refold-diff-") as scratch:
         logs = [
             GivenLog(str(name), _opened(path, Path(scratch) / str(number)))
             for number, (name, path) in enumerate(_found(given))
         ]
         if not logs:
-            raise DiffError("there is no log in what was given")
+            raise DiffError("no log was given")
         yield logs
 
 
 def _found(given: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
-    """Each log's name, and its path, a folder of logs being as many as are in it."""
+    """The name and the path of each log, including all logs in a folder of logs."""
     for path in given:
         if not path.exists():
-            raise DiffError(f"{path}: there is nothing of that name")
+            raise DiffError(f"{path} does not exist")
         if _is_one(path):
             yield path, path
         elif (path / LOG_OF_INCIDENT).is_file():
@@ -48,7 +47,7 @@ def _found(given: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
                 yield path, path
                 continue
             if not below:
-                raise DiffError(f"{path} is no log, and no folder of logs or incidents")
+                raise DiffError(f"{path} is neither a log nor a folder of logs or incidents")
             yield from _found(below)
 
 
@@ -57,18 +56,18 @@ def _is_one(path: Path) -> bool:
 
 
 def _is_named(path: Path) -> bool:
-    """Whether it is a log by its name, in a folder with other files."""
+    """Whether a path in a folder of logs is a log, by its name."""
     if path.is_file():
         return path.name.endswith(PACKED)
     return bool(segments_in(path)) or (path / LOG_OF_INCIDENT).is_file()
 
 
 def _opened(path: Path, scratch: Path) -> Path:
-    """The log itself: as it is, unpacked, or imported."""
+    """The path of the log, which is unpacked or imported if necessary."""
     if is_segment(path) or (path.is_dir() and segments_in(path)):
         return path.resolve()
     if path.is_file() and not path.name.endswith(PACKED):
-        raise DiffError(f"{path} is no log: neither a folder of segments nor a packed one")
+        raise DiffError(f"{path} is not a log: neither a folder of segments nor a packed log")
     try:
         return unpacked(path, scratch)
     except ReplayError as error:

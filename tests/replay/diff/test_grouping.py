@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from replay.diff.grouping import alike, divergences, id_of, roots, signature
+from replay.diff.grouping import common_keys, divergences, group_id, roots, signature
 from tests.replay.diff.samples import decision, request
 
 
@@ -141,9 +141,9 @@ def test_content_is_needed_of_all_but_what_is_alike() -> None:
     first, second = decision(4, channel="broker 1"), decision(5, channel="broker 1")
     base = [same, again, late, first, second]
     head = [same, again, again, decision(3, time_ns=5_000_000_000), second, first]
-    assert same.key in alike(base, head)
-    assert not alike(base, head) & {again.key, late.key}
-    assert len(alike(base, head) & {first.key, second.key}) == 1
+    assert same.key in common_keys(base, head)
+    assert not common_keys(base, head) & {again.key, late.key}
+    assert len(common_keys(base, head) & {first.key, second.key}) == 1
 
 
 def test_one_group_for_the_same_rule_and_parts_whatever_the_partition() -> None:
@@ -154,4 +154,4 @@ def test_one_group_for_the_same_rule_and_parts_whatever_the_partition() -> None:
     )
     [other] = divergences([decision({"isr": 1})], [decision({"isr": 2})])
     assert signature(one) == signature(same) != signature(other)
-    assert len(id_of(signature(one))) == 8
+    assert len(group_id(signature(one))) == 8

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from replay.diff.errors import DiffError
 from replay.diff.logs import opened
+from replay.errors import DiffError
 from tests.replay.diff.versions import CRASH, INCIDENTS, ROOT
 from tests.replay.recorded_log import incident, write_log
 

@@ -1,8 +1,8 @@
-"""What counts as a decision: writes, requests to brokers and their channels, answers, timers, and
-that a controller event failed.
+"""Defines what a decision is: a write, a request to a broker, a channel, an answer, a timer, or the
+failure of a controller event.
 
-Reads are not decisions, nor are draws and other notices: how a version finds out what it has to do
-may change. Each write of a bulk is one decision, whatever others it is sent with.
+Reads, random draws and other notices are not decisions, because a version may change how it finds
+out what to do. Each write of a batch is a separate decision.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,7 +41,7 @@ from controller.core.operations import Check, WriteOperation
 from replay.diff.messages import Decision
 
 ZOOKEEPER: Final = "zookeeper"
-_NO_DECISIONS: Final = (
+_NOT_DECISIONS: Final = (
     ReadZnodes,
     ReadStats,
     ReadChildren,
@@ -51,19 +51,20 @@ _NO_DECISIONS: Final = (
     AnswerLater,
 )
 FAILED: Final = "procedure_failed"
-"""The kind of decision that dropping the rest of a controller event is."""
+"""The kind of decision for a controller event that failed: the rest of its work is dropped."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class Deciding:
-    """Collects what is decided. `known` are the keys of what needs no content."""
+class DecisionRecorder:
+    """Collects decisions. Decisions with a key in `known`, concatenated keys of 16 bytes, are
+    recorded without content."""
 
     def __init__(self, *, with_contents: bool = False, known: bytes = b"") -> None:
         self._with_contents = with_contents
         self._known = {known[place : place + 16] for place in range(0, len(known), 16)}
         self.decisions: list[Decision] = []
 
-    def take(
+    def record(
         self,
         issued: Iterable[Issued],
         seq: int,
@@ -72,14 +73,17 @@ class Deciding:
         event: str,
         causes: Mapping[CommandId, str],
     ) -> None:
-        """What was decided on one event of the version's own; `causes` are the controller events
-        that were under way."""
+        """Add the decisions of an event.
+
+        `seq` is the last event of the log, `turn` the number of the event that the version folded,
+        at `time_ns`, of the kind `event`. `causes` are the controller events of the commands.
+        """
         for one in issued:
-            for key, channel, kind, target, said in parts_of(one.command):
+            for key, channel, kind, target, part in parts_of(one.command):
                 content: dict[str, Any] | None = None
                 choices: list[dict[str, Any]] = []
                 if self._with_contents and key not in self._known:
-                    content, choices = _content(said, one.command), _choices(one.reason)
+                    content, choices = _content(part, one.command), _choices(one.reason)
                 self.decisions.append(
                     Decision(
                         key,
@@ -99,17 +103,17 @@ class Deciding:
 
 
 Part = tuple[bytes, str, str, str, Command | WriteOperation]
-"""Key, channel, kind, target, and what is said."""
+"""Key, channel, kind, target, and the command or the single write."""
 
 
 def parts_of(command: Command) -> Iterator[Part]:
-    """The decisions that a command is."""
-    if isinstance(command, _NO_DECISIONS):
+    """The decisions in a command."""
+    if isinstance(command, _NOT_DECISIONS):
         return
     if isinstance(command, Notice):
         if command.code == FAILED:
-            told = f"{command.subject}: {command.text}"
-            yield digest(encode_command(command)), "controller", FAILED, told, command
+            target = f"{command.subject}: {command.text}"
+            yield digest(encode_command(command)), "controller", FAILED, target, command
         return
     if isinstance(command, WriteZnodes):
         for one in command.operations:
@@ -121,7 +125,7 @@ def parts_of(command: Command) -> Iterator[Part]:
 
 
 def channel_of(command: Command) -> str:
-    """Where it goes."""
+    """The destination of a command."""
     match command:
         case WriteZnodes() | WriteAtomically():
             return ZOOKEEPER
@@ -148,8 +152,8 @@ def _target(command: Command) -> str:
     return target_of(command)
 
 
-def _content(said: Command | WriteOperation, command: Command) -> dict[str, Any]:
-    content: dict[str, Any] = plain(said)
+def _content(part: Command | WriteOperation, command: Command) -> dict[str, Any]:
+    content: dict[str, Any] = plain(part)
     if isinstance(command, WriteZnodes):
         content["is_guarded"] = command.epoch_version is not None
     return content
@@ -160,7 +164,7 @@ def _choices(reason: Reason) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A value without types: maps by the names of fields, lists, texts, numbers."""
+    """A value as plain dicts (by field name), lists, strings and numbers."""
     if isinstance(value, Struct):
         return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, (list, tuple)):
