@@ -175,23 +175,8 @@ def _general(part: str) -> str:
 
 def _of_compared(one: Compared) -> Divergence:
     what: What = "changed" if one.base and one.head else "missing" if one.base else "new"
-    shown = one.base or one.head
-    assert shown is not None, "a pair has at least one"
-    earlier = min((each for each in (one.base, one.head) if each), key=lambda each: each.time_ns)
-    return Divergence(
-        what,
-        shown.kind,
-        shown.target,
-        one.base.rule if one.base else "",
-        one.head.rule if one.head else "",
-        earlier.seq,
-        earlier.time_ns,
-        earlier.event,
-        earlier.cause,
-        one.differences,
-        one.partitions,
-        tuple(_details(one)),
-        place=(earlier.time_ns, earlier.turn),
+    return _divergence(
+        what, one.base, one.head, one.partitions, tuple(_details(one)), one.differences
     )
 
 
@@ -204,40 +189,41 @@ def _of_reordered(one: Reordered, base: Sequence[Decision], head: Sequence[Decis
         else f"{ours.channel} and {passed.channel}"
     )
     text = f"head makes this decision {how} {passed.kind} {passed.target} ({channels})"
-    earlier = min(ours, head[one.pair[1]], key=lambda each: each.time_ns)
-    return Divergence(
-        "reordered",
-        ours.kind,
-        ours.target,
-        ours.rule,
-        head[one.pair[1]].rule,
-        earlier.seq,
-        earlier.time_ns,
-        earlier.event,
-        earlier.cause,
-        (),
-        touched_by(ours),
-        (text,),
-        one.is_harmless,
-        (earlier.time_ns, earlier.turn),
-    )
+    found = _divergence("reordered", ours, head[one.pair[1]], touched_by(ours), (text,))
+    found.is_harmless = one.is_harmless
+    return found
 
 
 def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> Divergence:
-    earlier = min(ours, theirs, key=lambda each: each.time_ns)
+    time = Difference("time", f"event {ours.seq}", f"event {theirs.seq}")
+    return _divergence("changed", ours, theirs, touched_by(ours), (_when(late_ns),), (time,))
+
+
+def _divergence(
+    what: What,
+    base: Decision | None,
+    head: Decision | None,
+    partitions: tuple[str, ...],
+    details: tuple[str, ...],
+    differences: tuple[Difference, ...] = (),
+) -> Divergence:
+    """A divergence at the earlier of two decisions, one of which may not exist."""
+    shown = base or head
+    assert shown is not None, "a pair has at least one"
+    earlier = min((one for one in (base, head) if one), key=lambda one: one.time_ns)
     return Divergence(
-        "changed",
-        ours.kind,
-        ours.target,
-        ours.rule,
-        theirs.rule,
+        what,
+        shown.kind,
+        shown.target,
+        base.rule if base else "",
+        head.rule if head else "",
         earlier.seq,
         earlier.time_ns,
         earlier.event,
         earlier.cause,
-        (Difference("time", f"event {ours.seq}", f"event {theirs.seq}"),),
-        touched_by(ours),
-        (_when(late_ns),),
+        differences,
+        partitions,
+        details,
         place=(earlier.time_ns, earlier.turn),
     )
 

@@ -8,7 +8,7 @@ the start of the log comes before the events. The last line is "end"; without it
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from eventstore.records import CommandRecord, EventRecord, Origin, Tip
 from replay.description.as_json import (
@@ -104,28 +104,14 @@ def event_line(record: EventRecord) -> EventLine:
 
 def event_record(line: EventLine) -> EventRecord:
     """The event of a line. Raises ValueError."""
-    return EventRecord(
-        line.seq,
-        line.wall_ns,
-        line.mono_ns,
-        line.term,
-        line.kind,
-        line.schema,
-        line.channel,
-        line.origin,
-        line.cause,
-        stored_bytes(line.event),
-    )
+    *fields, event = structs.astuple(line)
+    return EventRecord._make((*fields, stored_bytes(event)))
 
 
 def command_line(record: CommandRecord) -> CommandLine:
     """A command as a line."""
     return CommandLine(
-        record.cause,
-        record.ordinal,
-        record.term,
-        record.kind,
-        record.target,
+        *record[:5],
         record.digest.hex(),
         readable_reason(record.reason),
         None if record.body is None else readable_body(record.body),
@@ -134,16 +120,9 @@ def command_line(record: CommandRecord) -> CommandLine:
 
 def command_record(line: CommandLine) -> CommandRecord:
     """The command of a line. Raises ValueError."""
-    return CommandRecord(
-        line.cause,
-        line.ordinal,
-        line.term,
-        line.kind,
-        line.target,
-        stored_bytes(line.reason),
-        bytes.fromhex(line.digest),
-        None if line.body is None else stored_bytes(line.body),
-    )
+    *fields, digest, reason, body = structs.astuple(line)
+    stored_body = None if body is None else stored_bytes(body)
+    return CommandRecord._make((*fields, stored_bytes(reason), bytes.fromhex(digest), stored_body))
 
 
 def end_line(tip: Tip) -> EndLine:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
@@ -114,11 +113,7 @@ def _event_row(event: EventRecord) -> tuple[Any, ...]:
 def _command_row(command: CommandRecord) -> tuple[Any, ...]:
     reason = readable_reason(command.reason)
     return (
-        command.cause,
-        command.ordinal,
-        command.term,
-        command.kind,
-        command.target,
+        *command[:5],
         reason.get("rule") if isinstance(reason, dict) else None,
         _json(reason),
         command.digest,
@@ -169,12 +164,7 @@ class _Table:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is None:
             self._flush()
         self._writer.close()

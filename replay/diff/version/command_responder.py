@@ -161,7 +161,7 @@ class CommandResponder:
         while self._inbox:
             if self.turn - begun > _EVENTS_IN_A_ROW_MAX:
                 raise ReplayError(
-                    f"this version does not come to rest after event {self.seq}: it caused "
+                    f"this version does not stop after event {self.seq}: it caused "
                     f"{_EVENTS_IN_A_ROW_MAX} further events"
                 )
             channel, event = self._inbox.popleft()

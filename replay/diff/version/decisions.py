@@ -14,6 +14,7 @@ from msgspec import Struct
 from controller.core.canonical import digest, encode_command, kind_of
 from controller.core.commands import (
     AnswerLater,
+    BrokerRequest,
     CancelTimer,
     CloseChannel,
     Command,
@@ -21,7 +22,6 @@ from controller.core.commands import (
     DrawNumbers,
     DrawTopicIds,
     Issued,
-    LeaderAndIsrRequest,
     Notice,
     OpenChannel,
     ReadChildren,
@@ -30,9 +30,7 @@ from controller.core.commands import (
     Reason,
     StartTimer,
     Stop,
-    StopReplicaRequest,
     SyncZnodes,
-    UpdateMetadataRequest,
     WriteAtomically,
     WriteZnodes,
     target_of,
@@ -131,13 +129,9 @@ def channel_of(command: Command) -> str:
             return ZOOKEEPER
         case StartTimer(timer=timer) | CancelTimer(timer=timer):
             return f"timer {timer}"
-        case (
-            LeaderAndIsrRequest()
-            | UpdateMetadataRequest()
-            | StopReplicaRequest()
-            | OpenChannel()
-            | CloseChannel()
-        ):
+        case OpenChannel(broker=broker) | CloseChannel(broker=broker):
+            return f"broker {broker}"
+        case _ if isinstance(command, BrokerRequest):
             return f"broker {command.broker}"
         case Stop():
             return "daemon"

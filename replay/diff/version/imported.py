@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from eventstore.filters import EventFilter
@@ -87,20 +88,7 @@ def _agreed(result: AgreementResult) -> Agreed:
     return Agreed(
         both.decisions,
         both.agreed,
-        [
-            Disagreement(
-                one.verdict,
-                one.subject,
-                one.kind,
-                one.seq,
-                one.zxid,
-                one.cause,
-                one.paths,
-                one.differences,
-                one.explained,
-            )
-            for one in result.divergences
-        ],
+        msgspec.convert(result.divergences, list[Disagreement], from_attributes=True),
         {rule: (one.decisions, one.agreed) for rule, one in both.by_rule.items()},
     )
 

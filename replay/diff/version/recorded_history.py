@@ -6,6 +6,7 @@ from statistics import median
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from controller.core.canonical import decode_command
 from controller.core.commands import (
@@ -259,14 +260,10 @@ def znode_of(data: bytes, *, version: int = 0, czxid: int = 0, owner: int = 0) -
 
 
 def _znode(event: ZnodesRead, number: int) -> Znode:
-    return Znode(
+    known = znode_of(
         event.data[number] or b"",
-        event.czxids[number],
-        event.mzxids[number],
-        0,
-        0,
-        event.versions[number],
-        0,
-        event.owners[number],
-        0,
+        version=event.versions[number],
+        czxid=event.czxids[number],
+        owner=event.owners[number],
     )
+    return structs.replace(known, mzxid=event.mzxids[number])

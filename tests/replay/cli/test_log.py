@@ -299,7 +299,7 @@ def test_a_copy_of_a_living_log_is_said_to_be_one(tmp_path: Path) -> None:
         refold("log", "copy", tmp_path / "log", tmp_path / "copy")
     done = refold("log", "verify", tmp_path / "copy")
     assert done.returncode == 0
-    assert "not closed (it was copied from a log that was being written, or" in done.stdout
+    assert "not closed (the log was copied while it was written, or" in done.stdout
 
 
 def test_a_changed_header_is_named_with_what_to_do(log: Path) -> None:

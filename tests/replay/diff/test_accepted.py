@@ -52,7 +52,7 @@ def test_file_is_read(tmp_path: Path) -> None:
     [
         ("[[accepted", "cannot be used"),
         ('[[accepted]]\nid = "1"\n', "why"),
-        ('[[accepted]]\nid = "1"\nwhy = " "\n', "without a reason"),
+        ('[[accepted]]\nid = "1"\nwhy = " "\n', "has no reason"),
         ('[[accepted]]\nid = "1"\nwhy = "a"\nrule = "b"\n', "rule"),
     ],
 )

@@ -73,7 +73,7 @@ def test_changed_rule_is_named_with_its_first_cause_and_where_it_is(tmp_path: Pa
     found = diff(tmp_path, (versions.LAST_OF_ISR,), INCIDENTS)
     group = found.groups[0]
     assert sentences.title(group).startswith(
-        "offline partition leader election: set decided otherwise"
+        "offline partition leader election: set decided differently"
     )
     first = group.first.root.first
     assert (first.cause, first.event) == ("BrokerChange", "znodes_read")
@@ -102,7 +102,7 @@ def test_what_the_log_wrote_is_not_there_before_the_versions_own_write(tmp_path:
     found = diff(tmp_path, (versions.LAST_AT_SHUTDOWN,), log)
     # What both elect later is the same, though a partition of it has been led by another.
     assert [sentences.title(one) for one in found.groups] == [
-        "controlled shutdown leader election: set decided otherwise (leader)"
+        "controlled shutdown leader election: set decided differently (leader)"
     ]
     [said] = sentences.outcome(found.groups[0].first)
     assert re.fullmatch(r"orders-0: led by 3 instead of 2 for 1\d\.\d s, then as before", said)

@@ -93,7 +93,7 @@ def test_a_request_beside_a_write_of_the_same_turn_is_harmless() -> None:
 def test_what_comes_much_later_is_a_difference() -> None:
     base, head = decision(1, time_ns=0), decision(1, time_ns=4_000_000_000)
     [found] = divergences([base], [head])
-    assert found.details == ("head decides it 4.0 s later",)
+    assert found.details == ("head makes this decision 4.0 s later",)
 
 
 def test_first_cause_has_what_follows_on_its_partitions_and_in_its_event() -> None:

@@ -97,7 +97,7 @@ def test_another_leader_leads_until_its_broker_crashes_too(tmp_path: Path) -> No
     assert not found.errors
     [first] = of_partition(found, "wide-03-0")
     assert first.consequences == ["wide-03-0: led by 2 instead of 3 for 9.0 s, then as before"]
-    assert any("beside a stock controller" in one for one in sentences.assumptions(found))
+    assert any("come from a simulated cluster" in one for one in sentences.assumptions(found))
     [[shown, *_], *_] = [one["instances"] for one in json.loads(as_json(found, []))["groups"]]
     assert shown["consequences"] == first.consequences
 
@@ -132,4 +132,4 @@ def test_reassignment_that_never_ends(tmp_path: Path) -> None:
 def test_nothing_is_known_where_a_version_does_not_go_its_own_way() -> None:
     root = Root(Divergence("new", "set", "/a", "", "a rule", 1, 0, "", "", partitions=("t-0",)))
     instance = Instance("a log", root, [], is_shadow=True)
-    assert "is not known" in sentences.outcome(instance)[0]
+    assert "unknown" in sentences.outcome(instance)[0]

@@ -40,5 +40,5 @@ def test_recording_that_is_unpacked(tmp_path: Path) -> None:
 
 
 def test_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(DiffError, match="no folder of logs"):
+    with pytest.raises(DiffError, match="nor a folder of logs"):
         names(tmp_path)

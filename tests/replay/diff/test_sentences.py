@@ -16,7 +16,7 @@ def group(*consequences: list[str]) -> Group:
 def test_what_came_of_later_instances_is_counted() -> None:
     found = group(["t-0 1 s longer"], ["t-1 1 s longer", "t-2 1 s longer"], [], ["t-3 ends"])
     assert sentences.outcomes_elsewhere(found) == (
-        "and 3 more in its other places (--format json has all)"
+        "and 3 more consequences in other places (--format json has all)"
     )
 
 

@@ -280,7 +280,7 @@ def test_damaged_log_does_not_affect_the_others(spark: SparkSession, tmp_path: P
         ("crash", other), ("hang", other), ("cut", this), ("cut", other), ("newer", this),
         ("newer", other),
     }  # fmt: skip
-    assert "fails at the log: KeyError: 150 (fold.py, line" in reasons["crash", other]
+    assert "failed at the log: KeyError: 150 (fold.py, line" in reasons["crash", other]
     assert "no progress for 15 s after event" in reasons["hang", other]
     assert "are not in the table: ingest the complete log" in reasons["cut", this]
     assert "newer" in reasons["newer", this]
