@@ -16,7 +16,7 @@ from replay.progress import Progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ADDED: Final = "everything was already added; run the command again to see the result"
+_ADDED: Final = "the batch was already added; run the command again for its summary"
 _NEEDED: Final = ("pyspark", "py4j", "pyarrow", "plotly")
 
 Master = Annotated[

@@ -150,7 +150,10 @@ def test_folder_without_a_cluster(tmp_path: Path) -> None:
 def test_kind_that_there_is_not(log: Path) -> None:
     result = refold("events", log, "--kind", "nonsense")
     assert result.exit_code == 2
-    assert "'nonsense' is not a kind of event; use one of: allocate_producer_ids_received, " in result.stderr
+    assert (
+        "'nonsense' is not a kind of event; use one of: allocate_producer_ids_received, "
+        in result.stderr
+    )
     imported = ROOT / "tests" / "recordings" / "topics-1.tar.xz"
     result = refold("events", imported, "--kind", "watch_fired")
     assert result.exit_code == 2
