@@ -42,7 +42,7 @@ def decisions(
         list[str] | None,
         typer.Option(
             help="Only this kind: a command of `refold log stats`, or a decision of"
-            " docs/import.md. Can be repeated."
+            " docs/imported-logs.md. Can be repeated."
         ),
     ] = None,
     rule: Annotated[
