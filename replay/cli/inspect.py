@@ -175,7 +175,7 @@ def _print_changes(first: Cluster, last: Cluster, found: list[Change]) -> None:
 def _change(one: Change) -> tuple[str, str, str]:
     if one.what:
         return one.what, _value(one.before), _value(one.after)
-    return ("created", "", _value(one.after)) if one.before is None else ("removed", "", "")
+    return ("new", "", _value(one.after)) if one.before is None else ("gone", "", "")
 
 
 def _value(value: Any) -> str:

@@ -46,9 +46,9 @@ def analyse(
     """Find failovers, outages, leader churn, reassignments, races, flapping brokers and zombie
     controllers in the logs.
 
-    Writes Parquet tables below DIR/analysis (docs/fleet.md), which replace those of the previous
-    analysis, and prints a summary. --from and --to select logs by time; a selected log is analysed
-    completely.
+    Writes Parquet tables below DIR/analysis (docs/fleet-tables.md), which replace those of the
+    previous analysis, and prints a summary. --from and --to select logs by time; a selected log is
+    analysed completely.
 
     Exit status: 0 done; 2 DIR or Spark cannot be used, or the command was stopped. Then the
     previous analysis remains.

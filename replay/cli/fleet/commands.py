@@ -83,9 +83,9 @@ def decode(
 ) -> None:
     """Decode newly ingested records into columns for queries.
 
-    Writes Parquet below DIR/decoded (docs/fleet.md): the znode, broker, topic and partition of each
-    record, leaders and ISRs, errors, rules, and the content as JSON. `analyse` and `report` do this
-    themselves.
+    Writes Parquet below DIR/decoded (docs/fleet-tables.md): the znode, broker, topic and partition
+    of each record, leaders and ISRs, errors, rules, and the content as JSON. `analyse` and `report`
+    do this themselves.
 
     Exit status: 0 done, 2 DIR or Spark cannot be used.
     """

@@ -16,7 +16,7 @@ from replay.progress import Progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ADDED: Final = "the batch was already added; run the command again for its summary"
+_ADDED: Final = "the batch was already added; run again to see it"
 _NEEDED: Final = ("pyspark", "py4j", "pyarrow", "plotly")
 
 Master = Annotated[
