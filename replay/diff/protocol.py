@@ -13,7 +13,6 @@ import msgspec
 
 from controller.fingerprint import code_version, core_fingerprint
 from eventstore.errors import LogError
-from eventstore.reader import LogReader
 from eventstore.verify import verify
 from replay.diff.messages import (
     DECISIONS_IN_A_MESSAGE,
@@ -30,9 +29,8 @@ from replay.diff.messages import (
 from replay.diff.version.decisions import DecisionRecorder
 from replay.diff.version.fold_recorder import FoldRecorder, TimelineRecorder
 from replay.diff.version.folding import fold_log
-from replay.diff.version.imported import fold_imported
 from replay.errors import ReplayError
-from replay.logs.decode import UPCASTERS
+from replay.logs.open_log import open_reader
 from replay.progress import Progress
 
 _STEP: Final = 2000
@@ -68,11 +66,8 @@ def _fold(request: FoldLog, recorder: FoldRecorder, answers: IO[bytes]) -> Folde
     log = Path(request.log)
     for damage in verify(log).damages:
         raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")
-    with LogReader.open(log, UPCASTERS) as reader:
-        progress = _progress(answers)
-        if reader.header.kind == "recorded":
-            return fold_log(reader, recorder, progress)
-    return fold_imported(log, recorder, request.settings, progress, request.since)
+    with open_reader(log) as reader:
+        return fold_log(reader, recorder, _progress(answers), request.settings, request.since)
 
 
 def _progress(answers: IO[bytes]) -> Progress:

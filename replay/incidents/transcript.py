@@ -16,9 +16,7 @@ from replay.diff.messages import Decision, Folded
 from replay.diff.version.decisions import DecisionRecorder
 from replay.diff.version.fold_recorder import FoldRecorder, TimelineRecorder
 from replay.diff.version.folding import fold_log
-from replay.diff.version.imported import fold_imported
 from replay.logs.open_log import open_reader
-from replay.progress import unreported
 
 _LEFT_OUT: Final = (
     *("path", "broker", "timer", "request", "timestamp", "topic", "partition", "topic_id"),
@@ -32,10 +30,7 @@ def transcript(log: Path) -> str:
     """One paragraph for each event that leads to decisions. Raises ReplayError, LogError."""
     recorder = FoldRecorder(DecisionRecorder(with_contents=True), TimelineRecorder(()))
     with open_reader(log) as reader:
-        if reader.header.kind == "recorded":
-            folded = fold_log(reader, recorder, unreported)
-        else:
-            folded = fold_imported(log, recorder, {}, unreported)
+        folded = fold_log(reader, recorder)
     # The sessions of an imported log are folded one after the other.
     decisions = sorted(recorder.decisions.decisions, key=lambda one: one.seq)
     return "\n".join(_lines(decisions, folded)) + "\n"

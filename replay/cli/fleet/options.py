@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,9 +12,6 @@ from replay.cli.options import settings
 from replay.cli.progress import progress
 from replay.errors import ReplayError
 from replay.progress import Progress
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _ADDED: Final = "the batch was already added; run again to see it"
 _NEEDED: Final = ("pyspark", "py4j", "pyarrow", "plotly")
@@ -88,7 +85,7 @@ def task_progress() -> Iterator[Progress]:
 @contextmanager
 def spark_with_progress(
     master: str | None, conf: dict[str, str], *, is_brief: bool
-) -> Iterator[tuple["SparkSession", Progress]]:
+) -> Iterator[tuple[Any, Progress]]:
     """Yield a Spark session, and the callback that shows the progress of its tasks."""
     from replay.fleet.session import spark_session
 

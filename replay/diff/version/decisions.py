@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from controller.core.canonical import digest, encode_command, kind_of
 from controller.core.commands import (
@@ -36,6 +35,7 @@ from controller.core.commands import (
     target_of,
 )
 from controller.core.operations import Check, WriteOperation
+from replay.description.as_json import plain_object
 from replay.diff.messages import Decision
 
 ZOOKEEPER: Final = "zookeeper"
@@ -147,37 +147,11 @@ def _target(command: Command) -> str:
 
 
 def _content(part: Command | WriteOperation, command: Command) -> dict[str, Any]:
-    content: dict[str, Any] = plain(part)
+    content: dict[str, Any] = plain_object(part)
     if isinstance(command, WriteZnodes):
         content["is_guarded"] = command.epoch_version is not None
     return content
 
 
 def _choices(reason: Reason) -> list[dict[str, Any]]:
-    return [plain(one) for one in reason.choices]
-
-
-def plain(value: Any) -> Any:
-    """A value as plain dicts (by field name), lists, strings and numbers."""
-    if isinstance(value, Struct):
-        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
-    if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, bytes):
-        return _text(value)
-    return value
-
-
-def _text(data: bytes) -> Any:
-    if data[:1] in (b"{", b"["):
-        try:
-            return msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return data.decode(errors="replace")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return data.hex()
-    return text if text.isprintable() else data.hex()
+    return [plain_object(one) for one in reason.choices]

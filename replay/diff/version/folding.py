@@ -1,6 +1,7 @@
-"""Folds a recorded log with this version. After it leaves the log, a simulation continues."""
+"""Folds a log with this version. After it leaves a recorded log, a simulation continues."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from controller.core.canonical import digest, encode_command, kind_of
 from controller.core.commands import Command, CommandId, Issued, Notice
@@ -10,14 +11,30 @@ from eventstore.records import CommandRecord
 from replay.diff.messages import Folded
 from replay.diff.version.counterfactual_run import CounterfactualRun
 from replay.diff.version.fold_recorder import FoldRecorder
+from replay.diff.version.imported import fold_imported
 from replay.diff.version.recorded_history import RecordedHistory
 from replay.logs.decode import records
 from replay.logs.recorded_fold import fold_at_start, fold_event, fold_events
-from replay.progress import Progress
+from replay.progress import Progress, unreported
 
 
-def fold_log(reader: LogReader, recorder: FoldRecorder, progress: Progress) -> Folded:
-    """Fold a recorded log. Raises ReplayError, LogError."""
+def fold_log(
+    reader: LogReader,
+    recorder: FoldRecorder,
+    progress: Progress = unreported,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    since: int = 0,
+) -> Folded:
+    """Fold a log of any kind. `settings` and `since` are for imported logs (`fold_imported`).
+
+    Raises ReplayError, LogError.
+    """
+    if reader.header.kind == "recorded":
+        return _fold_recorded(reader, recorder, progress)
+    return fold_imported(reader, recorder, settings, progress, since)
+
+
+def _fold_recorded(reader: LogReader, recorder: FoldRecorder, progress: Progress) -> Folded:
     fold = fold_at_start(reader)
     fold.controller.observer = recorder.causes
     seq, now_ns, last = 0, 0, reader.last_seq

@@ -7,7 +7,6 @@ difference come from a fold that is the controller itself (`imported_run`).
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +17,6 @@ from replay.diff.messages import Agreed, Disagreement, Folded
 from replay.diff.version.fold_recorder import FoldRecorder
 from replay.diff.version.imported_run import ImportedRun, is_election
 from replay.diff.version.imported_zookeeper import ImportedZooKeeper
-from replay.logs.open_log import open_reader
 from replay.progress import Progress
 from replay.shadow_folds import ShadowObserver, shadow_folds
 from replay.stock_clusters.agreement.comparison import told
@@ -34,7 +32,7 @@ from replay.stock_clusters.imported_log.restored import apply
 
 
 def fold_imported(
-    log: Path,
+    reader: LogReader,
     recorder: FoldRecorder,
     settings: Mapping[str, str],
     progress: Progress,
@@ -45,19 +43,18 @@ def fold_imported(
     If `since` is not 0, also simulate the cluster with this version as controller, from the last
     election before record `since` on. Raises ReplayError, LogError.
     """
-    with open_reader(log) as reader:
-        result, last, end_ns = AgreementResult(), reader.last_seq, 0
-        elections: dict[int, _FoldedRange] = {}
-        for number, found in enumerate(shadow_folds(reader, ShadowObserver, settings, progress)):
-            result.go_on(result_of(found.agreement, str(log)))
-            sessions = {trace.session: observer for trace, observer in found.sessions}
-            folded = _FoldedRange(number, found.log_index, sessions)
-            elections |= dict.fromkeys(_elections(found.log), folded)
-            end_ns = max(end_ns, _record_decisions(folded, recorder))
-        begun = max((one for one in elections if one <= since), default=0)
-        if not begun:
-            return Folded(last, end_ns, is_shadow=True, agreed=_agreed(result))
-        run = _simulate(reader, begun, elections[begun], recorder, progress)
+    result, last, end_ns = AgreementResult(), reader.last_seq, 0
+    elections: dict[int, _FoldedRange] = {}
+    for number, found in enumerate(shadow_folds(reader, ShadowObserver, settings, progress)):
+        result.go_on(result_of(found.agreement, str(reader.path)))
+        sessions = {trace.session: observer for trace, observer in found.sessions}
+        folded = _FoldedRange(number, found.log_index, sessions)
+        elections |= dict.fromkeys(_elections(found.log), folded)
+        end_ns = max(end_ns, _record_decisions(folded, recorder))
+    begun = max((one for one in elections if one <= since), default=0)
+    if not begun:
+        return Folded(last, end_ns, is_shadow=True, agreed=_agreed(result))
+    run = _simulate(reader, begun, elections[begun], recorder, progress)
     timelines = recorder.timelines.result()
     return Folded(last, max(end_ns, run.end_ns), begun, run.assumed, timelines)
 

@@ -15,10 +15,9 @@ from replay.diff.reports.as_json import as_json
 from replay.diff.version import assumptions
 from replay.diff.version.decisions import DecisionRecorder
 from replay.diff.version.fold_recorder import FoldRecorder, TimelineRecorder
-from replay.diff.version.imported import fold_imported
+from replay.diff.version.folding import fold_log
 from replay.inspect.at import cluster_at
-from replay.logs.open_log import open_log
-from replay.progress import unreported
+from replay.logs.open_log import open_log, open_reader
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import Observed
 from tests.replay.diff import versions
@@ -47,9 +46,9 @@ def _is_election(event: object) -> bool:
 
 def gone_its_way(log: Path, wanted: End, since: int) -> tuple[End, Folded]:
     """How they end with this version as controller."""
-    folded = fold_imported(
-        log, FoldRecorder(DecisionRecorder(), TimelineRecorder(list(wanted))), {}, unreported, since
-    )
+    recorder = FoldRecorder(DecisionRecorder(), TimelineRecorder(list(wanted)))
+    with open_reader(log) as reader:
+        folded = fold_log(reader, recorder, since=since)
     last = {(one.topic, one.partition): one.samples[-1] for one in folded.timelines if one.samples}
     return {name: (one.leader, sorted(one.isr)) for name, one in last.items()}, folded
 
