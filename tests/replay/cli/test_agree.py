@@ -126,7 +126,7 @@ def test_people_are_told_what_agrees(log: Path) -> None:
     first, *lines = result.stdout.splitlines()
     assert first == "starts from zookeeper/version-2/snapshot.0"
     assert lines[0] == (
-        "settings of the brokers: inter.broker.protocol.version=3.9-IV0, delete.topic.enable=true"
+        "broker settings: inter.broker.protocol.version=3.9-IV0, delete.topic.enable=true"
     )
     assert lines[1] == (
         "decisions: 132, 132 agreed, 0 differ, 0 missing, 0 extra; 0 before the first election,"
@@ -151,7 +151,7 @@ def test_people_are_told_what_does_not(corrupted: tuple[Path, Corruption]) -> No
     assert lines[place].endswith(told.path)
     before, after = (json.loads(one or "")["leader"] for one in (told.before, told.after))
     assert lines[place + 1] == f"  {told.path}: leader {before}, Kafka {after}"
-    assert lines[place + 2].startswith("  the fold was at ")
+    assert lines[place + 2].startswith("  the fold was processing ")
     assert ", since " in lines[place + 2]
     between = lines[place + 3 : place + 13]
     assert any(f"zxid {told.zxid:#x}" in line and told.path in line for line in between)

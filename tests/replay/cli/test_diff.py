@@ -176,7 +176,7 @@ def test_formats(last_of_isr: Path, tmp_path: Path) -> None:
         ("broken", "broken does not start: SyntaxError"),
         ("torn", "torn does not start: ModuleNotFoundError: No module named 'replay.gone'"),
         ("before", "before is too old for refold diff: it has no replay/diff/protocol.py"),
-        ("empty", "empty has no code of refold in it"),
+        ("empty", "empty does not contain refold's code"),
         ("other-protocol", "other-protocol has protocol 2 of refold diff, this version has 1"),
     ],
 )
@@ -221,7 +221,7 @@ def test_log_of_a_newer_version(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("nothing", "there is nothing of that name"),
+        ("nothing", "does not exist"),
         ("folder", "is neither a log nor a folder of logs or incidents"),
         ("file", "is not a log: neither a folder of segments nor a packed log"),
         ("packed.tar.xz", "cannot be opened"),

@@ -53,7 +53,7 @@ def test_people_are_told_what_was_found(tmp_path: Path) -> None:
         (("{source}", "--to", "2026-11-21T03:59:01"), "has no time zone"),
         (("{source}", "--from", "2026-11-21"), "write 2026-11-21T00:00:00Z or"),
         (("{source}", "--from", "2", "--to", "1"), "2 is after --to 1"),
-        (("{source}", "--zone", "Mars/Phobos"), "Mars/Phobos is no time zone"),
+        (("{source}", "--zone", "Mars/Phobos"), "Mars/Phobos is not a time zone"),
         (("{folder}/nothing",), "nothing does not exist"),
         (("{folder}",), "has no ZooKeeper transaction log"),
         ((__file__,), "is neither a folder nor an archive (.tar"),

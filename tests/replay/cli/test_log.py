@@ -159,8 +159,11 @@ def test_show_gives_what_it_cannot_decode_as_it_is(tmp_path: Path) -> None:
         ("--from 3 --to 2", "3 is after --to 2"),
         ("--from 2026-11-19 --to 2026-11-18", "2026-11-19 is after --to 2026-11-18"),
         ("--term -1", "--term"),
-        ("--kind nonsense", "no event is a 'nonsense'; there are allocate_producer_ids_received, "),
-        ("--kind timer_fired --kind read_znodes", "no event is a 'read_znodes'"),
+        (
+            "--kind nonsense",
+            "'nonsense' is not a kind of event; use one of: allocate_producer_ids_received, ",
+        ),
+        ("--kind timer_fired --kind read_znodes", "'read_znodes' is not a kind of event"),
     ],
     ids=["no bound", "numbers", "times", "term", "unknown kind", "kind of command"],
 )

@@ -157,11 +157,11 @@ def test_kind_that_there_is_not(log: Path) -> None:
     imported = ROOT / "tests" / "recordings" / "topics-1.tar.xz"
     result = refold("events", imported, "--kind", "watch_fired")
     assert result.exit_code == 2
-    assert "no event is a 'watch_fired'; there are controller_logged, " in result.stderr
+    assert "'watch_fired' is not a kind of event; use one of: controller_logged, " in result.stderr
     for of, known in ((log, "answer_allocate_producer_ids, "), (imported, "assignment, ")):
         result = refold("decisions", of, "--kind", "nonsense")
         assert result.exit_code == 2
-        assert f"no decision is a 'nonsense'; there are {known}" in result.stderr
+        assert f"'nonsense' is not a kind of decision; use one of: {known}" in result.stderr
 
 
 def test_term_that_there_is_not(log: Path) -> None:
