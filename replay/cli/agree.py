@@ -176,7 +176,7 @@ def _print_divergence(one: Divergence) -> None:
     )
     _print_indented(one.differences)
     if one.cause:
-        typer.echo(f"  the fold was processing {one.cause}, which began at {one.since}")
+        typer.echo(f"  the fold was processing {one.cause}, since {one.since}")
     _print_indented(one.between)
 
 

@@ -80,7 +80,7 @@ def test_what_is_asked_of_brokers_as_in_the_log_is_answered_as_in_the_log() -> N
     with opened([RECORDINGS / "rolling-restart-4.tar.xz"]) as [log]:
         in_log, first = end_of_log(log.path)
         _, folded = gone_its_way(log.path, in_log, first)
-    assert folded.assumptions == {assumptions.BESIDE: 1}
+    assert folded.assumptions == {assumptions.SIMULATED_CLUSTER: 1}
 
 
 def of_partition(found: Comparison, name: str) -> list[Instance]:
