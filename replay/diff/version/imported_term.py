@@ -10,11 +10,14 @@ from typing import Final
 
 from msgspec import structs
 
-from controller.core.canonical import digest, encode_command, kind_of
-from controller.core.commands import AnswerAlterPartition, BrokerRequest, Command, CommandId
-from controller.core.events import (
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    ApiRequest,
+    AnswerAlterPartition,
+)
+from controller.core.canonical import digest, encode_command, kind_of
+from controller.core.commands import BrokerRequest, Command, CommandId
+from controller.core.events import (
     BrokerAnswered,
     Recorded,
     SessionConnected,
