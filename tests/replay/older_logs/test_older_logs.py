@@ -17,7 +17,7 @@ from controller.core.canonical import EVENT_SCHEMAS, decode_event, encode_event
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.cli.main import app
-from replay.diff.reports import told
+from replay.diff.reports import sentences
 from replay.logs.older_events import UPCASTS
 from replay.logs.open_log import RecordedLog, open_log
 from replay.logs.packed import log_at
@@ -125,5 +125,5 @@ def test_it_is_diffed(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NEVER_UNCLEAN,), LOG)
     assert not found.errors
     [group] = found.groups
-    assert told.title(group).startswith("unclean partition leader election")
+    assert sentences.title(group).startswith("unclean partition leader election")
     assert group.first.root.first.cause == "ElectLeaders"
