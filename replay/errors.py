@@ -2,8 +2,13 @@
 
 
 class ReplayError(Exception):
-    """A log that cannot be used for the command; the text says why and what to do."""
+    """A log cannot be used for a command. The text says why and what to do."""
 
 
 class OtherCoreError(ReplayError):
-    """Another core recorded the log, so its decisions may differ from this core's."""
+    """The log was recorded by another core, whose decisions may differ."""
+
+
+class DiffError(ReplayError):
+    """A version, log or file cannot be used by `refold diff`. The text names it and says what to
+    do."""

@@ -9,8 +9,8 @@ is "tag"; bytes are {"text": ...}, or {"base64": ...} if they are not UTF-8; map
 A value for which this version has no type is plain msgpack without names. Bytes that are not
 msgpack are {"raw": ...}.
 
-For comparison (`plain`): without tags. Bytes that are JSON are parsed; other bytes are text, or hex
-if they are not printable.
+For comparison (`plain_object`): without tags. Bytes that are JSON are parsed; other bytes are text,
+or hex if they are not printable.
 """
 
 from base64 import b64decode, b64encode
@@ -91,6 +91,14 @@ def _object(content: bytes, decode: Decode) -> Any:
     return _named(content, _FOR_PEOPLE)
 
 
+# For comparisons --------------------------------------------------------------------------------
+
+
+def plain_object(value: Any) -> Any:
+    """A value of the core's types as dicts by field name, lists, strings and numbers."""
+    return _named(value, _PLAIN)
+
+
 # For exports ------------------------------------------------------------------------------------
 
 
@@ -132,14 +140,6 @@ def stored_bytes(value: Any) -> bytes:
             return _encode(_unnamed(value))
 
 
-# For comparison ---------------------------------------------------------------------------------
-
-
-def plain(value: Any) -> Any:
-    """A value without types: maps by the names of fields, lists, texts and numbers."""
-    return _named(value, _PLAIN)
-
-
 # Names for fields -------------------------------------------------------------------------------
 
 
@@ -161,9 +161,7 @@ def _named(value: Any, form: _Form) -> Any:
         return form.of_bytes(value)
     if isinstance(value, msgspec.Struct):
         config = value.__struct_config__
-        named: dict[Any, Any] = {}
-        if form.tag is not None and config.tag is not None:
-            named[form.tag] = config.tag
+        named = {form.tag: config.tag} if form.tag and config.tag is not None else {}
         named |= {name: _named(getattr(value, name), form) for name in value.__struct_fields__}
         return named if config.array_like else form.of_map(named)
     if isinstance(value, dict):
@@ -185,7 +183,7 @@ def _exact_bytes(value: bytes) -> dict[str, str]:
         return {_BASE64: b64encode(value).decode()}
 
 
-def _plain_bytes(value: bytes) -> Any:
+def _parsed_bytes(value: bytes) -> Any:
     if value[:1] in (b"{", b"["):
         try:
             return msgspec.json.decode(value)
@@ -208,13 +206,13 @@ _FOR_PEOPLE: Final[_Form] = _Form(
     lambda found: {str(_named(key, _FOR_PEOPLE)): one for key, one in found.items()},
     lambda value: value,
 )
-_EXACT: Final[_Form] = _Form("tag", _exact_bytes, lambda found: {_MAP: found}, _refuse)
 _PLAIN: Final[_Form] = _Form(
     None,
-    _plain_bytes,
+    _parsed_bytes,
     lambda found: {str(key): one for key, one in found.items()},
     lambda value: value,
 )
+_EXACT: Final[_Form] = _Form("tag", _exact_bytes, lambda found: {_MAP: found}, _refuse)
 
 
 def _unnamed(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """A command in words."""
 
 from collections.abc import Callable, Sequence
+from typing import assert_never
 
 from controller.core import commands, znodes
 from controller.core.api_requests import ApiAnswer
@@ -16,6 +17,19 @@ from controller.core.operations import (
 from controller.core.values import ANY_VERSION
 from replay.description.api_requests import described_answer
 from replay.description.phrases import in_one_line, listed, some, state
+
+PlainCommand = (
+    commands.OpenChannel
+    | commands.CloseChannel
+    | commands.Notice
+    | commands.DrawTopicIds
+    | commands.DrawNumbers
+    | commands.StartTimer
+    | commands.CancelTimer
+    | commands.AnswerLater
+    | commands.Stop
+)
+"""All commands but those about znodes, requests to brokers and answers to API requests."""
 
 
 def command_in_words(command: commands.Command) -> str:
@@ -56,7 +70,7 @@ def _led(
     return some(f"{one.topic}-{one.partition} {state(one.leadership)}" for one in partitions)
 
 
-def described(command: commands.Command) -> str:
+def described(command: PlainCommand) -> str:
     """A command about channels, timers, draws, waiting requests or the operator."""
     match command:
         case commands.OpenChannel(broker=broker, broker_epoch=epoch, endpoint=endpoint):
@@ -78,7 +92,7 @@ def described(command: commands.Command) -> str:
         case commands.Stop(reason=reason):
             return f"stop: {reason or 'as requested'}"
         case _:
-            raise AssertionError(f"a command without a description: {command}")
+            assert_never(command)
 
 
 def operation_in_words(one: WriteOperation, content_of: Callable[[str, bytes], str]) -> str:

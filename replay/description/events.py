@@ -4,7 +4,7 @@
 """
 
 import re
-from typing import Final
+from typing import Final, assert_never
 
 from controller.core import events
 from controller.core.api_requests import ApiRequest
@@ -17,6 +17,18 @@ from replay.subjects import NameOf
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 """Answers to later versions of LeaderAndIsr name topics by their ids."""
+
+
+PlainEvent = (
+    events.BrokerAnswered
+    | events.ChannelFault
+    | events.VersionsOffered
+    | events.TimerFired
+    | events.TopicIdsDrawn
+    | events.NumbersDrawn
+    | events.ShutdownRequested
+)
+"""All events except those of the ZooKeeper session, those about znodes, and API requests."""
 
 
 def _unchanged(topic: str) -> str:
@@ -62,7 +74,7 @@ def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritt
             return f"{len(errors) - failed} writes done, {failed} refused, outcome {of}"
 
 
-def described(event: events.Event, name_of: NameOf = _unchanged) -> list[str]:
+def described(event: PlainEvent, name_of: NameOf = _unchanged) -> list[str]:
     """An event of brokers, timers, draws or the operator, then a line for each part."""
     match event:
         case events.BrokerAnswered(broker=broker, error=error, partition_errors=errors):
@@ -87,4 +99,4 @@ def described(event: events.Event, name_of: NameOf = _unchanged) -> list[str]:
         case events.ShutdownRequested(reason=reason):
             return [f"shutdown requested: {reason}"]
         case _:
-            raise AssertionError(f"an event without a description: {event}")
+            assert_never(event)

@@ -1,8 +1,8 @@
 """Converts events that older versions of refold stored to those that the core folds.
 
-If the fields of a kind change, the kind gets the next version in
-`controller.core.canonical.EVENT_SCHEMAS`, and this module gets a step from the version before. For
-a new field the step inserts the value that matches the behaviour of the older version.
+If the fields of a kind change, the kind gets the next version in controller/core/canonical.py, and
+this module gets a step from the version before. For a new field the step inserts the value that
+matches the behaviour of the older version.
 """
 
 from typing import Final

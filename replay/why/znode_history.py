@@ -17,6 +17,7 @@ from controller.core.znodes import (
 )
 from eventstore.records import EventRecord
 from replay.cluster_view.of_znodes import state_of
+from replay.description.phrases import session_name
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (
     WorldEvent,
@@ -137,11 +138,7 @@ class ZnodeHistory:
 
     def _who(self, session: int) -> str:
         broker = self._terms.broker_of(session, self._state.tree)
-        return (
-            f"session 0x{session & (2**64 - 1):x}"
-            if broker == UNKNOWN_BROKER
-            else f"broker {broker}"
-        )
+        return session_name(session) if broker == UNKNOWN_BROKER else f"broker {broker}"
 
     def _role_ends(self, transaction: Transaction | None, who: str) -> None:
         term = self._terms.current

@@ -37,7 +37,7 @@ class ImportedFunctions:
         self.recompile(mutant.function)
 
     def recompile(self, function: Function) -> None:
-        """Let the function, and the closures that it has returned, run what its syntax tree says now.
+        """Let the function, and closures that it has returned, run what its syntax tree says.
 
         Raises MutationError if the process does not have it, or if its closure would change.
         """
@@ -53,10 +53,11 @@ class ImportedFunctions:
             one.__code__ = code
         inner = list(_nested(code))
         places = Counter(_place(one) for one in inner)
-        for one in inner:
-            for closure in self._functions.get(_place(one), []):
-                if places[_place(one)] == 1 and closure.__code__.co_freevars == one.co_freevars:
-                    closure.__code__ = one
+        for changed in inner:
+            for closure in self._functions.get(_place(changed), []):
+                before = closure.__code__.co_freevars
+                if places[_place(changed)] == 1 and before == changed.co_freevars:
+                    closure.__code__ = changed
 
 
 def replace_value(module: str, name: str, expression: str) -> None:
