@@ -1,8 +1,8 @@
-"""Names of files as they can be shown, and names that are no files."""
+"""Printable names of files, and names that are no files."""
 
 
 def escape_path(name: object) -> str:
-    """A file's name or path, whatever bytes it is made of; another text for each."""
+    """A printable text for a file name or path of any bytes; different paths differ in it."""
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(name))
 
 

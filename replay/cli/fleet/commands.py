@@ -1,4 +1,4 @@
-"""`refold fleet`: the logs of many clusters, on Spark."""
+"""`refold fleet`: the app, and the commands ingest, decode and package."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controller.cli.output import print_result
-from replay.cli.fleet.analysis import analyse
+from replay.cli.fleet.analysis import analyse, report
 from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.live import live
 from replay.cli.fleet.options import (
@@ -16,10 +16,10 @@ from replay.cli.fleet.options import (
     fleet_errors,
     local_path,
     settings_of,
-    task_progress,
+    spark_with_progress,
 )
 from replay.cli.fleet.replay import divergences, replay
-from replay.cli.fleet.report import report
+from replay.cli.options import Json
 from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from replay.fleet.ingest import IngestResult
 
 app = typer.Typer(
-    help="The logs of many clusters, on Spark: on this machine, or by --master on a cluster.",
+    help="Analyse the logs of many clusters with Spark, on this machine or with --master on a"
+    " Spark cluster.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -45,8 +46,8 @@ def ingest(
         list[str] | None,
         typer.Argument(
             metavar="SOURCES",
-            help="Logs, folders with logs below them, archives (.tar, .tar.gz, .tar.xz) of logs or"
-            " of a stock cluster's data, folders as `refold import` takes them, globs.",
+            help="Logs, folders that contain logs, archives (.tar, .tar.gz, .tar.xz) of logs or of"
+            " a stock cluster's data, folders as for `refold import`, globs.",
         ),
     ] = None,
     *,
@@ -59,35 +60,32 @@ def ingest(
         typer.Option(
             metavar="SOURCE",
             help="Data of a stock cluster that replaces what the table has of the same"
-            " transactions. May be given several times.",
+            " transactions. Can be repeated.",
         ),
     ] = None,
     master: Master = None,
     conf: Conf = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Collect logs in a Parquet table by cluster and date, each record once.
+    """Add logs to a Parquet table by cluster and date, each record once.
 
-    Records that the table has are not read again. Ingest may be stopped at any time: run it again.
-    Inputs that cannot be read are set aside: DIR/set_aside.jsonl names the reasons.
+    Records that are in the table are not read again. The command can be killed at any time: run it
+    again. An input that cannot be read is set aside, and DIR/set_aside.jsonl has the reason.
 
-    Exit status: 0 done; 1 an input is set aside, or a log of the table lacks something; 2 a source,
-    DIR or Spark cannot be used.
+    Exit status: 0 done; 1 done, but an input is set aside, or a log of the table is incomplete; 2 a
+    source, DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
     named, replacing = sources or [], replace or []
     if not named and not replacing:
         raise typer.BadParameter("name at least one source", param_hint="SOURCES")
     with fleet_errors("ingest", into=out / "records"):
-        from replay.fleet.ingest import ingest as bring_in
+        from replay.fleet.ingest import ingest as ingest_sources
         from replay.fleet.inputs import check_inputs
-        from replay.fleet.session import spark_session
 
         check_inputs([*named, *replacing])
-        with task_progress() as progress:
-            progress("starting Spark", 0, None)
-            with spark_session(master, settings, is_brief=True) as spark:
-                result = bring_in(spark, named, out, progress, replacing=replacing)
+        with spark_with_progress(master, settings, is_brief=True) as (spark, progress):
+            result = ingest_sources(spark, named, out, progress, replacing=replacing)
     print_result(result, lambda: _print(result), as_json=as_json)
     if result.set_aside or result.incomplete:
         raise typer.Exit(INCOMPLETE)
@@ -98,27 +96,24 @@ def decode(
     folder: Table,
     master: Master = None,
     conf: Conf = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Decode the records into columns for queries.
+    """Decode newly ingested records into columns for queries.
 
-    Which znode, broker, topic and partition each is about, leaders and ISRs, errors, rules, and its
-    content as JSON: Parquet below DIR/decoded (docs/fleet.md), of what was ingested since the last
-    time. `analyse` and `report` do it by themselves.
+    Writes Parquet below DIR/decoded (docs/fleet-tables.md): the znode, broker, topic and partition
+    of each record, leaders and ISRs, errors, rules, and the content as JSON. `analyse` and `report`
+    do this themselves.
 
     Exit status: 0 done, 2 DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
-    with fleet_errors("decode", "run it again"):
+    with fleet_errors("decode", "run the command again"):
         from replay.fleet.decoding import decode_table, nothing_to_decode
-        from replay.fleet.session import spark_session
 
         result = nothing_to_decode(folder)
         if result is None:
-            with task_progress() as progress:
-                progress("starting Spark", 0, None)
-                with spark_session(master, settings, is_brief=True) as spark:
-                    result = decode_table(spark, folder, progress)
+            with spark_with_progress(master, settings, is_brief=True) as (spark, progress):
+                result = decode_table(spark, folder, progress)
     print_result(result, lambda: _print_decoded(result), as_json=as_json)
 
 
@@ -132,15 +127,15 @@ app.command()(report)
 @app.command()
 def package(
     target: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", parser=local_path, help="The archive to write, a .zip."),
+        Path, typer.Argument(metavar="FILE", parser=local_path, help="The .zip file to write.")
     ],
 ) -> None:
-    """Write refold's code as an archive for executors, for spark-submit's --py-files.
+    """Write refold's code as an archive for spark-submit's --py-files.
 
-    `refold fleet` gives it to the executors by itself; what refold needs they must have.
+    `refold fleet` sends the archive to the executors itself. The packages that refold requires
+    must be installed there.
     """
-    with fleet_errors("package", "run it again"):
+    with fleet_errors("package", "run the command again"):
         from replay.fleet.session import package as write
 
         write(target)

@@ -30,7 +30,7 @@ from controller.event_log.housekeeping import Housekeeping, Retention
 from controller.fingerprint import code_version, core_fingerprint
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.writer import LogWriter
-from replay.world.outcomes import answer
+from replay.world.outcomes import carry_out
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import DAEMON, Cluster
 from tools.lab.cluster_view import until
@@ -147,7 +147,7 @@ class WorldConnection:
 
     def _carry_out(self, session: int, command_id: CommandId, command: ZooKeeperCommand) -> None:
         self.before_answer(command)
-        outcomes = answer(self._world, session, command_id, command, _now_ms())
+        outcomes = carry_out(self._world, session, command_id, command, _now_ms())
         self.tell_changes()
         for one in outcomes:
             self._inbox.put(one, "zookeeper")
