@@ -101,8 +101,13 @@ class StockIngest:
     ) -> Iterator[Values]:
         """Choose between two captures with different transactions: the one whose transactions match
         their digests, if only one does, otherwise the earlier one."""
+        paths = {one.path for one in log.captures}
         left_out = error.path
-        if error.other in {one.path for one in log.captures}:
+        if left_out not in paths:
+            # Two logs of the table contradict each other, so nothing can join them.
+            yield from ({"path": path, "reason": str(error)} for path in sorted(paths))
+            return
+        if error.other in paths:
             if self._is_altered(error.other, log) and not self._is_altered(error.path, log):
                 left_out = error.other
         elif any(map(_has_altered, log.known)) and not self._is_altered(error.path, log):

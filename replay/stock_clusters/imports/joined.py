@@ -152,8 +152,7 @@ class _Joining:
 
     def complete(self, found: Findings) -> ImportEnded:
         """The last record. Raises ContradictionError."""
-        for one in found.logs.contradictions:
-            self._check(one)
+        mixed = [text for one in found.logs.contradictions for text in self._check(one)]
         self.contributions = [*self._before]
         self.contributions += [self._contribution(one, found) for one in self._opened]
         damages = [
@@ -166,6 +165,7 @@ class _Joining:
         ended = found.ended
         missing = [f"{ended.missing_before} transactions before the first state are missing"]
         self.lacking = [
+            *mixed,
             *map(str, damages),
             *cut,
             *map(str, found.gaps),
@@ -195,9 +195,15 @@ class _Joining:
         counts.subtract(one.file for one in damages - {*lost} if not one.is_torn)
         return [DamagedFile(*one) for one in sorted((+counts).items())]
 
-    def _check(self, one: Contradiction) -> None:
+    def _check(self, one: Contradiction) -> Iterator[str]:
+        """What is wrong with files of one capture that contradict each other. Raises
+        ContradictionError for files of different captures."""
         path, other = self._owner(one.file), self._owner(one.other)
         if path == other:
+            yield (
+                f"{one.file} has another transaction {one.zxid:#x} than {one.other} and is not read"
+                " further: if they belong to different ZooKeepers, name their folders separately"
+            )
             return
         if path in self._stored:
             path, other = other, path

@@ -236,7 +236,7 @@ def test_ingest_stopped_at_any_step_can_be_repeated(
     def stop(*_: object) -> IngestResult:
         raise Killed
 
-    place = tables.TableFolder if step == "write_set_aside" else ingesting.Ingest
+    place = ingesting if step == "write_set_aside" else ingesting.Ingest
     with monkeypatch.context() as patched:
         patched.setattr(place, step, stop)
         with pytest.raises(Killed):

@@ -216,6 +216,15 @@ def test_altered_capture_does_not_hide_a_sound_one(
     assert table.logs[0]["lacking"] == []
 
 
+def test_data_of_two_zookeepers_in_one_capture_is_incomplete(
+    source: Path, table: StockTable, tmp_path: Path
+) -> None:
+    folder = capture(source, tmp_path / "both")
+    shutil.move(unpacked("unclean-3", tmp_path / "other"), folder / "z-other")
+    [row] = table.ingest(folder)
+    assert "name their folders separately" in row["lacking"][0]
+
+
 @pytest.mark.parametrize("changed_first", [True, False])
 def test_capture_with_another_transaction_is_set_aside_unless_it_replaces(
     changed_first: bool, source: Path, whole: list[Record], table: StockTable, tmp_path: Path
