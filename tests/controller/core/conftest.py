@@ -1,9 +1,9 @@
-"""The option that writes the golden transcripts anew."""
+"""The option that writes the golden transcripts again."""
 
 import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--write-transcripts", action="store_true", help="write tests/transcripts/*.txt anew"
+        "--write-transcripts", action="store_true", help="write tests/transcripts/*.txt again"
     )

@@ -1,4 +1,4 @@
-"""What holds whatever happens to a cluster, and that what happened folds again to the same."""
+"""Invariants under random events, and the replay of the recorded events."""
 
 import hashlib
 import os
@@ -34,7 +34,7 @@ TOPICS = ("alpha", "beta", "gamma")
 REQUESTS = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
 Step = tuple[Any, ...]
-"""What happens, and to whom."""
+"""The event, and its subjects."""
 
 brokers = st.sampled_from(BROKERS)
 topics = st.sampled_from(TOPICS)
@@ -56,8 +56,8 @@ steps = st.lists(
 
 
 class Watched(Cluster):
-    """A cluster at IBP 2.6 that looks at every command when it goes out, and whenever all is
-    quiet at every partition."""
+    """A cluster at IBP 2.6 that checks every command when it is issued, and every partition
+    whenever no event is left."""
 
     def __init__(self) -> None:
         super().__init__(1, 2, inter_broker_protocol_version=IBP)
@@ -68,7 +68,7 @@ class Watched(Cluster):
         self.start()
 
     def step(self, step: Step) -> None:
-        """One thing that happens."""
+        """One event."""
         match step:
             case ("toggle", broker) if self._alive.get(broker):
                 self._alive[broker] = False
@@ -93,7 +93,7 @@ class Watched(Cluster):
                 self.leave_role(session)
 
     def _change_isr(self, topic: str, wanted: list[int], announced: bool) -> None:
-        """A leader that lives writes an ISR of live replicas, itself among them."""
+        """A live leader writes an ISR of live replicas, itself included."""
         for number, replicas in self.partitions.get(topic, {}).items():
             if self.state(topic, number) is None:
                 continue
@@ -110,7 +110,7 @@ class Watched(Cluster):
                 assert known == self.leadership(topic, number), "it was announced"
 
     def _check_term(self, issued: Issued) -> None:
-        """What changes anything goes out under the epoch that stands in /controller_epoch."""
+        """Every change is written under the epoch in /controller_epoch."""
         command = issued.command
         if isinstance(command, REQUESTS | WriteZnodes):
             assert issued.term == self.epoch()
@@ -123,7 +123,7 @@ class Watched(Cluster):
         assert not [one for one in issued.reason.choices if one.code == "unclean leader"]
 
     def check(self) -> None:
-        """Look at every partition; nothing is under way."""
+        """Check every partition; no work may be under way."""
         assert self.fold.is_idle
         assert self.is_active
         assert not [one for one in self.commands() if is_failure(one)]
@@ -151,7 +151,7 @@ class Watched(Cluster):
         self._check_knowledge(known, state)
 
     def _check_knowledge(self, known: LeaderAndIsr | None, state: LeaderAndIsr) -> None:
-        """What the controller knows may be behind only in an ISR that nobody announced."""
+        """The controller's knowledge may only lack an ISR that was not announced."""
         assert known is not None
         assert (known.leader, known.leader_epoch) == (state.leader, state.leader_epoch)
         if known.partition_epoch == state.partition_epoch:
@@ -164,7 +164,7 @@ def is_failure(issued: Issued) -> bool:
 
 
 def folded_again(history: list[tuple[Recorded, list[Issued]]]) -> Iterator[list[Issued]]:
-    """The commands of a fresh fold, event by event; events as the log would give them."""
+    """The commands of a new fold, event by event. The events are decoded as from a log."""
     fold = Fold(Watched().fold.controller.configuration)
     for recorded, _ in history:
         event = decode_event(encode_event(recorded.event))
@@ -180,14 +180,14 @@ def folded_again(history: list[tuple[Recorded, list[Issued]]]) -> Iterator[list[
 
 
 def spelt(issued: Issued) -> tuple[object, ...]:
-    """A command as the log keeps it."""
+    """A command as the log stores it."""
     body, reason = encode_command(issued.command), encode_reason(issued.reason)
     return issued.id, issued.term, body, reason
 
 
 @settings(max_examples=60)
 @given(steps=steps)
-def test_invariants_hold_and_history_folds_again(steps: list[Step]) -> None:
+def test_invariants_hold_and_replay_issues_the_same_commands(steps: list[Step]) -> None:
     cluster = Watched()
     for step in steps:
         cluster.step(step)
@@ -218,7 +218,7 @@ EVENTFUL: list[Step] = [
 
 
 def digest_of_commands() -> str:
-    """One digest of every command that an eventful day leads to."""
+    """A digest of every command of an eventful scenario."""
     cluster = Watched()
     for step in EVENTFUL:
         cluster.step(step)

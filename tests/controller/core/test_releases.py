@@ -28,10 +28,10 @@ OFFERED: dict[Release, dict[int, int]] = {
 
 
 @pytest.mark.parametrize("release", OFFERED, ids=str)
-def test_what_a_broker_offers_tells_its_release(release: Release) -> None:
+def test_release_is_derived_from_the_offered_api_versions(release: Release) -> None:
     assert release_of(OFFERED[release].items()) == release
 
 
-def test_a_version_names_its_release() -> None:
+def test_release_is_derived_from_a_version() -> None:
     assert release_named("2.8-IV1") == (2, 8)
     assert release_named("0.10.0-IV1") < (2, 4)

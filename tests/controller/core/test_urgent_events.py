@@ -62,12 +62,12 @@ U0 = ("u", 0)
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of 10, so that the tests are fast."""
+    """Parts of 10 partitions, so that the tests are fast."""
     monkeypatch.setattr(pauses, "TOGETHER_MAX", PART)
 
 
 def many(**settings: Any) -> Cluster:
-    """t with 25 partitions on 1 and 2, u-0 on 1 and 2."""
+    """t with 25 partitions on [1,2], and u-0 on [1,2]."""
     cluster = Cluster(1, 2, 3, 4, 5, kip_236_enable=True, **settings).start()
     cluster.create_topic("t", {key: [1, 2] for key in range(COUNT)})
     cluster.create_topic("u", {0: [1, 2]})
@@ -75,16 +75,16 @@ def many(**settings: Any) -> Cluster:
 
 
 def begins(*numbers: int) -> Callable[[Issued], bool]:
-    """Tells the write by which one of these partitions begins to move."""
+    """A predicate that matches the write with which one of these partitions begins to move."""
     paths = {reassignment_path("t", number) for number in numbers}
 
-    def is_it(issued: Issued) -> bool:
+    def matches(issued: Issued) -> bool:
         command = issued.command
         return isinstance(command, WriteAtomically) and any(
             operation.path in paths for operation in command.operations
         )
 
-    return is_it
+    return matches
 
 
 FIRST_PART = begins(0)
@@ -92,8 +92,7 @@ SECOND_PART = begins(PART)
 
 
 def rules(seen: Seen) -> list[str]:
-    """What happened, in order: moves that began, by the number of partitions, and other writes and
-    answers."""
+    """The started moves, one item per partition, and other writes and answers, in order."""
     found: list[str] = []
     for issued in (one for _, commands in seen.history for one in commands):
         command = issued.command
@@ -110,7 +109,7 @@ def rules(seen: Seen) -> list[str]:
 
 
 def between(seen: Seen, what: str) -> int:
-    """How many moves had begun when that happened."""
+    """The number of moves that had started before `what`."""
     found = rules(seen)
     return found[: found.index(what)].count("begins")
 
@@ -136,7 +135,7 @@ def test_250_entries_begin_in_three_parts(monkeypatch: pytest.MonkeyPatch) -> No
     assert_no_failures(cluster)
 
 
-def test_a_broker_that_dies_is_handled_after_the_part_that_is_under_way() -> None:
+def test_failure_of_a_broker_is_handled_after_the_current_part() -> None:
     cluster = many()
     cluster.once(FIRST_PART, lambda: cluster.unregister(1))
     seen = cluster.seen()
@@ -148,7 +147,7 @@ def test_a_broker_that_dies_is_handled_after_the_part_that_is_under_way() -> Non
     assert_no_failures(cluster)
 
 
-def test_a_controlled_shutdown_is_answered_between_two_parts() -> None:
+def test_controlled_shutdown_is_answered_between_two_parts() -> None:
     cluster = many()
     asked = ControlledShutdownReceived(77, 3, 1, cluster.broker_epoch(1))
     cluster.once(FIRST_PART, lambda: cluster.happen_next(asked, "api:1"))
@@ -160,12 +159,12 @@ def test_a_controlled_shutdown_is_answered_between_two_parts() -> None:
 
 
 def alter_u0(cluster: Cluster, number: int = 77) -> AlterPartitionReceived:
-    """The leader of u-0 asks for an ISR without 2."""
+    """The leader of u-0 requests an ISR without broker 2."""
     asked = proposal(cluster, *U0, isr=(1,))
     return AlterPartitionReceived(number, 3, 1, cluster.broker_epoch(1), [asked])
 
 
-def test_an_alter_partition_is_answered_between_two_parts() -> None:
+def test_alter_partition_is_answered_between_two_parts() -> None:
     cluster = many()
     asked = alter_u0(cluster)
     cluster.once(FIRST_PART, lambda: cluster.happen_next(asked, "api:1"))
@@ -175,7 +174,7 @@ def test_an_alter_partition_is_answered_between_two_parts() -> None:
     assert cluster.leadership(*U0).isr == (1,)
 
 
-def test_what_comes_in_the_second_part_is_handled_before_the_third() -> None:
+def test_urgent_event_during_the_second_part_is_handled_before_the_third() -> None:
     cluster = many()
     cluster.once(SECOND_PART, lambda: cluster.unregister(1))
     seen = cluster.seen()
@@ -247,20 +246,20 @@ def test_all_long_work_on_reassignments_is_interrupted(work: str) -> None:
 
 
 def topic_is_written(issued: Issued) -> bool:
-    """Whether the assignment of t is written."""
+    """Whether the command writes the assignment of t."""
     path = znodes.topic_path("t")
     return any(one.path == path for one in getattr(issued.command, "operations", ()))
 
 
 def api_request(number: int = 500) -> AlterPartitionReassignmentsReceived:
-    """All partitions of t to [3,4] by the API."""
+    """Reassign all partitions of t to [3,4] by the API."""
     return AlterPartitionReassignmentsReceived(
         number, 0, [ReassignmentTarget(*name, (3, 4)) for name in ALL]
     )
 
 
 def catch_up_all(cluster: Cluster) -> None:
-    """The leader of all of t takes 3 and 4 into their ISRs, in one request."""
+    """The leader adds brokers 3 and 4 to the ISR of all partitions of t, in one request."""
     wanted = [proposal(cluster, *name, isr=(1, 2, 3, 4)) for name in ALL]
     epoch = cluster.broker_epoch(1)
     cluster.happen(AlterPartitionReceived(900, 3, 1, epoch, wanted), "api:1")
@@ -291,7 +290,8 @@ def test_under_kafka_rules_long_work_is_not_interrupted() -> None:
 
 
 def lose_role_in_the_interruption(cluster: Cluster, sessions: list[int]) -> None:
-    """Broker 1 dies in the first part; another controller is there when u-0 is elected for."""
+    """Broker 1 dies in the first part. Another controller is elected before the leader of u-0
+    is."""
 
     def seize() -> None:
         cluster.unregister(1)
@@ -300,8 +300,8 @@ def lose_role_in_the_interruption(cluster: Cluster, sessions: list[int]) -> None
     cluster.once(FIRST_PART, seize)
 
 
-def test_a_role_that_is_lost_in_the_interruption_breaks_the_long_work_off() -> None:
-    """The write of the broker's failure is fenced; the second part is never begun."""
+def test_role_lost_in_the_interruption_ends_the_long_work() -> None:
+    """The write after the broker's failure is fenced, and the second part never starts."""
     cluster = many()
     sessions: list[int] = []
     lose_role_in_the_interruption(cluster, sessions)
@@ -310,7 +310,7 @@ def test_a_role_that_is_lost_in_the_interruption_breaks_the_long_work_off() -> N
     assert sessions
     assert not cluster.is_active
     assert rules(seen).count("begins") == PART
-    assert seen.told("reassignment_refused") == []
+    assert seen.notice_texts("reassignment_refused") == []
     assert cluster.fold.is_idle
     cluster.leave_role(sessions[0])
     assert cluster.is_active
@@ -318,7 +318,7 @@ def test_a_role_that_is_lost_in_the_interruption_breaks_the_long_work_off() -> N
     assert_no_failures(cluster)
 
 
-def test_a_role_that_is_lost_in_the_interruption_refuses_the_request_of_the_long_work() -> None:
+def test_role_lost_in_the_interruption_rejects_the_request_of_the_long_work() -> None:
     cluster = many()
     sessions: list[int] = []
     lose_role_in_the_interruption(cluster, sessions)
@@ -330,8 +330,8 @@ def test_a_role_that_is_lost_in_the_interruption_refuses_the_request_of_the_long
 
 
 @pytest.mark.parametrize("fate", [Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER])
-def test_a_session_that_ends_while_long_work_is_paused_ends_both(fate: Fate) -> None:
-    """Both requests are answered; the next term goes on with what began."""
+def test_session_that_ends_in_the_interruption_ends_both_procedures(fate: Fate) -> None:
+    """Both requests are answered. The next term continues the reassignments that started."""
     cluster = many()
 
     def happen() -> None:
@@ -352,8 +352,8 @@ def test_a_session_that_ends_while_long_work_is_paused_ends_both(fate: Fate) -> 
     assert_no_failures(cluster)
 
 
-def test_a_paused_procedure_is_not_idle() -> None:
-    """A snapshot in between would lose it."""
+def test_fold_is_not_idle_while_a_procedure_is_paused() -> None:
+    """A snapshot would not contain the paused procedure."""
     cluster = many()
     idle: list[bool] = []
 
@@ -371,12 +371,12 @@ def test_a_paused_procedure_is_not_idle() -> None:
     assert cluster.fold.is_idle
 
 
-def test_a_daemon_that_ends_while_long_work_is_paused_finishes_it_first() -> None:
+def test_shutdown_in_the_interruption_waits_for_the_end_of_the_long_work() -> None:
     cluster = many()
 
     def happen() -> None:
         cluster.happen_next(alter_u0(cluster), "api:1")
-        cluster.ask_to_end()
+        cluster.shut_down_quietly()
 
     cluster.once(FIRST_PART, happen)
     submit(cluster, TARGETS)
@@ -384,10 +384,10 @@ def test_a_daemon_that_ends_while_long_work_is_paused_finishes_it_first() -> Non
     assert len(records(cluster)) == COUNT
 
 
-# What each part knows ---------------------------------------------------------------------------
+# Changes between two parts ----------------------------------------------------------------------
 
 
-def test_a_cancellation_between_two_parts_lets_the_rest_wait() -> None:
+def test_cancellation_between_two_parts_keeps_the_rest_unstarted() -> None:
     cluster = many()
     cluster.once(FIRST_PART, lambda: cluster.put_quietly(REASSIGN_CANCEL, b"{}"))
     submit(cluster, TARGETS)
@@ -396,9 +396,7 @@ def test_a_cancellation_between_two_parts_lets_the_rest_wait() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_a_request_of_which_only_a_part_has_begun_waits_for_the_cancellation_to_be_removed() -> (
-    None
-):
+def test_partly_started_request_continues_when_the_cancellation_is_removed() -> None:
     cluster = many()
     cluster.once(FIRST_PART, lambda: cluster.put_quietly(REASSIGN_CANCEL, b"{}"))
     request(cluster, TARGETS)
@@ -409,8 +407,8 @@ def test_a_request_of_which_only_a_part_has_begun_waits_for_the_cancellation_to_
     assert requests(cluster) == []
 
 
-def test_a_dead_broker_is_seen_by_the_parts_that_follow() -> None:
-    """The leaders of the second part are those that its failure has brought about."""
+def test_later_parts_know_of_a_broker_that_died() -> None:
+    """The second part sees the leaders that were elected after the failure."""
     cluster = many()
     cluster.once(FIRST_PART, lambda: cluster.unregister(1))
     submit(cluster, TARGETS)
@@ -418,7 +416,7 @@ def test_a_dead_broker_is_seen_by_the_parts_that_follow() -> None:
     assert entries(cluster) is not None
 
 
-def test_a_broker_that_dies_while_a_failover_rolls_back_is_handled_between_two_parts() -> None:
+def test_failure_of_a_broker_during_rollback_in_a_failover_is_handled_between_two_parts() -> None:
     cluster = many()
     submit(cluster, TARGETS)
     cluster.once(
@@ -433,7 +431,7 @@ def test_a_broker_that_dies_while_a_failover_rolls_back_is_handled_between_two_p
     assert_no_failures(cluster)
 
 
-def test_an_original_that_dies_between_two_parts_lets_the_rest_wait() -> None:
+def test_original_replica_that_dies_between_two_parts_delays_the_rest_of_the_rollback() -> None:
     cluster = many()
     set_minimum(cluster, 2)
     submit(cluster, TARGETS)
@@ -455,7 +453,7 @@ def test_an_original_that_dies_between_two_parts_lets_the_rest_wait() -> None:
 # reassignments-together -------------------------------------------------------------------------
 
 
-def test_completions_that_queue_up_are_one_procedure() -> None:
+def test_queued_completions_are_one_procedure() -> None:
     cluster = many()
     submit(cluster, TARGETS)
     seen = cluster.seen()
@@ -469,7 +467,7 @@ def test_completions_that_queue_up_are_one_procedure() -> None:
         if one.reason.rule == "reassignment: store the assignment"
     ]
     assert len(begun) == 3
-    assert len(seen.told("reassignment_completed")) == COUNT
+    assert len(seen.notice_texts("reassignment_completed")) == COUNT
     assert_no_failures(cluster)
 
 

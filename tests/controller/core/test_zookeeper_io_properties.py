@@ -1,4 +1,4 @@
-"""Whatever is lost, whoever comes in between: the results of writes are the truth in the tree."""
+"""Results of writes match the tree, with any losses and any concurrent writes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -36,9 +36,9 @@ OURS, THEIRS = b"ours", b"theirs"
 
 
 class Loss(NamedTuple):
-    """How a command ends: `answered` operations have their reply, `done` happened, the rest not.
+    """How a command ends: `answered` operations have a reply, and the first `done` are carried out.
 
-    Then somebody else changes, removes or makes the znodes in `meddled`.
+    Then another client changes, deletes or creates the znodes in `meddled`.
     """
 
     answered: int
@@ -77,9 +77,9 @@ losses = st.lists(
 
 
 class LossyServer:
-    """Answers a driven controller as servers do whose connections break.
+    """Answers a driven controller as servers with breaking connections do.
 
-    After each loss a server that lags behind answers, until it is told to get in step (sync).
+    After each loss a lagging server answers, until a sync.
     """
 
     def __init__(self, driven: Driven, plan: Sequence[Loss | None]) -> None:
@@ -146,7 +146,7 @@ class LossyServer:
     there=st.lists(st.sampled_from(PATHS), unique=True),
     plan=losses,
 )
-def test_results_are_the_truth(
+def test_results_match_the_tree(
     operations: list[WriteOperation], there: list[str], plan: list[Loss | None]
 ) -> None:
     driven = Driven()
@@ -162,9 +162,9 @@ def test_results_are_the_truth(
         assert error not in (CONNECTION_LOSS, SESSION_EXPIRED)
         if path in server.meddled:
             if driven.data(path) == OURS:
-                assert is_ok, "what stands there is ours, and we say that it failed"
+                assert is_ok, "the znode has our content, and the write is reported as failed"
         elif isinstance(operation, Delete):
-            # Gone is gone, whoever did it.
+            # The znode is deleted, by this controller or by another client.
             assert is_ok or not server.happened.get(path)
             assert not is_ok or driven.data(path) is None
         else:

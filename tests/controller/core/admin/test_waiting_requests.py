@@ -302,7 +302,7 @@ def test_who_waits_when_the_role_ends_is_told(begin: Callable[[], Cluster], end:
     cluster = begin()
     seen = cluster.seen()
     if end == "asked to end":
-        cluster.ask_to_end()
+        cluster.shut_down_quietly()
         cluster.run()
         cluster.fire("hand back: topics under way")
     elif end == "session over":

@@ -47,7 +47,7 @@ def test_a_failed_directory_moves_its_leaders_and_leaves_the_isr() -> None:
         assert cluster.state("t", 1) == "leader 1 e 0 isr [1,2] v 0 ce 1"
         assert cluster.state("t", 2) == "leader 2 e 1 isr [2] v 1 ce 1"
         assert cluster.ask(GetChildren(znodes.LOG_DIR_EVENTS)).children == ()
-        assert seen.told("replicas_in_failed_log_dir")
+        assert seen.notice_texts("replicas_in_failed_log_dir")
         metadata = [one for one in seen.broker_requests() if hasattr(one, "live_brokers")]
         offline = {one.partition: one.offline_replicas for one in metadata[-1].partitions}
         assert offline.get(0, (1,)) == (1,)

@@ -281,7 +281,7 @@ def test_CI_38_requests_that_wait_when_the_role_ends_are_answered() -> None:
     def more_is_asked() -> None:
         for one in waiting:
             cluster.happen_next(one, f"api:{one.request}")
-        cluster.ask_to_end()
+        cluster.shut_down_quietly()
 
     cluster.once(writes_state("t", 0), more_is_asked)
     cluster.happen(running, "api:1")

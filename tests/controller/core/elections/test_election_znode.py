@@ -250,7 +250,7 @@ def test_a_new_controller_goes_on_with_a_request() -> None:
     assert not is_asked(cluster)
     assert looks_again(seen)
     assert seen.notices() == [("election_refused", "nobody-0")]
-    assert seen.told("failover_done")
+    assert seen.notice_texts("failover_done")
 
 
 def test_a_new_controller_looks_at_reassignments_first() -> None:

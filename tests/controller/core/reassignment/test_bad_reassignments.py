@@ -93,7 +93,7 @@ def test_a_request_that_nobody_can_read_is_moved_away_and_its_content_kept(data:
     seen = cluster.seen()
     put_request(cluster, data)
     assert requests(cluster) == []
-    [text] = seen.told("unreadable_znode")
+    [text] = seen.notice_texts("unreadable_znode")
     assert text.endswith(f"it is removed, it contained {data.decode('utf-8', 'replace')!r}")
     request(cluster, {T0: [3]})
     assert assignment(cluster) == "3,1 adding 3 removing 1"
@@ -115,7 +115,7 @@ def test_entries_that_nobody_can_read_are_moved_away_and_kept_in_the_log(
     seen = cluster.seen()
     cluster.put(path, data)
     assert cluster.data(path) is None
-    [text] = seen.told("unreadable_znode")
+    [text] = seen.notice_texts("unreadable_znode")
     assert text.endswith(f"it is removed, it contained {data.decode('utf-8', 'replace')!r}")
     submit(cluster, {T0: [3]})
     assert assignment(cluster) == "3,1 adding 3 removing 1"
@@ -127,8 +127,8 @@ def test_a_znode_made_unreadable_by_hand_while_in_flight_gets_its_entries_back()
     seen = cluster.seen()
     cluster.put(znodes.REASSIGN_PARTITIONS, b"nonsense")
     assert entries(cluster) == {T0: Entry((3,), (1,))}
-    assert len(seen.told("unreadable_znode")) == 1
-    assert seen.told("entries_mended") == []
+    assert len(seen.notice_texts("unreadable_znode")) == 1
+    assert seen.notice_texts("entries_mended") == []
     catch_up(cluster, 3)
     assert assignment(cluster) == "3"
     assert_nothing_is_left(cluster)
@@ -152,7 +152,7 @@ def test_a_record_that_nobody_can_read_is_removed_at_the_next_failover() -> None
     cluster.put_quietly(reassignment_path(*T0), b"nonsense")
     seen = cluster.seen()
     cluster.expire()
-    [text] = seen.told("unreadable_znode")
+    [text] = seen.notice_texts("unreadable_znode")
     assert text.endswith("it is removed, it contained 'nonsense'")
     assert records(cluster) == []
     catch_up(cluster, 3)
@@ -206,7 +206,7 @@ def test_a_record_changed_by_hand_is_told_once_and_written_again(what: str, look
         cluster.put_quietly(reassignment_path(*name), data)
     seen = cluster.seen()
     LOOKS[look](cluster)
-    texts = seen.told("record_mended")
+    texts = seen.notice_texts("record_mended")
     assert len(texts) == 2
     for text in texts:
         assert text.startswith("another client changed it; it is written again")
@@ -226,7 +226,7 @@ def test_a_record_deleted_by_hand_is_created_again(look: str) -> None:
     cluster.remove_quietly("/admin/reassignments")
     seen = cluster.seen()
     LOOKS[look](cluster)
-    assert len(seen.told("record_mended")) == 2
+    assert len(seen.notice_texts("record_mended")) == 2
     assert (record(cluster), record(cluster, T1)) == before
     assert_no_failures(cluster)
 
@@ -238,7 +238,7 @@ def test_what_was_changed_by_hand_is_cancelled_as_it_was_begun() -> None:
     cluster.put_quietly(reassignment_path(*T1), b"garbage")
     seen = cluster.seen()
     cancel_all(cluster)
-    assert len(seen.told("record_mended")) == 2
+    assert len(seen.notice_texts("record_mended")) == 2
     assert assignment(cluster) == "1"
     assert record(cluster) is None
     assert record(cluster, T1) == Reassignment((4,), 1, False, (2,))
@@ -264,7 +264,7 @@ def test_an_entry_taken_out_by_hand_while_in_flight_comes_back_and_is_told() -> 
     cluster.create_topic("u", {0: [1]})
     seen = cluster.seen()
     submit(cluster, {("u", 0): [4]})
-    assert seen.told("entries_mended") == [
+    assert seen.notice_texts("entries_mended") == [
         "the entries of t-0 were removed while under way: they are written again; "
         "cancel them to end the reassignments"
     ]
@@ -327,7 +327,7 @@ def test_what_cannot_be_done_is_told_and_leaves_and_the_rest_goes_on(
     cluster = two_partitions()
     seen = cluster.seen()
     submitted(cluster, {name: target, T1: [4]})
-    [text] = seen.told("reassignment_refused")
+    [text] = seen.notice_texts("reassignment_refused")
     assert text.endswith(why)
     assert assignment(cluster) == "1"
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
@@ -347,7 +347,7 @@ def test_of_several_entries_for_a_partition_the_last_counts_and_that_is_told(pat
         b'{"topic":"t","partition":0,"replicas":[4]}]}'
     )
     cluster.put(path, data)
-    assert set(seen.told("repeated_entry")) == {
+    assert set(seen.notice_texts("repeated_entry")) == {
         "it has several entries for t-0: the last one counts"
     }
     assert assignment(cluster) == "4,1 adding 4 removing 1"

@@ -78,7 +78,7 @@ def test_a_younger_entry_that_a_stock_controller_began_is_logged() -> None:
         ("reassignment_waits", znodes.REASSIGN_PARTITIONS),
         ("reassignment_waits", "t-0"),
     ]
-    assert seen.told("reassignment_waits")[1] == (
+    assert seen.notice_texts("reassignment_waits")[1] == (
         "another controller began it by /admin/reassign_partitions after /admin/reassign_cancel "
         "was created: it is not rolled back, and ends only when that znode is removed"
     )

@@ -84,11 +84,11 @@ def test_a_cancellation_that_is_removed_before_the_look_rolls_back(kind: type[Cl
     remove_cancel_quietly(cluster)
     cluster.run()
     assert assignment(cluster) == "1,2"
-    assert seen.told("reassignments_cancelled") == [
+    assert seen.notice_texts("reassignments_cancelled") == [
         "1 reassignments are rolled back and 0 that had not begun are dropped, although "
         "the znode was removed before the controller read it"
     ]
-    assert len(seen.told("reassignment_rolled_back")) == 1
+    assert len(seen.notice_texts("reassignment_rolled_back")) == 1
     assert_nothing_is_left(cluster)
     assert_no_failures(cluster)
 
@@ -121,7 +121,7 @@ def test_an_entry_that_had_not_begun_before_a_removed_cancellation_is_dropped(
     assert assignment(cluster) == "1,2"
     assert record(cluster) is None
     assert_nothing_is_left(cluster)
-    assert len(seen.told("reassignments_cancelled")) == 1
+    assert len(seen.notice_texts("reassignments_cancelled")) == 1
 
 
 def operations(issued: Any) -> Any:
@@ -140,7 +140,7 @@ def test_a_removed_cancellation_with_nothing_to_cancel_cancels_nothing(
     remove_cancel_quietly(cluster)
     cluster.run()
     assert assignment(cluster) == MOVING
-    assert seen.told("reassignment_rolled_back") == []
+    assert seen.notice_texts("reassignment_rolled_back") == []
     catch_up(cluster, 3, 4)
     assert assignment(cluster) == "3,4"
 
@@ -154,7 +154,7 @@ def test_a_rollback_of_a_removed_cancellation_that_has_to_wait_is_given_up() -> 
     cancel_quietly(cluster)
     remove_cancel_quietly(cluster)
     cluster.run()
-    assert len(seen.told("rollback_given_up")) == 1
+    assert len(seen.notice_texts("rollback_given_up")) == 1
     catch_up(cluster, 4)
     assert assignment(cluster) == "3,4"
     assert_nothing_is_left(cluster)
@@ -167,8 +167,8 @@ def test_a_cancellation_that_is_removed_after_the_look_is_carried_out_once() -> 
     seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster) == "1,2"
-    assert len(seen.told("reassignments_cancelled")) == 1
-    assert len(seen.told("reassignment_rolled_back")) == 1
+    assert len(seen.notice_texts("reassignments_cancelled")) == 1
+    assert len(seen.notice_texts("reassignment_rolled_back")) == 1
     assert cluster.fold.controller.context.cancel == 0
 
 
@@ -204,7 +204,7 @@ def test_younger_entries_wait_and_begin_when_the_cancellation_is_removed(
     assert assignment(cluster) == "1,2"
     assert assignment(cluster, T1) == "1,2"
     assert entries(cluster) == {T1: Entry((4,))}
-    assert seen.told("reassignment_waits")
+    assert seen.notice_texts("reassignment_waits")
     remove_cancel(cluster)
     assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
 
@@ -219,7 +219,7 @@ def test_older_entries_that_have_not_begun_are_dropped(kind: type[Cluster]) -> N
     cluster.run()
     assert assignment(cluster) == "1,2"
     assert_nothing_is_left(cluster)
-    assert seen.told("reassignments_cancelled") == [
+    assert seen.notice_texts("reassignments_cancelled") == [
         "0 reassignments are rolled back and 1 that had not begun are dropped"
     ]
     remove_cancel(cluster)
@@ -328,7 +328,7 @@ def test_a_cancellation_that_comes_while_a_request_begins_does_not_lose_it() -> 
     request(cluster, {T0: [3, 4]})
     assert assignment(cluster) == "1,2"
     assert len(requests(cluster)) == 1
-    assert seen.told("reassignment_begun") == []
+    assert seen.notice_texts("reassignment_begun") == []
     remove_cancel(cluster)
     assert assignment(cluster) == MOVING
 
@@ -341,7 +341,7 @@ def test_a_cancellation_that_comes_while_admin_tools_change_a_target_is_answered
     seen = cluster.seen()
     assert reassign(cluster, 4) == codes.REASSIGNMENT_IN_PROGRESS
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2), api=True)
-    assert seen.told("reassignment_replaced") == []
+    assert seen.notice_texts("reassignment_replaced") == []
 
 
 def test_without_kip_236_a_removed_cancellation_means_nothing() -> None:
@@ -382,15 +382,15 @@ def assert_dropped(seen: Seen) -> None:
     cancelled = [one for one in seen.commands if isinstance(one, Notice)]
     cancelled = [one for one in cancelled if one.code == "reassignment_cancelled"]
     assert [(one.level, one.subject) for one in cancelled] == [("info", "t-0"), ("info", "t-1")]
-    assert seen.told("reassignment_cancelled") == [
+    assert seen.notice_texts("reassignment_cancelled") == [
         f"its entry {target} is removed from /admin/reassign_partitions before it began: "
         "/admin/reassign_cancel was created after it"
         for target in ([3, 4], [4])
     ]
-    assert seen.told("reassignments_cancelled") == [
+    assert seen.notice_texts("reassignments_cancelled") == [
         "0 reassignments are rolled back and 2 that had not begun are dropped"
     ]
-    assert seen.told("reassignment_waits") == []
+    assert seen.notice_texts("reassignment_waits") == []
 
 
 def test_a_younger_entry_waits_and_the_log_says_so_once() -> None:
@@ -400,10 +400,10 @@ def test_a_younger_entry_waits_and_the_log_says_so_once() -> None:
     submit(cluster, {T0: [3, 4]})
     submit(cluster, {T0: [3, 4], T1: [4]})
     cluster.stop_broker(4)
-    assert seen.told("reassignment_waits") == [
+    assert seen.notice_texts("reassignment_waits") == [
         "its requests wait until /admin/reassign_cancel is removed"
     ]
-    assert seen.told("reassignment_cancelled") == []
+    assert seen.notice_texts("reassignment_cancelled") == []
 
 
 def test_a_wait_is_logged_again_under_another_cancellation() -> None:
@@ -414,4 +414,4 @@ def test_a_wait_is_logged_again_under_another_cancellation() -> None:
         submit(cluster, {T0: [target]})
         remove_cancel(cluster)
         cancel_all(cluster)
-    assert len(seen.told("reassignment_waits")) == 2
+    assert len(seen.notice_texts("reassignment_waits")) == 2

@@ -63,12 +63,12 @@ def test_a_move_that_a_stock_controller_completed_is_over(cancelled: bool) -> No
             cancel_quietly(cluster)
     for name in (T0, T1, T2):
         assert assignment(cluster, name) == "3,4"
-    assert seen.told("reassignment_ended") == [
+    assert seen.notice_texts("reassignment_ended") == [
         f"its move to [3, 4], {BY_ENTRY}, is over: an earlier controller has completed it"
         for number in range(3)
     ]
-    assert seen.told("reassignment_rolled_back") == []
-    assert seen.told("rollback") == []
+    assert seen.notice_texts("reassignment_rolled_back") == []
+    assert seen.notice_texts("rollback") == []
     assert_nothing_is_left(cluster)
     assert reassigning(cluster) == []
     assert_no_failures(cluster)
@@ -82,8 +82,8 @@ def test_of_two_moves_the_completed_one_is_over_and_the_other_goes_back() -> Non
         cancel_quietly(cluster)
     assert assignment(cluster, T1) == "3,4"
     assert (assignment(cluster), assignment(cluster, T2)) == ("1,2", "1,2")
-    assert len(seen.told("reassignment_ended")) == 1
-    assert len(seen.told("reassignment_rolled_back")) == 2
+    assert len(seen.notice_texts("reassignment_ended")) == 1
+    assert len(seen.notice_texts("reassignment_rolled_back")) == 2
     assert_nothing_is_left(cluster)
 
 
@@ -106,7 +106,7 @@ def test_a_completed_request_is_over() -> None:
     with Away(cluster):
         cluster.change_topic_quietly("t", {0: [3, 4]})
     assert record(cluster) is None
-    assert seen.told("reassignment_ended") == [
+    assert seen.notice_texts("reassignment_ended") == [
         "its move to [3, 4], requested by /admin/reassignment_requests, is over: an earlier "
         "controller has completed it"
     ]
@@ -140,7 +140,9 @@ def test_a_move_that_ended_elsewhere_is_named_with_where_it_is(
     seen = cluster.seen()
     with Away(cluster):
         cluster.change_topic_quietly("t", {0: replicas})
-    assert seen.told("reassignment_ended") == [f"its move to [3, 4], {BY_ENTRY}, is over: {why}"]
+    assert seen.notice_texts("reassignment_ended") == [
+        f"its move to [3, 4], {BY_ENTRY}, is over: {why}"
+    ]
     assert_nothing_is_left(cluster)
 
 
@@ -156,7 +158,7 @@ def test_a_move_that_another_controller_replaced_goes_on_to_the_other_target() -
             adding_replicas={"0": [5]},
             removing_replicas={"0": [1, 2]},
         )
-    assert seen.told("reassignment_ended") == [
+    assert seen.notice_texts("reassignment_ended") == [
         f"its move to [3, 4], {BY_ENTRY}, is over: another controller has replaced it by [5]"
     ]
     assert assignment(cluster) == "5,1,2 adding 5 removing 1,2"
@@ -184,7 +186,7 @@ def test_a_rollback_that_ends_before_its_records_go_is_called_one() -> None:
     assert record(cluster) is not None
     cluster.leave_role(sessions[0])
     assert assignment(cluster) == "1,2,3"
-    assert seen.told("reassignment_ended") == [
+    assert seen.notice_texts("reassignment_ended") == [
         f"its move to [4, 5, 6], {BY_ENTRY}, is over: it was rolled back to [1, 2, 3]"
     ]
     assert_nothing_is_left(cluster)

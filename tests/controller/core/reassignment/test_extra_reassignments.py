@@ -157,7 +157,7 @@ def test_a_partition_that_is_pending_is_rolled_back_first() -> None:
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     submit_extra(cluster, {T0: [4]})
-    assert len(seen.told("rollback")) == 7
+    assert len(seen.notice_texts("rollback")) == 7
     assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
     assert entries(cluster) == {T0: Entry((4,), (1, 2))}
     assert [id for id, one in cluster.brokers.items() if T0 in one.logs] == [1, 2, 4]
@@ -168,7 +168,7 @@ def test_the_same_target_again_rolls_nothing_back() -> None:
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     submit_extra(cluster, {T0: [3]})
-    assert seen.told("rollback") == []
+    assert seen.notice_texts("rollback") == []
     assert extra(cluster) is None
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
 
@@ -221,7 +221,7 @@ def test_an_entry_never_becomes_its_own_duplicate(fate: Fate) -> None:
     seen = cluster.seen()
     cluster.lose(moves, fate)
     submit_extra(cluster, {T0: [3]})
-    assert seen.told("rollback") == []
+    assert seen.notice_texts("rollback") == []
     assert extra(cluster) is None
     assert entries(cluster) == {T0: Entry((3,), (1,))}
     assert assignment(cluster) == "3,1 adding 3 removing 1"
@@ -246,7 +246,7 @@ def test_what_another_route_holds_is_refused_by_its_name() -> None:
     submit_extra(cluster, {T0: [4], T1: [3]})
     assert extra(cluster) is None
     assert entries(cluster) is None
-    [first, second] = seen.told("reassignment_refused")
+    [first, second] = seen.notice_texts("reassignment_refused")
     assert "the AlterPartitionReassignments API, which has to end or be cancelled first" in first
     assert "/admin/reassignment_requests, which has to end or be cancelled first" in second
     assert record(cluster, T1).replicas == (4,)  # type: ignore[union-attr]
@@ -271,11 +271,11 @@ def test_a_conflict_that_waits_names_what_ends_the_wait_and_is_logged_once() -> 
     seen = cluster.seen()
     submit_extra(cluster, {T0: [6]})
     cluster.stop_broker(6)
-    assert seen.told("rollback_waits") == [
+    assert seen.notice_texts("rollback_waits") == [
         "of its original replicas [1, 2, 3] only [1] are live and in sync and 2 are needed: its "
         "rollback waits, and so does its new reassignment; its other replicas stay; without its "
         "entry in /admin/reassign_partitions_extra the one under way goes on"
     ]
-    assert seen.told("reassignment_waits") == [
+    assert seen.notice_texts("reassignment_waits") == [
         "1 of its entries wait: for a rollback, or for room in /admin/reassign_partitions"
     ]

@@ -267,7 +267,7 @@ def test_CI_38_requests_that_wait_when_the_role_ends_are_answered(end: str) -> N
         for number, (make, _) in enumerate(WAITING, 1):
             cluster.happen_next(make(number), "api:1")
         if end == "asked to end":
-            cluster.ask_to_end()
+            cluster.shut_down_quietly()
 
     cluster.once(writes_state("t", 0), wait)
     if end == "session over":

@@ -226,7 +226,7 @@ def test_a_record_that_somebody_made_before_does_not_keep_several_from_beginning
     seen = cluster.seen()
     request(cluster, TARGETS)
     assert_all_move(cluster)
-    assert len(seen.told("reassignment_begun")) == len(NAMES)
+    assert len(seen.notice_texts("reassignment_begun")) == len(NAMES)
     assert_all_end(cluster)
 
 
@@ -256,4 +256,4 @@ def test_a_topic_that_is_gone_is_refused_and_the_others_of_the_request_begin() -
     request(cluster, TARGETS)
     assert sorted(records(cluster)) == NAMES[:3]
     assert [assignment(cluster, name) for name in NAMES[:3]] == [MOVING] * 3
-    assert len(seen.told("reassignment_failed")) <= 1
+    assert len(seen.notice_texts("reassignment_failed")) <= 1

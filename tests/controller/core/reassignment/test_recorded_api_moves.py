@@ -243,7 +243,7 @@ def test_other_routes_are_refused_by_the_name_of_the_api(failover: bool) -> None
     request(cluster, {T0: [5]})
     submit(cluster, {T0: [6]})
     submit_extra(cluster, {T0: [6]})
-    texts = seen.told("reassignment_refused")
+    texts = seen.notice_texts("reassignment_refused")
     assert len(texts) == 3
     assert all(f"It is being reassigned by way of {API}" in one for one in texts)
     assert record(cluster) == Reassignment((4,), 3, False, (1, 2, 3), api=True)
@@ -256,7 +256,7 @@ def test_at_a_failover_other_routes_are_refused_by_the_name_of_the_api() -> None
     with Away(cluster):
         request_quietly(cluster, {T0: [5]})
         submit_quietly(cluster, {T0: [6]})
-    texts = seen.told("reassignment_refused")
+    texts = seen.notice_texts("reassignment_refused")
     assert len(texts) == 2
     assert all(API in one for one in texts)
     assert record(cluster) == Reassignment((4,), 3, False, (1, 2, 3), api=True)
@@ -292,7 +292,7 @@ def test_a_move_of_a_stock_controller_has_no_record_and_is_cancelled_as_kafka_do
     seen = cluster.seen()
     assert cancel(cluster) == codes.NONE
     assert assignment(cluster) == "3,2,1"
-    assert seen.told("rollback") == []
+    assert seen.notice_texts("rollback") == []
 
 
 def test_a_move_of_a_stock_controller_whose_target_is_changed_gets_a_record() -> None:

@@ -84,7 +84,7 @@ def test_a_deletion_that_is_confirmed_before_it_is_recorded_is_not_recorded() ->
     seen = cluster.seen()
     ask_for_deletion(cluster, 6, ("gone", 0))
     assert pending(cluster) == []
-    assert seen.told("replicas_not_deleted") == []
+    assert seen.notice_texts("replicas_not_deleted") == []
 
 
 def test_with_all_confirmed_the_timer_ends_and_nothing_is_reported() -> None:
@@ -106,7 +106,7 @@ def test_the_deletion_of_a_dead_brokers_replica_stays_recorded_and_names_the_bro
     cancel_all(cluster)
     assert assignment(cluster) == "1,2,3"
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
-    assert seen.told("replicas_not_deleted") == [
+    assert seen.notice_texts("replicas_not_deleted") == [
         "it is not registered: it may still have its replicas of t-0; the deletion is recorded in "
         "/admin/replica_deletions and requested again when the broker registers"
     ]
@@ -123,7 +123,7 @@ def test_a_deletion_is_recorded_once_however_often_it_is_asked_for() -> None:
         cancel_all(cluster)
         assert assignment(cluster) == "1,2,3"
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
-    assert len(seen.told("replicas_not_deleted")) == 2
+    assert len(seen.notice_texts("replicas_not_deleted")) == 2
     cluster.start_broker(6)
     assert pending(cluster) == []
     assert files(cluster) == [1, 2, 3]
@@ -149,7 +149,9 @@ def test_a_broker_that_registers_deletes_the_replicas_that_it_still_has() -> Non
     assert stopped(seen, 6) == [T0]
     assert files(cluster) == [1, 2, 3]
     assert pending(cluster) == []
-    assert seen.told("replicas_deleted") == ["it has deleted the replicas that it still had"]
+    assert seen.notice_texts("replicas_deleted") == [
+        "it has deleted the replicas that it still had"
+    ]
     assert_no_failures(cluster)
 
 
@@ -239,14 +241,14 @@ def test_a_broker_that_hangs_is_named_when_its_time_is_over() -> None:
     cluster = hanging_target()
     seen = cluster.seen()
     let_time_pass(cluster)
-    assert seen.told("replicas_not_deleted") == [
+    assert seen.notice_texts("replicas_not_deleted") == [
         "it has not confirmed the deletion: it may still have its replicas of t-0; the deletion is "
         "recorded in /admin/replica_deletions and requested again when the broker registers"
     ]
     assert not runs(cluster, TIMER)
     cluster.answer_slow()
     assert pending(cluster) == []
-    assert len(seen.told("replicas_deleted")) == 1
+    assert len(seen.notice_texts("replicas_deleted")) == 1
 
 
 def test_a_broker_that_answers_in_time_is_not_named() -> None:
@@ -255,8 +257,8 @@ def test_a_broker_that_answers_in_time_is_not_named() -> None:
     cluster.fire(TIMER)
     cluster.answer_slow()
     cluster.fire(TIMER)
-    assert seen.told("replicas_not_deleted") == []
-    assert seen.told("replicas_deleted") == []
+    assert seen.notice_texts("replicas_not_deleted") == []
+    assert seen.notice_texts("replicas_deleted") == []
     assert pending(cluster) == []
 
 
@@ -267,10 +269,10 @@ def test_a_deletion_that_is_requested_while_the_timer_runs_has_its_full_time() -
     ask_for_deletion(cluster, 6, ("u", 7))
     seen = cluster.seen()
     cluster.fire(TIMER)
-    [text] = seen.told("replicas_not_deleted")
+    [text] = seen.notice_texts("replicas_not_deleted")
     assert "t-0" in text
     cluster.fire(TIMER)
-    assert len(seen.told("replicas_not_deleted")) == 2
+    assert len(seen.notice_texts("replicas_not_deleted")) == 2
 
 
 def failing(cluster: Cluster, broker: int) -> None:
@@ -347,11 +349,11 @@ def test_after_a_failover_a_dead_broker_is_named_when_its_time_is_over() -> None
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
     seen = cluster.seen()
     let_time_pass(cluster)
-    [text] = seen.told("replicas_not_deleted")
+    [text] = seen.notice_texts("replicas_not_deleted")
     assert text.startswith("it is not registered: ")
     cluster.start_broker(6)
     assert pending(cluster) == []
-    assert len(seen.told("replicas_deleted")) == 1
+    assert len(seen.notice_texts("replicas_deleted")) == 1
 
 
 def test_a_record_that_somebody_deletes_is_forgotten() -> None:
@@ -362,7 +364,7 @@ def test_a_record_that_somebody_deletes_is_forgotten() -> None:
     seen = cluster.seen()
     cluster.expire()
     cluster.fire(TIMER)
-    assert seen.told("replicas_not_deleted") == []
+    assert seen.notice_texts("replicas_not_deleted") == []
     cluster.start_broker(6)
     assert stopped(seen, 6) == []
 
@@ -462,7 +464,9 @@ def test_a_recorded_deletion_of_a_replica_that_is_assigned_again_is_logged() -> 
     submit(cluster, {T0: [6, 2]})
     seen = cluster.seen()
     cluster.expire()
-    assert seen.told("deletion_dropped") == ["t-0: not deleted, because broker 6 is assigned"]
+    assert seen.notice_texts("deletion_dropped") == [
+        "t-0: not deleted, because broker 6 is assigned"
+    ]
 
 
 def test_of_a_record_only_what_is_assigned_again_is_left_out() -> None:
@@ -492,7 +496,7 @@ def test_without_it_no_deletion_is_recorded_or_carried_out(settings: dict[str, A
     catch_up(cluster, 3)
     assert assignment(cluster) == "3"
     assert cluster.data(REPLICA_DELETIONS) is None
-    assert seen.told("replicas_not_deleted") == []
+    assert seen.notice_texts("replicas_not_deleted") == []
     cluster.put(REPLICA_DELETIONS, b"")
     ask_for_deletion(cluster, 4, T0)
     assert len(deletions(cluster)) == 1

@@ -203,7 +203,7 @@ def test_of_a_request_what_the_old_znode_holds_is_ignored_with_a_warning() -> No
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     request(cluster, {T0: [4], T1: [1]})
-    assert seen.told("reassignment_refused") == [
+    assert seen.notice_texts("reassignment_refused") == [
         "/admin/reassignment_requests/request_0000000001 asks for [4], which is refused: It is "
         "being reassigned by way of /admin/reassign_partitions, which has to end or be cancelled "
         "first."
@@ -218,7 +218,7 @@ def test_of_the_old_znode_what_a_request_holds_is_ignored_and_leaves_it() -> Non
     request(cluster, {T0: [3]})
     seen = cluster.seen()
     submit(cluster, {T0: [4], T1: [1]})
-    [text] = seen.told("reassignment_refused")
+    [text] = seen.notice_texts("reassignment_refused")
     assert "It is being reassigned by way of /admin/reassignment_requests" in text
     assert entries(cluster) == {T1: Entry((1,), (2, 3))}
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
@@ -236,7 +236,7 @@ def test_what_admin_tools_began_is_refused_to_requests() -> None:
     assert reassign(cluster, 4) == 0
     seen = cluster.seen()
     request(cluster, {T0: [3]})
-    [text] = seen.told("reassignment_refused")
+    [text] = seen.notice_texts("reassignment_refused")
     assert "the AlterPartitionReassignments API" in text
     assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
 
@@ -251,7 +251,7 @@ def test_fewer_originals_than_min_insync_replicas_of_the_topic_are_not_reassigne
     request(cluster, {T0: [1, 2, 3]})
     assert assignment(cluster) == "1"
     assert requests(cluster) == []
-    [text] = seen.told("reassignment_refused")
+    [text] = seen.notice_texts("reassignment_refused")
     assert text == (
         "/admin/reassignment_requests/request_0000000000 asks for [1, 2, 3], which is refused: It "
         "has 1 replicas, fewer than min.insync.replicas=2 of its topic: producers with acks=all "
@@ -266,7 +266,7 @@ def test_an_entry_with_fewer_originals_than_min_insync_replicas_passes_with_a_wa
     set_minimum(cluster, znodes.topic_config_path("t"), 2)
     seen = cluster.seen()
     submit(cluster, {T0: [1, 2, 3]})
-    assert seen.told("below_min_insync_replicas") == [
+    assert seen.notice_texts("below_min_insync_replicas") == [
         "It has 1 replicas, fewer than min.insync.replicas=2 of its topic: producers with acks=all "
         "fail until it has more."
     ]

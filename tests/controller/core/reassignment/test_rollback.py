@@ -105,7 +105,7 @@ def test_wrong_originals_are_put_right() -> None:
     seen = cluster.seen()
     cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: Entry((4, 5, 6), (6, 5, 4))}))
     assert entries(cluster) == {T0: Entry((4, 5, 6), (1, 2, 3))}
-    assert seen.told("wrong_originals") == [
+    assert seen.notice_texts("wrong_originals") == [
         "the entry of t-0 has wrong original replicas [6, 5, 4]: the originals are [1, 2, 3]"
     ]
 
@@ -126,7 +126,7 @@ def test_the_seven_steps_are_taken_in_order_and_told() -> None:
     cluster = half_way(4)
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.told("rollback") == [
+    assert seen.notice_texts("rollback") == [
         f"step {number} of 7: {what}" for number, what in enumerate(STEPS, 1)
     ]
     steps = steps_of(seen)
@@ -260,7 +260,7 @@ def test_all_that_is_pending_goes_back_step_by_step() -> None:
     submit(cluster, {T0: [4, 5], T1: [5, 6], ("u", 0): [6]})
     seen = cluster.seen()
     cancel_all(cluster)
-    assert len(seen.told("rollback")) == len(STEPS)
+    assert len(seen.notice_texts("rollback")) == len(STEPS)
     assert (assignment(cluster), assignment(cluster, T1)) == ("1,2", "2,3")
     assert assignment(cluster, ("u", 0)) == "3"
     assert_nothing_is_left(cluster)
@@ -294,7 +294,7 @@ def test_while_it_stands_no_entry_starts_and_then_it_does() -> None:
     assert assignment(cluster) == "1,2"
     assert entries(cluster) == {T0: Entry((3,))}
     assert requests(cluster) == []
-    assert seen.told("reassignment_waits") == [
+    assert seen.notice_texts("reassignment_waits") == [
         "its requests wait until /admin/reassign_cancel is removed"
     ]
     remove_cancel(cluster)

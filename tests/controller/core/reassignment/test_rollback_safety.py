@@ -69,8 +69,8 @@ def test_with_fewer_originals_in_sync_than_min_insync_replicas_a_rollback_waits(
     before = cluster.state("t", 0)
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.told("rollback_waits") == [TOO_FEW]
-    assert seen.told("rollback") == []
+    assert seen.notice_texts("rollback_waits") == [TOO_FEW]
+    assert seen.notice_texts("rollback") == []
     assert cluster.state("t", 0) == before
     assert assignment(cluster) == UNDER_WAY
     assert entries(cluster) == {T0: Entry((4, 5, 6), (1, 2, 3))}
@@ -129,7 +129,7 @@ def test_other_replicas_that_live_stay_although_none_of_them_is_in_sync() -> Non
     seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster) == UNDER_WAY
-    assert seen.told("rollback_waits") == [TOO_FEW]
+    assert seen.notice_texts("rollback_waits") == [TOO_FEW]
     catch_up(cluster, 4)
     assert cluster.leadership("t", 0).isr == (1, 4)
     catch_up(cluster, 2)
@@ -166,7 +166,7 @@ def test_the_reason_of_a_wait_is_logged_once_while_it_stays_the_same() -> None:
     cancel_all(cluster)
     cluster.stop_broker(6)
     ask_for_isr(cluster, 1, 4)
-    assert seen.told("rollback_waits") == [TOO_FEW]
+    assert seen.notice_texts("rollback_waits") == [TOO_FEW]
 
 
 # When it goes on --------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_a_forced_cancellation_makes_no_unclean_leader() -> None:
     force_all(cluster)
     assert assignment(cluster) == UNDER_WAY
     assert cluster.leadership("t", 0).leader == 5
-    assert seen.told("unclean_leader") == []
+    assert seen.notice_texts("unclean_leader") == []
     catch_up(cluster, 3)
     assert assignment(cluster) == "1,2,3"
     assert cluster.leadership("t", 0).leader == 3
@@ -290,7 +290,7 @@ def test_a_forced_cancellation_makes_no_unclean_leader_where_nobody_in_sync_live
     force_all(cluster)
     assert cluster.leadership("t", 0).leader == -1
     assert assignment(cluster) == UNDER_WAY
-    assert seen.told("unclean_leader") == []
+    assert seen.notice_texts("unclean_leader") == []
 
 
 def test_a_rollback_that_waits_logs_no_step_when_its_leader_dies() -> None:
@@ -300,7 +300,7 @@ def test_a_rollback_that_waits_logs_no_step_when_its_leader_dies() -> None:
     seen = cluster.seen()
     cluster.stop_broker(5)
     assert cluster.leadership("t", 0).leader == -1
-    assert seen.told("rollback") == []
+    assert seen.notice_texts("rollback") == []
     assert assignment(cluster) == UNDER_WAY
 
 
@@ -310,10 +310,10 @@ def test_a_topic_that_allows_unclean_leaders_gets_one_only_where_nobody_in_sync_
     seen = cluster.seen()
     force_all(cluster)
     assert assignment(cluster) == UNDER_WAY
-    assert seen.told("unclean_leader") == []
+    assert seen.notice_texts("unclean_leader") == []
     cluster.stop_broker(5)
     assert assignment(cluster) == "1,2,3"
-    assert seen.told("unclean_leader") == [
+    assert seen.notice_texts("unclean_leader") == [
         "offline partition leader election: the new leader was not in sync: records may be lost"
     ]
 
@@ -334,7 +334,7 @@ def test_below_2_7_IV2_the_check_is_made_on_the_state_that_is_written(
     cancel_all(cluster)
     assert cluster.leadership("t", 0).isr == remaining
     assert (assignment(cluster) == UNDER_WAY) is waits
-    assert seen.told("rollback_waits") == ([TOO_FEW] if waits else [])
+    assert seen.notice_texts("rollback_waits") == ([TOO_FEW] if waits else [])
     if waits:
         assert spelt(cluster.partition("t", 0).assignment) == UNDER_WAY
         cluster.set_isr("t", 0, (1, 4, 3))
@@ -351,7 +351,7 @@ def test_a_partition_whose_rollback_waits_is_not_called_leaderless() -> None:
     cluster.once(ELECTS, lambda: cluster.set_isr("t", 0, (1, 4)))
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.told("no_leader_elected") == []
+    assert seen.notice_texts("no_leader_elected") == []
 
 
 def test_a_state_that_cannot_be_written_lets_the_rollback_wait() -> None:
@@ -364,4 +364,4 @@ def test_a_state_that_cannot_be_written_lets_the_rollback_wait() -> None:
     seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
-    assert len(seen.told("rollback_waits")) == 1
+    assert len(seen.notice_texts("rollback_waits")) == 1

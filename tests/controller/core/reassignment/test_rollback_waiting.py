@@ -64,7 +64,7 @@ def test_where_only_an_unclean_leader_could_be_the_rollback_waits() -> None:
     cancel_all(cluster)
     assert cluster.leadership("t", 0).leader == 3
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
-    [text] = seen.told("rollback_waits")
+    [text] = seen.notice_texts("rollback_waits")
     assert text == (
         "none of its original replicas [1, 2] is live and in sync, 1 must be: its rollback waits, "
         "its other replicas stay"
@@ -103,7 +103,7 @@ def test_where_the_topic_allows_an_unclean_leader_nobody_in_sync_is_needed() -> 
     assert assignment(cluster) == "1,2"
     assert cluster.leadership("t", 0).leader == 1
     assert_nothing_is_left(cluster)
-    assert seen.told("rollback_waits") == []
+    assert seen.notice_texts("rollback_waits") == []
 
 
 def nobody_in_sync_lives() -> Cluster:
@@ -125,7 +125,7 @@ def test_an_unclean_leader_that_a_rollback_elects_is_told() -> None:
     cancel_all(cluster)
     assert assignment(cluster) == "1,2"
     assert cluster.leadership("t", 0).leader == 1
-    assert seen.told("unclean_leader") == [
+    assert seen.notice_texts("unclean_leader") == [
         "rollback: leader among the originals: the new leader was not in sync: records may be lost"
     ]
     assert_nothing_is_left(cluster)
@@ -137,7 +137,7 @@ def test_a_clean_leader_that_a_rollback_elects_is_not_told() -> None:
     seen = cluster.seen()
     cancel_all(cluster)
     assert cluster.leadership("t", 0).leader == 2
-    assert seen.told("unclean_leader") == []
+    assert seen.notice_texts("unclean_leader") == []
 
 
 def test_where_the_topic_allows_no_unclean_leader_it_waits_though_nobody_in_sync_lives() -> None:
@@ -146,9 +146,9 @@ def test_where_the_topic_allows_no_unclean_leader_it_waits_though_nobody_in_sync
     cancel_all(cluster)
     assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
     assert cluster.state("t", 0).startswith("leader -1")  # type: ignore[union-attr]
-    assert len(seen.told("rollback_waits")) == 1
-    assert seen.told("rollback") == []
-    assert seen.told("unclean_leader") == []
+    assert len(seen.notice_texts("rollback_waits")) == 1
+    assert seen.notice_texts("rollback") == []
+    assert seen.notice_texts("unclean_leader") == []
     cluster.start_broker(3)
     assert cluster.leadership("t", 0).leader == 3
     catch_up(cluster, 1)
@@ -176,7 +176,7 @@ def test_while_nobody_lives_it_waits_for_whoever_was_in_sync() -> None:
     cluster.stop_broker(3)
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.told("rollback") == []
+    assert seen.notice_texts("rollback") == []
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
     cluster.start_broker(3)
     cluster.start_broker(1)
@@ -189,7 +189,7 @@ def test_when_the_cancellation_is_removed_what_waited_goes_on_and_that_is_told()
     cancel_all(cluster)
     seen = cluster.seen()
     remove_cancel(cluster)
-    assert seen.told("rollback_given_up") == [
+    assert seen.notice_texts("rollback_given_up") == [
         "/admin/reassign_cancel was removed before it could go back to [1, 2]: its rollback is "
         "given up, it proceeds to [3, 4]"
     ]
@@ -207,7 +207,7 @@ def test_a_rollback_whose_state_nobody_can_read_is_tried_again_after_a_while() -
     cluster.put_quietly(path, b"garbage")
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.told("rollback_waits") == [
+    assert seen.notice_texts("rollback_waits") == [
         "its state cannot be read: its rollback waits, its other replicas stay"
     ]
     cluster.put_quietly(path, before or b"")

@@ -62,7 +62,7 @@ def test_SU_35_an_epoch_that_another_raised_meanwhile_is_never_given_twice() -> 
     cluster.once(ELECTION, lambda: cluster.zookeeper.end_session(cluster.take_role(2)))
     seen = cluster.seen()
     cluster.start()
-    assert len(seen.told("lost_election")) == 1
+    assert len(seen.notice_texts("lost_election")) == 1
     assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 2, True)
 
 
@@ -94,7 +94,7 @@ def test_a_standby_waits_for_the_role_to_be_free() -> None:
     seen = cluster.seen()
     cluster.start()
     assert not cluster.is_active
-    assert seen.told("standing_by") == ["broker 1 is controller; waiting"]
+    assert seen.notice_texts("standing_by") == ["broker 1 is controller; waiting"]
     assert seen.writes() == []
     cluster.leave_role(session)
     assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 2, True)
@@ -140,7 +140,9 @@ def test_an_election_that_somebody_else_won_is_lost() -> None:
     seen = cluster.seen()
     cluster.start()
     assert not cluster.is_active
-    assert seen.told("lost_election") == ["another broker became controller at the same time"]
+    assert seen.notice_texts("lost_election") == [
+        "another broker became controller at the same time"
+    ]
     assert cluster.controller() == 2
 
 
@@ -157,7 +159,7 @@ def test_who_takes_over_and_loses_in_the_same_moment_takes_the_role_of_the_winne
     cluster.once(ELECTION, lambda: moves_on(cluster, dead, 2))
     seen = cluster.seen()
     cluster.start()
-    assert len(seen.told("lost_election")) == 1
+    assert len(seen.notice_texts("lost_election")) == 1
     assert (cluster.controller(), cluster.is_active) == (DAEMON, True)
 
 

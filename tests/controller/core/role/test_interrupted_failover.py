@@ -123,7 +123,7 @@ def test_an_entry_does_not_change_what_a_request_asks_for() -> None:
         request_quietly(cluster, {T0: [3]})
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
     assert entries(cluster) is None
-    [text] = seen.told("reassignment_refused")
+    [text] = seen.notice_texts("reassignment_refused")
     assert text == (
         "/admin/reassign_partitions asks for [4], which is refused: "
         "/admin/reassignment_requests/request_0000000000 also asks for the partition, and was "
@@ -224,7 +224,7 @@ def test_what_was_cancelled_under_a_stock_controller_is_over() -> None:
         cluster.change_topic_quietly("t", {0: [1, 2], 1: [2]})
     assert assignment(cluster) == "1,2"
     assert_nothing_is_left(cluster)
-    [text] = seen.told("reassignment_ended")
+    [text] = seen.notice_texts("reassignment_ended")
     assert text == (
         "its move to [3], requested by /admin/reassignment_requests, is over: it was rolled "
         "back to [1, 2]"

@@ -273,7 +273,7 @@ def test_a_standby_that_is_disconnected_stops_at_once() -> None:
 def test_a_procedure_is_finished_before_the_role_is_handed_back() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
-    cluster.once(writes_state("t", 0), lambda: cluster.ask_to_end())
+    cluster.once(writes_state("t", 0), lambda: cluster.shut_down_quietly())
     cluster.stop_broker(1)
     assert cluster.state("t", 0) == "leader 2 e 1 isr [2] v 1 ce 1"
     assert cluster.is_stopped
@@ -287,7 +287,7 @@ def test_CI_37_what_is_queued_when_the_daemon_ends_is_not_begun() -> None:
     def more_happens() -> None:
         cluster.change_topic_quietly("u", {0: [2]})
         cluster.unregister(3)
-        cluster.ask_to_end()
+        cluster.shut_down_quietly()
 
     cluster.once(writes_state("t", 0), more_happens)
     seen = cluster.seen()
@@ -300,7 +300,7 @@ def test_CI_37_what_is_queued_when_the_daemon_ends_is_not_begun() -> None:
 
 def test_handing_back_is_asked_for_twice() -> None:
     cluster = Cluster(1).start()
-    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.ask_to_end)
+    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.shut_down_quietly)
     cluster.shut_down()
     assert cluster.is_stopped
     assert [one.command for one in cluster.commands()].count(Stop("")) == 1

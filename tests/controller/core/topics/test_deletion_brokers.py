@@ -44,7 +44,7 @@ def test_SU_13_the_living_delete_and_the_rest_follows_with_the_broker() -> None:
     assert marked(cluster) == ("t",)
     assert states(cluster, "t") == {1: SUCCESSFUL, 2: SUCCESSFUL, 3: OFFLINE}
     assert waiting(cluster) == ["t"]
-    assert seen.told("topic_deletion_waits") == ["some of its replicas are offline"]
+    assert seen.notice_texts("topic_deletion_waits") == ["some of its replicas are offline"]
     seen = cluster.seen()
     cluster.start_broker(3)
     assert left_of(cluster, "t") == []
@@ -91,7 +91,7 @@ def test_a_broker_without_replicas_of_it_does_not_start_a_waiting_deletion() -> 
     seen = cluster.seen()
     cluster.start_broker(4)
     assert waiting(cluster) == ["t"]
-    assert seen.told("topic_deletion_waits") == []
+    assert seen.notice_texts("topic_deletion_waits") == []
     assert not any("t-0" in request for request in seen.requests(1) + seen.requests(4))
 
 
@@ -276,7 +276,9 @@ def test_one_partition_that_cannot_be_deleted_makes_the_topic_wait() -> None:
     assert states(cluster, "t", 1) == {1: SUCCESSFUL, 2: OFFLINE}
     assert waiting(cluster) == ["t"]
     assert logs(cluster, "t") == {2: [1]}
-    assert seen.told("topic_deletion_waits") == ["some of its replicas could not be deleted"]
+    assert seen.notice_texts("topic_deletion_waits") == [
+        "some of its replicas could not be deleted"
+    ]
     assert seen.notices() == []
     # Retried as far as stopping goes (KB 8.3 step 4), deleted only after a restart.
     assert [one for one in seen.requests(2) if "StopReplica" in one] == [

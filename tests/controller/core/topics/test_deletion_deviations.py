@@ -195,7 +195,7 @@ def test_a_new_replica_on_a_dead_broker_goes_offline_without_an_error() -> None:
     seen = cluster.seen()
     mark(cluster, "t")
     assert states(cluster, "t")[9] is ReplicaState.OFFLINE
-    assert seen.told("replica_state_refused") == []
+    assert seen.notice_texts("replica_state_refused") == []
 
 
 def test_a_topic_that_stays_needs_its_state() -> None:

@@ -43,7 +43,9 @@ def test_SU_17_partitions_added_after_the_marker_never_are() -> None:
         0: (1, 2, 3)
     }
     assert cluster.topic("t").topic_id == topic_id
-    assert seen.told("partitions_refused") == ["it is being deleted: partitions [1] are not added"]
+    assert seen.notice_texts("partitions_refused") == [
+        "it is being deleted: partitions [1] are not added"
+    ]
     cluster.answer_slow()
     assert left_of(cluster, "t") == []
 

@@ -239,7 +239,7 @@ def test_the_own_id_is_taken_out_of_a_new_topic(rules: str) -> None:
     written = seen.written()
     assert written.index(znodes.topic_path("t")) < written.index(znodes.state_path("t", 0))
     assert_never_told_of_the_daemon(cluster)
-    assert ("own_id_repaired", znodes.topic_path("t")) in seen.notices()
+    assert ("daemon_replaced_as_replica", znodes.topic_path("t")) in seen.notices()
 
 
 def test_the_daemons_place_goes_to_a_rack_that_the_partition_lacks() -> None:
@@ -285,7 +285,7 @@ def test_the_own_id_is_taken_out_of_a_known_partition(
     assert replicas == {0: (1, 2), 1: (1,), **{number: (1, 2) for number in added}}
     assert cluster.partition("t", 0).replicas == (1, 2)
     assert cluster.partition("t", 1).replicas == (2, 1)
-    assert ("own_id_repaired", znodes.topic_path("t")) in seen.notices()
+    assert ("daemon_replaced_as_replica", znodes.topic_path("t")) in seen.notices()
     assert seen.written().count(znodes.topic_path("t")) == 1
     assert_never_told_of_the_daemon(cluster)
 
@@ -326,7 +326,7 @@ def test_the_own_id_is_taken_out_of_an_isr_that_a_failover_finds(rules: str, lea
     seen = cluster.seen()
     cluster.start()
     assert cluster.state("t", 0) == "leader 1 e 6 isr [1,2] v 1 ce 1"
-    assert ("own_id_repaired", znodes.state_path("t", 0)) in seen.notices()
+    assert ("daemon_replaced_as_replica", znodes.state_path("t", 0)) in seen.notices()
 
 
 def test_an_isr_of_the_own_id_alone_needs_an_unclean_election() -> None:

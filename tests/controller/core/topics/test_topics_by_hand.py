@@ -50,10 +50,10 @@ def test_a_topic_changed_by_hand_while_in_flight_is_told_and_written_again(what:
     cluster.put(znodes.topic_path("t"), TOPIC_BY_HAND[what])
     assert assignment(cluster) == "3,1 adding 3 removing 1"
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
-    [text] = seen.told("assignment_mended")
+    [text] = seen.notice_texts("assignment_mended")
     assert text.startswith("another client changed them in /brokers/topics/t during")
     assert f"It contained {TOPIC_BY_HAND[what].decode()!r}" in text
-    assert seen.told("partitions_missing") == []
+    assert seen.notice_texts("partitions_missing") == []
     catch_up(cluster, 3)
     cancel_all(cluster)
     remove_cancel(cluster)
@@ -79,7 +79,7 @@ def test_what_only_looks_as_if_it_moved_is_put_right() -> None:
     seen = cluster.seen()
     data = topic_json({0: Assignment((3, 1), (3,), (1,)), 1: Assignment((2,))})
     cluster.put(znodes.topic_path("t"), data)
-    assert len(seen.told("assignment_mended")) == 1
+    assert len(seen.notice_texts("assignment_mended")) == 1
     assert (assignment(cluster), assignment(cluster, T1)) == ("1", "2")
 
 
@@ -88,7 +88,7 @@ def test_while_nothing_moves_a_change_by_hand_is_left_alone_as_in_kafka() -> Non
     seen = cluster.seen()
     data = topic_json({0: Assignment((4,)), 1: Assignment((2,))})
     cluster.put(znodes.topic_path("t"), data)
-    assert seen.told("assignment_mended") == []
+    assert seen.notice_texts("assignment_mended") == []
     assert cluster.data(znodes.topic_path("t")) == data
 
 
@@ -114,7 +114,7 @@ def test_a_topic_that_is_changed_while_it_is_mended_is_looked_at_again() -> None
     cluster.put(path, b"garbage")
     assert assignment(cluster) == "3,1 adding 3 removing 1"
     assert assignment(cluster, ("t", 2)) == "4"
-    assert len(seen.told("assignment_mended")) == 2
+    assert len(seen.notice_texts("assignment_mended")) == 2
     assert_no_failures(cluster)
 
 
@@ -126,8 +126,8 @@ def test_a_topic_that_nobody_could_read_at_failover_goes_on_when_it_is_mended() 
     seen = cluster.seen()
     cluster.put_quietly(znodes.topic_path("t"), b"garbage")
     cluster.expire()
-    assert len(seen.told("unreadable_znode")) == 1
-    [text] = seen.told("record_removed")
+    assert len(seen.notice_texts("unreadable_znode")) == 1
+    [text] = seen.notice_texts("record_removed")
     assert text.startswith('there is no partition t-0; removed, it contained \'{"version":1,')
     assert text.endswith('"original_replicas":[1],"leader_epoch":0}\'')
     cluster.put(znodes.topic_path("t"), before or b"")
@@ -152,7 +152,7 @@ def test_a_topic_deleted_by_hand_takes_its_reassignments_with_it() -> None:
     seen = cluster.seen()
     cluster.remove_quietly(znodes.topic_path("t"))
     cluster.run()
-    assert seen.told("reassignment_ended") == [
+    assert seen.notice_texts("reassignment_ended") == [
         "its topic was deleted by hand: its reassignment is over"
     ]
     assert records(cluster) == [("u", 0)]
