@@ -1,4 +1,5 @@
-"""Requests whose answer waits for leaders, or for topics to go (Kafka's topic purgatory)."""
+"""Requests whose answer waits for leaders, or for the deletion of topics (Kafka's topic
+purgatory)."""
 
 from collections.abc import Callable
 
@@ -38,25 +39,25 @@ from tests.controller.core.topics.topic_requests import (
 )
 
 DEAD = 9
-"""A broker that does not live: what is assigned to it alone has no leader."""
+"""A broker that is not registered: partitions on it alone have no leader."""
 TIMER = "request:1"
 
 
 def created(number: int = 1, **fields: int) -> CreateTopicsReceived:
-    """Topic a gets its leader at once, b not before broker 9 lives, c is refused."""
+    """Topic a gets its leader at once, b when broker 9 registers, and c is rejected."""
     topics = [new_topic("a", given={0: [1]}), new_topic("b", given={0: [DEAD], 1: [1]})]
     timeout_ms = fields.get("timeout_ms", TIMEOUT_MS)
     return CreateTopicsReceived(number, 7, timeout_ms, False, [*topics, new_topic("!", 1, 1)])
 
 
 def grown(number: int = 1) -> CreatePartitionsReceived:
-    """Topic t gets a partition that has no leader before broker 9 lives; u is not there."""
+    """Topic t gets a partition that has no leader until broker 9 registers; u does not exist."""
     asked = [NewPartitions("t", 3, None), NewPartitions("u", 3, None)]
     return CreatePartitionsReceived(number, 3, TIMEOUT_MS, False, asked)
 
 
 def doomed(number: int = 1) -> DeleteTopicsReceived:
-    """Topic t cannot go before broker 9 lives; u can, v is not there."""
+    """Topic t cannot be deleted until broker 9 registers; u can, and v does not exist."""
     topics = [DoomedTopic(name, None) for name in ("t", "u", "v")]
     return DeleteTopicsReceived(number, 6, TIMEOUT_MS, topics)
 
@@ -80,7 +81,7 @@ def waiting_deletion() -> Cluster:
     cluster.create_topic("t", {0: [1, DEAD]})
     cluster.create_topic("u", {0: [1]})
     cluster.stop_broker(DEAD)
-    # Its deletion failed once: it has to wait for the broker and is not begun.
+    # Its deletion failed once and has to wait for the broker before it starts again.
     cluster.fold.controller.context.ineligible_for_deletion["t"] = None
     ask_without_answer(cluster, doomed())
     return cluster
@@ -106,15 +107,15 @@ LATE = {waiting_creation: "b", waiting_growth: "t", waiting_deletion: "t"}
 
 
 def with_late(begin: Callable[[], Cluster], error: int) -> list[tuple[str, int]]:
-    """The answer where what is not done has this error."""
+    """The answer in which incomplete items have this error."""
     return [(name, error if name == LATE[begin] else code) for name, code in DONE[begin]]
 
 
-# Until it is done -------------------------------------------------------------------------------
+# Completion -------------------------------------------------------------------------------------
 
 
 @waiting
-def test_the_answer_comes_when_all_is_done(begin: Callable[[], Cluster]) -> None:
+def test_answer_follows_when_all_items_are_complete(begin: Callable[[], Cluster]) -> None:
     cluster = begin()
     seen = cluster.seen()
     cluster.start_broker(DEAD)
@@ -125,15 +126,15 @@ def test_the_answer_comes_when_all_is_done(begin: Callable[[], Cluster]) -> None
 
 
 @waiting
-def test_others_are_answered_meanwhile(begin: Callable[[], Cluster]) -> None:
+def test_other_requests_are_answered_meanwhile(begin: Callable[[], Cluster]) -> None:
     cluster = begin()
     answer = call(cluster, ElectLeadersReceived(2, 2, "preferred", []))
     assert isinstance(answer, AnswerElectLeaders)
     assert len(answers(cluster)) == 1
 
 
-def test_a_leader_that_dies_meanwhile_is_waited_for() -> None:
-    """Every partition that the topic has then, those of before too."""
+def test_creation_waits_for_a_leader_that_dies_meanwhile() -> None:
+    """It waits for every partition of the topic, including older ones."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2]})
     cluster.stop_broker(2)
@@ -144,8 +145,8 @@ def test_a_leader_that_dies_meanwhile_is_waited_for() -> None:
     assert coded(cluster) == [("t", codes.NONE)]
 
 
-def test_what_is_done_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many partitions a request waits for, an event costs it one look."""
+def test_complete_partitions_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each event causes one check, whatever the number of partitions."""
     cluster = Cluster(1).start()
     looks = 0
     context_type = type(cluster.fold.controller.context)
@@ -174,7 +175,7 @@ def test_what_is_done_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @waiting
-def test_after_its_time_what_is_not_done_has_timed_out(begin: Callable[[], Cluster]) -> None:
+def test_incomplete_items_are_timed_out_at_the_timeout(begin: Callable[[], Cluster]) -> None:
     cluster = begin()
     cluster.fire(TIMER)
     assert coded(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
@@ -182,8 +183,8 @@ def test_after_its_time_what_is_not_done_has_timed_out(begin: Callable[[], Clust
     assert len(answers(cluster)) == 1
 
 
-def test_a_topic_that_timed_out_is_answered_with_its_id_alone() -> None:
-    """As Kafka leaves the fields of the answer."""
+def test_timed_out_topic_is_answered_with_its_id_alone() -> None:
+    """Kafka leaves the other fields of the answer empty."""
     cluster = waiting_creation()
     cluster.fire(TIMER)
     [answer] = answers(cluster)
@@ -194,8 +195,8 @@ def test_a_topic_that_timed_out_is_answered_with_its_id_alone() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_without_time_the_answer_comes_at_once(timeout_ms: int) -> None:
-    """Kafka: what was begun has timed out, though it may be done a moment later."""
+def test_request_with_timeout_zero_is_answered_at_once(timeout_ms: int) -> None:
+    """As in Kafka: started items have timed out, even if they complete a moment later."""
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     late = [codes.REQUEST_TIMED_OUT]
@@ -211,8 +212,8 @@ def test_without_time_the_answer_comes_at_once(timeout_ms: int) -> None:
     assert timers(seen) == []
 
 
-def test_the_time_ends_while_another_procedure_runs() -> None:
-    """The answer does not wait for the end of that one."""
+def test_timeout_during_another_procedure_is_answered_at_once() -> None:
+    """The answer does not wait for the end of the other procedure."""
     cluster = waiting_creation()
     cluster.create_topic("u", {0: [2, 1]})
     write = writes_state("u", 0)
@@ -231,8 +232,8 @@ def _is_timer(event: object) -> bool:
     return isinstance(event, TimerFired)
 
 
-def test_what_has_not_begun_in_its_time_is_not_begun() -> None:
-    """It stood in the queue behind a long procedure."""
+def test_request_that_times_out_in_the_queue_is_not_carried_out() -> None:
+    """It was queued after a long procedure."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("u", {0: [2, 1]})
 
@@ -251,7 +252,7 @@ def test_what_has_not_begun_in_its_time_is_not_begun() -> None:
     assert timers(seen) == ["request:2"]
 
 
-def test_a_time_that_ends_in_the_own_procedure_ends_it_with_its_part() -> None:
+def test_timeout_during_the_requests_own_procedure_is_applied_at_the_end_of_its_part() -> None:
     cluster = Cluster(1, 2).start()
     path = znodes.topic_path("b")
     cluster.once(writes(path), lambda: cluster.happen_next(TimerFired(TIMER), "timer"))
@@ -261,7 +262,7 @@ def test_a_time_that_ends_in_the_own_procedure_ends_it_with_its_part() -> None:
     assert cluster.data(path) is not None
 
 
-def test_an_answer_at_once_ends_the_time() -> None:
+def test_immediate_answer_cancels_the_timer() -> None:
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     create(cluster, new_topic("t", 1, 1), validate_only=True)
@@ -272,11 +273,11 @@ def test_an_answer_at_once_ends_the_time() -> None:
     assert timers(seen) == []
 
 
-# Many -------------------------------------------------------------------------------------------
+# Limits -----------------------------------------------------------------------------------------
 
 
-def test_of_too_many_who_has_waited_longest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So there is room for others, whoever waits, and however long."""
+def test_oldest_waiting_request_is_timed_out_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests can always wait, however many others wait."""
     monkeypatch.setattr(waiting_requests, "WAITING_MAX", 2)
     cluster = Cluster(1).start()
     for number in (1, 2, 3):
@@ -288,7 +289,7 @@ def test_of_too_many_who_has_waited_longest_is_told(monkeypatch: pytest.MonkeyPa
 
 
 @waiting
-def test_the_endpoint_is_told_that_a_request_waits(begin: Callable[[], Cluster]) -> None:
+def test_endpoint_is_notified_that_a_request_waits(begin: Callable[[], Cluster]) -> None:
     said = [one.command for one in begin().commands()]
     assert [one for one in said if isinstance(one, AnswerLater)] == [AnswerLater(1)]
 
@@ -298,7 +299,9 @@ def test_the_endpoint_is_told_that_a_request_waits(begin: Callable[[], Cluster])
 
 @waiting
 @pytest.mark.parametrize("end", ["asked to end", "session over", "role lost"])
-def test_who_waits_when_the_role_ends_is_told(begin: Callable[[], Cluster], end: str) -> None:
+def test_waiting_requests_are_answered_when_the_role_ends(
+    begin: Callable[[], Cluster], end: str
+) -> None:
     cluster = begin()
     seen = cluster.seen()
     if end == "asked to end":
@@ -314,7 +317,7 @@ def test_who_waits_when_the_role_ends_is_told(begin: Callable[[], Cluster], end:
     assert timers(seen) == []
 
 
-def test_who_stands_in_the_queue_when_the_session_ends_is_told() -> None:
+def test_queued_requests_are_answered_when_the_session_ends() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2, 1]})
     requests: list[ApiRequest] = [created(1), grown(2), doomed(3)]
@@ -340,7 +343,7 @@ def test_who_stands_in_the_queue_when_the_session_ends_is_told() -> None:
 
 @waiting
 @pytest.mark.parametrize("end", ["done", "time over"])
-def test_who_waits_is_in_the_snapshot(begin: Callable[[], Cluster], end: str) -> None:
+def test_waiting_requests_are_in_the_snapshot(begin: Callable[[], Cluster], end: str) -> None:
     cluster = begin()
     data = take_snapshot(cluster.fold)
     cluster.fold = load_snapshot(data, cluster.fold.controller.configuration)
@@ -355,7 +358,7 @@ def test_who_waits_is_in_the_snapshot(begin: Callable[[], Cluster], end: str) ->
         assert coded(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
 
 
-def test_a_request_that_cannot_wait_has_no_timer() -> None:
+def test_request_that_cannot_wait_has_no_timer() -> None:
     cluster = Cluster(1).start()
     seen = cluster.seen()
     call(cluster, ElectLeadersReceived(1, 2, "preferred", []))

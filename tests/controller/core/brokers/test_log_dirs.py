@@ -17,7 +17,7 @@ def announce(cluster: Cluster, content: bytes) -> None:
 
 
 def storage_errors(cluster: Cluster, broker: int, *failed: tuple[str, int]) -> None:
-    """From now on the broker answers so for these partitions."""
+    """The broker answers with storage errors for these partitions from now on."""
     by_id = cluster.fold.controller.protocol.leader_and_isr >= 5
 
     def errors(request: BrokerRequest) -> Errors:
@@ -36,7 +36,7 @@ def storage_errors(cluster: Cluster, broker: int, *failed: tuple[str, int]) -> N
     cluster.broker_errors = errors
 
 
-def test_a_failed_directory_moves_its_leaders_and_leaves_the_isr() -> None:
+def test_failed_directory_moves_its_leaders_and_leaves_the_isr() -> None:
     for protocol in ("2.6", "3.9"):
         cluster = Cluster(1, 2, inter_broker_protocol_version=protocol).start()
         cluster.create_topic("t", {0: [1, 2], 1: [1, 2], 2: [2, 1]})
@@ -53,7 +53,7 @@ def test_a_failed_directory_moves_its_leaders_and_leaves_the_isr() -> None:
         assert offline.get(0, (1,)) == (1,)
 
 
-def test_a_directory_that_is_back_counts_again_after_a_restart() -> None:
+def test_repaired_directory_counts_after_a_restart() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     storage_errors(cluster, 1, ("t", 0))
@@ -64,7 +64,7 @@ def test_a_directory_that_is_back_counts_again_after_a_restart() -> None:
     assert cluster.fold.controller.context.offline_dirs == {}
 
 
-def test_a_replica_that_answers_well_again_is_online_without_further_ado() -> None:
+def test_replica_without_an_error_in_a_later_answer_is_online() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     storage_errors(cluster, 1, ("t", 0))
@@ -76,7 +76,7 @@ def test_a_replica_that_answers_well_again_is_online_without_further_ado() -> No
     assert cluster.state("t", 0) == before
 
 
-def test_an_unreadable_notification_is_told_and_deleted() -> None:
+def test_unreadable_notification_is_reported_and_deleted() -> None:
     cluster = Cluster(1).start()
     seen = cluster.seen()
     announce(cluster, b"nonsense")
@@ -84,7 +84,7 @@ def test_an_unreadable_notification_is_told_and_deleted() -> None:
     assert cluster.ask(GetChildren(znodes.LOG_DIR_EVENTS)).children == ()
 
 
-def test_notifications_of_before_the_failover_are_deleted_unread() -> None:
+def test_notifications_older_than_the_failover_are_deleted_unread() -> None:
     cluster = Cluster(1)
     announce(cluster, b'{"version":1,"broker":1,"event":1}')
     seen = cluster.seen()

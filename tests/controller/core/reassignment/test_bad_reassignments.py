@@ -1,4 +1,4 @@
-"""What nobody can read or do, in any of KIP-236's znodes: it is told and moved out of the way."""
+"""Unreadable and impossible content of any KIP-236 znode is reported and removed."""
 
 from collections.abc import Callable
 
@@ -84,11 +84,11 @@ def put_request(cluster: Cluster, data: bytes) -> None:
     cluster.run()
 
 
-# Content that no broker can read -----------------------------------------------------------------
+# Unreadable content ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("data", UNREADABLE)
-def test_a_request_that_nobody_can_read_is_moved_away_and_its_content_kept(data: bytes) -> None:
+def test_unreadable_request_is_removed_and_its_content_logged(data: bytes) -> None:
     cluster = two_partitions()
     seen = cluster.seen()
     put_request(cluster, data)
@@ -99,7 +99,7 @@ def test_a_request_that_nobody_can_read_is_moved_away_and_its_content_kept(data:
     assert assignment(cluster) == "3,1 adding 3 removing 1"
 
 
-def test_a_child_that_is_no_request_by_its_name_is_read_all_the_same() -> None:
+def test_child_whose_name_is_not_a_request_name_is_still_a_request() -> None:
     cluster = two_partitions()
     cluster.put(f"{REASSIGNMENT_REQUESTS}/by_hand", b"nonsense")
     assert requests(cluster) == []
@@ -108,9 +108,7 @@ def test_a_child_that_is_no_request_by_its_name_is_read_all_the_same() -> None:
 
 @pytest.mark.parametrize("path", [znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA])
 @pytest.mark.parametrize("data", UNREADABLE)
-def test_entries_that_nobody_can_read_are_moved_away_and_kept_in_the_log(
-    path: str, data: bytes
-) -> None:
+def test_unreadable_entries_are_removed_and_their_content_logged(path: str, data: bytes) -> None:
     cluster = two_partitions()
     seen = cluster.seen()
     cluster.put(path, data)
@@ -121,7 +119,7 @@ def test_entries_that_nobody_can_read_are_moved_away_and_kept_in_the_log(
     assert assignment(cluster) == "3,1 adding 3 removing 1"
 
 
-def test_a_znode_made_unreadable_by_hand_while_in_flight_gets_its_entries_back() -> None:
+def test_znode_made_unreadable_during_the_move_gets_its_entries_back() -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
@@ -134,7 +132,7 @@ def test_a_znode_made_unreadable_by_hand_while_in_flight_gets_its_entries_back()
     assert_nothing_is_left(cluster)
 
 
-def test_a_znode_deleted_by_hand_while_in_flight_holds_nothing_up() -> None:
+def test_znode_deleted_during_the_move_does_not_stop_the_move() -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     cluster.remove(znodes.REASSIGN_PARTITIONS)
@@ -146,7 +144,7 @@ def test_a_znode_deleted_by_hand_while_in_flight_holds_nothing_up() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_a_record_that_nobody_can_read_is_removed_at_the_next_failover() -> None:
+def test_unreadable_record_is_removed_at_the_next_failover() -> None:
     cluster = two_partitions()
     request(cluster, {T0: [3]})
     cluster.put_quietly(reassignment_path(*T0), b"nonsense")
@@ -160,7 +158,7 @@ def test_a_record_that_nobody_can_read_is_removed_at_the_next_failover() -> None
     assert_nothing_is_left(cluster)
 
 
-def test_a_record_deleted_by_hand_while_in_flight_holds_nothing_up() -> None:
+def test_record_deleted_during_the_move_does_not_stop_the_move() -> None:
     cluster = two_partitions()
     request(cluster, {T0: [3]})
     cluster.remove_quietly("/admin/reassignments/t")
@@ -172,7 +170,7 @@ def test_a_record_deleted_by_hand_while_in_flight_holds_nothing_up() -> None:
 
 
 def in_flight() -> Cluster:
-    """t-0 goes to 3 by an entry, t-1 to 4 by a request."""
+    """t-0 moves to 3 by an entry, t-1 to 4 by a request."""
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     request(cluster, {T1: [4]})
@@ -197,7 +195,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("what", BY_HAND)
-def test_a_record_changed_by_hand_is_told_once_and_written_again(what: str, look: str) -> None:
+def test_record_changed_by_a_client_is_reported_once_and_restored(what: str, look: str) -> None:
     cluster = in_flight()
     cluster.create_topic("u", {0: [1]})
     data, held = BY_HAND[what]
@@ -219,7 +217,7 @@ def test_a_record_changed_by_hand_is_told_once_and_written_again(what: str, look
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_a_record_deleted_by_hand_is_created_again(look: str) -> None:
+def test_record_deleted_by_a_client_is_created_again(look: str) -> None:
     cluster = in_flight()
     cluster.create_topic("u", {0: [1]})
     before = record(cluster), record(cluster, T1)
@@ -231,7 +229,7 @@ def test_a_record_deleted_by_hand_is_created_again(look: str) -> None:
     assert_no_failures(cluster)
 
 
-def test_what_was_changed_by_hand_is_cancelled_as_it_was_begun() -> None:
+def test_move_whose_record_a_client_changed_is_cancelled_to_the_originals() -> None:
     cluster = in_flight()
     other = write_reassignment(Reassignment((5, 6), 1, True, (6, 5)))
     cluster.put_quietly(reassignment_path(*T0), other)
@@ -244,7 +242,7 @@ def test_what_was_changed_by_hand_is_cancelled_as_it_was_begun() -> None:
     assert record(cluster, T1) == Reassignment((4,), 1, False, (2,))
 
 
-def test_a_record_that_is_changed_while_it_is_mended_is_left_to_the_next_look() -> None:
+def test_record_changed_during_its_repair_is_repaired_at_the_next_check() -> None:
     cluster = in_flight()
     path = reassignment_path(*T0)
     cluster.put_quietly(path, b"first")
@@ -259,7 +257,7 @@ def test_a_record_that_is_changed_while_it_is_mended_is_left_to_the_next_look() 
     assert_no_failures(cluster)
 
 
-def test_an_entry_taken_out_by_hand_while_in_flight_comes_back_and_is_told() -> None:
+def test_entry_removed_by_a_client_during_the_move_is_restored_and_reported() -> None:
     cluster = in_flight()
     cluster.create_topic("u", {0: [1]})
     seen = cluster.seen()
@@ -273,7 +271,7 @@ def test_an_entry_taken_out_by_hand_while_in_flight_comes_back_and_is_told() -> 
     assert set(entries(cluster) or {}) == {("u", 0), T0}
 
 
-def test_an_entry_taken_out_by_hand_stays_out_where_it_does_not_fit(
+def test_removed_entry_that_does_not_fit_is_not_restored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = in_flight()
@@ -285,7 +283,7 @@ def test_an_entry_taken_out_by_hand_stays_out_where_it_does_not_fit(
     assert_no_failures(cluster)
 
 
-def test_entries_taken_out_by_hand_are_not_written_while_all_is_cancelled() -> None:
+def test_removed_entries_are_not_restored_during_a_cancellation() -> None:
     cluster = in_flight()
     cluster.stop_broker(1)
     cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
@@ -295,7 +293,7 @@ def test_entries_taken_out_by_hand_are_not_written_while_all_is_cancelled() -> N
     assert_no_failures(cluster)
 
 
-def test_an_entry_of_a_topic_that_is_being_deleted_does_not_come_back() -> None:
+def test_removed_entry_of_a_topic_being_deleted_is_not_restored() -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     cluster.stop_broker(3)
@@ -305,7 +303,7 @@ def test_an_entry_of_a_topic_that_is_being_deleted_does_not_come_back() -> None:
     assert_no_failures(cluster)
 
 
-def test_parents_deleted_by_hand_are_made_again() -> None:
+def test_deleted_parent_znodes_are_created_again() -> None:
     cluster = two_partitions()
     cluster.remove_quietly("/admin/reassignments")
     cluster.remove(REASSIGNMENT_REQUESTS)
@@ -315,12 +313,12 @@ def test_parents_deleted_by_hand_are_made_again() -> None:
     assert record(cluster) == Reassignment((3,), 1, True, (1,))
 
 
-# What cannot be done ----------------------------------------------------------------------------
+# Impossible reassignments -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("what", BAD)
 @pytest.mark.parametrize("submitted", [submit, submit_extra, request])
-def test_what_cannot_be_done_is_told_and_leaves_and_the_rest_goes_on(
+def test_impossible_reassignment_is_reported_and_dropped_and_the_others_start(
     what: str, submitted: Callable[[Cluster, dict[Name, list[int]]], object]
 ) -> None:
     name, target, why = BAD[what]
@@ -339,7 +337,7 @@ def test_what_cannot_be_done_is_told_and_leaves_and_the_rest_goes_on(
 
 
 @pytest.mark.parametrize("path", [znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA])
-def test_of_several_entries_for_a_partition_the_last_counts_and_that_is_told(path: str) -> None:
+def test_last_of_several_entries_for_a_partition_is_used_and_that_is_reported(path: str) -> None:
     cluster = two_partitions()
     seen = cluster.seen()
     data = (
@@ -355,7 +353,7 @@ def test_of_several_entries_for_a_partition_the_last_counts_and_that_is_told(pat
 
 
 @pytest.mark.parametrize("submitted", [submit, submit_extra, request])
-def test_a_broker_that_is_not_registered_is_waited_for_and_that_is_told(
+def test_unregistered_broker_is_waited_for_and_reported(
     submitted: Callable[[Cluster, dict[Name, list[int]]], object],
 ) -> None:
     cluster = two_partitions()
@@ -369,7 +367,7 @@ def test_a_broker_that_is_not_registered_is_waited_for_and_that_is_told(
     assert_nothing_is_left(cluster)
 
 
-def test_a_topic_that_is_deleted_takes_its_reassignments_with_it() -> None:
+def test_deleted_topic_ends_its_reassignments() -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     request(cluster, {T1: [4]})
@@ -378,7 +376,7 @@ def test_a_topic_that_is_deleted_takes_its_reassignments_with_it() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_a_topic_that_is_deleted_while_cancelled_leaves_nothing() -> None:
+def test_topic_deleted_during_a_cancellation_leaves_no_znodes() -> None:
     cluster = two_partitions()
     request(cluster, {T0: [3]})
     cancel_all(cluster)

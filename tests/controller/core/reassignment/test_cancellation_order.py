@@ -1,7 +1,7 @@
-"""What a cancellation covers: entries that are older than it, also if it was removed (KB 14.2).
+"""A cancellation covers the entries that are older, even if it was removed meanwhile (KB 14.2).
 
-Whether an entry is older is asked of the transactions, not of the order in which the controller
-looks.
+The transactions decide which entries are older, not the order in which the controller reads the
+znodes.
 """
 
 from typing import Any
@@ -49,8 +49,7 @@ MOVING = "3,4,1,2 adding 3,4 removing 1,2"
 
 
 class OldServer(Cluster):
-    """A cluster whose ZooKeeper does not say which transaction a watch event is about (before
-    3.9)."""
+    """A cluster whose ZooKeeper does not report the transaction of a watch event (before 3.9)."""
 
     def _collect_watches(self) -> None:
         super()._collect_watches()
@@ -66,17 +65,17 @@ KINDS = [Cluster, OldServer]
 
 
 def two_partitions(kind: type[Cluster] = Cluster, **settings: Any) -> Cluster:
-    """t-0 and t-1 on 1 and 2."""
+    """t-0 and t-1, on brokers 1 and 2."""
     cluster = kind(1, 2, 3, 4, kip_236_enable=True, **settings).start()
     cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
     return cluster
 
 
-# Created and removed before the look ------------------------------------------------------------
+# Created and removed before the controller reads it ---------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cancellation_that_is_removed_before_the_look_rolls_back(kind: type[Cluster]) -> None:
+def test_cancellation_removed_before_it_is_read_rolls_back(kind: type[Cluster]) -> None:
     cluster = two_partitions(kind)
     submit(cluster, {T0: [3, 4]})
     seen = cluster.seen()
@@ -94,7 +93,7 @@ def test_a_cancellation_that_is_removed_before_the_look_rolls_back(kind: type[Cl
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_entry_that_is_written_after_a_removed_cancellation_begins(kind: type[Cluster]) -> None:
+def test_entry_written_after_a_removed_cancellation_starts(kind: type[Cluster]) -> None:
     cluster = two_partitions(kind)
     submit(cluster, {T0: [3, 4]})
     cancel_quietly(cluster)
@@ -108,7 +107,7 @@ def test_an_entry_that_is_written_after_a_removed_cancellation_begins(kind: type
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_entry_that_had_not_begun_before_a_removed_cancellation_is_dropped(
+def test_entry_not_started_before_a_removed_cancellation_is_dropped(
     kind: type[Cluster],
 ) -> None:
     cluster = two_partitions(kind)
@@ -130,7 +129,7 @@ def operations(issued: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_removed_cancellation_with_nothing_to_cancel_cancels_nothing(
+def test_removed_cancellation_without_reassignments_cancels_nothing(
     kind: type[Cluster],
 ) -> None:
     cluster = two_partitions(kind)
@@ -145,7 +144,7 @@ def test_a_removed_cancellation_with_nothing_to_cancel_cancels_nothing(
     assert assignment(cluster) == "3,4"
 
 
-def test_a_rollback_of_a_removed_cancellation_that_has_to_wait_is_given_up() -> None:
+def test_rollback_of_a_removed_cancellation_that_would_have_to_wait_is_abandoned() -> None:
     cluster = two_partitions()
     set_minimum(cluster, 2)
     submit(cluster, {T0: [3, 4]})
@@ -160,7 +159,7 @@ def test_a_rollback_of_a_removed_cancellation_that_has_to_wait_is_given_up() -> 
     assert_nothing_is_left(cluster)
 
 
-def test_a_cancellation_that_is_removed_after_the_look_is_carried_out_once() -> None:
+def test_cancellation_removed_after_it_is_read_is_carried_out_once() -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3, 4]})
     cluster.once(writes(znodes.state_path(*T0)), lambda: remove_cancel_quietly(cluster))
@@ -173,7 +172,7 @@ def test_a_cancellation_that_is_removed_after_the_look_is_carried_out_once() -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_cancellations_before_the_look_count_both(kind: type[Cluster]) -> None:
+def test_two_cancellations_before_the_read_are_both_carried_out(kind: type[Cluster]) -> None:
     cluster = two_partitions(kind)
     submit(cluster, {T0: [3, 4]})
     cancel_quietly(cluster)
@@ -190,10 +189,10 @@ def test_two_cancellations_before_the_look_count_both(kind: type[Cluster]) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_younger_entries_wait_and_begin_when_the_cancellation_is_removed(
+def test_younger_entries_wait_and_start_when_the_cancellation_is_removed(
     kind: type[Cluster],
 ) -> None:
-    """All three writes come before the look."""
+    """All three writes precede the read."""
     cluster = two_partitions(kind)
     submit(cluster, {T0: [3, 4]})
     seen = cluster.seen()
@@ -210,8 +209,8 @@ def test_younger_entries_wait_and_begin_when_the_cancellation_is_removed(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_older_entries_that_have_not_begun_are_dropped(kind: type[Cluster]) -> None:
-    """The controller sees both at once."""
+def test_older_entries_that_have_not_started_are_dropped(kind: type[Cluster]) -> None:
+    """The controller reads both znodes at once."""
     cluster = two_partitions(kind)
     seen = cluster.seen()
     submit_quietly(cluster, {T0: [3, 4]})
@@ -227,8 +226,8 @@ def test_older_entries_that_have_not_begun_are_dropped(kind: type[Cluster]) -> N
     assert records(cluster) == []
 
 
-def test_entries_that_the_controller_made_younger_are_still_cancelled() -> None:
-    """It added their originals after the znode of the cancellation was created."""
+def test_entries_rewritten_by_the_controller_are_still_cancelled() -> None:
+    """The controller added their originals after the cancellation was created."""
     cluster = two_partitions()
     cluster.once(writes(znodes.REASSIGN_PARTITIONS), lambda: cancel_quietly(cluster))
     submit(cluster, {T0: [3, 4]})
@@ -238,7 +237,7 @@ def test_entries_that_the_controller_made_younger_are_still_cancelled() -> None:
     assert records(cluster) == []
 
 
-def test_a_failover_cancels_older_entries_and_lets_younger_ones_wait() -> None:
+def test_failover_cancels_older_entries_and_keeps_younger_ones_waiting() -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3, 4]})
     with Away(cluster):
@@ -252,7 +251,7 @@ def test_a_failover_cancels_older_entries_and_lets_younger_ones_wait() -> None:
     assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
 
 
-def test_a_failover_drops_older_entries_that_have_not_begun() -> None:
+def test_failover_drops_older_entries_that_have_not_started() -> None:
     cluster = two_partitions()
     with Away(cluster):
         submit_quietly(cluster, {T0: [3, 4], T1: [4]})
@@ -263,9 +262,9 @@ def test_a_failover_drops_older_entries_that_have_not_begun() -> None:
     assert reassigning(cluster) == []
 
 
-def test_a_request_dates_an_entry_that_its_controller_wrote_again() -> None:
-    """The controller ended after it had made the request and added the originals, between which
-    somebody cancelled."""
+def test_age_of_a_rewritten_entry_is_that_of_its_request() -> None:
+    """The controller exited after it had created the request and added the originals. The
+    cancellation was created in between."""
     cluster = two_partitions()
     with Away(cluster):
         request_quietly(cluster, {T0: [3, 4]}, legacy=True)
@@ -276,7 +275,7 @@ def test_a_request_dates_an_entry_that_its_controller_wrote_again() -> None:
     assert reassigning(cluster) == []
 
 
-def test_a_younger_target_of_a_partition_that_goes_back_waits() -> None:
+def test_younger_target_of_a_partition_in_rollback_waits() -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3, 4]})
     cancel_all(cluster)
@@ -287,7 +286,7 @@ def test_a_younger_target_of_a_partition_that_goes_back_waits() -> None:
     assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
 
 
-def test_a_second_cancellation_drops_the_entries_that_waited_for_the_first() -> None:
+def test_second_cancellation_drops_the_entries_that_waited_for_the_first() -> None:
     cluster = two_partitions()
     cancel_all(cluster)
     submit(cluster, {T0: [4]})
@@ -314,11 +313,11 @@ def test_requests_of_younger_entries_are_kept_and_of_older_ones_dropped() -> Non
     assert requests(cluster) == []
 
 
-# Other routes -----------------------------------------------------------------------------------
+# Other requests ---------------------------------------------------------------------------------
 
 
-def test_a_cancellation_that_comes_while_a_request_begins_does_not_lose_it() -> None:
-    """It is looked up twice: before the request is judged, and before it is written."""
+def test_cancellation_created_while_a_request_starts_does_not_lose_the_request() -> None:
+    """The cancellation is read twice: before the request is validated, and before it is written."""
     cluster = two_partitions()
     cluster.once(
         lambda one: znodes.topic_config_path("t") in getattr(one.command, "paths", ()),
@@ -333,8 +332,9 @@ def test_a_cancellation_that_comes_while_a_request_begins_does_not_lose_it() -> 
     assert assignment(cluster) == MOVING
 
 
-def test_a_cancellation_that_comes_while_admin_tools_change_a_target_is_answered() -> None:
-    """It is looked up before the request is judged, and again before it is carried out."""
+def test_cancellation_created_while_an_api_request_changes_a_target_is_answered() -> None:
+    """The cancellation is read before the request is validated, and again before it is carried
+    out."""
     cluster = two_partitions()
     assert reassign(cluster, 3) == 0
     cluster.once(reads(znodes.state_path(*T0)), lambda: cancel_quietly(cluster))
@@ -344,7 +344,7 @@ def test_a_cancellation_that_comes_while_admin_tools_change_a_target_is_answered
     assert seen.notice_texts("reassignment_replaced") == []
 
 
-def test_without_kip_236_a_removed_cancellation_means_nothing() -> None:
+def test_without_kip_236_a_removed_cancellation_has_no_effect() -> None:
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=False).start()
     cluster.create_topic("t", {0: [1, 2]})
     submit(cluster, {T0: [3, 4]})
@@ -354,10 +354,10 @@ def test_without_kip_236_a_removed_cancellation_means_nothing() -> None:
     assert assignment(cluster) == MOVING
 
 
-# What is dropped --------------------------------------------------------------------------------
+# Dropped entries --------------------------------------------------------------------------------
 
 
-def test_entries_that_are_dropped_before_they_begin_are_logged_and_do_not_wait() -> None:
+def test_entries_dropped_before_they_start_are_logged_and_do_not_wait() -> None:
     cluster = two_partitions()
     seen = cluster.seen()
     submit_quietly(cluster, {T0: [3, 4], T1: [4]})
@@ -367,7 +367,7 @@ def test_entries_that_are_dropped_before_they_begin_are_logged_and_do_not_wait()
     assert_nothing_is_left(cluster)
 
 
-def test_entries_that_a_failover_drops_are_logged_and_do_not_wait() -> None:
+def test_entries_dropped_by_a_failover_are_logged_and_do_not_wait() -> None:
     cluster = two_partitions()
     seen = cluster.seen()
     with Away(cluster):
@@ -378,7 +378,7 @@ def test_entries_that_a_failover_drops_are_logged_and_do_not_wait() -> None:
 
 
 def assert_dropped(seen: Seen) -> None:
-    """Each of the two entries is logged."""
+    """Each of the two dropped entries is logged."""
     cancelled = [one for one in seen.commands if isinstance(one, Notice)]
     cancelled = [one for one in cancelled if one.code == "reassignment_cancelled"]
     assert [(one.level, one.subject) for one in cancelled] == [("info", "t-0"), ("info", "t-1")]
@@ -393,7 +393,7 @@ def assert_dropped(seen: Seen) -> None:
     assert seen.notice_texts("reassignment_waits") == []
 
 
-def test_a_younger_entry_waits_and_the_log_says_so_once() -> None:
+def test_waiting_younger_entry_is_logged_once() -> None:
     cluster = two_partitions()
     cancel_all(cluster)
     seen = cluster.seen()
@@ -406,7 +406,7 @@ def test_a_younger_entry_waits_and_the_log_says_so_once() -> None:
     assert seen.notice_texts("reassignment_cancelled") == []
 
 
-def test_a_wait_is_logged_again_under_another_cancellation() -> None:
+def test_wait_is_logged_again_for_another_cancellation() -> None:
     cluster = two_partitions()
     cancel_all(cluster)
     seen = cluster.seen()

@@ -1,4 +1,4 @@
-"""What holds however reassignments are asked for, cut short, cancelled and replaced."""
+"""Invariants while reassignments are requested, interrupted, cancelled and replaced."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ NAMES: tuple[Name, ...] = (("t", 0), ("u", 0))
 TOPICS: dict[str, Assignments] = {"t": {0: [1, 2]}, "u": {0: [3]}}
 
 Step = tuple[Any, ...]
-"""What happens, and to whom."""
+"""The event, and its subjects."""
 
 brokers = st.sampled_from(BROKERS)
 names = st.sampled_from(NAMES)
@@ -59,11 +59,11 @@ steps = st.lists(
     min_size=5,
     max_size=20,
 )
-"""Of what is lost and what is seized the daemon is told in the midst of what comes next."""
+"""The daemon processes a lost reply or a lost role during the next event."""
 
 
 class Moving(Cluster):
-    """Five brokers, two partitions, and leaders that ask for ISRs as their protocol has it."""
+    """Five brokers and two partitions. Leaders change ISRs as their protocol requires."""
 
     def __init__(self, protocol: str) -> None:
         super().__init__(*BROKERS, inter_broker_protocol_version=protocol)
@@ -74,7 +74,7 @@ class Moving(Cluster):
             self.create_topic(topic, partitions)
 
     def step(self, step: Step) -> None:
-        """One thing that happens."""
+        """One event."""
         match step:
             case ("reassign", name, target):
                 ask(self, (name, target))
@@ -111,7 +111,7 @@ class Moving(Cluster):
             self.stop_broker(broker)
 
     def _change_isr(self, name: Name, wanted: set[int]) -> None:
-        """A living leader asks for an ISR of live replicas, itself among them."""
+        """A live leader requests an ISR of live replicas, itself included."""
         state = self.leadership(*name)
         replicas = self.partition(*name).replicas
         if not self._alive.get(state.leader):
@@ -126,18 +126,19 @@ class Moving(Cluster):
             self.run()
 
     def _catch_up_almost(self, name: Name) -> None:
-        """All replicas but the last of the target come into the ISR."""
+        """All replicas but the last target join the ISR."""
         self._change_isr(name, set(BROKERS) - {self.partition(*name).assignment.target[-1]})
 
     def _desert(self, name: Name) -> None:
-        """Everybody dies whose replica is to be removed, when some of the target have caught up."""
+        """Once some of the targets have caught up, the brokers of the replicas to be removed
+        die."""
         self._catch_up_almost(name)
         for broker in self.partition(*name).assignment.removing:
             if self._alive[broker]:
                 self._toggle(broker)
 
     def check(self) -> None:
-        """Look at every partition; nothing is under way."""
+        """Check every partition. No work may be under way."""
         assert self.fold.is_idle
         assert self.is_active
         assert_no_failures(self)
@@ -159,7 +160,7 @@ class Moving(Cluster):
         assert set(partition.replica_states) == set(stored.replicas)
 
     def calm_down(self) -> None:
-        """Every broker comes back, and leaders take in whoever is a replica."""
+        """Every broker returns, and leaders add all replicas to the ISR."""
         for broker in BROKERS:
             if not self._alive[broker]:
                 self._toggle(broker)
@@ -168,7 +169,7 @@ class Moving(Cluster):
                 self._change_isr(name, set(BROKERS))
 
     def check_calm(self) -> None:
-        """Everything has been moved."""
+        """Every reassignment has completed."""
         assert reassigning(self) == []
         assert request(self) is None
         for name in NAMES:
@@ -179,7 +180,7 @@ class Moving(Cluster):
 
 
 def nth_write(number: int) -> Any:
-    """Tells the nth write that comes."""
+    """A predicate that matches the nth write."""
     left = iter(range(number))
     return lambda issued: isinstance(issued.command, WriteZnodes) and next(left, None) is None
 
@@ -197,7 +198,7 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
 
 
 def assert_folds_again(cluster: Cluster) -> None:
-    """The events, as the log would give them, lead to the same commands in a fresh fold."""
+    """A new fold issues the same commands for the events, decoded as from a log."""
     fold = Fold(cluster.fold.controller.configuration)
     for recorded, issued in cluster.history:
         event = decode_event(encode_event(recorded.event))
@@ -208,12 +209,12 @@ def assert_folds_again(cluster: Cluster) -> None:
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(steps=steps)
-def test_what_is_moved_arrives_and_is_led_all_the_way(steps: list[Step]) -> None:
+def test_reassignments_complete_and_partitions_keep_a_leader(steps: list[Step]) -> None:
     play("3.9", steps)
 
 
 @pytest.mark.slow
 @settings(max_examples=100)
 @given(steps=steps)
-def test_the_same_where_leaders_write_their_isr_themselves(steps: list[Step]) -> None:
+def test_reassignments_complete_where_leaders_write_their_isr(steps: list[Step]) -> None:
     play("2.7-IV1", steps)

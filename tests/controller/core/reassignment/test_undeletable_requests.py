@@ -1,4 +1,4 @@
-"""Requests that cannot be deleted, or that nobody could have made (KB 14.5.2)."""
+"""Requests that cannot be deleted, and forged requests (KB 14.5.2)."""
 
 import pytest
 
@@ -37,7 +37,7 @@ MOVING = "3,1,2 adding 3 removing 1,2"
 
 
 def two_replicas() -> Refusing:
-    """t-0 on 1 and 2."""
+    """t-0 on [1,2]."""
     cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2]})
@@ -45,14 +45,14 @@ def two_replicas() -> Refusing:
 
 
 def request_with_child(cluster: Cluster, target: int, *, legacy: bool = False) -> str:
-    """A request below which somebody has made a znode; the controller does not look yet."""
+    """A request with a child znode. The controller does not react yet."""
     path = request_quietly(cluster, {T0: [target]}, legacy=legacy)
     cluster.put_quietly(f"{path}/child", b"")
     return path
 
 
 def empties(issued: Issued) -> bool:
-    """Whether a request is emptied."""
+    """Whether the command empties a request."""
     return isinstance(issued.command, WriteZnodes) and any(
         isinstance(one, SetData) and one.path.startswith(REQUEST_PREFIX)
         for one in issued.command.operations
@@ -62,7 +62,7 @@ def empties(issued: Issued) -> bool:
 # Not deleted ------------------------------------------------------------------------------------
 
 
-def test_a_request_that_has_a_child_is_emptied_and_named() -> None:
+def test_request_with_a_child_is_emptied_and_reported() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
     path = request_with_child(cluster, 3)
@@ -78,7 +78,7 @@ def test_a_request_that_has_a_child_is_emptied_and_named() -> None:
 
 
 @pytest.mark.parametrize("failover", [False, True])
-def test_a_request_that_was_emptied_is_not_carried_out_again(failover: bool) -> None:
+def test_emptied_request_is_not_carried_out_again(failover: bool) -> None:
     cluster = two_replicas()
     path = request_with_child(cluster, 3)
     cluster.run()
@@ -99,7 +99,7 @@ def test_a_request_that_was_emptied_is_not_carried_out_again(failover: bool) -> 
     assert requests(cluster) == []
 
 
-def test_a_request_that_can_be_deleted_later_goes() -> None:
+def test_request_that_can_be_deleted_later_is_deleted() -> None:
     cluster = two_replicas()
     path = request_with_child(cluster, 3)
     cluster.run()
@@ -108,7 +108,7 @@ def test_a_request_that_can_be_deleted_later_goes() -> None:
     assert requests(cluster) == []
 
 
-def test_requests_after_one_that_cannot_be_deleted_are_carried_out() -> None:
+def test_requests_after_an_undeletable_one_are_carried_out() -> None:
     cluster = two_replicas()
     request_with_child(cluster, 3)
     cluster.run()
@@ -117,7 +117,7 @@ def test_requests_after_one_that_cannot_be_deleted_are_carried_out() -> None:
     assert len(requests(cluster)) == 1
 
 
-def test_a_request_that_cannot_be_emptied_either_is_carried_out_once_in_a_term() -> None:
+def test_request_that_cannot_be_emptied_is_carried_out_once_in_a_term() -> None:
     cluster = two_replicas()
     cluster.refuses = empties
     seen = cluster.seen()
@@ -137,7 +137,7 @@ def test_a_request_that_cannot_be_emptied_either_is_carried_out_once_in_a_term()
     assert requests(cluster) == [path.rpartition("/")[2]]
 
 
-def test_a_refused_request_that_cannot_be_deleted_is_refused_once() -> None:
+def test_refused_request_that_cannot_be_deleted_is_refused_once() -> None:
     cluster = two_replicas()
     path = request_quietly(cluster, {("gone", 0): [3]})
     cluster.put_quietly(f"{path}/child", b"")
@@ -148,7 +148,7 @@ def test_a_refused_request_that_cannot_be_deleted_is_refused_once() -> None:
     assert len(seen.notice_texts("reassignment_refused")) == 1
 
 
-def test_an_unreadable_request_that_cannot_be_deleted_is_not_called_carried_out() -> None:
+def test_unreadable_request_that_cannot_be_deleted_is_not_reported_as_carried_out() -> None:
     cluster = two_replicas()
     path = request_with_child(cluster, 3)
     cluster.put_quietly(path, b"garbage")
@@ -158,7 +158,7 @@ def test_an_unreadable_request_that_cannot_be_deleted_is_not_called_carried_out(
     assert "it was carried out" not in text
 
 
-def test_a_cancellation_drops_a_legacy_request_that_cannot_be_deleted() -> None:
+def test_cancellation_drops_a_legacy_request_that_cannot_be_deleted() -> None:
     cluster = two_replicas()
     with Away(cluster):
         submit_quietly(cluster, {T0: [3]})
@@ -171,10 +171,10 @@ def test_a_cancellation_drops_a_legacy_request_that_cannot_be_deleted() -> None:
     assert reassigning(cluster) == []
 
 
-# Forged -----------------------------------------------------------------------------------------
+# Forged requests --------------------------------------------------------------------------------
 
 
-def test_a_legacy_request_without_an_entry_is_refused_by_name() -> None:
+def test_legacy_request_without_an_entry_is_refused_by_name() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
     path = request(cluster, {T0: [3]}, legacy=True)
@@ -188,7 +188,7 @@ def test_a_legacy_request_without_an_entry_is_refused_by_name() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_a_legacy_request_for_another_target_than_its_entry_is_refused() -> None:
+def test_legacy_request_with_another_target_than_its_entry_is_refused() -> None:
     cluster = two_replicas()
     cancel_all(cluster)
     submit_quietly(cluster, {T0: [3]})
@@ -201,7 +201,7 @@ def test_a_legacy_request_for_another_target_than_its_entry_is_refused() -> None
     assert len(seen.notice_texts("reassignment_refused")) == 1
 
 
-def test_of_a_legacy_request_what_has_an_entry_begins() -> None:
+def test_partitions_of_a_legacy_request_with_an_entry_start() -> None:
     cluster = two_replicas()
     cluster.create_topic("u", {0: [1]})
     with Away(cluster):
@@ -217,7 +217,7 @@ def test_of_a_legacy_request_what_has_an_entry_begins() -> None:
     assert requests(cluster) == []
 
 
-def test_a_failover_refuses_a_legacy_request_without_an_entry_by_name() -> None:
+def test_failover_refuses_a_legacy_request_without_an_entry_by_name() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
     with Away(cluster):
@@ -227,8 +227,8 @@ def test_a_failover_refuses_a_legacy_request_without_an_entry_by_name() -> None:
     assert seen.notices() == [("reassignment_refused", "t-0")]
 
 
-def test_a_failover_begins_what_a_stock_controller_deleted_the_entry_of() -> None:
-    """It cannot read entries with originals; the request of an earlier term is left."""
+def test_failover_starts_a_request_whose_entry_a_stock_controller_deleted() -> None:
+    """It cannot read entries with originals. The request of an earlier term is left."""
     cluster = two_replicas()
     with Away(cluster):
         data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
@@ -238,7 +238,7 @@ def test_a_failover_begins_what_a_stock_controller_deleted_the_entry_of() -> Non
     assert requests(cluster) == []
 
 
-def test_a_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
+def test_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
     data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
@@ -248,8 +248,8 @@ def test_a_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
     assert seen.notices() == [("reassignment_refused", "t-0")]
 
 
-def test_a_request_of_an_earlier_term_that_appears_only_now_is_refused() -> None:
-    """Only a failover finds what an earlier term has left."""
+def test_request_of_an_earlier_term_that_appears_later_is_refused() -> None:
+    """Only a failover finds requests of earlier terms."""
     cluster = two_replicas()
     with Away(cluster):
         pass
@@ -264,7 +264,7 @@ def test_a_request_of_an_earlier_term_that_appears_only_now_is_refused() -> None
     assert_nothing_is_left(cluster)
 
 
-def test_what_a_failover_begins_without_an_entry_names_its_request() -> None:
+def test_move_started_by_a_failover_without_an_entry_is_logged_with_its_request() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
     with Away(cluster):

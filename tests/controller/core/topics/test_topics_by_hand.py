@@ -1,4 +1,4 @@
-"""A topic's znode that somebody changes by hand while its partitions are on their way."""
+"""Clients change a topic's znode while its partitions are being reassigned."""
 
 import pytest
 
@@ -26,7 +26,7 @@ from tests.controller.core.reassignment.test_bad_reassignments import T1, in_fli
 
 
 def topic_json(partitions: dict[int, Assignment]) -> bytes:
-    """What somebody writes into a topic's znode."""
+    """The content that a client writes to a topic's znode."""
     return znodes.write_topic(znodes.TopicContent(partitions))
 
 
@@ -44,7 +44,7 @@ TOPIC_BY_HAND = {
 
 
 @pytest.mark.parametrize("what", TOPIC_BY_HAND)
-def test_a_topic_changed_by_hand_while_in_flight_is_told_and_written_again(what: str) -> None:
+def test_topic_changed_by_a_client_during_a_move_is_reported_and_restored(what: str) -> None:
     cluster = in_flight()
     seen = cluster.seen()
     cluster.put(znodes.topic_path("t"), TOPIC_BY_HAND[what])
@@ -63,7 +63,7 @@ def test_a_topic_changed_by_hand_while_in_flight_is_told_and_written_again(what:
     assert_no_failures(cluster)
 
 
-def test_a_topic_changed_by_hand_is_cancelled_as_it_was_begun() -> None:
+def test_move_of_a_topic_changed_by_a_client_is_cancelled_to_the_originals() -> None:
     cluster = in_flight()
     cluster.put_quietly(znodes.topic_path("t"), b"garbage")
     cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
@@ -73,8 +73,8 @@ def test_a_topic_changed_by_hand_is_cancelled_as_it_was_begun() -> None:
     assert_no_failures(cluster)
 
 
-def test_what_only_looks_as_if_it_moved_is_put_right() -> None:
-    """No controller has begun it, and none would end it."""
+def test_assignment_that_only_looks_like_a_move_is_corrected() -> None:
+    """No controller has started such a move, and none would complete it."""
     cluster = two_partitions()
     seen = cluster.seen()
     data = topic_json({0: Assignment((3, 1), (3,), (1,)), 1: Assignment((2,))})
@@ -83,7 +83,7 @@ def test_what_only_looks_as_if_it_moved_is_put_right() -> None:
     assert (assignment(cluster), assignment(cluster, T1)) == ("1", "2")
 
 
-def test_while_nothing_moves_a_change_by_hand_is_left_alone_as_in_kafka() -> None:
+def test_without_a_move_a_change_by_a_client_is_ignored_as_in_kafka() -> None:
     cluster = two_partitions()
     seen = cluster.seen()
     data = topic_json({0: Assignment((4,)), 1: Assignment((2,))})
@@ -92,8 +92,8 @@ def test_while_nothing_moves_a_change_by_hand_is_left_alone_as_in_kafka() -> Non
     assert cluster.data(znodes.topic_path("t")) == data
 
 
-def test_partitions_added_while_others_move_are_kept() -> None:
-    """An old tool writes the topic as it read it before the reassignment, with one more."""
+def test_partitions_added_during_a_move_are_kept() -> None:
+    """An old tool writes the assignment from before the reassignment, with one more partition."""
     cluster = two_partitions()
     before = cluster.topic("t").assignments
     submit(cluster, {T0: [3]})
@@ -103,7 +103,7 @@ def test_partitions_added_while_others_move_are_kept() -> None:
     assert cluster.leadership("t", 2).leader == 4
 
 
-def test_a_topic_that_is_changed_while_it_is_mended_is_looked_at_again() -> None:
+def test_topic_changed_during_its_repair_is_repaired_again() -> None:
     cluster = in_flight()
     path = znodes.topic_path("t")
     seen = cluster.seen()
@@ -118,8 +118,8 @@ def test_a_topic_that_is_changed_while_it_is_mended_is_looked_at_again() -> None
     assert_no_failures(cluster)
 
 
-def test_a_topic_that_nobody_could_read_at_failover_goes_on_when_it_is_mended() -> None:
-    """What it goes back to stands in the log: the record has no partition that it is of."""
+def test_topic_unreadable_at_failover_continues_its_move_after_a_repair() -> None:
+    """The originals are only in the log, because the record belongs to no known partition."""
     cluster = two_partitions()
     request(cluster, {T0: [3]})
     before = cluster.data(znodes.topic_path("t"))
@@ -137,7 +137,7 @@ def test_a_topic_that_nobody_could_read_at_failover_goes_on_when_it_is_mended() 
     assert_nothing_is_left(cluster)
 
 
-def test_without_kip_236_a_topic_changed_by_hand_is_left_alone() -> None:
+def test_without_kip_236_a_change_by_a_client_is_ignored() -> None:
     cluster = Cluster(1, 2, 3, 4).start()
     cluster.create_topic("t", {0: [1]})
     submit(cluster, {T0: [3]})
@@ -145,7 +145,7 @@ def test_without_kip_236_a_topic_changed_by_hand_is_left_alone() -> None:
     assert cluster.data(znodes.topic_path("t")) == TOPIC_BY_HAND["another target"]
 
 
-def test_a_topic_deleted_by_hand_takes_its_reassignments_with_it() -> None:
+def test_topic_deleted_by_a_client_ends_its_reassignments() -> None:
     cluster = in_flight()
     cluster.create_topic("u", {0: [1]})
     submit(cluster, {T0: [3], ("u", 0): [4]})
