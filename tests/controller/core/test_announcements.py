@@ -66,7 +66,7 @@ def _answers(issued: Issued) -> bool:
 
 def _last_answer_of_a_broker(cluster: Cluster, seen: Seen) -> int:
     """The index at which the last broker answers the last UpdateMetadata."""
-    told = {
+    announced = {
         one.id
         for one in cluster.commands()
         if isinstance(one.command, UpdateMetadataRequest) and one.command.partitions
@@ -74,7 +74,7 @@ def _last_answer_of_a_broker(cluster: Cluster, seen: Seen) -> int:
     places = [
         place
         for place, (one, _) in enumerate(seen.history)
-        if isinstance(one.event, BrokerAnswered) and one.event.command in told
+        if isinstance(one.event, BrokerAnswered) and one.event.command in announced
     ]
     return places[-1]
 

@@ -139,11 +139,11 @@ def test_CC_05_update_metadata_is_sent() -> None:
     assert cluster.requests() == [cluster.update_metadata()[2]]
     request = cluster.update_metadata()[2]
     assert (request.controller_id, request.controller_epoch) == (CONTROLLER_ID, EPOCH)
-    told = {(one.topic, one.partition): one for one in request.partitions}
+    announced = {(one.topic, one.partition): one for one in request.partitions}
     for partition in cluster.partitions:
-        assert told[partition.key].leadership == partition.leadership
-        assert told[partition.key].topic_id == partition.topic.id
-        assert told[partition.key].replicas == (1, 2, 3)
+        assert announced[partition.key].leadership == partition.leadership
+        assert announced[partition.key].topic_id == partition.topic.id
+        assert announced[partition.key].replicas == (1, 2, 3)
     assert [one.id for one in request.live_brokers] == [1, 2, 3]
 
 
@@ -172,15 +172,15 @@ def test_CC_07_update_metadata_of_a_topic_queued_for_deletion_says_leader_during
     cluster.context.queued_for_deletion["foo"] = None
     cluster.batch.add_update_metadata((2,), cluster.partitions)
     cluster.send()
-    told = {(one.topic, one.partition): one for one in cluster.update_metadata()[2].partitions}
-    assert {key: one.leadership.leader for key, one in told.items()} == {
+    announced = {(one.topic, one.partition): one for one in cluster.update_metadata()[2].partitions}
+    assert {key: one.leadership.leader for key, one in announced.items()} == {
         ("foo", 0): -2,
         ("foo", 1): -2,
         ("bar", 1): 3,
     }
-    assert told["foo", 0].leadership == LeaderAndIsr(-2, 0, (1, 2), 0, EPOCH - 1)
+    assert announced["foo", 0].leadership == LeaderAndIsr(-2, 0, (1, 2), 0, EPOCH - 1)
     isrs = {(one.topic.name, one.number): one.leadership.isr for one in cluster.partitions}  # type: ignore[union-attr]
-    assert {key: one.leadership.isr for key, one in told.items()} == isrs
+    assert {key: one.leadership.isr for key, one in announced.items()} == isrs
 
 
 def test_CC_08_update_metadata_names_live_and_shutting_down_brokers() -> None:
@@ -217,9 +217,9 @@ def test_replica_in_an_offline_log_directory_is_offline_in_the_metadata() -> Non
     cluster.context.offline_dirs[1] = {cluster.partitions[0]: None}
     cluster.batch.add_update_metadata((1,), cluster.partitions)
     cluster.send()
-    told = {(one.topic, one.partition): one for one in cluster.update_metadata()[1].partitions}
-    assert told["foo", 0].offline_replicas == (1,)
-    assert told["foo", 1].offline_replicas == ()
+    announced = {(one.topic, one.partition): one for one in cluster.update_metadata()[1].partitions}
+    assert announced["foo", 0].offline_replicas == (1,)
+    assert announced["foo", 1].offline_replicas == ()
 
 
 def test_every_addressed_broker_gets_every_partition_of_the_batch() -> None:
@@ -248,8 +248,8 @@ def test_last_state_of_a_partition_is_sent() -> None:
     cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
     cluster.send()
     (entry,) = cluster.leader_and_isr()[2].partitions
-    (told,) = cluster.update_metadata()[2].partitions
-    assert entry.leadership == told.leadership == partition.leadership
+    (announced,) = cluster.update_metadata()[2].partitions
+    assert entry.leadership == announced.leadership == partition.leadership
 
 
 def test_last_assignment_of_a_partition_is_sent() -> None:
@@ -260,8 +260,8 @@ def test_last_assignment_of_a_partition_is_sent() -> None:
     cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
     cluster.send()
     (entry,) = cluster.leader_and_isr()[2].partitions
-    (told,) = cluster.update_metadata()[2].partitions
-    assert (entry.assignment, told.replicas) == (partition.assignment, (2, 1))
+    (announced,) = cluster.update_metadata()[2].partitions
+    assert (entry.assignment, announced.replicas) == (partition.assignment, (2, 1))
 
 
 def test_partition_without_recipients_is_in_the_metadata_of_every_broker() -> None:

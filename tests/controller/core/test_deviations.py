@@ -32,7 +32,7 @@ from tests.controller.core.elections.electing import (
     Election,
     answered,
     elect,
-    is_asked,
+    is_requested,
     put_election,
     put_election_quietly,
 )
@@ -334,11 +334,11 @@ def test_OB_05_election_znode_with_a_leaderless_partition_is_carried_out(rules: 
     put_election(cluster, NEW, T0)
     if rules == "kafka":
         assert seen.notices() == [("procedure_failed", "ReplicaLeaderElection")]
-        assert is_asked(cluster)
+        assert is_requested(cluster)
         assert cluster.leadership("t", 0).leader == 1
         return
     assert seen.notices() == [("election_refused", "new-0")]
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
     assert cluster.leadership("t", 0).leader == 2
 
 
@@ -352,14 +352,14 @@ def test_OB_05_failover_carries_out_an_election_znode_with_a_leaderless_partitio
 
     def remove_after_ten(issued: Issued) -> None:
         command = issued.command
-        if isinstance(command, ReadStats) and cluster.epoch() == 10 and is_asked(cluster):
+        if isinstance(command, ReadStats) and cluster.epoch() == 10 and is_requested(cluster):
             cluster.remove_quietly(znodes.PREFERRED_ELECTION)
 
     cluster.before = remove_after_ten
     cluster.expire()
     assert cluster.is_active
     assert cluster.epoch() == (2 if rules == "refold" else 10)
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
     assert cluster.leadership("t", 0).leader == (2 if rules == "refold" else 1)
 
 
@@ -475,5 +475,5 @@ def test_protocol_version_on_the_other_side_of_2_7_is_reported_once_per_broker(
     seen = cluster.seen()
     cluster.start()
     cluster.start_broker(2)
-    told = [subject for code, subject in seen.notices() if code == "protocol_mismatch"]
-    assert told == ([znodes.broker_path(1), znodes.broker_path(2)] if is_told else [])
+    announced = [subject for code, subject in seen.notices() if code == "protocol_mismatch"]
+    assert announced == ([znodes.broker_path(1), znodes.broker_path(2)] if is_told else [])

@@ -102,7 +102,7 @@ def test_override_of_an_unknown_or_deleted_topic_is_ignored() -> None:
     assert cluster.data(znodes.topic_path("t")) is not None
     before = leaders(cluster, "t")
     configure(cluster, T, "true")
-    configure(cluster, "topics/nobody", "true")
+    configure(cluster, "topics/missing", "true")
     assert leaders(cluster, "t") == before
 
 
@@ -111,7 +111,7 @@ def test_override_of_an_unknown_or_deleted_topic_is_ignored() -> None:
 
 @pytest.mark.parametrize("entity", [ALL, OWN])
 def test_default_of_the_cluster_or_the_daemon_elects_all_leaderless_partitions(entity: str) -> None:
-    """For all brokers, or for the daemon's id as Kafka's controller uses its own broker's."""
+    """For all brokers, or for the daemon's id. Kafka's controller uses its broker's settings."""
     cluster = waiting()
     configure(cluster, entity, "true")
     assert leaders(cluster, "t") == {0: 2, 1: 2}

@@ -142,7 +142,7 @@ class Watched(Cluster):
         assert state.isr
         assert set(state.isr) <= set(replicas)
         if state.leader == NO_LEADER:
-            assert not set(state.isr) & set(live), "somebody in sync could lead"
+            assert not set(state.isr) & set(live), "a replica in sync could be elected"
         else:
             assert state.leader in state.isr
             assert state.leader in live
@@ -179,7 +179,7 @@ def folded_again(history: list[tuple[Recorded, list[Issued]]]) -> Iterator[list[
         yield [one for slice in fold.apply(again) for one in slice]
 
 
-def spelt(issued: Issued) -> tuple[object, ...]:
+def encoded(issued: Issued) -> tuple[object, ...]:
     """A command as the log stores it."""
     body, reason = encode_command(issued.command), encode_reason(issued.reason)
     return issued.id, issued.term, body, reason
@@ -193,7 +193,7 @@ def test_invariants_hold_and_replay_issues_the_same_commands(steps: list[Step]) 
         cluster.step(step)
         cluster.check()
     for (recorded, before), now in zip(cluster.history, folded_again(cluster.history), strict=True):
-        assert [spelt(one) for one in before] == [spelt(one) for one in now], recorded
+        assert [encoded(one) for one in before] == [encoded(one) for one in now], recorded
 
 
 # Hash seeds -----------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ def digest_of_commands() -> str:
     for step in EVENTFUL:
         cluster.step(step)
         cluster.check()
-    return hashlib.sha256(repr([spelt(one) for one in cluster.commands()]).encode()).hexdigest()
+    return hashlib.sha256(repr([encoded(one) for one in cluster.commands()]).encode()).hexdigest()
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "12345"])

@@ -49,8 +49,8 @@ def test_partition_assigned_to_the_daemon_is_elected_again_after_the_repair() ->
     cluster.connect()
     assert cluster.topic("t").assignments[0].replicas == (1, 2, 3)
     assert cluster.leadership("t", 0).leader_epoch == 1
-    told = [one.partitions[0] for one in seen.leader_and_isr(1)]
-    assert [(one.leadership.leader_epoch, one.assignment.replicas) for one in told][-1] == (
+    announced = [one.partitions[0] for one in seen.leader_and_isr(1)]
+    assert [(one.leadership.leader_epoch, one.assignment.replicas) for one in announced][-1] == (
         1,
         (1, 2, 3),
     )

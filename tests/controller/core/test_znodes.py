@@ -87,7 +87,7 @@ PROCESSED = {
         f"{znodes.LOG_DIR_EVENTS}/log_dir_event_0000000001",
         b'{"version":1,"broker":1,"event":1}',
     ),
-    "topic to delete": (znodes.delete_topic_path("nobody"), b""),
+    "topic to delete": (znodes.delete_topic_path("missing"), b""),
     "preferred election": (znodes.PREFERRED_ELECTION, election_json(("t", 9))),
     "reassignment": (znodes.REASSIGN_PARTITIONS, request_json({("t", 9): [1]})),
 }

@@ -88,8 +88,8 @@ class Asked(Eventful):
         controller = self.fold.controller
         waiting = [*controller.context.waiting, *controller.context.propagating]
         assert sorted(controller.timed.values()) == sorted(waiting)
-        told = [one.request for one in answers(self) if one.request in self.asked]
-        assert sorted([*told, *waiting]) == list(self.asked)
+        announced = [one.request for one in answers(self) if one.request in self.asked]
+        assert sorted([*announced, *waiting]) == list(self.asked)
 
     def time_passes(self) -> None:
         for timer in list(self.fold.controller.timed):

@@ -330,9 +330,9 @@ def test_queued_requests_are_answered_when_the_session_ends() -> None:
     cluster.lose(writes_state("t", 0), Fate.SESSION_OVER)
     seen = cluster.seen()
     cluster.stop_broker(2)
-    told = answers(cluster)
-    assert [one.request for one in told] == [1, 2, 3]
-    for answer in told:
+    announced = answers(cluster)
+    assert [one.request for one in announced] == [1, 2, 3]
+    for answer in announced:
         assert isinstance(answer, AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics)
         assert {one.error for one in answer.topics} == {codes.NOT_CONTROLLER}
     assert timers(seen) == []

@@ -30,19 +30,19 @@ def test_OB_16_requests_when_a_broker_dies_and_returns() -> None:
     cluster.create_topic("r", {0: [3, 1]})
     seen = cluster.seen()
     cluster.stop_broker(3)
-    told = "r-0 leader 1 e 1 isr [1] v 1 ce 1 replicas [3,1]"
-    update = f"UpdateMetadata v8; live [1,2]; {told} offline [3]"
+    announced = "r-0 leader 1 e 1 isr [1] v 1 ce 1 replicas [3,1]"
+    update = f"UpdateMetadata v8; live [1,2]; {announced} offline [3]"
     assert seen.requested() == {
-        1: [f"LeaderAndIsr v7; {told}", update] * 2,
+        1: [f"LeaderAndIsr v7; {announced}", update] * 2,
         2: [update, update],
     }
     seen = cluster.seen()
     cluster.start_broker(3)
-    update = f"UpdateMetadata v8; live [1,2,3]; {told} offline []"
+    update = f"UpdateMetadata v8; live [1,2,3]; {announced} offline []"
     assert seen.requested() == {
         1: ["UpdateMetadata v8; live [1,2,3]", update],
         2: ["UpdateMetadata v8; live [1,2,3]", update],
-        3: [update, f"LeaderAndIsr v7; {told}", update],
+        3: [update, f"LeaderAndIsr v7; {announced}", update],
     }
 
 
@@ -72,7 +72,7 @@ def test_SU_04_known_broker_epochs_are_those_in_zookeeper() -> None:
 def test_new_broker_learns_every_partition_with_a_leader() -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [1]})
-    cluster.create_topic("nobody", {0: [9]})
+    cluster.create_topic("leaderless", {0: [9]})
     seen = cluster.seen()
     cluster.start_broker(2)
     assert seen.channels() == ["open channel to 2"]
@@ -101,7 +101,7 @@ def test_CI_05_offline_replicas_are_announced_and_withdrawn() -> None:
     cluster.create_topic("t", {0: [1, 3], 1: [1, 2]})
     cluster.stop_broker(3)
 
-    def told(broker: int) -> dict[int, UpdateMetadataPartition]:
+    def announced(broker: int) -> dict[int, UpdateMetadataPartition]:
         """The last announced state of each partition."""
         return {
             partition.partition: partition
@@ -111,17 +111,17 @@ def test_CI_05_offline_replicas_are_announced_and_withdrawn() -> None:
         }
 
     for broker in (1, 2):
-        first, second = told(broker)[0], told(broker)[1]
+        first, second = announced(broker)[0], announced(broker)[1]
         assert (first.replicas, first.offline_replicas) == ((1, 3), (3,))
         assert first.leadership.isr == (1,)
         assert (second.replicas, second.offline_replicas) == ((1, 2), ())
     cluster.start_broker(3)
     for broker in (1, 2, 3):
-        assert {number: one.replicas for number, one in told(broker).items()} == {
+        assert {number: one.replicas for number, one in announced(broker).items()} == {
             0: (1, 3),
             1: (1, 2),
         }
-        assert not any(one.offline_replicas for one in told(broker).values())
+        assert not any(one.offline_replicas for one in announced(broker).values())
 
 
 def test_CI_06_new_broker_learns_partitions_without_a_leader() -> None:
@@ -130,11 +130,11 @@ def test_CI_06_new_broker_learns_partitions_without_a_leader() -> None:
     cluster.stop_broker(3)
     cluster.stop_broker(2)
     cluster.stop_broker(1)
-    told = "t-0 leader -1 e 1 isr [2] v 1 ce 1 replicas [2] offline [2]"
+    announced = "t-0 leader -1 e 1 isr [2] v 1 ce 1 replicas [2] offline [2]"
     for broker in (1, 3):
         seen = cluster.seen()
         cluster.start_broker(broker)
-        assert seen.requests(broker)[0].endswith(told)
+        assert seen.requests(broker)[0].endswith(announced)
 
 
 def test_CI_07_live_brokers_learn_of_a_dead_broker_without_replicas() -> None:
@@ -190,10 +190,10 @@ def test_several_dead_members_leave_the_isr_one_by_one() -> None:
     seen = cluster.seen()
     cluster.stop_broker(3)
     assert cluster.state("t", 0) == "leader -1 e 2 isr [3] v 3 ce 1"
-    told = "t-0 leader -1 e 2 isr [3] v 3 ce 1 replicas [2,3,1]"
+    announced = "t-0 leader -1 e 2 isr [3] v 3 ce 1 replicas [2,3,1]"
     assert seen.requests(1) == [
-        f"LeaderAndIsr v7; {told}",
-        f"UpdateMetadata v8; live [1]; {told} offline [2,3]",
+        f"LeaderAndIsr v7; {announced}",
+        f"UpdateMetadata v8; live [1]; {announced} offline [2,3]",
     ]
 
 
@@ -328,9 +328,9 @@ def test_CI_36_restarted_broker_gets_a_new_channel_and_its_partitions() -> None:
     assert seen.channels() == ["close channel to 2", "open channel to 2"]
     assert seen.opened()[0].broker_epoch == cluster.broker_epoch(2)
     assert cluster.state("t", 0) == "leader 1 e 1 isr [1] v 1 ce 1"
-    told = "t-0 leader 1 e 1 isr [1] v 1 ce 1 replicas [1,2]"
-    update = f"UpdateMetadata v8; live [1,2]; {told} offline []"
-    assert seen.requests(2) == [update, f"LeaderAndIsr v7; {told}", update]
+    announced = "t-0 leader 1 e 1 isr [1] v 1 ce 1 replicas [1,2]"
+    update = f"UpdateMetadata v8; live [1,2]; {announced} offline []"
+    assert seen.requests(2) == [update, f"LeaderAndIsr v7; {announced}", update]
     assert {one.broker_epoch for one in seen.broker_requests() if one.broker == 2} == {
         cluster.broker_epoch(2)
     }

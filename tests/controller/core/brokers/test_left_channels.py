@@ -33,16 +33,16 @@ def failovers(settings: dict[str, Any], meanwhile: Any) -> int:
     later = msgspec.json.decode(whole) | {"controller_epoch": 100}
     cluster.put_quietly(STATE, msgspec.json.encode(later))
 
-    def gives_up(issued: Issued) -> bool:
+    def resigns(issued: Issued) -> bool:
         command = issued.command
         looks = isinstance(command, ReadZnodes) and command.paths == (znodes.CONTROLLER,)
         return looks and cluster.is_active
 
-    def mend() -> None:
+    def repair() -> None:
         cluster.put_quietly(STATE, whole)
         meanwhile(cluster)
 
-    cluster.once(gives_up, mend)
+    cluster.once(resigns, repair)
     first = cluster.epoch()
     cluster.expire()
     assert cluster.is_active

@@ -59,7 +59,7 @@ def put_election_quietly(cluster: Cluster, *names: Name) -> None:
     cluster.put_quietly(znodes.PREFERRED_ELECTION, election_json(*names))
 
 
-def is_asked(cluster: Cluster) -> bool:
+def is_requested(cluster: Cluster) -> bool:
     """Whether the request znode exists."""
     return cluster.data(znodes.PREFERRED_ELECTION) is not None
 

@@ -113,9 +113,9 @@ def test_CI_43_unknown_topics_and_partitions_are_errors() -> None:
         (1, codes.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert answer.partitions[0].topic_id == bytes.fromhex(strange)
-    unknown = proposal(cluster, "t", 0, by_id=False, topic="nobody")
+    unknown = proposal(cluster, "t", 0, by_id=False, topic="missing")
     [one] = alter_partition(cluster, 1, unknown, version=1).partitions
-    assert (one.topic, one.error) == ("nobody", codes.UNKNOWN_TOPIC_OR_PARTITION)
+    assert (one.topic, one.error) == ("missing", codes.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def with_differences(cluster: Cluster, changed: dict[str, Any]) -> ProposedState:

@@ -37,7 +37,7 @@ from tests.controller.core.endpoint import answers, controlled_shutdown
 from tests.controller.core.reassignment.reassigning import Name, ask, ask_for_isr
 from tests.controller.core.topics.deleting import mark
 
-T0, T1, U0, NOBODY = ("t", 0), ("t", 1), ("u", 0), ("nobody", 0)
+T0, T1, U0, MISSING = ("t", 0), ("t", 1), ("u", 0), ("missing", 0)
 
 
 def reordered() -> Cluster:
@@ -95,14 +95,14 @@ def test_SU_30_election_of_all_omits_partitions_that_need_none() -> None:
 def test_SU_30_unknown_partition_is_an_error() -> None:
     cluster = reordered()
     error = codes.UNKNOWN_TOPIC_OR_PARTITION
-    assert elect(cluster, "preferred", NOBODY, ("t", 9)) == {NOBODY: error, ("t", 9): error}
+    assert elect(cluster, "preferred", MISSING, ("t", 9)) == {MISSING: error, ("t", 9): error}
 
 
 def test_SU_30_each_partition_has_its_own_answer() -> None:
     cluster = reordered()
-    assert list(elect(cluster, "preferred", T1, NOBODY, U0, T1).items()) == [
+    assert list(elect(cluster, "preferred", T1, MISSING, U0, T1).items()) == [
         (T1, codes.NONE),
-        (NOBODY, codes.UNKNOWN_TOPIC_OR_PARTITION),
+        (MISSING, codes.UNKNOWN_TOPIC_OR_PARTITION),
         (U0, codes.ELECTION_NOT_NEEDED),
     ]
 
@@ -180,7 +180,7 @@ def test_unclean_election_prefers_a_replica_in_sync() -> None:
 
 def test_SU_32_unknown_partition_is_an_error() -> None:
     cluster = waiting()
-    assert elect(cluster, "unclean", NOBODY) == {NOBODY: codes.UNKNOWN_TOPIC_OR_PARTITION}
+    assert elect(cluster, "unclean", MISSING) == {MISSING: codes.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 def test_SU_32_partition_without_a_live_replica_gets_no_leader() -> None:
@@ -281,12 +281,12 @@ def test_CI_38_queued_requests_are_answered_when_the_role_ends() -> None:
         ListPartitionReassignmentsReceived(number + 4, 0, None),
     ]
 
-    def more_is_asked() -> None:
+    def send_more_requests() -> None:
         for one in waiting:
             cluster.happen_next(one, f"api:{one.request}")
         cluster.shut_down_quietly()
 
-    cluster.once(writes_state("t", 0), more_is_asked)
+    cluster.once(writes_state("t", 0), send_more_requests)
     cluster.happen(running, "api:1")
     error = codes.NOT_CONTROLLER
     refused = tuple(PartitionAnswer(*name, error) for name in (T0, T1))

@@ -10,7 +10,7 @@ from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, Seen, by_rule, reads, writes_state
 from tests.controller.core.elections.electing import (
     election_json,
-    is_asked,
+    is_requested,
     put_election,
     put_election_quietly,
     restart,
@@ -52,7 +52,7 @@ def test_CI_16_preferred_replica_is_elected() -> None:
     cluster = led_by_another()
     put_election(cluster, T0)
     assert cluster.state("t", 0) == MOVED
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
 
 
 def test_CI_17_requests_are_carried_out_one_after_the_other() -> None:
@@ -62,7 +62,7 @@ def test_CI_17_requests_are_carried_out_one_after_the_other() -> None:
     assert cluster.leadership("t", 0).leader_epoch == 3
     put_election(cluster, T0)
     assert cluster.state("t", 0) == "leader 2 e 4 isr [1,2] v 6 ce 1"
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
 
 
 def test_CI_18_dead_preferred_replica_changes_nothing() -> None:
@@ -71,7 +71,7 @@ def test_CI_18_dead_preferred_replica_changes_nothing() -> None:
     before = cluster.state("t", 0)
     seen = cluster.seen()
     put_election(cluster, T0)
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
     assert cluster.state("t", 0) == before
     assert ("no_leader_elected", "t-0") in seen.notices()
 
@@ -81,7 +81,7 @@ def test_preferred_replica_in_controlled_shutdown_changes_nothing() -> None:
     controlled_shutdown(cluster, 2)
     before = cluster.state("t", 0)
     put_election(cluster, T0)
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
     assert cluster.state("t", 0) == before
 
 
@@ -113,11 +113,11 @@ def test_partitions_that_cannot_be_elected_are_reported_and_the_others_elected()
     cluster.stop_broker(3)
     mark(cluster, "d")
     seen = cluster.seen()
-    put_election(cluster, ("nobody", 0), ("t", 7), ("d", 0), T0)
+    put_election(cluster, ("missing", 0), ("t", 7), ("d", 0), T0)
     assert cluster.state("t", 0) == MOVED
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
     assert seen.notices() == [
-        ("election_refused", "nobody-0"),
+        ("election_refused", "missing-0"),
         ("election_refused", "t-7"),
         ("election_refused", "d-0"),
     ]
@@ -137,7 +137,7 @@ def test_unreadable_request_is_reported_and_deleted(data: bytes) -> None:
     seen = cluster.seen()
     cluster.put(PATH, data)
     assert seen.notices() == [("unreadable_znode", PATH)]
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
     put_election(cluster, T0)
     assert cluster.state("t", 0) == MOVED
 
@@ -148,8 +148,8 @@ def test_stock_controller_fails_on_json_that_is_no_request(data: bytes) -> None:
     cluster = Cluster(1, 2, 3, rules="kafka", is_broker=True).start()
     seen = cluster.seen()
     cluster.put(PATH, data)
-    assert is_asked(cluster) is (data not in (b"{", b"\xff"))
-    assert (("unreadable_znode", PATH) in seen.notices()) is not is_asked(cluster)
+    assert is_requested(cluster) is (data not in (b"{", b"\xff"))
+    assert (("unreadable_znode", PATH) in seen.notices()) is not is_requested(cluster)
 
 
 def test_request_deleted_before_the_controller_checks_it_is_no_error() -> None:
@@ -181,7 +181,7 @@ def test_request_rewritten_during_the_elections_is_deleted() -> None:
     )
     seen = cluster.seen()
     put_election(cluster, T0)
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
     assert seen.notices() == []
 
 
@@ -214,7 +214,7 @@ def test_lost_connection_at_the_deletion_loses_nothing(fate: Fate) -> None:
     seen = cluster.seen()
     put_election(cluster, T0)
     assert cluster.state("t", 0) == MOVED
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
     assert is_watched_again(seen)
 
 
@@ -235,7 +235,7 @@ def test_CI_28_replaced_controller_leaves_the_request_to_the_next(
     seen = cluster.seen()
     cluster.run()
     assert not cluster.is_active
-    assert is_asked(cluster)
+    assert is_requested(cluster)
     assert cluster.state("t", 0) == before
     assert seen.requested() == {}
     assert seen.channels() == ["close channel to 1", "close channel to 2"]
@@ -243,13 +243,13 @@ def test_CI_28_replaced_controller_leaves_the_request_to_the_next(
 
 def test_new_controller_continues_with_a_request() -> None:
     cluster = led_by_another()
-    put_election_quietly(cluster, ("nobody", 0), T0)
+    put_election_quietly(cluster, ("missing", 0), T0)
     seen = cluster.seen()
     cluster.expire()
     assert cluster.state("t", 0) == "leader 2 e 2 isr [1,2] v 3 ce 2"
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
     assert is_watched_again(seen)
-    assert seen.notices() == [("election_refused", "nobody-0")]
+    assert seen.notices() == [("election_refused", "missing-0")]
     assert seen.notice_texts("failover_done")
 
 
@@ -276,7 +276,7 @@ def test_new_controller_deletes_a_request_without_anything_left_to_elect() -> No
     cluster.unregister(1)
     cluster.expire()
     assert cluster.state("t", 0) == "leader 2 e 3 isr [2] v 4 ce 2"
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
 
 
 @pytest.mark.parametrize("data", BAD)
@@ -286,7 +286,7 @@ def test_new_controller_deletes_an_unreadable_request(data: bytes) -> None:
     seen = cluster.seen()
     cluster.expire()
     assert seen.notices() == [("unreadable_znode", PATH)]
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
     assert cluster.is_active
 
 
@@ -309,4 +309,4 @@ def test_standby_leaves_the_request_alone() -> None:
     seen = cluster.seen()
     put_election(cluster, T0)
     assert seen.commands == []
-    assert is_asked(cluster)
+    assert is_requested(cluster)

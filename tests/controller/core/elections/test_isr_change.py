@@ -59,7 +59,7 @@ def test_notification_of_unknown_partitions_sends_only_the_live_brokers() -> Non
     """For example of a topic that was deleted meanwhile."""
     cluster = started()
     seen = cluster.seen()
-    cluster.announce_isr(("t", 7), ("nobody", 0))
+    cluster.announce_isr(("t", 7), ("missing", 0))
     update = "UpdateMetadata v6; live [1,2]"
     assert seen.requested() == {1: [update], 2: [update]}
     assert cluster.data(NOTIFICATION) is None

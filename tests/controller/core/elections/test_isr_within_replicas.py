@@ -33,10 +33,10 @@ def sent(seen: Seen) -> list[LeaderAndIsrPartition]:
 
 def assert_within(seen: Seen) -> None:
     """Every ISR that was sent contains only replicas."""
-    told = sent(seen)
-    assert told
+    announced = sent(seen)
+    assert announced
     assert [
-        one for one in told if not set(one.leadership.isr) <= set(one.assignment.replicas)
+        one for one in announced if not set(one.leadership.isr) <= set(one.assignment.replicas)
     ] == []
 
 

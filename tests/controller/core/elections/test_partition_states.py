@@ -91,8 +91,12 @@ def test_PS_04_new_partition_comes_online() -> None:
     state = LeaderAndIsr(5, 0, (5,), 0, EPOCH)
     assert partition.state is ONLINE
     assert partition.leadership == state_of(driven, partition) == state
-    (told,) = driven.leader_and_isr()[5].partitions
-    assert (told.leadership, told.assignment.replicas, told.is_new) == (state, (5,), True)
+    (announced,) = driven.leader_and_isr()[5].partitions
+    assert (announced.leadership, announced.assignment.replicas, announced.is_new) == (
+        state,
+        (5,),
+        True,
+    )
     request = driven.leader_and_isr()[5]
     assert (request.controller_id, request.controller_epoch) == (CONTROLLER_ID, EPOCH)
     assert list(driven.update_metadata()) == [5]
@@ -172,8 +176,8 @@ def test_PS_09_online_partition_is_elected_again() -> None:
     assert partition.state is ONLINE
     assert partition.leadership == state_of(driven, partition) == state
     assert driven.of_kind(ReadZnodes) == [ReadZnodes((state_path(partition),))]
-    (told,) = driven.leader_and_isr()[5].partitions
-    assert (told.leadership, told.is_new) == (state, False)
+    (announced,) = driven.leader_and_isr()[5].partitions
+    assert (announced.leadership, announced.is_new) == (state, False)
 
 
 def test_PS_10_leader_in_controlled_shutdown_is_replaced() -> None:
@@ -202,8 +206,8 @@ def test_PS_14_offline_partition_comes_online() -> None:
     state = LeaderAndIsr(5, 4, (5,), 1, EPOCH)
     assert partition.state is ONLINE
     assert partition.leadership == state_of(driven, partition) == state
-    (told,) = driven.leader_and_isr()[5].partitions
-    assert (told.leadership, told.is_new) == (state, False)
+    (announced,) = driven.leader_and_isr()[5].partitions
+    assert (announced.leadership, announced.is_new) == (state, False)
     configurations = [one for one in driven.of_kind(ReadZnodes) if "/config" in str(one.paths)]
     assert not configurations, "an ISR member is live: the unclean setting is not read"
 

@@ -92,7 +92,6 @@ def test_CI_20_unrelated_waiting_reassignment_does_not_prevent_the_election() ->
 
 
 def test_CI_21_partition_being_reassigned_elects_the_first_replica_of_its_new_order() -> None:
-    """The new order of its replicas tells who is preferred."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.stop_broker(3)

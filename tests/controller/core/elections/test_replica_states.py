@@ -58,8 +58,10 @@ def test_start_notifies_live_replicas_and_removes_dead_ones_from_the_isr() -> No
     driven.run(start_replica_states(driven.controller))
 
     assert state_of(driven, partition) == LeaderAndIsr(5, 1, (5,), 1, EPOCH)
-    told = [one for one in driven.requests() if one.__class__.__name__ == "LeaderAndIsrRequest"]
-    assert [one.broker for one in told] == [5, 5], (
+    announced = [
+        one for one in driven.requests() if one.__class__.__name__ == "LeaderAndIsrRequest"
+    ]
+    assert [one.broker for one in announced] == [5, 5], (
         "first to the live replica, then without the dead one"
     )
 
@@ -171,8 +173,8 @@ def test_replica_that_comes_online_gets_the_known_leadership(before: ReplicaStat
     move(driven, partition, ONLINE)
 
     assert partition.replica_states[5] is ONLINE
-    (told,) = driven.leader_and_isr()[5].partitions
-    assert (told.leadership, told.is_new) == (leadership, False)
+    (announced,) = driven.leader_and_isr()[5].partitions
+    assert (announced.leadership, announced.is_new) == (leadership, False)
     assert len(driven.update_metadata()[5].partitions) == 1
     assert not driven.of_kind(WriteZnodes)
 
@@ -192,8 +194,8 @@ def test_RS_19_online_replica_goes_offline() -> None:
         5: (StopReplicaPartition("t", 0, 0, False),)
     }, "with the epoch before the ISR shrank"
     assert list(driven.leader_and_isr()) == [6]
-    (told,) = driven.leader_and_isr()[6].partitions
-    assert (told.leadership, told.is_new) == (state, False)
+    (announced,) = driven.leader_and_isr()[6].partitions
+    assert (announced.leadership, announced.is_new) == (state, False)
 
 
 def test_last_member_stays_in_the_isr() -> None:
@@ -275,8 +277,8 @@ def test_each_removal_is_written_and_only_the_last_state_is_sent() -> None:
         broker: one.partitions[0].leader_epoch for broker, one in driven.stop_replica().items()
     }
     assert epochs == {5: 0, 6: 1}
-    (told,) = driven.leader_and_isr()[7].partitions
-    assert told.leadership.leader_epoch == 2
+    (announced,) = driven.leader_and_isr()[7].partitions
+    assert announced.leadership.leader_epoch == 2
 
 
 def test_RS_26_deletion_starts() -> None:

@@ -77,7 +77,7 @@ def listed(cluster: Cluster, *names: Name) -> dict[Name, str]:
     answer = call(cluster, request)
     assert isinstance(answer, AnswerListPartitionReassignments)
     assert answer.error == codes.NONE
-    return {(one.topic, one.partition): spelt(one.assignment) for one in answer.partitions}
+    return {(one.topic, one.partition): as_text(one.assignment) for one in answer.partitions}
 
 
 def elect_preferred(cluster: Cluster, name: Name = T0) -> int:
@@ -131,7 +131,7 @@ def catch_up(cluster: Cluster, *brokers: int, name: Name = T0) -> None:
 # State of the cluster ---------------------------------------------------------------------------
 
 
-def spelt(assignment: Assignment) -> str:
+def as_text(assignment: Assignment) -> str:
     """An assignment as text."""
     words = ",".join(map(str, assignment.replicas))
     for word, replicas in (("adding", assignment.adding), ("removing", assignment.removing)):
@@ -146,7 +146,7 @@ def assignment(cluster: Cluster, name: Name = T0) -> str:
     stored: Assignment = cluster.topic(topic).assignments[number]
     if cluster.is_active:
         assert stored == cluster.partition(topic, number).assignment
-    return spelt(stored)
+    return as_text(stored)
 
 
 def request(cluster: Cluster) -> dict[Name, tuple[int, ...]] | None:

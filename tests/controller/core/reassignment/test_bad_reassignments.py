@@ -58,7 +58,7 @@ UNREADABLE = (
 )
 
 BAD = {
-    "unknown topic": (("nobody", 0), [1], "The partition does not exist."),
+    "unknown topic": (("missing", 0), [1], "The partition does not exist."),
     "unknown partition": (("t", 7), [1], "The partition does not exist."),
     "empty list": (T0, [], "The replica list is empty."),
     "repeated broker": (T0, [3, 3], "The replica list [3, 3] names a broker twice."),
@@ -177,13 +177,13 @@ def in_flight() -> Cluster:
     return cluster
 
 
-LOOKS: dict[str, Callable[[Cluster], object]] = {
-    "a request": lambda cluster: request(cluster, {("nobody", 0): [3]}),
+CHECKS: dict[str, Callable[[Cluster], object]] = {
+    "a request": lambda cluster: request(cluster, {("missing", 0): [3]}),
     "a request made of an entry": lambda cluster: submit(cluster, {T0: [3], ("u", 0): [4]}),
     "an entry that is gone": lambda cluster: cluster.remove(znodes.REASSIGN_PARTITIONS),
     "time": lambda cluster: cluster.fire(rebalance_timer(cluster.fold.controller)),
 }
-BY_HAND = {
+CHANGED_RECORDS = {
     "garbage": (b"garbage", "it contained 'garbage'"),
     "an object": (b"{}", "it contained '{}'"),
     "another target": (
@@ -193,17 +193,17 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("what", BY_HAND)
+@pytest.mark.parametrize("look", CHECKS)
+@pytest.mark.parametrize("what", CHANGED_RECORDS)
 def test_record_changed_by_a_client_is_reported_once_and_restored(what: str, look: str) -> None:
     cluster = in_flight()
     cluster.create_topic("u", {0: [1]})
-    data, held = BY_HAND[what]
+    data, held = CHANGED_RECORDS[what]
     before = record(cluster), record(cluster, T1)
     for name in (T0, T1):
         cluster.put_quietly(reassignment_path(*name), data)
     seen = cluster.seen()
-    LOOKS[look](cluster)
+    CHECKS[look](cluster)
     texts = seen.notice_texts("record_mended")
     assert len(texts) == 2
     for text in texts:
@@ -216,14 +216,14 @@ def test_record_changed_by_a_client_is_reported_once_and_restored(what: str, loo
     assert_no_failures(cluster)
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", CHECKS)
 def test_record_deleted_by_a_client_is_created_again(look: str) -> None:
     cluster = in_flight()
     cluster.create_topic("u", {0: [1]})
     before = record(cluster), record(cluster, T1)
     cluster.remove_quietly("/admin/reassignments")
     seen = cluster.seen()
-    LOOKS[look](cluster)
+    CHECKS[look](cluster)
     assert len(seen.notice_texts("record_mended")) == 2
     assert (record(cluster), record(cluster, T1)) == before
     assert_no_failures(cluster)
@@ -250,9 +250,9 @@ def test_record_changed_during_its_repair_is_repaired_at_the_next_check() -> Non
         lambda issued: path in written_in([issued]),
         lambda: cluster.put_quietly(path, b"second"),
     )
-    LOOKS["time"](cluster)
+    CHECKS["time"](cluster)
     assert cluster.data(path) == b"second"
-    LOOKS["time"](cluster)
+    CHECKS["time"](cluster)
     assert record(cluster) == Reassignment((3,), 1, True, (1,))
     assert_no_failures(cluster)
 

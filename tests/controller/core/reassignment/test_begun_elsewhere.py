@@ -39,7 +39,7 @@ def begin_elsewhere(cluster: Cluster) -> None:
     )
 
 
-def begun_since() -> Cluster:
+def with_a_younger_entry() -> Cluster:
     """The entry of t-0 is younger than the cancellation, and a stock controller started it."""
     cluster = interruptible(4, 1, 2)
     cancel_all(cluster)
@@ -60,7 +60,7 @@ def test_older_entry_started_by_a_stock_controller_is_rolled_back() -> None:
 
 
 def test_younger_entry_started_by_a_stock_controller_is_not_rolled_back() -> None:
-    cluster = begun_since()
+    cluster = with_a_younger_entry()
     assert assignment(cluster) == UNDER_WAY
     assert entries(cluster) == {T0: Entry((3, 4))}
     assert reassigning(cluster) == [T0]
@@ -85,7 +85,7 @@ def test_younger_entry_started_by_a_stock_controller_is_logged() -> None:
 
 
 def test_younger_move_completes_when_the_cancellation_is_removed() -> None:
-    cluster = begun_since()
+    cluster = with_a_younger_entry()
     catch_up(cluster, 3, 4)
     assert assignment(cluster) == UNDER_WAY
     remove_cancel(cluster)
@@ -95,7 +95,7 @@ def test_younger_move_completes_when_the_cancellation_is_removed() -> None:
 
 
 def test_younger_move_belongs_to_its_entry_when_the_cancellation_is_removed() -> None:
-    cluster = begun_since()
+    cluster = with_a_younger_entry()
     remove_cancel(cluster)
     assert assignment(cluster) == UNDER_WAY
     assert record(cluster) == RECORD
@@ -103,14 +103,14 @@ def test_younger_move_belongs_to_its_entry_when_the_cancellation_is_removed() ->
 
 
 def test_younger_move_waits_after_another_failover() -> None:
-    cluster = begun_since()
+    cluster = with_a_younger_entry()
     cluster.expire()
     assert assignment(cluster) == UNDER_WAY
     assert record(cluster) is None
 
 
 def test_younger_move_continues_after_a_failover_without_the_cancellation() -> None:
-    cluster = begun_since()
+    cluster = with_a_younger_entry()
     with Away(cluster):
         remove_cancel_quietly(cluster)
     assert record(cluster) == RECORD
@@ -120,7 +120,7 @@ def test_younger_move_continues_after_a_failover_without_the_cancellation() -> N
 
 def test_next_cancellation_rolls_back_a_younger_move() -> None:
     """The znode is replaced before the controller reads it."""
-    cluster = begun_since()
+    cluster = with_a_younger_entry()
     remove_cancel_quietly(cluster)
     cancel_quietly(cluster)
     cluster.run()
@@ -141,7 +141,7 @@ def test_entry_whose_request_is_older_than_the_cancellation_is_rolled_back() -> 
 
 
 def test_election_of_a_younger_move_is_not_restricted_to_the_originals() -> None:
-    cluster = begun_since()
+    cluster = with_a_younger_entry()
     catch_up(cluster, 3)
     cluster.stop_broker(1)
     cluster.stop_broker(2)

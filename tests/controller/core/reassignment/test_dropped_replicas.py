@@ -7,10 +7,10 @@ from controller.core.values import NO_LEADER
 from tests.controller.core.reassignment.interrupting import interruptible, request, submit
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    as_text,
     ask_for_isr,
     assignment,
     catch_up,
-    spelt,
 )
 
 
@@ -34,7 +34,7 @@ def test_example_of_kip_236_drops_3_and_never_2() -> None:
     assigned = [2, 3, 1]
     assert dropped(assigned, 1, [1, 2], top=2, target=[2, 4], originals=[1, 2]) == [3]
     changed = changed_assignment((2, 3, 1), (3,), (2, 4), (1, 2))
-    assert spelt(changed) == "2,4,1 adding 4 removing 1"
+    assert as_text(changed) == "2,4,1 adding 4 removing 1"
 
 
 def test_only_intermediate_replicas_of_a_long_change_are_dropped() -> None:
@@ -63,7 +63,7 @@ def test_single_replica_is_never_dropped(leader: int) -> None:
 
 def test_kept_intermediate_is_removed_at_completion() -> None:
     changed = changed_assignment((3, 1, 2), (), (4,), (1, 2))
-    assert spelt(changed) == "4,3,1,2 adding 4,3 removing 3,1,2"
+    assert as_text(changed) == "4,3,1,2 adding 4,3 removing 3,1,2"
     assert changed.target == (4,)
     assert changed.origin == (1, 2)
 

@@ -95,30 +95,30 @@ def test_every_failover_of_a_stock_controller_fails(settings: Settings) -> None:
     assert settings == STOCK or cluster.is_active
 
 
-def failovers_after(mends: Callable[[Cluster], object]) -> tuple[int, Cluster]:
+def failovers_after(repair: Callable[[Cluster], object]) -> tuple[int, Cluster]:
     """The number of failovers if t-0 has no replicas until the first controller is about to
     resign."""
     cluster, _ = moved(STOCK, 3, 2)
     cluster.change_topic_quietly("t", {0: [], 1: [2, 3]})
 
-    def gives_up(issued: Issued) -> bool:
+    def resigns(issued: Issued) -> bool:
         command = issued.command
         looks = isinstance(command, ReadZnodes) and command.paths == (znodes.CONTROLLER,)
         return looks and cluster.is_active
 
-    cluster.once(gives_up, lambda: mends(cluster))
+    cluster.once(resigns, lambda: repair(cluster))
     first = cluster.epoch()
     cluster.expire()
     assert cluster.is_active
     return cluster.epoch() - first, cluster
 
 
-def mend(cluster: Cluster) -> None:
+def repair_topic(cluster: Cluster) -> None:
     cluster.change_topic_quietly("t", {0: [1, 2], 1: [2, 3]})
 
 
-def mend_and_lose_role(cluster: Cluster) -> None:
-    mend(cluster)
+def repair_and_lose_role(cluster: Cluster) -> None:
+    repair_topic(cluster)
     cluster.remove_quietly(znodes.CONTROLLER)
 
 
@@ -130,8 +130,8 @@ def lose_topic_and_role(cluster: Cluster) -> None:
 def test_controller_that_lost_its_role_keeps_its_state() -> None:
     """It does not resign (KafkaController.triggerControllerMove). The partition without replicas
     fails the next failover as well."""
-    assert failovers_after(mend)[0] == 2
-    times, cluster = failovers_after(mend_and_lose_role)
+    assert failovers_after(repair_topic)[0] == 2
+    times, cluster = failovers_after(repair_and_lose_role)
     assert times == 3
     assert cluster.partition("t", 0).replicas == (1, 2)
 

@@ -66,10 +66,10 @@ TOPICS: dict[str, Assignments] = {"t": {0: [1, 2]}, "u": {0: [3]}}
 MIN_INSYNC = {"t": 2, "u": 1}
 UNCLEAN = "u"
 """This topic allows unclean leaders."""
-BY_HAND = (b"garbage", write_reassignment(Reassignment((5, 4), 1, True, (4, 5))), None)
+CHANGED_RECORD = (b"garbage", write_reassignment(Reassignment((5, 4), 1, True, (4, 5))), None)
 """Content that a client writes to a record. None deletes the record."""
 
-TOPIC_BY_HAND = (
+CHANGED_TOPIC = (
     b"garbage",
     *map(
         znodes.write_topic,
@@ -110,9 +110,9 @@ steps = st.lists(
         st.tuples(st.just("answer"), st.integers(0, 9)),
         st.tuples(st.just("late")),
         st.tuples(st.just("fail"), brokers, names),
-        st.tuples(st.just("by hand"), names, st.sampled_from(BY_HAND)),
-        st.tuples(st.just("by hand"), st.sampled_from((b"garbage", None))),
-        st.tuples(st.just("topic by hand"), names, st.sampled_from(TOPIC_BY_HAND)),
+        st.tuples(st.just("change record"), names, st.sampled_from(CHANGED_RECORD)),
+        st.tuples(st.just("change record"), st.sampled_from((b"garbage", None))),
+        st.tuples(st.just("change topic"), names, st.sampled_from(CHANGED_TOPIC)),
         st.tuples(st.just("lose"), st.integers(0, 12), fates),
         st.tuples(st.just("expire")),
         st.tuples(st.just("seize"), st.booleans()),
@@ -180,9 +180,9 @@ class Interrupted(Cluster):
                 self._let_time_pass()
             case ("fail", broker, name):
                 self._failing[broker, name] = None
-            case ("by hand", *changed) if self.fold.is_idle:
-                self._change_by_hand(*changed)
-            case ("topic by hand", name, data) if self.fold.is_idle and name in reassigning(self):
+            case ("change record", *changed) if self.fold.is_idle:
+                self._change_by_client(*changed)
+            case ("change topic", name, data) if self.fold.is_idle and name in reassigning(self):
                 # If the term ends before the repair, the next controller does not know the previous
                 # content.
                 self.fate = lambda issued: Fate.ANSWERED
@@ -240,7 +240,7 @@ class Interrupted(Cluster):
 
     # Actions of other clients
 
-    def _change_by_hand(self, *changed: Any) -> None:
+    def _change_by_client(self, *changed: Any) -> None:
         """A client changes or deletes a record, or the entries. The controller processes this
         later."""
         match changed:

@@ -95,8 +95,8 @@ def test_CI_15_start_of_the_target_resumes_the_reassignment() -> None:
     seen = cluster.seen()
     cluster.start_broker(2)
     assert cluster.state("t", 0) == "leader 1 e 2 isr [1] v 2 ce 1"
-    told = "t-0 leader 1 e 2 isr [1] v 2 ce 1 replicas [2,1] adding [2] removing [1] new"
-    assert f"LeaderAndIsr v7; {told}" in seen.requests(2)
+    announced = "t-0 leader 1 e 2 isr [1] v 2 ce 1 replicas [2,1] adding [2] removing [1] new"
+    assert f"LeaderAndIsr v7; {announced}" in seen.requests(2)
     assert seen.notices() == []
     catch_up(cluster, 2)
     assert cluster.state("t", 0) == "leader 2 e 4 isr [2] v 5 ce 1"

@@ -315,7 +315,7 @@ def test_R24_offline_replica_that_could_lead_is_waited_for(rules: str) -> None:
     assert cluster.leadership("t", 0).leader == (1 if rules == "refold" else -1)
 
 
-# resume-errors-told -----------------------------------------------------------------------------
+# `resume-errors-told` -----------------------------------------------------------------------------
 
 
 def waiting_for_its_first_leader(rules: str) -> Cluster:
@@ -383,11 +383,11 @@ def test_stock_controller_fails_on_a_request_without_partitions(
 ) -> None:
     """Kafka fails with a null pointer exception. The daemon does not, by either rule."""
 
-    def told(**settings: bool) -> list[tuple[str, str]]:
+    def announced(**settings: bool) -> list[tuple[str, str]]:
         cluster = cluster_of(3, 1, rules="kafka", **settings)
         seen = cluster.seen()
         cluster.put(PATH, content)
         return seen.notices()
 
-    assert told() == [("unreadable_znode", PATH)]
-    assert (told(is_broker=True) != told()) is fails
+    assert announced() == [("unreadable_znode", PATH)]
+    assert (announced(is_broker=True) != announced()) is fails

@@ -9,11 +9,11 @@ from controller.core.operations import Delete, SetData
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.reassignment.reassigning import (
     EXAMPLE,
+    as_text,
     example,
     listed,
     play_example,
     request,
-    spelt,
 )
 
 TOPIC, NUMBER = EXAMPLE
@@ -29,7 +29,7 @@ def played() -> tuple[Cluster, Seen, list[tuple[str, str]]]:
 
     def look() -> None:
         content = cluster.topic(TOPIC).assignments[NUMBER]
-        now = (spelt(content), str(cluster.state(*EXAMPLE)))
+        now = (as_text(content), str(cluster.state(*EXAMPLE)))
         if now not in stood[-1:]:
             stood.append(now)
 
@@ -126,12 +126,12 @@ def test_OB_01_new_old_and_leading_replicas_get_their_requests() -> None:
     elected = f"LeaderAndIsr v7; {TOPIC}-0 leader 4 e 7 isr {ALL_SIX} v 12 ce 1 replicas [4,5,6]"
     done = f"LeaderAndIsr v7; {TOPIC}-0 leader 4 e 10 isr [5,6,4] v 15 ce 1 replicas [4,5,6]"
 
-    def told(broker: int) -> list[str]:
+    def announced(broker: int) -> list[str]:
         return [one for one in seen.requests(broker) if not one.startswith("UpdateMetadata")]
 
-    assert told(4) == [f"{raised} new", f"{raised} new", elected, done]
+    assert announced(4) == [f"{raised} new", f"{raised} new", elected, done]
     for broker, epoch in ((1, 7), (2, 8), (3, 9)):
-        assert told(broker) == [
+        assert announced(broker) == [
             raised,
             f"StopReplica v4; {TOPIC}-0 e {epoch}",
             f"StopReplica v4; {TOPIC}-0 e 10 delete",

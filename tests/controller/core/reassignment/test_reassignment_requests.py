@@ -34,7 +34,7 @@ from tests.controller.core.reassignment.reassigning import (
     reassigning,
 )
 
-UNKNOWN = ("nobody", 0)
+UNKNOWN = ("missing", 0)
 T1, T4 = ("t", 1), ("t", 4)
 _EMPTY = "Empty replica list specified in partition reassignment."
 
@@ -107,8 +107,8 @@ def test_SU_28_targets_are_validated_in_kafkas_order(
 
 def test_more_than_four_live_brokers_are_printed_as_another_scala_set() -> None:
     cluster = cluster_of(5, 1, 2)
-    told = ask(cluster, (T0, [99])).partitions[0].message
-    assert told.endswith("live broker list: HashSet(1, 2, 3, 4, 5)")
+    announced = ask(cluster, (T0, [99])).partitions[0].message
+    assert announced.endswith("live broker list: HashSet(1, 2, 3, 4, 5)")
 
 
 def test_broker_in_controlled_shutdown_is_rejected_as_a_target() -> None:
@@ -138,7 +138,7 @@ def test_each_partition_has_its_own_answer_in_the_order_of_the_request() -> None
     cluster = cluster_of(3, 1, 2)
     answer = ask(cluster, (UNKNOWN, [1]), (T0, [1, 3]), (T1, None))
     assert [(one.topic, one.partition, one.error) for one in answer.partitions] == [
-        ("nobody", 0, codes.UNKNOWN_TOPIC_OR_PARTITION),
+        ("missing", 0, codes.UNKNOWN_TOPIC_OR_PARTITION),
         ("t", 0, codes.NONE),
         ("t", 1, codes.NO_REASSIGNMENT_IN_PROGRESS),
     ]

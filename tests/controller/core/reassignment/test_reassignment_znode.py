@@ -21,7 +21,7 @@ from tests.controller.core.reassignment.reassigning import (
     request_json,
 )
 
-UNKNOWN = ("nobody", 0)
+UNKNOWN = ("missing", 0)
 T1 = ("t", 1)
 
 
@@ -64,7 +64,7 @@ def test_failed_entries_are_dropped_and_the_others_start() -> None:
     put_request(cluster, {UNKNOWN: [1], T0: [3], T1: [2]})
     assert request(cluster) == {T0: (3,)}
     assert seen.notices() == [
-        ("reassignment_refused", "nobody-0"),
+        ("reassignment_refused", "missing-0"),
         ("reassignment_refused", "t-1"),
     ]
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"

@@ -241,8 +241,8 @@ def test_step_7_updates_every_broker() -> None:
     cancel_all(cluster)
     step = steps_of(seen)[7]
     assert [getattr(one.command, "broker", 0) for one in step][:6] == [1, 2, 3, 4, 5, 6]
-    told = "t-0 leader 1 e 2 isr [1,2,3] v 3 ce 1 replicas [1,2,3] offline []"
-    assert all(told in seen.requests(broker)[-1] for broker in range(1, 7))
+    announced = "t-0 leader 1 e 2 isr [1,2,3] v 3 ce 1 replicas [1,2,3] offline []"
+    assert all(announced in seen.requests(broker)[-1] for broker in range(1, 7))
 
 
 def test_order_of_the_originals_is_restored() -> None:

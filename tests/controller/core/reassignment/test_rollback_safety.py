@@ -31,11 +31,11 @@ from tests.controller.core.reassignment.interrupting import (
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    as_text,
     ask_for_isr,
     assert_no_failures,
     assignment,
     catch_up,
-    spelt,
 )
 
 UNDER_WAY = "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
@@ -56,7 +56,7 @@ def moving(least: int = 2, **settings: Any) -> Cluster:
 
 
 def one_original_in_sync(least: int = 2) -> Cluster:
-    """The ISR is [1,4,5]. Brokers 2 and 3 are alive and have fallen behind."""
+    """The ISR is [1,4,5]. Brokers 2 and 3 are alive and have left it."""
     cluster = moving(least)
     ask_for_isr(cluster, 1, 4, 5)
     return cluster
@@ -252,7 +252,7 @@ def test_other_content_of_a_cancellation_does_not_force(content: bytes) -> None:
 
 
 def only_5_in_sync() -> Cluster:
-    """The ISR is [5]. The originals are alive and have fallen behind."""
+    """The ISR is [5]. The live originals have left the ISR."""
     cluster = moving()
     ask_for_isr(cluster, 1, 5)
     cluster.stop_broker(1)
@@ -337,7 +337,7 @@ def test_below_2_7_IV2_the_written_state_is_checked(
     assert (assignment(cluster) == UNDER_WAY) is waits
     assert seen.notice_texts("rollback_waits") == ([TOO_FEW] if waits else [])
     if waits:
-        assert spelt(cluster.partition("t", 0).assignment) == UNDER_WAY
+        assert as_text(cluster.partition("t", 0).assignment) == UNDER_WAY
         cluster.set_isr("t", 0, (1, 4, 3))
         cluster.run()
     assert assignment(cluster) == "1,2,3"

@@ -106,7 +106,7 @@ def test_unclean_topic_rolls_back_without_an_original_in_sync() -> None:
     assert seen.notice_texts("rollback_waits") == []
 
 
-def nobody_in_sync_lives() -> Cluster:
+def without_a_live_isr_member() -> Cluster:
     """[1,2] moves to [3,4]. Broker 3, the only one in sync, is dead; 1 and 2 are alive."""
     cluster = only_the_target_in_sync()
     cluster.stop_broker(3)
@@ -118,7 +118,7 @@ def nobody_in_sync_lives() -> Cluster:
 
 def test_unclean_leader_elected_by_a_rollback_is_reported() -> None:
     """The topic has just been allowed unclean leaders, and no election has followed yet."""
-    cluster = nobody_in_sync_lives()
+    cluster = without_a_live_isr_member()
     allowed = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}
     configure_quietly(cluster, "topics/t", allowed)
     seen = cluster.seen()
@@ -141,7 +141,7 @@ def test_clean_leader_elected_by_a_rollback_is_not_reported() -> None:
 
 
 def test_rollback_without_a_live_isr_member_waits_if_the_topic_is_not_unclean() -> None:
-    cluster = nobody_in_sync_lives()
+    cluster = without_a_live_isr_member()
     seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"

@@ -38,11 +38,11 @@ def test_brokers_learn_the_live_brokers_before_partitions() -> None:
     cluster.change_topic_quietly("t", {0: [1, 2]})
     seen = cluster.seen()
     cluster.start()
-    told = "t-0 leader 1 e 0 isr [1,2] v 0 ce 1 replicas [1,2]"
+    announced = "t-0 leader 1 e 0 isr [1,2] v 0 ce 1 replicas [1,2]"
     expected = [
         "UpdateMetadata v8; live [1,2]",
-        f"LeaderAndIsr v7; {told} new",
-        f"UpdateMetadata v8; live [1,2]; {told} offline []",
+        f"LeaderAndIsr v7; {announced} new",
+        f"UpdateMetadata v8; live [1,2]; {announced} offline []",
     ]
     assert seen.requested() == {1: expected, 2: expected}
 
@@ -90,14 +90,14 @@ def test_failover_with_a_dead_follower_raises_the_epoch_once() -> None:
     seen = cluster.seen()
     cluster.expire()
     assert cluster.state("t", 0) == "leader 1 e 1 isr [1] v 1 ce 2"
-    told = "t-0 leader 1 e 1 isr [1] v 1 ce 2 replicas [1,2]"
+    announced = "t-0 leader 1 e 1 isr [1] v 1 ce 2 replicas [1,2]"
     before = "t-0 leader 1 e 0 isr [1,2] v 0 ce 1 replicas [1,2]"
     assert seen.requests(1) == [
         "UpdateMetadata v8; live [1]",
         f"LeaderAndIsr v7; {before}",
         f"UpdateMetadata v8; live [1]; {before} offline [2]",
-        f"LeaderAndIsr v7; {told}",
-        f"UpdateMetadata v8; live [1]; {told} offline [2]",
+        f"LeaderAndIsr v7; {announced}",
+        f"UpdateMetadata v8; live [1]; {announced} offline [2]",
     ]
 
 

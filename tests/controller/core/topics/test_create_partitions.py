@@ -76,11 +76,11 @@ def test_validate_only_adds_nothing() -> None:
     ("topic", "count", "given", "error", "message"),
     [
         (
-            "nobody",
+            "missing",
             0,
             [[9]],
             codes.UNKNOWN_TOPIC_OR_PARTITION,
-            "The topic 'nobody' does not exist.",
+            "The topic 'missing' does not exist.",
         ),
         (
             "t",
@@ -172,12 +172,12 @@ def test_partitions_are_not_added_to_a_topic_being_deleted() -> None:
 def test_each_topic_has_one_answer() -> None:
     cluster = cluster_of(2, {0: [1, 2]})
     cluster.create_topic("u", {0: [1]})
-    asked = [NewPartitions(name, 2, None) for name in ("u", "nobody", "t", "u")]
+    asked = [NewPartitions(name, 2, None) for name in ("u", "missing", "t", "u")]
     answer = call(cluster, CreatePartitionsReceived(1, 3, TIMEOUT_MS, False, asked))
     assert isinstance(answer, AnswerCreatePartitions)
     assert [(one.name, one.error, one.message) for one in answer.topics] == [
         ("u", codes.INVALID_REQUEST, "Duplicate topic in request."),
-        ("nobody", codes.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'nobody' does not exist."),
+        ("missing", codes.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'missing' does not exist."),
         ("t", codes.NONE, None),
     ]
     assert len(cluster.topic("u").assignments) == 1

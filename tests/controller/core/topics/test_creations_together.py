@@ -206,7 +206,7 @@ def test_unexpected_error_is_the_answer_to_all_requests(
     cluster = Cluster(1, 2).start()
 
     def fail(*_: object) -> None:
-        raise ValueError("nobody knows")
+        raise ValueError("planted")
 
     monkeypatch.setattr(creation, "assign_replicas", fail)
     at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))

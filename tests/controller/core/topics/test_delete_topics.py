@@ -17,7 +17,7 @@ from tests.controller.core.topics.deleting import (
 from tests.controller.core.topics.topic_requests import delete, errors
 
 MARKER = znodes.delete_topic_path("t")
-NOBODYS_ID = bytes(15) + b"n"
+UNKNOWN_ID = bytes(15) + b"n"
 
 
 def id_of(cluster: Cluster, topic: str) -> bytes:
@@ -50,20 +50,20 @@ def test_answer_does_not_wait_for_replicas() -> None:
 def test_each_topic_has_an_answer_in_the_order_of_the_request() -> None:
     cluster = cluster_with_topic()
     cluster.create_topic("u", {0: [1]})
-    cluster.create_topic("led by nobody", {0: [9]})
-    answer = delete(cluster, "nobody", "u", NOBODYS_ID, "t", "led by nobody", id_of(cluster, "u"))
+    cluster.create_topic("leaderless", {0: [9]})
+    answer = delete(cluster, "missing", "u", UNKNOWN_ID, "t", "leaderless", id_of(cluster, "u"))
     unknown = codes.UNKNOWN_TOPIC_OR_PARTITION
     assert [(one.name, one.error) for one in answer.topics] == [
-        ("nobody", unknown),
+        ("missing", unknown),
         ("u", codes.NONE),
         (None, codes.UNKNOWN_TOPIC_ID),
         ("t", codes.NONE),
-        ("led by nobody", unknown),
+        ("leaderless", unknown),
         ("u", codes.NONE),
     ]
-    assert answer.topics[2].topic_id == NOBODYS_ID
+    assert answer.topics[2].topic_id == UNKNOWN_ID
     assert left_of(cluster, "u") + left_of(cluster, "t") == []
-    assert cluster.data(znodes.topic_path("led by nobody")) is not None
+    assert cluster.data(znodes.topic_path("leaderless")) is not None
 
 
 def test_many_topics_need_one_write() -> None:
@@ -109,7 +109,7 @@ def test_topic_deleted_from_zookeeper_is_unknown() -> None:
 )
 def test_with_deletion_disabled_nothing_is_deleted(version: int, error: int) -> None:
     cluster = cluster_with_topic(delete_topic_enable=False)
-    answer = delete(cluster, "t", "nobody", version=version)
+    answer = delete(cluster, "t", "missing", version=version)
     assert errors(answer) == [error, error]
     assert cluster.data(znodes.topic_path("t")) is not None
 
@@ -155,8 +155,8 @@ def test_standby_answers_not_controller() -> None:
     cluster = cluster_with_topic()
     cluster.seize_role(2)
     cluster.run()
-    answer = delete(cluster, "t", NOBODYS_ID)
+    answer = delete(cluster, "t", UNKNOWN_ID)
     assert answer.topics == (
         DeletedTopic("t", None, codes.NOT_CONTROLLER),
-        DeletedTopic(None, NOBODYS_ID, codes.NOT_CONTROLLER),
+        DeletedTopic(None, UNKNOWN_ID, codes.NOT_CONTROLLER),
     )

@@ -54,12 +54,12 @@ def test_requests_are_those_observed_with_three_replicas() -> None:
     seen = cluster.seen()
     mark(cluster, "t")
     gone = "t-0 leader -2 e 0 isr [1,2,3] v 0 ce 1 replicas [1,2,3] offline []"
-    told = [
+    announced = [
         f"UpdateMetadata v8; live [1,2,3]; {gone}",
         "StopReplica v4; t-0 e -2",
         "StopReplica v4; t-0 e -2 delete",
     ]
-    assert seen.requested() == {1: told, 2: told, 3: told}
+    assert seen.requested() == {1: announced, 2: announced, 3: announced}
     kinds = [type(one).__name__ for one in seen.broker_requests()]
     assert kinds == ["UpdateMetadataRequest"] * 3 + ["StopReplicaRequest"] * 6
     shrunk = [msgspec.json.decode(one.data) for one in seen.writes() if isinstance(one, SetData)]
@@ -331,7 +331,7 @@ def test_SU_15_topic_being_deleted_is_not_reassigned() -> None:
     assert left_of(cluster, "t") == []
 
 
-def reassigned_to_nobody(rules: str) -> Cluster:
+def reassigned_to_a_missing_broker(rules: str) -> Cluster:
     """t-0 moves from [1,2] to 3 and 99, which is not registered. Then t is marked."""
     cluster = Cluster(1, 2, 3, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})
@@ -343,7 +343,7 @@ def reassigned_to_nobody(rules: str) -> Cluster:
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
 def test_OB_02_reassignment_does_not_delay_the_first_request(rules: str) -> None:
-    cluster = reassigned_to_nobody(rules)
+    cluster = reassigned_to_a_missing_broker(rules)
     assert cluster.partition("t", 0).state is PartitionState.NON_EXISTENT
     assert states(cluster, "t") == {
         1: ReplicaState.DELETION_SUCCESSFUL,
@@ -355,7 +355,7 @@ def test_OB_02_reassignment_does_not_delay_the_first_request(rules: str) -> None
 
 
 def test_OB_02_deletion_completes_when_the_missing_broker_registers() -> None:
-    cluster = reassigned_to_nobody("refold")
+    cluster = reassigned_to_a_missing_broker("refold")
     assert cluster.data(znodes.REASSIGN_PARTITIONS) is None
     cluster.start_broker(99)
     assert left_of(cluster, "t") == []

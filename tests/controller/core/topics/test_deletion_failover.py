@@ -51,9 +51,9 @@ def check(cluster: Cluster) -> None:
     assert cluster.is_active
     assert logs(cluster, "v") == {1: [0], 2: [0], 3: [0]}
     assert cluster.leadership("v", 0).leader in (1, 2, 3)
-    told = [one.command.code for one in cluster.commands() if isinstance(one.command, Notice)]
-    assert "procedure_failed" not in told
-    assert "failover_failed" not in told
+    announced = [one.command.code for one in cluster.commands() if isinstance(one.command, Notice)]
+    assert "procedure_failed" not in announced
+    assert "failover_failed" not in announced
 
 
 def nth(number: int) -> Callable[[Issued], bool]:
@@ -202,11 +202,11 @@ def test_failover_announces_queued_topics_before_it_deletes_them() -> None:
     mark_quietly(cluster, "t")
     seen = cluster.seen()
     cluster.expire()
-    told = "t-0 leader 1 e 0 isr [1,2,3] v 0 ce 1 replicas [1,2,3]"
+    announced = "t-0 leader 1 e 0 isr [1,2,3] v 0 ce 1 replicas [1,2,3]"
     gone = "t-0 leader -2 e 0 isr [1,2,3] v 0 ce 1 replicas [1,2,3] offline []"
     assert seen.requests(1) == [
         "UpdateMetadata v8; live [1,2,3]",
-        f"LeaderAndIsr v7; {told}",
+        f"LeaderAndIsr v7; {announced}",
         f"UpdateMetadata v8; live [1,2,3]; {gone}",
         f"UpdateMetadata v8; live [1,2,3]; {gone}",
         "StopReplica v4; t-0 e -2",

@@ -17,10 +17,10 @@ def test_CI_08_new_topic_gets_its_leader() -> None:
     seen = cluster.seen()
     cluster.create_topic("t", {0: [0]})
     assert cluster.state("t", 0) == "leader 0 e 0 isr [0] v 0 ce 1"
-    told = "t-0 leader 0 e 0 isr [0] v 0 ce 1 replicas [0]"
+    announced = "t-0 leader 0 e 0 isr [0] v 0 ce 1 replicas [0]"
     assert seen.requests(0) == [
-        f"LeaderAndIsr v7; {told} new",
-        f"UpdateMetadata v8; live [0]; {told} offline []",
+        f"LeaderAndIsr v7; {announced} new",
+        f"UpdateMetadata v8; live [0]; {announced} offline []",
     ]
 
 

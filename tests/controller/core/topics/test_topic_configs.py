@@ -293,7 +293,7 @@ SINCE_3_9 = {"remote.log.copy.disable", "remote.log.delete.on.disable"}
 
 
 @pytest.mark.parametrize(
-    ("release", "untold"),
+    ("release", "undescribed"),
     [
         ((3, 9), set()),
         ((3, 8), SINCE_3_9),
@@ -303,19 +303,19 @@ SINCE_3_9 = {"remote.log.copy.disable", "remote.log.delete.on.disable"}
     ],
 )
 def test_older_controller_describes_only_known_configurations(
-    release: Release, untold: set[str]
+    release: Release, undescribed: set[str]
 ) -> None:
     names = {one.name for one in effective({}, {}, release)}
-    assert names == {one.name for one in TOPIC_CONFIGS} - untold
+    assert names == {one.name for one in TOPIC_CONFIGS} - undescribed
 
 
-@pytest.mark.parametrize(("release", "told"), [((3, 5), ["+5"]), ((3, 6), ["5"]), ((2, 8), [])])
+@pytest.mark.parametrize(("release", "values"), [((3, 5), ["+5"]), ((3, 6), ["5"]), ((2, 8), [])])
 def test_remote_storage_is_described_if_given_before_3_6(
-    release: Release, described: list[str]
+    release: Release, values: list[str]
 ) -> None:
     """Kafka does not describe these configurations, unless a topic has them."""
     entries = effective({"local.retention.ms": "+5"}, {}, release)
-    assert [one.value for one in entries if one.name == "local.retention.ms"] == described
+    assert [one.value for one in entries if one.name == "local.retention.ms"] == values
 
 
 @pytest.mark.parametrize(

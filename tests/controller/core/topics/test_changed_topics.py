@@ -30,7 +30,7 @@ def topic_json(partitions: dict[int, Assignment]) -> bytes:
     return znodes.write_topic(znodes.TopicContent(partitions))
 
 
-TOPIC_BY_HAND = {
+CHANGED_TOPICS = {
     "nothing is under way": topic_json({0: Assignment((1,)), 1: Assignment((2,))}),
     "replicas at rest elsewhere": topic_json({0: Assignment((4, 1)), 1: Assignment((2,))}),
     "another target": topic_json({0: Assignment((4, 1), (4,), (1,)), 1: Assignment((2,))}),
@@ -43,16 +43,16 @@ TOPIC_BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("what", TOPIC_BY_HAND)
+@pytest.mark.parametrize("what", CHANGED_TOPICS)
 def test_topic_changed_by_a_client_during_a_move_is_reported_and_restored(what: str) -> None:
     cluster = in_flight()
     seen = cluster.seen()
-    cluster.put(znodes.topic_path("t"), TOPIC_BY_HAND[what])
+    cluster.put(znodes.topic_path("t"), CHANGED_TOPICS[what])
     assert assignment(cluster) == "3,1 adding 3 removing 1"
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
     [text] = seen.notice_texts("assignment_mended")
     assert text.startswith("another client changed them in /brokers/topics/t during")
-    assert f"It contained {TOPIC_BY_HAND[what].decode()!r}" in text
+    assert f"It contained {CHANGED_TOPICS[what].decode()!r}" in text
     assert seen.notice_texts("partitions_missing") == []
     catch_up(cluster, 3)
     cancel_all(cluster)
@@ -141,8 +141,8 @@ def test_without_kip_236_a_change_by_a_client_is_ignored() -> None:
     cluster = Cluster(1, 2, 3, 4).start()
     cluster.create_topic("t", {0: [1]})
     submit(cluster, {T0: [3]})
-    cluster.put(znodes.topic_path("t"), TOPIC_BY_HAND["another target"])
-    assert cluster.data(znodes.topic_path("t")) == TOPIC_BY_HAND["another target"]
+    cluster.put(znodes.topic_path("t"), CHANGED_TOPICS["another target"])
+    assert cluster.data(znodes.topic_path("t")) == CHANGED_TOPICS["another target"]
 
 
 def test_topic_deleted_by_a_client_ends_its_reassignments() -> None:
