@@ -1,4 +1,4 @@
-"""Clients that are slow, silent, lying, huge or gone: they end, and brokers notice nothing."""
+"""Slow, silent, lying, huge and disappearing clients are disconnected, and brokers are served."""
 
 import asyncio
 import os
@@ -36,8 +36,8 @@ from tests.scripted_broker import Received, ScriptedBroker
 ENOUGH = 10
 ANSWERED_IN_S = 0.1
 SLOWER_MAX = 5
-"""What an AlterPartition beside an abuse may take, by its median: that many seconds, or times as
-long as without it. The machine is shared."""
+"""The maximum median time of an AlterPartition during an abuse: so many seconds, or so many
+times the time without abuse. The machine is shared."""
 
 HEAD = pack(">hhi", ALTER_PARTITION, 1, 5)
 ASKED = RequestHead(ALTER_PARTITION, 1, 5)
@@ -52,8 +52,7 @@ def alter_partition_frame(partitions: int, broker: int = KNOWN.id) -> bytes:
 
 @asynccontextmanager
 async def answered_in_time(served: Served, partitions: int = 1) -> AsyncIterator[None]:
-    """A broker asks AlterPartition again and again beside the block, on a connection that
-    stands."""
+    """A broker sends AlterPartition repeatedly during the block, on an open connection."""
     stop = anyio.Event()
     frame = alter_partition_frame(partitions)
     beside: list[float] = []
@@ -115,7 +114,7 @@ async def nothing(client: Client) -> None:
     return
 
 
-async def test_a_client_gets_no_longer_than_its_time(serve: Serve) -> None:
+async def test_client_that_exceeds_its_time_is_disconnected(serve: Serve) -> None:
     served = await serve(transfer_ms=500, first_request_ms=500)
     for abuse in (half_a_frame, slow_loris, nothing):
         async with Client(served.port) as client, asyncio.TaskGroup() as tasks:
@@ -126,7 +125,7 @@ async def test_a_client_gets_no_longer_than_its_time(serve: Serve) -> None:
 
 @pytest.fixture
 def many_files() -> Iterator[None]:
-    """Let this process open as many files as it may."""
+    """Raise this process's limit of open files to its maximum."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     yield
@@ -134,7 +133,7 @@ def many_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_files")
-async def test_a_thousand_silent_and_slow_clients(serve: Serve) -> None:
+async def test_thousand_silent_and_slow_clients_do_not_delay_brokers(serve: Serve) -> None:
     served = await serve()
     async with answered_in_time(served), connected(1000, served.port) as clients:
         for number, client in enumerate(clients):
@@ -144,7 +143,7 @@ async def test_a_thousand_silent_and_slow_clients(serve: Serve) -> None:
                 client.writer.write(os.urandom(64))
 
 
-async def test_silent_clients_do_not_keep_brokers_out(serve: Serve) -> None:
+async def test_silent_clients_do_not_prevent_brokers_from_connecting(serve: Serve) -> None:
     served = await serve(connections_max=50, connections_per_address_max=40)
     async with answered_in_time(served), connected(200, served.port) as clients:
         async with Client(served.port) as broker:
@@ -153,7 +152,9 @@ async def test_silent_clients_do_not_keep_brokers_out(serve: Serve) -> None:
             assert await client.closed()
 
 
-async def test_clients_that_go_in_the_middle(served: Served) -> None:
+async def test_clients_that_disconnect_during_a_request_do_not_delay_brokers(
+    served: Served,
+) -> None:
     async with answered_in_time(served):
         for _ in range(100):
             async with Client(served.port) as client:
@@ -162,8 +163,8 @@ async def test_clients_that_go_in_the_middle(served: Served) -> None:
                 client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
 
 
-async def test_a_large_request_of_a_broker_holds_nobody_up(served: Served) -> None:
-    """5 MB, 200,000 partitions; only the front decodes it, beside its event loop."""
+async def test_large_request_of_a_broker_does_not_delay_others(served: Served) -> None:
+    """5 MB, 200,000 partitions. Only the front decodes it, outside of its event loop."""
     async with answered_in_time(served), Client(served.port) as client:
         client.writer.write(alter_partition_frame(200_000))
         assert decode_response(ASKED, await client.receive()).error_code == 0
@@ -172,10 +173,10 @@ async def test_a_large_request_of_a_broker_holds_nobody_up(served: Served) -> No
 
 
 @pytest.mark.parametrize("partitions", [1000, 3000])
-async def test_large_requests_that_never_become_whole_keep_no_broker_out(
+async def test_incomplete_large_requests_do_not_delay_brokers(
     served: Served, partitions: int
 ) -> None:
-    """Those of others than brokers are closed for their size, or share little room."""
+    """Clients that are not brokers are disconnected for the size, or share little memory."""
     async with (
         connected(6, served.port) as largest,
         connected(6, served.port) as large,
@@ -190,8 +191,10 @@ async def test_large_requests_that_never_become_whole_keep_no_broker_out(
         await anyio.sleep(1)
 
 
-async def test_large_requests_under_one_brokers_name_keep_no_other_out(serve: Serve) -> None:
-    """They have its epoch, too: they hold up that one, where it has a large request itself."""
+async def test_incomplete_large_requests_in_the_name_of_a_broker_do_not_delay_other_brokers(
+    serve: Serve,
+) -> None:
+    """They use its epoch, too, so that they only delay that broker's large requests."""
     served = await serve(brokers=(KNOWN, Broker(2, KNOWN.epoch, ())))
     frame = alter_partition_frame(100_000, 2)
     async with connected(6, served.port) as liars, answered_in_time(served, 3000):
@@ -201,9 +204,7 @@ async def test_large_requests_under_one_brokers_name_keep_no_other_out(serve: Se
 
 
 @pytest.mark.parametrize("partitions", [1, 5000])
-async def test_a_broker_has_one_request_of_a_kind_under_way(
-    served: Served, partitions: int
-) -> None:
+async def test_broker_has_one_request_of_a_kind_in_flight(served: Served, partitions: int) -> None:
     served.answers_itself = False
     async with connected(3, served.port) as clients:
         for client in clients[:2]:
@@ -217,7 +218,9 @@ async def test_a_broker_has_one_request_of_a_kind_under_way(
         assert isinstance(second, AlterPartitionReceived)
 
 
-async def test_many_small_requests_under_one_brokers_name_keep_no_other_out(serve: Serve) -> None:
+async def test_many_small_requests_in_the_name_of_a_broker_do_not_delay_other_brokers(
+    serve: Serve,
+) -> None:
     served = await serve(brokers=(KNOWN, Broker(2, KNOWN.epoch, ())))
     frame = alter_partition_frame(1000, 2)
     assert len(frame) < SMALL_BYTES
@@ -228,7 +231,7 @@ async def test_many_small_requests_under_one_brokers_name_keep_no_other_out(serv
 
 
 async def test_client_with_many_requests_does_not_block_others(served: Served) -> None:
-    """20,000 small requests, each answered at once by the front itself."""
+    """20,000 small requests, each answered at once by the front."""
     burst = encode_request(RequestHead(API_VERSIONS, 0, 1), "test", api_versions(0)) * 20_000
     async with connected(3, served.port) as clients, answered_in_time(served):
         for client in clients:
@@ -236,8 +239,8 @@ async def test_client_with_many_requests_does_not_block_others(served: Served) -
         await anyio.sleep(1)
 
 
-async def test_a_large_request_that_stands_still_gives_its_room_to_the_next(serve: Serve) -> None:
-    """Of others than brokers the largest take all the room, each for its time."""
+async def test_stalled_large_request_frees_its_memory_for_the_next(serve: Serve) -> None:
+    """The largest requests of non-brokers fill the memory, each until its timeout."""
     served = await serve(large_transfer_ms=2000)
     async with connected(2, served.port) as (holder, client):
         holder.writer.write(pack(">i", MIB) + HEAD + bytes(MIB - 1000))
@@ -246,17 +249,17 @@ async def test_a_large_request_that_stands_still_gives_its_room_to_the_next(serv
         client.writer.write(alter_partition_frame(5000, STRANGER))
         with anyio.move_on_after(1):
             await client.receive()
-            raise AssertionError("answered beside the other one")
+            raise AssertionError("answered while the other request held the memory")
         with anyio.fail_after(10):
             await client.receive()
         assert await holder.closed()
 
 
 @pytest.mark.parametrize("partitions", [1000, 3000])
-async def test_whole_requests_of_others_go_one_after_the_other(
+async def test_complete_large_requests_of_non_brokers_are_processed_one_by_one(
     served: Served, partitions: int
 ) -> None:
-    """1 MB each, 35,000 partitions, again and again, of a broker that there is not."""
+    """1 MB each, 35,000 partitions, repeated, from an unregistered broker."""
     frame = alter_partition_frame(35_000, STRANGER)
     began = time.perf_counter()
 
@@ -280,8 +283,8 @@ async def test_whole_requests_of_others_go_one_after_the_other(
     assert 0 < len(of_others) <= 2 + (time.perf_counter() - began) * PACE / len(frame)
 
 
-async def test_small_requests_of_others_come_at_a_pace(served: Served) -> None:
-    """The event log holds them all."""
+async def test_small_requests_of_non_brokers_are_rate_limited(served: Served) -> None:
+    """Each of them is written to the event log."""
     frame = alter_partition_frame(600, STRANGER)
     began = time.perf_counter()
 
@@ -301,7 +304,7 @@ async def test_small_requests_of_others_come_at_a_pace(served: Served) -> None:
     assert len(of_others) <= (MIB + (time.perf_counter() - began) * PACE) / len(frame) + 1
 
 
-async def test_clients_that_take_no_answers_while_much_is_passed_on(
+async def test_clients_that_read_no_answers_do_not_delay_forwarding(
     with_broker: Served, broker: ScriptedBroker
 ) -> None:
     async def much(received: Received) -> bytes | None:
@@ -315,12 +318,14 @@ async def test_clients_that_take_no_answers_while_much_is_passed_on(
         await broker.has_received(20)
 
 
-async def test_the_operator_is_told_whom_we_turn_away(
+async def test_disconnected_client_is_logged(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Client(served.port) as liar:
         liar.writer.write(pack(">i", 2**31 - 1) + HEAD)
         assert await liar.closed()
-    async with Client(served.port) as broker:  # What is told on the link comes in order.
+    async with Client(
+        served.port
+    ) as broker:  # The front reports its closed connections before this answer.
         await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
     assert "closed the connection of 127.0.0.1: a request of 2147483647 bytes" in caplog.text

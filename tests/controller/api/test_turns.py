@@ -1,4 +1,4 @@
-"""Connections take turns, however much of one client's is here already."""
+"""Connections take turns, however many requests of one client have arrived."""
 
 import asyncio
 from typing import cast
@@ -20,7 +20,7 @@ ASKED_BY_A_BROKER = encode_request(RequestHead(API_VERSIONS, 0, 1), "1", api_ver
 
 
 class Taker:
-    """A client that takes every answer at once."""
+    """A client that reads every answer at once."""
 
     def __init__(self) -> None:
         self.answers = 0
@@ -29,10 +29,10 @@ class Taker:
         self.answers += 1
 
     async def drain(self) -> None:
-        """There is always room."""
+        """Never blocks."""
 
 
-async def test_a_client_with_many_requests_waits_for_its_turn_before_each() -> None:
+async def test_client_with_many_requests_waits_for_its_turn_before_each() -> None:
     limits = Limits()
     brokers = LiveBrokers([LISTENER], print)
     pending = PendingRequests(print, first_number=1)

@@ -1,4 +1,4 @@
-"""Output that cannot be written, and output that nobody reads."""
+"""Output that cannot be written, and output without a reader."""
 
 import io
 import os
@@ -27,7 +27,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def on_a_full_disk(*arguments: str | Path) -> tuple[int, str]:
-    """Exit status and what is said on standard error."""
+    """Exit status and standard error of a command whose output goes to a full disk."""
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [*REFOLD, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
@@ -36,7 +36,7 @@ def on_a_full_disk(*arguments: str | Path) -> tuple[int, str]:
 
 
 def unread(*arguments: str | Path) -> tuple[int, str]:
-    """The same, where whoever would read the output has gone."""
+    """Exit status and standard error of a command whose output pipe is closed."""
     read_end, write_end = os.pipe()
     os.close(read_end)
     done = subprocess.run(
@@ -47,21 +47,21 @@ def unread(*arguments: str | Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_full_disk_is_told_in_one_line(log: Path, command: str) -> None:
+def test_full_disk_is_reported_in_one_line(log: Path, command: str) -> None:
     assert on_a_full_disk(*command.split(), log) == (2, CANNOT_WRITE)
 
 
-def test_a_stream_to_a_full_disk(log: Path) -> None:
+def test_streamed_output_to_a_full_disk_is_reported(log: Path) -> None:
     assert on_a_full_disk("log", "copy", log, "-") == (2, CANNOT_WRITE)
 
 
 @pytest.mark.parametrize("command", ["--help", "--version", "run --help", "log verify --help"])
-def test_help_and_version(command: str) -> None:
+def test_help_and_version_to_a_full_disk_are_reported(command: str) -> None:
     assert on_a_full_disk(*command.split()) == (2, CANNOT_WRITE)
     assert unread(*command.split()) == (0, "")
 
 
-def test_status_stands_where_nobody_reads(log: Path) -> None:
+def test_exit_status_is_kept_without_a_reader(log: Path) -> None:
     assert unread("log", "verify", log) == (0, "")
     assert unread("log", "stats", log) == (0, "")
     [segment] = log.glob("*.refold")
@@ -72,7 +72,7 @@ def test_status_stands_where_nobody_reads(log: Path) -> None:
     assert unread("log", "verify", "--json", log) == (1, "")
 
 
-def test_a_closed_standard_output(log: Path) -> None:
+def test_closed_standard_output_is_no_error(log: Path) -> None:
     command = f'exec "{sys.executable}" -m replay.cli.main log show "{log}" >&-'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -85,7 +85,7 @@ def test_no_sub_command_offers_shell_completion(command: str) -> None:
 
 
 class Terminal(io.StringIO):
-    """Standard output that says it is a terminal."""
+    """Standard output that is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -100,7 +100,7 @@ def table() -> Table:
     return made
 
 
-def test_a_row_of_a_table_is_one_line_where_there_is_no_terminal(
+def test_row_of_a_table_is_one_line_without_a_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_table(table())
@@ -108,7 +108,7 @@ def test_a_row_of_a_table_is_one_line_where_there_is_no_terminal(
     assert row.count("look") == 100
 
 
-def test_on_a_terminal_long_words_of_a_table_are_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_words_of_a_table_are_folded_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setenv("COLUMNS", "30")
