@@ -89,7 +89,7 @@ def cases() -> frozenset[str]:
     return frozenset(line for line in found.stdout.splitlines() if "[" in line)
 
 
-def test_there_are_233_rows() -> None:
+def test_number_of_rows_is_233() -> None:
     assert len(ROWS) == 233
 
 

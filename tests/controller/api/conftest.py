@@ -25,6 +25,8 @@ from tests.scripted_broker import Received, ScriptedBroker
 from tools.lab.ports import free_port
 
 OWN_ID = 1000
+NOT_WITHIN_S = 0.3
+"""How long a test waits for an event that must not happen."""
 BROKER_SETTINGS = {"min.insync.replicas": "2"}
 KNOWN = Broker(1, 10, ())
 """The live broker whose requests `client` sends. It has no listeners."""
@@ -79,6 +81,14 @@ class Served:
             self._more = anyio.Event()
             await self._more.wait()
         return self.events
+
+    async def has_only(self, count: int) -> None:
+        """Wait for `count` events, and check that no other follows."""
+        with anyio.fail_after(5):
+            await self.has_events(count)
+        with anyio.move_on_after(NOT_WITHIN_S):
+            await self.has_events(count + 1)
+        assert len(self.events) == count
 
 
 Serve = Callable[..., Awaitable[Served]]

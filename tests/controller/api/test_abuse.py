@@ -3,10 +3,8 @@
 import asyncio
 import os
 import resource
-import statistics
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from struct import pack
 
 import anyio
@@ -25,56 +23,18 @@ from tests.controller.api.client import (
     METADATA,
     Client,
     allocate_producer_ids,
-    alter_partition,
     api_versions,
     connected,
     metadata_request,
 )
 from tests.controller.api.conftest import KNOWN, Serve, Served
+from tests.controller.api.latency import ASKED, alter_partition_frame, answered_in_time
 from tests.scripted_broker import Received, ScriptedBroker
 
-ENOUGH = 10
-ANSWERED_IN_S = 0.1
-SLOWER_MAX = 5
-"""The maximum median time of an AlterPartition during an abuse: so many seconds, or so many
-times the time without abuse. The machine is shared."""
-
 HEAD = pack(">hhi", ALTER_PARTITION, 1, 5)
-ASKED = RequestHead(ALTER_PARTITION, 1, 5)
 STRANGER = 99
 MIB = 1024 * 1024
 PACE = Limits().other_bytes_per_second
-
-
-def alter_partition_frame(partitions: int, broker: int = KNOWN.id) -> bytes:
-    return encode_request(ASKED, "test", alter_partition(partitions, broker))
-
-
-@asynccontextmanager
-async def answered_in_time(served: Served, partitions: int = 1) -> AsyncIterator[None]:
-    """A broker sends AlterPartition repeatedly during the block, on an open connection."""
-    stop = anyio.Event()
-    frame = alter_partition_frame(partitions)
-    beside: list[float] = []
-
-    async def seconds_of(broker: Client) -> float:
-        began = time.perf_counter()
-        broker.writer.write(frame)
-        await broker.receive()
-        return time.perf_counter() - began
-
-    async def ask(broker: Client) -> None:
-        while not stop.is_set() or len(beside) < ENOUGH:
-            beside.append(await seconds_of(broker))
-            await asyncio.sleep(0.01)
-
-    async with Client(served.port) as broker, anyio.create_task_group() as tasks:
-        alone = [await seconds_of(broker) for _ in range(ENOUGH)]
-        tasks.start_soon(ask, broker)
-        yield
-        stop.set()
-    allowed = max(ANSWERED_IN_S, SLOWER_MAX * statistics.median(alone))
-    assert statistics.median(beside) < allowed, (sorted(alone)[-5:], sorted(beside)[-5:])
 
 
 NO_REQUESTS = {

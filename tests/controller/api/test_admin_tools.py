@@ -29,8 +29,7 @@ from controller.core.topic_requests import (
 )
 from tests.controller.api.client import Client, connected
 from tests.controller.api.conftest import Serve, Served
-from tests.controller.api.test_abuse import answered_in_time
-from tests.controller.api.test_limits import no_more_than
+from tests.controller.api.latency import answered_in_time
 
 CREATE_TOPICS, ELECT_LEADERS, REASSIGN, LIST_REASSIGNMENTS = 19, 43, 45, 46
 MIB = 1024 * 1024
@@ -135,13 +134,13 @@ async def test_requests_that_wait_for_brokers_do_not_delay_others(serve: Serve) 
         await served.has_events(2)
         for client in waiting[2:]:
             client.send(CREATE_TOPICS, 7, create_topics("t"))
-        await no_more_than(served, 10)
+        await served.has_only(10)
         head = tool.send(REASSIGN, 0, reassign(10_000))
         *_, event = await served.has_events(11)
         served.endpoint.answer(AnswerAlterPartitionReassignments(event.request, 0))
         assert (await tool.answer_to(head)).error_code == 0
         served.endpoint.answer(created(served.events[5]))
-        await no_more_than(served, 12)
+        await served.has_only(12)
 
 
 async def test_request_that_waits_for_brokers_frees_its_slot(serve: Serve) -> None:
@@ -154,11 +153,11 @@ async def test_request_that_waits_for_brokers_frees_its_slot(serve: Serve) -> No
         head = waiting.send(CREATE_TOPICS, 7, create_topics("waiting"))
         _, of_waiting = await served.has_events(2)
         next_one.send(CREATE_TOPICS, 7, create_topics("next"))
-        await no_more_than(served, 2)
+        await served.has_only(2)
         served.endpoint.answer_later(of_gone.request)
         await served.has_events(3)
         last.send(CREATE_TOPICS, 7, create_topics("last"))
-        await no_more_than(served, 3)
+        await served.has_only(3)
         served.endpoint.answer_later(of_waiting.request)
         await served.has_events(4)
         for event in (of_gone, of_waiting):
@@ -188,7 +187,7 @@ async def test_timeout_of_a_request_starts_when_it_arrives(serve: Serve) -> None
         (event,) = await served.has_events(1)
         second.send(CREATE_TOPICS, 7, create_topics("u"))
         second.send(CREATE_TOPICS, 7, create_topics("x", timeout_s=0))
-        await no_more_than(served, 1)
+        await served.has_only(1)
         await asyncio.sleep(0.3)
         served.endpoint.answer(created(event))
         _, waited = await served.has_events(2)
@@ -224,9 +223,9 @@ async def test_requests_of_non_brokers_get_a_tenth_of_queued_max_requests(serve:
     async with connected(3, served.port) as tools:
         for tool in tools:
             tool.send(LIST_REASSIGNMENTS, 0, list_reassignments())
-        await no_more_than(served, 2)
+        await served.has_only(2)
         served.endpoint.answer(AnswerListPartitionReassignments(served.events[0].request, 0))
-        await no_more_than(served, 3)
+        await served.has_only(3)
 
 
 async def test_50_concurrent_clients_create_topics(served: Served) -> None:

@@ -98,6 +98,16 @@ class Cluster(Simulation):
         self.ask(CreateSequential(f"{znodes.ISR_CHANGES}/isr_change_", content))
         self.run()
 
+    def put_state_of_a_later_controller(self, topic: str, number: int) -> bytes:
+        """Write epoch 100 into a partition's state, so that later writes of the state fail.
+        Returns the former content. The controller does not react yet."""
+        path = znodes.state_path(topic, number)
+        whole = self.data(path)
+        assert whole is not None, f"{path} does not exist"
+        later = msgspec.json.decode(whole) | {"controller_epoch": 100}
+        self.put_quietly(path, msgspec.json.encode(later))
+        return whole
+
     def bounce(self, broker: int) -> None:
         """A broker restarts between two reads of the registrations by the controller."""
         self.unregister(broker)
@@ -302,7 +312,7 @@ class Seen:
             one.text for one in self.commands if isinstance(one, Notice) and one.level != "info"
         ]
 
-    def notice_texts(self, code: str) -> list[str]:
+    def texts_of(self, code: str) -> list[str]:
         """The texts of the notices with a code."""
         return [one.text for one in self.commands if isinstance(one, Notice) and one.code == code]
 

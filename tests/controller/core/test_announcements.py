@@ -1,6 +1,5 @@
 """Answers to API requests wait until brokers have confirmed the new metadata."""
 
-import msgspec
 import pytest
 
 from controller.core import error_codes as codes
@@ -15,13 +14,20 @@ from controller.core.commands import (
 )
 from controller.core.events import BrokerAnswered, ElectLeadersReceived
 from controller.core.snapshot import load_snapshot, take_snapshot
-from controller.core.topic_requests import CreateTopicsReceived, DoomedTopic, NewPartitions
-from tests.controller.core.admin.test_waiting_requests import TIMER, coded, doomed, grown
+from controller.core.topic_requests import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+    DoomedTopic,
+    NewPartitions,
+)
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.endpoint import answers, call
 from tests.controller.core.topics.topic_requests import (
+    FIRST_TIMER,
     TIMEOUT_MS,
     ask_without_answer,
+    error_by_name,
     errors,
     new_topic,
     timers,
@@ -54,7 +60,7 @@ def test_answer_waits_until_every_broker_has_confirmed() -> None:
     seen = cluster.seen()
     slow(cluster)
     cluster.answer_slow()
-    assert coded(cluster) == [("t1", codes.NONE)]
+    assert error_by_name(cluster) == [("t1", codes.NONE)]
     answered = [place for place, (_, said) in enumerate(seen.history) if any(map(_answers, said))]
     assert answered == [_last_answer_of_a_broker(cluster, seen)]
     assert timers(seen) == []
@@ -86,7 +92,7 @@ def test_broker_that_does_not_answer_delays_answers_for_one_second_once() -> Non
     started = [one.command for one in cluster.commands() if isinstance(one.command, StartTimer)]
     assert StartTimer(CONFIRMATION_TIMER, 1_000) in started
     cluster.fire(CONFIRMATION_TIMER)
-    assert coded(cluster) == [("t1", codes.NONE)]
+    assert error_by_name(cluster) == [("t1", codes.NONE)]
     assert timers(seen) == []
     assert errors(call(cluster, asked_to_create(2))) == [codes.NONE]
     slow(cluster)
@@ -103,22 +109,22 @@ def test_confirmation_timer_starts_after_the_first_confirmation() -> None:
 
 def test_no_confirmation_within_the_timeout_is_a_timeout() -> None:
     cluster = without_confirmation(1, 2, 3)
-    cluster.fire(TIMER)
-    assert coded(cluster) == [("t1", codes.REQUEST_TIMED_OUT)]
+    cluster.fire(FIRST_TIMER)
+    assert error_by_name(cluster) == [("t1", codes.REQUEST_TIMED_OUT)]
     cluster.answer_slow()
     assert len(answers(cluster)) == 1
 
 
 def test_one_confirmation_within_the_timeout_is_a_success() -> None:
     cluster = without_confirmation(2)
-    cluster.fire(TIMER)
-    assert coded(cluster) == [("t1", codes.NONE)]
+    cluster.fire(FIRST_TIMER)
+    assert error_by_name(cluster) == [("t1", codes.NONE)]
 
 
 def test_answer_does_not_wait_for_a_broker_that_stops() -> None:
     cluster = without_confirmation(2)
     cluster.stop_broker(2)
-    assert coded(cluster) == [("t1", codes.NONE)]
+    assert error_by_name(cluster) == [("t1", codes.NONE)]
     assert CONFIRMATION_TIMER in [
         one.command.timer for one in cluster.commands() if isinstance(one.command, CancelTimer)
     ]
@@ -138,12 +144,12 @@ def test_added_partitions_and_deleted_topics_also_wait_for_confirmation() -> Non
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     slow(cluster, 1, 2)
-    ask_without_answer(
-        cluster, msgspec.structs.replace(grown(), topics=[NewPartitions("t", 2, None)])
-    )
+    added = [NewPartitions("t", 2, None)]
+    ask_without_answer(cluster, CreatePartitionsReceived(1, 3, TIMEOUT_MS, False, added))
     cluster.answer_slow()
-    assert coded(cluster) == [("t", codes.NONE)]
-    ask_without_answer(cluster, msgspec.structs.replace(doomed(2), topics=[DoomedTopic("t", None)]))
+    assert error_by_name(cluster) == [("t", codes.NONE)]
+    deleted = [DoomedTopic("t", None)]
+    ask_without_answer(cluster, DeleteTopicsReceived(2, 6, TIMEOUT_MS, deleted))
     cluster.answer_slow()
     assert len(answers(cluster)) == 2
 
@@ -179,7 +185,7 @@ def test_election_is_answered_after_brokers_have_confirmed_the_leader() -> None:
 
 def test_election_without_confirmation_within_its_timeout_has_timed_out() -> None:
     cluster = elected(TIMEOUT_MS)
-    cluster.fire(TIMER)
+    cluster.fire(FIRST_TIMER)
     assert elections(cluster) == [codes.REQUEST_TIMED_OUT, codes.UNKNOWN_TOPIC_OR_PARTITION]
 
 
@@ -206,7 +212,7 @@ def test_unconfirmed_success_is_answered_when_the_role_ends(end: str) -> None:
     else:
         cluster.seize_role(1)
         cluster.run()
-    assert coded(cluster) == [("t1", codes.NONE)]
+    assert error_by_name(cluster) == [("t1", codes.NONE)]
     assert timers(seen) == []
 
 
@@ -219,7 +225,7 @@ def test_requests_that_wait_for_confirmation_are_in_the_snapshot(end: str) -> No
     if end == "known":
         cluster.answer_slow()
     else:
-        cluster.fire(TIMER if end == "time over" else CONFIRMATION_TIMER)
-    assert coded(cluster) == [("t1", codes.NONE)]
+        cluster.fire(FIRST_TIMER if end == "time over" else CONFIRMATION_TIMER)
+    assert error_by_name(cluster) == [("t1", codes.NONE)]
     again = take_snapshot(cluster.fold)
     assert take_snapshot(load_snapshot(again, cluster.fold.controller.configuration)) == again

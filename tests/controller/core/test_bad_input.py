@@ -266,9 +266,7 @@ def test_unreadable_topic_configuration_allows_no_unclean_leader(data: bytes) ->
     cluster.stop_broker(2)
     if data:
         assert ("unreadable_znode", path) in seen.notices()
-        assert "the configuration of its topic cannot be read" in seen.notice_texts(
-            "no_leader_elected"
-        )
+        assert "the configuration of its topic cannot be read" in seen.texts_of("no_leader_elected")
         assert cluster.state("t", 0) == "leader -1 e 2 isr [2] v 2 ce 1"
     assert_works(cluster)
 

@@ -13,7 +13,6 @@ from controller.core.commands import (
     AnswerElectLeaders,
     Issued,
     PartitionAnswer,
-    ReadChildren,
     ReadStats,
     StartTimer,
     WriteAtomically,
@@ -21,13 +20,22 @@ from controller.core.commands import (
 )
 from controller.core.events import SessionExpired
 from controller.core.operations import Create, SetData
-from controller.core.procedures.role import failover
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
 from replay.world.requests import GetData
-from replay.world.simulation import Fate
-from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes_state
+from replay.world.simulation import (
+    PERSISTENT,
+    Fate,
+)
+from replay.world.zookeeper import ZooKeeper
+from tests.controller.core.cluster import (
+    DAEMON,
+    Cluster,
+    by_rule,
+    writes_state,
+)
+from tests.controller.core.conftest import FailingFailovers
 from tests.controller.core.elections.electing import (
     Election,
     answered,
@@ -80,6 +88,24 @@ def test_unreadable_registration_is_skipped_by_failover_and_broker_change(rules:
 # role-by-session ----------------------------------------------------------------------------------
 
 
+class SlowToExpire(ZooKeeper):
+    """A server that keeps the sessions of clients which have ended them, until `expire`."""
+
+    @classmethod
+    def of_a_cluster(cls) -> "SlowToExpire":
+        server = cls()
+        session = server.create_session()
+        for path in PERSISTENT:
+            server.apply(session, Create(path), 0)
+        return server
+
+    def end_session(self, session: int) -> None:
+        pass
+
+    def expire(self, session: int) -> None:
+        super().end_session(session)
+
+
 def lose_the_session(cluster: Cluster) -> int:
     """The daemon loses its session, which stays open on the server. Returns the lost session."""
     old = cluster.session
@@ -116,32 +142,25 @@ def test_R15_controller_znode_of_the_last_session_is_replaced(rules: str) -> Non
 
 
 @both_rules
-def test_R3_election_won_by_an_ended_session_is_repeated(
-    rules: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_R3_election_won_by_an_ended_session_is_repeated(rules: str) -> None:
     """The reply is lost, and the next session finds the /controller of the session before."""
-    cluster = Cluster(1, 2, rules=rules)
-    with monkeypatch.context() as server:
-        server.setattr(cluster.zookeeper, "end_session", lambda session: None)
-        cluster.lose(ELECTION, Fate.SESSION_OVER_AFTER)
-        cluster.start()
+    server = SlowToExpire.of_a_cluster()
+    cluster = Cluster(1, 2, zookeeper=server, rules=rules)
+    cluster.lose(ELECTION, Fate.SESSION_OVER_AFTER)
+    cluster.start()
     if rules == "kafka":
         assert (cluster.controller(), cluster.is_active) == (DAEMON, False)
-        cluster.zookeeper.end_session(owner(cluster))
+        server.expire(owner(cluster))
         cluster.run()
     assert_elected(cluster, 2)
 
 
 @both_rules
-def test_R3_election_lost_with_the_session_is_repeated(
-    rules: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_R3_election_lost_with_the_session_is_repeated(rules: str) -> None:
     """The request was not carried out, so that the role is still free."""
-    cluster = Cluster(1, 2, rules=rules)
-    with monkeypatch.context() as server:
-        server.setattr(cluster.zookeeper, "end_session", lambda session: None)
-        cluster.lose(ELECTION, Fate.SESSION_OVER)
-        cluster.start()
+    cluster = Cluster(1, 2, zookeeper=SlowToExpire.of_a_cluster(), rules=rules)
+    cluster.lose(ELECTION, Fate.SESSION_OVER)
+    cluster.start()
     assert_elected(cluster, 1)
 
 
@@ -215,54 +234,48 @@ def test_repaired_topic_elects_leaders_from_its_stored_states(rules: str) -> Non
 # failover-back-off --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def failing_failover(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every failover fails when it loads the topics. Returns the epochs of the failed failovers."""
-    epochs: list[int] = []
-
-    async def fail(controller: object) -> None:
-        epochs.append(controller.context.epoch)  # type: ignore[attr-defined]
-        raise ValueError("planted")
-
-    monkeypatch.setattr(failover, "load_context", fail)
-    return epochs
+def back_offs(cluster: Cluster) -> list[StartTimer]:
+    timers = [one.command for one in cluster.commands() if isinstance(one.command, StartTimer)]
+    return [one for one in timers if one.timer == BACK_OFF_TIMER]
 
 
 def test_failover_back_off_waits_a_second_before_the_next_election(
-    failing_failover: list[int],
+    failing_failovers: FailingFailovers,
 ) -> None:
     cluster = Cluster(1).start()
-    assert failing_failover == [1]
+    assert failing_failovers.epochs == [1]
     assert cluster.controller() is None
-    assert [one for one in cluster.seen().commands if isinstance(one, StartTimer)] == []
-    timers = [one.command for one in cluster.commands() if isinstance(one.command, StartTimer)]
-    assert timers == [StartTimer(BACK_OFF_TIMER, 1000)]
+    assert back_offs(cluster) == [StartTimer(BACK_OFF_TIMER, 1000)]
     cluster.fire(BACK_OFF_TIMER)
-    assert failing_failover == [1, 2]
+    assert failing_failovers.epochs == [1, 2]
 
 
-def test_under_kafka_rules_the_next_election_follows_at_once(failing_failover: list[int]) -> None:
-    cluster = Cluster(1, rules="kafka")
+def test_under_kafka_rules_the_next_election_follows_at_once() -> None:
+    """A requested election of a partition without a first leader fails every failover."""
+    cluster = with_a_new_partition("kafka")
+    put_election_quietly(cluster, NEW)
 
     def stop_after_ten(issued: Issued) -> None:
-        if isinstance(issued.command, ReadChildren) and len(failing_failover) >= 10:
-            cluster.is_stopped = True
+        cluster.is_stopped = cluster.epoch() > 11
 
     cluster.before = stop_after_ten
-    cluster.start()
-    assert failing_failover[:10] == list(range(1, 11))
+    seen = cluster.seen()
+    cluster.expire()
+    assert seen.notices().count(("failover_failed", znodes.CONTROLLER)) == 10
+    assert back_offs(cluster) == []
 
 
-def test_stock_broker_takes_the_role_that_the_daemon_resigned(failing_failover: list[int]) -> None:
+def test_stock_broker_takes_the_role_that_the_daemon_resigned(
+    failing_failovers: FailingFailovers,
+) -> None:
     cluster = Cluster(1).start()
     session = cluster.take_role(1)
     cluster.fire(BACK_OFF_TIMER)
-    assert failing_failover == [1]
+    assert failing_failovers.epochs == [1]
     assert cluster.controller() == 1
     cluster.leave_role(session)
-    assert failing_failover == [1, 3]
+    assert failing_failovers.epochs == [1, 3]
     assert cluster.data(znodes.CONTROLLER) is None
-    assert cluster.controller() != DAEMON
 
 
 def test_repaired_controller_epoch_allows_the_next_election() -> None:
@@ -449,7 +462,7 @@ def test_OB_15_controller_epoch_changed_during_a_failover_repeats_the_failover(r
     seen = cluster.seen()
     cluster.start()
     assert cluster.is_active
-    assert bool(seen.notice_texts("failover_done")) == (rules == "refold")
+    assert bool(seen.texts_of("failover_done")) == (rules == "refold")
     state = "leader 1 e 0 isr [1,2] v 0 ce 8" if rules == "refold" else None
     assert cluster.state("t", 0) == state
 

@@ -71,7 +71,7 @@ def test_SU_11_topic_override_changes_nothing_while_the_leader_lives() -> None:
 
 
 @pytest.mark.parametrize("setting", ["false", "yes", "1", "", None])
-def test_other_settings_elect_no_leader(setting: str | None) -> None:
+def test_setting_that_does_not_enable_it_elects_no_leader(setting: str | None) -> None:
     cluster = waiting()
     seen = cluster.seen()
     configure(cluster, T, setting)

@@ -4,7 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core import znodes
-from controller.core.canonical import decode_event, encode_command, encode_event, encode_reason
 from controller.core.commands import (
     Issued,
     LeaderAndIsrRequest,
@@ -23,10 +22,12 @@ from controller.core.commands import (
     WriteAtomically,
     WriteZnodes,
 )
-from controller.core.events import Recorded
-from controller.core.fold import Fold
 from controller.core.values import NO_LEADER, LeaderAndIsr
 from tests.controller.core.cluster import Cluster
+from tests.controller.core.replaying import (
+    assert_replays,
+    encoded,
+)
 
 IBP = "2.6"
 BROKERS = (1, 2, 3, 4)
@@ -163,28 +164,6 @@ def is_failure(issued: Issued) -> bool:
     return isinstance(command, Notice) and command.code in ("procedure_failed", "failover_failed")
 
 
-def folded_again(history: list[tuple[Recorded, list[Issued]]]) -> Iterator[list[Issued]]:
-    """The commands of a new fold, event by event. The events are decoded as from a log."""
-    fold = Fold(Watched().fold.controller.configuration)
-    for recorded, _ in history:
-        event = decode_event(encode_event(recorded.event))
-        again = Recorded(
-            recorded.seq,
-            recorded.wall_ns,
-            recorded.mono_ns,
-            recorded.term,
-            recorded.channel,
-            event,
-        )
-        yield [one for slice in fold.apply(again) for one in slice]
-
-
-def encoded(issued: Issued) -> tuple[object, ...]:
-    """A command as the log stores it."""
-    body, reason = encode_command(issued.command), encode_reason(issued.reason)
-    return issued.id, issued.term, body, reason
-
-
 @settings(max_examples=60)
 @given(steps=steps)
 def test_invariants_hold_and_replay_issues_the_same_commands(steps: list[Step]) -> None:
@@ -192,8 +171,7 @@ def test_invariants_hold_and_replay_issues_the_same_commands(steps: list[Step]) 
     for step in steps:
         cluster.step(step)
         cluster.check()
-    for (recorded, before), now in zip(cluster.history, folded_again(cluster.history), strict=True):
-        assert [encoded(one) for one in before] == [encoded(one) for one in now], recorded
+    assert_replays(cluster)
 
 
 # Hash seeds -----------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ def test_urgent_events_keep_their_order() -> None:
     assert known == [76, 78, 77]
 
 
-def test_other_events_wait_for_the_end_of_the_long_work() -> None:
+def test_events_that_are_not_urgent_wait_for_the_end_of_the_long_work() -> None:
     cluster = many()
     cluster.once(FIRST_PART, lambda: cluster.change_topic_quietly("v", {0: [1]}))
     seen = cluster.seen()
@@ -310,7 +310,7 @@ def test_role_lost_in_the_interruption_ends_the_long_work() -> None:
     assert sessions
     assert not cluster.is_active
     assert rules(seen).count("begins") == PART
-    assert seen.notice_texts("reassignment_refused") == []
+    assert seen.texts_of("reassignment_refused") == []
     assert cluster.fold.is_idle
     cluster.leave_role(sessions[0])
     assert cluster.is_active
@@ -467,7 +467,7 @@ def test_queued_completions_are_one_procedure() -> None:
         if one.reason.rule == "reassignment: store the assignment"
     ]
     assert len(begun) == 3
-    assert len(seen.notice_texts("reassignment_completed")) == COUNT
+    assert len(seen.texts_of("reassignment_completed")) == COUNT
     assert_no_failures(cluster)
 
 

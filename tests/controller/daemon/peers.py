@@ -24,13 +24,17 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.events import BrokerAnswered, SessionConnected, SessionExpired
+from controller.core.fold import Fold
 from controller.core.values import Broker
 from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError
 from controller.event_log.housekeeping import Housekeeping, Retention
 from controller.fingerprint import code_version, core_fingerprint
+from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.writer import LogWriter
+from replay.logs.decode import UPCASTERS
+from replay.verify.verification import Verification, verify_decisions
 from replay.world.outcomes import answer
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import DAEMON, Cluster
@@ -209,7 +213,12 @@ class Stage:
     the daemon of changes there."""
 
     def __init__(
-        self, folder: Path, *brokers: int, session_timeout_ms: int = 6000, **settings: Any
+        self,
+        folder: Path,
+        *brokers: int,
+        session_timeout_ms: int = 6000,
+        fold: Any = None,
+        **settings: Any,
     ) -> None:
         settings = {"inter_broker_protocol_version": "2.6", **settings}
         configuration = Configuration(broker_id=DAEMON, **settings)
@@ -222,7 +231,7 @@ class Stage:
         self.log = WatchedLog.create(folder, _header(configuration))
         self.log.trace = self.trace
         self.daemon = Daemon(
-            configuration,
+            fold or Fold(configuration),
             self.log,
             inbox,
             self.zookeeper,
@@ -298,6 +307,14 @@ class Stage:
         """A tool creates a topic with one partition."""
         self.others.create_topic(topic, {0: replicas})
         self.zookeeper.report_changes()
+
+
+def replayed(folder: Path) -> Verification:
+    """The result of a replay of the log, which must agree."""
+    with LogReader.open(folder, UPCASTERS) as reader:
+        result = verify_decisions(reader)
+    assert result.mismatched == 0, result.mismatches
+    return result
 
 
 def _header(configuration: Configuration) -> Header:

@@ -11,11 +11,16 @@ import pytest
 from controller.core.znodes import CONTROLLER
 from controller.daemon.errors import DaemonError
 from eventstore.errors import LogFull
-from eventstore.reader import LogReader
-from replay.logs.decode import UPCASTERS
-from replay.verify.verification import Verification, verify_decisions
 from tests.controller.core.cluster import DAEMON
-from tests.controller.daemon.peers import Closed, Done, Expired, Stage, Stored, Trace
+from tests.controller.daemon.peers import (
+    Closed,
+    Done,
+    Expired,
+    Stage,
+    Stored,
+    Trace,
+    replayed,
+)
 
 OTHER = 1
 
@@ -23,14 +28,6 @@ OTHER = 1
 def done(trace: Trace) -> list[Done]:
     """The commands that the daemon has carried out."""
     return [one for one in trace if isinstance(one, Done)]
-
-
-def replayed(folder: Path) -> Verification:
-    """The result of a replay of the log, which must agree."""
-    with LogReader.open(folder, UPCASTERS) as reader:
-        result = verify_decisions(reader)
-    assert result.mismatched == 0, result.mismatches
-    return result
 
 
 # Storing before carrying out

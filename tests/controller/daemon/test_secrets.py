@@ -17,8 +17,10 @@ from controller.core.scram_requests import (
 )
 from controller.event_log.secret_digests import SecretDigests
 from replay.world.requests import GetChildren
-from tests.controller.daemon.peers import Stage
-from tests.controller.daemon.test_daemon import replayed
+from tests.controller.daemon.peers import (
+    Stage,
+    replayed,
+)
 
 OLD = "salt=b2xk,stored_key=T0xE,server_key=b2xkZXI=,iterations=4096"
 NEW = "salt=bmV3,stored_key=TkVX,server_key=bmV3ZXI=,iterations=8192"

@@ -88,7 +88,7 @@ def test_credential_is_written_and_announced() -> None:
     ]
 
 
-def test_other_configurations_of_a_user_are_kept() -> None:
+def test_unrelated_configurations_of_a_user_are_kept() -> None:
     cluster = of(ann={"producer_byte_rate": "9", "SCRAM-SHA-256": "old", "SCRAM-SHA-512": "other"})
     assert alter(cluster, (("ann", SHA_256, 4096, "new"),)) == (UserAnswer("ann"),)
     assert configured(cluster, "ann") == {

@@ -28,10 +28,12 @@ from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes, writes_state
 from tests.controller.core.endpoint import answers, call
 from tests.controller.core.topics.topic_requests import (
+    FIRST_TIMER,
     TIMEOUT_MS,
     ask_without_answer,
     create,
     delete,
+    error_by_name,
     errors,
     grow,
     new_topic,
@@ -40,7 +42,6 @@ from tests.controller.core.topics.topic_requests import (
 
 DEAD = 9
 """A broker that is not registered: partitions on it alone have no leader."""
-TIMER = "request:1"
 
 
 def created(number: int = 1, **fields: int) -> CreateTopicsReceived:
@@ -91,13 +92,6 @@ WAITING: list[Callable[[], Cluster]] = [waiting_creation, waiting_growth, waitin
 waiting = pytest.mark.parametrize("begin", WAITING, ids=lambda one: one.__name__)
 
 
-def coded(cluster: Cluster) -> list[tuple[str | None, int]]:
-    """The names and codes of the one answer so far."""
-    [answer] = answers(cluster)
-    assert isinstance(answer, AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics)
-    return [(one.name, one.error) for one in answer.topics]
-
-
 DONE = {
     waiting_creation: [("a", 0), ("b", 0), ("!", codes.INVALID_TOPIC_EXCEPTION)],
     waiting_growth: [("t", 0), ("u", codes.UNKNOWN_TOPIC_OR_PARTITION)],
@@ -119,14 +113,14 @@ def test_answer_follows_when_all_items_are_complete(begin: Callable[[], Cluster]
     cluster = begin()
     seen = cluster.seen()
     cluster.start_broker(DEAD)
-    assert coded(cluster) == DONE[begin]
+    assert error_by_name(cluster) == DONE[begin]
     assert timers(seen) == []
-    cluster.fire(TIMER)
+    cluster.fire(FIRST_TIMER)
     assert len(answers(cluster)) == 1
 
 
 @waiting
-def test_other_requests_are_answered_meanwhile(begin: Callable[[], Cluster]) -> None:
+def test_waiting_request_does_not_delay_others(begin: Callable[[], Cluster]) -> None:
     cluster = begin()
     answer = call(cluster, ElectLeadersReceived(2, 2, "preferred", []))
     assert isinstance(answer, AnswerElectLeaders)
@@ -142,7 +136,7 @@ def test_creation_waits_for_a_leader_that_dies_meanwhile() -> None:
     ask_without_answer(cluster, asked)
     assert cluster.state("t", 1) is not None
     cluster.start_broker(2)
-    assert coded(cluster) == [("t", codes.NONE)]
+    assert error_by_name(cluster) == [("t", codes.NONE)]
 
 
 def test_complete_partitions_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,8 +171,8 @@ def test_complete_partitions_are_not_checked_again(monkeypatch: pytest.MonkeyPat
 @waiting
 def test_incomplete_items_are_timed_out_at_the_timeout(begin: Callable[[], Cluster]) -> None:
     cluster = begin()
-    cluster.fire(TIMER)
-    assert coded(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
+    cluster.fire(FIRST_TIMER)
+    assert error_by_name(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
     cluster.start_broker(DEAD)
     assert len(answers(cluster)) == 1
 
@@ -186,7 +180,7 @@ def test_incomplete_items_are_timed_out_at_the_timeout(begin: Callable[[], Clust
 def test_timed_out_topic_is_answered_with_its_id_alone() -> None:
     """Kafka leaves the other fields of the answer empty."""
     cluster = waiting_creation()
-    cluster.fire(TIMER)
+    cluster.fire(FIRST_TIMER)
     [answer] = answers(cluster)
     assert isinstance(answer, AnswerCreateTopics)
     late = answer.topics[1]
@@ -217,7 +211,7 @@ def test_timeout_during_another_procedure_is_answered_at_once() -> None:
     cluster = waiting_creation()
     cluster.create_topic("u", {0: [2, 1]})
     write = writes_state("u", 0)
-    cluster.once(write, lambda: cluster.happen_next(TimerFired(TIMER), "timer"))
+    cluster.once(write, lambda: cluster.happen_next(TimerFired(FIRST_TIMER), "timer"))
     cluster.stop_broker(2)
     [fired] = [place for place, (one, _) in enumerate(cluster.history) if _is_timer(one.event)]
     issued = cluster.history[fired][1]
@@ -225,7 +219,7 @@ def test_timeout_during_another_procedure_is_answered_at_once() -> None:
     assert kinds[0] == "AnswerCreateTopics"
     written = [place for place, (_, said) in enumerate(cluster.history) if any(map(write, said))]
     assert max(written) < fired < len(cluster.history) - 1
-    assert coded(cluster) == with_late(waiting_creation, codes.REQUEST_TIMED_OUT)
+    assert error_by_name(cluster) == with_late(waiting_creation, codes.REQUEST_TIMED_OUT)
 
 
 def _is_timer(event: object) -> bool:
@@ -240,7 +234,7 @@ def test_request_that_times_out_in_the_queue_is_not_carried_out() -> None:
     def ask_and_time_out() -> None:
         cluster.happen_next(created(), "api:1")
         cluster.happen_next(created(2), "api:1")
-        cluster.happen_next(TimerFired(TIMER), "timer")
+        cluster.happen_next(TimerFired(FIRST_TIMER), "timer")
 
     cluster.once(writes_state("u", 0), ask_and_time_out)
     seen = cluster.seen()
@@ -255,10 +249,14 @@ def test_request_that_times_out_in_the_queue_is_not_carried_out() -> None:
 def test_timeout_during_the_requests_own_procedure_is_applied_at_the_end_of_its_part() -> None:
     cluster = Cluster(1, 2).start()
     path = znodes.topic_path("b")
-    cluster.once(writes(path), lambda: cluster.happen_next(TimerFired(TIMER), "timer"))
+    cluster.once(writes(path), lambda: cluster.happen_next(TimerFired(FIRST_TIMER), "timer"))
     cluster.happen(created(), "api:1")
     late = codes.REQUEST_TIMED_OUT
-    assert coded(cluster) == [("a", late), ("b", late), ("!", codes.INVALID_TOPIC_EXCEPTION)]
+    assert error_by_name(cluster) == [
+        ("a", late),
+        ("b", late),
+        ("!", codes.INVALID_TOPIC_EXCEPTION),
+    ]
     assert cluster.data(path) is not None
 
 
@@ -283,7 +281,7 @@ def test_oldest_waiting_request_is_timed_out_at_the_limit(monkeypatch: pytest.Mo
     for number in (1, 2, 3):
         lost = [new_topic(f"t{number}", given={0: [DEAD]})]
         cluster.happen(CreateTopicsReceived(number, 7, TIMEOUT_MS, False, lost), "api:1")
-    assert coded(cluster) == [("t1", codes.REQUEST_TIMED_OUT)]
+    assert error_by_name(cluster) == [("t1", codes.REQUEST_TIMED_OUT)]
     cluster.start_broker(DEAD)
     assert [one.request for one in answers(cluster)] == [1, 2, 3]
 
@@ -313,7 +311,7 @@ def test_waiting_requests_are_answered_when_the_role_ends(
     else:
         cluster.seize_role(1)
         cluster.run()
-    assert coded(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
+    assert error_by_name(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
     assert timers(seen) == []
 
 
@@ -351,11 +349,11 @@ def test_waiting_requests_are_in_the_snapshot(begin: Callable[[], Cluster], end:
     seen = cluster.seen()
     if end == "done":
         cluster.start_broker(DEAD)
-        assert coded(cluster) == DONE[begin]
-        assert any(getattr(one, "timer", "") == TIMER for one in seen.commands)
+        assert error_by_name(cluster) == DONE[begin]
+        assert any(getattr(one, "timer", "") == FIRST_TIMER for one in seen.commands)
     else:
-        cluster.fire(TIMER)
-        assert coded(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
+        cluster.fire(FIRST_TIMER)
+        assert error_by_name(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
 
 
 def test_request_that_cannot_wait_has_no_timer() -> None:
@@ -363,4 +361,4 @@ def test_request_that_cannot_wait_has_no_timer() -> None:
     seen = cluster.seen()
     call(cluster, ElectLeadersReceived(1, 2, "preferred", []))
     assert timers(seen) == []
-    assert waiting_requests.timer_of(1) == TIMER
+    assert waiting_requests.timer_of(1) == FIRST_TIMER

@@ -4,7 +4,6 @@ ControllerChannelManager.startup)."""
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from controller.core import znodes
@@ -29,9 +28,7 @@ def failovers(settings: dict[str, Any], meanwhile: Any) -> int:
     `meanwhile` runs before the controller resigns; the state is repaired then."""
     cluster = cluster_of(3, 1, 2, **settings)
     assert reassign(cluster, 1, 2, 3) == 0
-    whole = cluster.data(STATE)
-    later = msgspec.json.decode(whole) | {"controller_epoch": 100}
-    cluster.put_quietly(STATE, msgspec.json.encode(later))
+    whole = cluster.put_state_of_a_later_controller("t", 0)
 
     def resigns(issued: Issued) -> bool:
         command = issued.command

@@ -1,39 +1,9 @@
 """Log directories that fail (KB 3.11, 12.4.2)."""
 
-from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import BrokerRequest, LeaderAndIsrRequest
-from controller.core.operations import CreateSequential
 from replay.world.requests import GetChildren
+from tests.controller.core.brokers.log_dir_failures import announce, storage_errors
 from tests.controller.core.cluster import Cluster
-
-Errors = list[tuple[str, int, int]]
-
-
-def announce(cluster: Cluster, content: bytes) -> None:
-    path = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
-    cluster.ask(CreateSequential(path, content))
-    cluster.run()
-
-
-def storage_errors(cluster: Cluster, broker: int, *failed: tuple[str, int]) -> None:
-    """The broker answers with storage errors for these partitions from now on."""
-    by_id = cluster.fold.controller.protocol.leader_and_isr >= 5
-
-    def errors(request: BrokerRequest) -> Errors:
-        if not isinstance(request, LeaderAndIsrRequest) or request.broker != broker:
-            return []
-        return [
-            (
-                one.topic_id.hex() if by_id and one.topic_id else one.topic,
-                one.partition,
-                codes.KAFKA_STORAGE_ERROR,
-            )
-            for one in request.partitions
-            if (one.topic, one.partition) in failed
-        ]
-
-    cluster.broker_errors = errors
 
 
 def test_failed_directory_moves_its_leaders_and_leaves_the_isr() -> None:
@@ -47,7 +17,7 @@ def test_failed_directory_moves_its_leaders_and_leaves_the_isr() -> None:
         assert cluster.state("t", 1) == "leader 1 e 0 isr [1,2] v 0 ce 1"
         assert cluster.state("t", 2) == "leader 2 e 1 isr [2] v 1 ce 1"
         assert cluster.ask(GetChildren(znodes.LOG_DIR_EVENTS)).children == ()
-        assert seen.notice_texts("replicas_in_failed_log_dir")
+        assert seen.texts_of("replicas_in_failed_log_dir")
         metadata = [one for one in seen.broker_requests() if hasattr(one, "live_brokers")]
         offline = {one.partition: one.offline_replicas for one in metadata[-1].partitions}
         assert offline.get(0, (1,)) == (1,)

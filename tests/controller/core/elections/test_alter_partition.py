@@ -10,7 +10,13 @@ from controller.core.commands import AnswerAlterPartition, WriteZnodes
 from controller.core.events import AlterPartitionReceived, ProposedState
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes_state
-from tests.controller.core.endpoint import alter_partition, answers, next_request, proposal
+from tests.controller.core.endpoint import (
+    alter_partition,
+    answers,
+    controlled_shutdown,
+    next_request,
+    proposal,
+)
 from tests.controller.core.reassignment.reassigning import ask
 
 
@@ -83,7 +89,7 @@ def test_CI_42_stopped_broker_is_not_added_to_the_isr(version: int, error: int) 
 
 def test_CI_42_shutting_down_member_is_not_eligible() -> None:
     cluster = cluster_with(1, 2, 3)
-    cluster.fold.controller.context.shutting_down[2] = None
+    controlled_shutdown(cluster, 2)
     [one] = alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(1, 2))).partitions
     assert one.error == codes.INELIGIBLE_REPLICA
 

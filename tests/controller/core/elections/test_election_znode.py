@@ -250,7 +250,7 @@ def test_new_controller_continues_with_a_request() -> None:
     assert not is_requested(cluster)
     assert is_watched_again(seen)
     assert seen.notices() == [("election_refused", "missing-0")]
-    assert seen.notice_texts("failover_done")
+    assert seen.texts_of("failover_done")
 
 
 def test_new_controller_processes_reassignments_first() -> None:

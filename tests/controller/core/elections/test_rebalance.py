@@ -1,15 +1,10 @@
 """Automatic preferred leader election (KB 10): rows CI-19 to CI-21 of KB 17."""
 
-from collections.abc import Iterable
-
 import pytest
 
 from controller.core import znodes
 from controller.core.commands import CancelTimer, LeaderAndIsrRequest, ReadZnodes, StartTimer
-from controller.core.controller import Controller
 from controller.core.events import TimerFired
-from controller.core.procedures.elections import rebalance as procedure
-from controller.core.state import Partition
 from tests.controller.core.cluster import Cluster, reads, writes_state
 from tests.controller.core.elections.electing import (
     delays,
@@ -137,13 +132,11 @@ def test_disabled_rebalance_never_runs() -> None:
     assert timers == []
 
 
-def test_rebalance_runs_again_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = imbalanced(1, 1)
-
-    async def fail(controller: Controller, partitions: Iterable[Partition], rule: str) -> None:
-        raise RuntimeError
-
-    monkeypatch.setattr(procedure, "elect_preferred", fail)
+def test_rebalance_runs_again_after_an_error() -> None:
+    """A stock controller fails on a partition without replicas."""
+    cluster = imbalanced(1, 1, rules="kafka", is_broker=True)
+    cluster.create_topic("u", {0: [2]})
+    cluster.create_topic("u", {0: [2], 1: []})
     seen = cluster.seen()
     rebalance(cluster)
     assert seen.notices() == [("procedure_failed", "AutoPreferredReplicaLeaderElection")]

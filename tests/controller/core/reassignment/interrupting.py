@@ -29,7 +29,12 @@ from controller.core.znodes import (
 )
 from replay.world.requests import GetChildren, GetData
 from tests.controller.core.cluster import Cluster
-from tests.controller.core.reassignment.reassigning import T0, Name, catch_up
+from tests.controller.core.reassignment.reassigning import (
+    T0,
+    T1,
+    Name,
+    catch_up,
+)
 
 _NO_AUTH = -102
 
@@ -40,6 +45,23 @@ def interruptible(brokers: int, *replicas: int, **settings: Any) -> Cluster:
     """Brokers 1 to `brokers`, and t-0 on `replicas`."""
     cluster = Cluster(*range(1, brokers + 1), kip_236_enable=True, **settings).start()
     cluster.create_topic("t", {0: replicas})
+    return cluster
+
+
+def two_partitions(
+    first: Sequence[int] = (1,), second: Sequence[int] = (2,), kind: type[Cluster] = Cluster
+) -> Cluster:
+    """Brokers 1 to 4. t-0 is on the brokers `first`, and t-1 on `second`."""
+    cluster = kind(1, 2, 3, 4, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: first, 1: second})
+    return cluster
+
+
+def one_by_each_route() -> Cluster:
+    """t-0 moves to 3 by an entry, t-1 to 4 by a request."""
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    request(cluster, {T1: [4]})
     return cluster
 
 

@@ -26,7 +26,7 @@ from controller.core.values import Assignment, LeaderAndIsr
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import alter_partition, call, next_request, proposal
 
-T0 = ("t", 0)
+T0, T1 = ("t", 0), ("t", 1)
 Name = tuple[str, int]
 
 

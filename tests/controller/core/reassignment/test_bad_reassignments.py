@@ -25,16 +25,19 @@ from tests.controller.core.reassignment.interrupting import (
     cancel_all,
     entries,
     extra,
+    one_by_each_route,
     record,
     records,
     request,
     requests,
     submit,
     submit_extra,
+    two_partitions,
     written_in,
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     Name,
     assert_no_failures,
     assignment,
@@ -42,7 +45,6 @@ from tests.controller.core.reassignment.reassigning import (
 )
 from tests.controller.core.topics.deleting import mark
 
-T1 = ("t", 1)
 UNREADABLE = (
     b"",
     b"nonsense",
@@ -71,13 +73,6 @@ BAD = {
 }
 
 
-def two_partitions() -> Cluster:
-    """t-0 on 1, t-1 on 2."""
-    cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
-    cluster.create_topic("t", {0: [1], 1: [2]})
-    return cluster
-
-
 def put_request(cluster: Cluster, data: bytes) -> None:
     """A client creates a request with any content."""
     cluster.ask(CreateSequential(REQUEST_PREFIX, data))
@@ -93,7 +88,7 @@ def test_unreadable_request_is_removed_and_its_content_logged(data: bytes) -> No
     seen = cluster.seen()
     put_request(cluster, data)
     assert requests(cluster) == []
-    [text] = seen.notice_texts("unreadable_znode")
+    [text] = seen.texts_of("unreadable_znode")
     assert text.endswith(f"it is removed, it contained {data.decode('utf-8', 'replace')!r}")
     request(cluster, {T0: [3]})
     assert assignment(cluster) == "3,1 adding 3 removing 1"
@@ -113,7 +108,7 @@ def test_unreadable_entries_are_removed_and_their_content_logged(path: str, data
     seen = cluster.seen()
     cluster.put(path, data)
     assert cluster.data(path) is None
-    [text] = seen.notice_texts("unreadable_znode")
+    [text] = seen.texts_of("unreadable_znode")
     assert text.endswith(f"it is removed, it contained {data.decode('utf-8', 'replace')!r}")
     submit(cluster, {T0: [3]})
     assert assignment(cluster) == "3,1 adding 3 removing 1"
@@ -125,8 +120,8 @@ def test_znode_made_unreadable_during_the_move_gets_its_entries_back() -> None:
     seen = cluster.seen()
     cluster.put(znodes.REASSIGN_PARTITIONS, b"nonsense")
     assert entries(cluster) == {T0: Entry((3,), (1,))}
-    assert len(seen.notice_texts("unreadable_znode")) == 1
-    assert seen.notice_texts("entries_mended") == []
+    assert len(seen.texts_of("unreadable_znode")) == 1
+    assert seen.texts_of("entries_mended") == []
     catch_up(cluster, 3)
     assert assignment(cluster) == "3"
     assert_nothing_is_left(cluster)
@@ -150,7 +145,7 @@ def test_unreadable_record_is_removed_at_the_next_failover() -> None:
     cluster.put_quietly(reassignment_path(*T0), b"nonsense")
     seen = cluster.seen()
     cluster.expire()
-    [text] = seen.notice_texts("unreadable_znode")
+    [text] = seen.texts_of("unreadable_znode")
     assert text.endswith("it is removed, it contained 'nonsense'")
     assert records(cluster) == []
     catch_up(cluster, 3)
@@ -167,14 +162,6 @@ def test_record_deleted_during_the_move_does_not_stop_the_move() -> None:
     catch_up(cluster, 4)
     assert assignment(cluster) == "4"
     assert_no_failures(cluster)
-
-
-def in_flight() -> Cluster:
-    """t-0 moves to 3 by an entry, t-1 to 4 by a request."""
-    cluster = two_partitions()
-    submit(cluster, {T0: [3]})
-    request(cluster, {T1: [4]})
-    return cluster
 
 
 CHECKS: dict[str, Callable[[Cluster], object]] = {
@@ -196,7 +183,7 @@ CHANGED_RECORDS = {
 @pytest.mark.parametrize("look", CHECKS)
 @pytest.mark.parametrize("what", CHANGED_RECORDS)
 def test_record_changed_by_a_client_is_reported_once_and_restored(what: str, look: str) -> None:
-    cluster = in_flight()
+    cluster = one_by_each_route()
     cluster.create_topic("u", {0: [1]})
     data, held = CHANGED_RECORDS[what]
     before = record(cluster), record(cluster, T1)
@@ -204,7 +191,7 @@ def test_record_changed_by_a_client_is_reported_once_and_restored(what: str, loo
         cluster.put_quietly(reassignment_path(*name), data)
     seen = cluster.seen()
     CHECKS[look](cluster)
-    texts = seen.notice_texts("record_mended")
+    texts = seen.texts_of("record_mended")
     assert len(texts) == 2
     for text in texts:
         assert text.startswith("another client changed it; it is written again")
@@ -218,32 +205,32 @@ def test_record_changed_by_a_client_is_reported_once_and_restored(what: str, loo
 
 @pytest.mark.parametrize("look", CHECKS)
 def test_record_deleted_by_a_client_is_created_again(look: str) -> None:
-    cluster = in_flight()
+    cluster = one_by_each_route()
     cluster.create_topic("u", {0: [1]})
     before = record(cluster), record(cluster, T1)
     cluster.remove_quietly("/admin/reassignments")
     seen = cluster.seen()
     CHECKS[look](cluster)
-    assert len(seen.notice_texts("record_mended")) == 2
+    assert len(seen.texts_of("record_mended")) == 2
     assert (record(cluster), record(cluster, T1)) == before
     assert_no_failures(cluster)
 
 
 def test_move_whose_record_a_client_changed_is_cancelled_to_the_originals() -> None:
-    cluster = in_flight()
+    cluster = one_by_each_route()
     other = write_reassignment(Reassignment((5, 6), 1, True, (6, 5)))
     cluster.put_quietly(reassignment_path(*T0), other)
     cluster.put_quietly(reassignment_path(*T1), b"garbage")
     seen = cluster.seen()
     cancel_all(cluster)
-    assert len(seen.notice_texts("record_mended")) == 2
+    assert len(seen.texts_of("record_mended")) == 2
     assert assignment(cluster) == "1"
     assert record(cluster) is None
     assert record(cluster, T1) == Reassignment((4,), 1, False, (2,))
 
 
 def test_record_changed_during_its_repair_is_repaired_at_the_next_check() -> None:
-    cluster = in_flight()
+    cluster = one_by_each_route()
     path = reassignment_path(*T0)
     cluster.put_quietly(path, b"first")
     cluster.once(
@@ -258,11 +245,11 @@ def test_record_changed_during_its_repair_is_repaired_at_the_next_check() -> Non
 
 
 def test_entry_removed_by_a_client_during_the_move_is_restored_and_reported() -> None:
-    cluster = in_flight()
+    cluster = one_by_each_route()
     cluster.create_topic("u", {0: [1]})
     seen = cluster.seen()
     submit(cluster, {("u", 0): [4]})
-    assert seen.notice_texts("entries_mended") == [
+    assert seen.texts_of("entries_mended") == [
         "the entries of t-0 were removed while under way: they are written again; "
         "cancel them to end the reassignments"
     ]
@@ -274,7 +261,7 @@ def test_entry_removed_by_a_client_during_the_move_is_restored_and_reported() ->
 def test_removed_entry_that_does_not_fit_is_not_restored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = in_flight()
+    cluster = one_by_each_route()
     monkeypatch.setattr(legacy_znode, "DATA_BYTES_MAX", 60)
     cluster.remove(znodes.REASSIGN_PARTITIONS)
     assert entries(cluster) is None
@@ -284,7 +271,7 @@ def test_removed_entry_that_does_not_fit_is_not_restored(
 
 
 def test_removed_entries_are_not_restored_during_a_cancellation() -> None:
-    cluster = in_flight()
+    cluster = one_by_each_route()
     cluster.stop_broker(1)
     cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
     cluster.remove(znodes.REASSIGN_PARTITIONS)
@@ -325,7 +312,7 @@ def test_impossible_reassignment_is_reported_and_dropped_and_the_others_start(
     cluster = two_partitions()
     seen = cluster.seen()
     submitted(cluster, {name: target, T1: [4]})
-    [text] = seen.notice_texts("reassignment_refused")
+    [text] = seen.texts_of("reassignment_refused")
     assert text.endswith(why)
     assert assignment(cluster) == "1"
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
@@ -345,7 +332,7 @@ def test_last_of_several_entries_for_a_partition_is_used_and_that_is_reported(pa
         b'{"topic":"t","partition":0,"replicas":[4]}]}'
     )
     cluster.put(path, data)
-    assert set(seen.notice_texts("repeated_entry")) == {
+    assert set(seen.texts_of("repeated_entry")) == {
         "it has several entries for t-0: the last one counts"
     }
     assert assignment(cluster) == "4,1 adding 4 removing 1"

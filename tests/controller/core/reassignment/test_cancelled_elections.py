@@ -77,7 +77,7 @@ def test_target_in_the_isr_is_elected_without_a_live_original_in_the_isr() -> No
     seen = cluster.seen()
     cluster.stop_broker(4)
     assert leader(cluster) == 5
-    assert seen.notice_texts("unclean_leader") == []
+    assert seen.texts_of("unclean_leader") == []
     assert assignment(cluster) == UNDER_WAY
 
 
@@ -161,7 +161,7 @@ def test_only_an_original_becomes_an_unclean_leader() -> None:
     seen = cluster.seen()
     cluster.stop_broker(4)
     assert leader(cluster) == 1
-    assert seen.notice_texts("unclean_leader") == [
+    assert seen.texts_of("unclean_leader") == [
         "offline partition leader election: the new leader was not in sync: records may be lost"
     ]
     assert assignment(cluster) == "1,2,3"
@@ -177,7 +177,7 @@ def test_no_target_becomes_an_unclean_leader() -> None:
     seen = cluster.seen()
     cluster.stop_broker(4)
     assert leader(cluster) == -1
-    assert seen.notice_texts("unclean_leader") == []
+    assert seen.texts_of("unclean_leader") == []
     cluster.start_broker(2)
     assert leader(cluster) == 2
 
@@ -198,7 +198,7 @@ def test_requested_unclean_election_elects_an_original() -> None:
     seen = cluster.seen()
     assert elect(cluster, "unclean", T0) == {T0: codes.NONE}
     assert leader(cluster) == 1
-    assert len(seen.notice_texts("unclean_leader")) == 1
+    assert len(seen.texts_of("unclean_leader")) == 1
 
 
 def test_requested_unclean_election_elects_no_target() -> None:

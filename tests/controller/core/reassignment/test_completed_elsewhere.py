@@ -65,12 +65,12 @@ def test_move_completed_by_a_stock_controller_is_reported_and_not_rolled_back(
             cancel_quietly(cluster)
     for name in (T0, T1, T2):
         assert assignment(cluster, name) == "3,4"
-    assert seen.notice_texts("reassignment_ended") == [
+    assert seen.texts_of("reassignment_ended") == [
         f"its move to [3, 4], {BY_ENTRY}, is over: an earlier controller has completed it"
         for number in range(3)
     ]
-    assert seen.notice_texts("reassignment_rolled_back") == []
-    assert seen.notice_texts("rollback") == []
+    assert seen.texts_of("reassignment_rolled_back") == []
+    assert seen.texts_of("rollback") == []
     assert_nothing_is_left(cluster)
     assert reassigning(cluster) == []
     assert_no_failures(cluster)
@@ -84,8 +84,8 @@ def test_completed_move_of_two_is_kept_and_the_other_rolled_back() -> None:
         cancel_quietly(cluster)
     assert assignment(cluster, T1) == "3,4"
     assert (assignment(cluster), assignment(cluster, T2)) == ("1,2", "1,2")
-    assert len(seen.notice_texts("reassignment_ended")) == 1
-    assert len(seen.notice_texts("reassignment_rolled_back")) == 2
+    assert len(seen.texts_of("reassignment_ended")) == 1
+    assert len(seen.texts_of("reassignment_rolled_back")) == 2
     assert_nothing_is_left(cluster)
 
 
@@ -108,7 +108,7 @@ def test_completed_request_is_removed() -> None:
     with Away(cluster):
         cluster.change_topic_quietly("t", {0: [3, 4]})
     assert record(cluster) is None
-    assert seen.notice_texts("reassignment_ended") == [
+    assert seen.texts_of("reassignment_ended") == [
         "its move to [3, 4], requested by /admin/reassignment_requests, is over: an earlier "
         "controller has completed it"
     ]
@@ -142,7 +142,7 @@ def test_move_that_ended_in_another_term_is_reported_with_the_present_replicas(
     seen = cluster.seen()
     with Away(cluster):
         cluster.change_topic_quietly("t", {0: replicas})
-    assert seen.notice_texts("reassignment_ended") == [
+    assert seen.texts_of("reassignment_ended") == [
         f"its move to [3, 4], {BY_ENTRY}, is over: {why}"
     ]
     assert_nothing_is_left(cluster)
@@ -160,7 +160,7 @@ def test_move_replaced_by_another_controller_continues_to_the_new_target() -> No
             adding_replicas={"0": [5]},
             removing_replicas={"0": [1, 2]},
         )
-    assert seen.notice_texts("reassignment_ended") == [
+    assert seen.texts_of("reassignment_ended") == [
         f"its move to [3, 4], {BY_ENTRY}, is over: another controller has replaced it by [5]"
     ]
     assert assignment(cluster) == "5,1,2 adding 5 removing 1,2"
@@ -188,7 +188,7 @@ def test_rollback_interrupted_before_step_6_is_reported_as_a_rollback() -> None:
     assert record(cluster) is not None
     cluster.leave_role(sessions[0])
     assert assignment(cluster) == "1,2,3"
-    assert seen.notice_texts("reassignment_ended") == [
+    assert seen.texts_of("reassignment_ended") == [
         f"its move to [4, 5, 6], {BY_ENTRY}, is over: it was rolled back to [1, 2, 3]"
     ]
     assert_nothing_is_left(cluster)

@@ -13,9 +13,14 @@ from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.elections.electing import answered, rebalance, restart
 from tests.controller.core.endpoint import alter_partition, proposal
-from tests.controller.core.reassignment.reassigning import T0, assignment, cluster_of, put_request
+from tests.controller.core.reassignment.reassigning import (
+    T0,
+    T1,
+    assignment,
+    cluster_of,
+    put_request,
+)
 
-T1 = ("t", 1)
 EMPTY = ("u", 1)
 STOCK = {"rules": "kafka", "is_broker": True}
 DAEMON = [{"rules": "kafka"}, {"rules": "refold"}]
@@ -150,7 +155,7 @@ def test_partition_that_never_had_a_leader_fails_no_failover() -> None:
 
 
 @pytest.mark.parametrize("settings", [STOCK, *DAEMON])
-def test_stock_controller_stops_rebalancing(settings: Settings) -> None:
+def test_stock_controller_fails_to_rebalance(settings: Settings) -> None:
     cluster = led_by_2(settings)
     seen = cluster.seen()
     rebalance(cluster)

@@ -21,9 +21,11 @@ from tests.controller.core.reassignment.interrupting import (
     set_minimum,
     submit,
     submit_extra,
+    two_partitions,
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     ask_for_isr,
     assert_no_failures,
     assignment,
@@ -31,7 +33,6 @@ from tests.controller.core.reassignment.reassigning import (
     reassign,
 )
 
-T1 = ("t", 1)
 FOO1, FOO2 = ("foo1", 0), ("foo2", 1)
 
 KIP_236_ENTRIES = b"""
@@ -60,13 +61,6 @@ KIP_236_EXTRA = b"""
                }]
 }
 """
-
-
-def two_partitions() -> Cluster:
-    """t-0 on 1, t-1 on 2."""
-    cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
-    cluster.create_topic("t", {0: [1], 1: [2]})
-    return cluster
 
 
 def moves(issued: object) -> bool:
@@ -157,7 +151,7 @@ def test_pending_partition_is_rolled_back_first() -> None:
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     submit_extra(cluster, {T0: [4]})
-    assert len(seen.notice_texts("rollback")) == 7
+    assert len(seen.texts_of("rollback")) == 7
     assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
     assert entries(cluster) == {T0: Entry((4,), (1, 2))}
     assert [id for id, one in cluster.brokers.items() if T0 in one.logs] == [1, 2, 4]
@@ -168,7 +162,7 @@ def test_same_target_again_causes_no_rollback() -> None:
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     submit_extra(cluster, {T0: [3]})
-    assert seen.notice_texts("rollback") == []
+    assert seen.texts_of("rollback") == []
     assert extra(cluster) is None
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
 
@@ -221,7 +215,7 @@ def test_moved_entry_is_not_a_duplicate_of_itself(fate: Fate) -> None:
     seen = cluster.seen()
     cluster.lose(moves, fate)
     submit_extra(cluster, {T0: [3]})
-    assert seen.notice_texts("rollback") == []
+    assert seen.texts_of("rollback") == []
     assert extra(cluster) is None
     assert entries(cluster) == {T0: Entry((3,), (1,))}
     assert assignment(cluster) == "3,1 adding 3 removing 1"
@@ -246,7 +240,7 @@ def test_partition_of_another_route_is_refused_with_the_name_of_the_route() -> N
     submit_extra(cluster, {T0: [4], T1: [3]})
     assert extra(cluster) is None
     assert entries(cluster) is None
-    [first, second] = seen.notice_texts("reassignment_refused")
+    [first, second] = seen.texts_of("reassignment_refused")
     assert "the AlterPartitionReassignments API, which has to end or be cancelled first" in first
     assert "/admin/reassignment_requests, which has to end or be cancelled first" in second
     assert record(cluster, T1).replicas == (4,)  # type: ignore[union-attr]
@@ -271,11 +265,11 @@ def test_waiting_conflict_is_logged_once_with_what_ends_the_wait() -> None:
     seen = cluster.seen()
     submit_extra(cluster, {T0: [6]})
     cluster.stop_broker(6)
-    assert seen.notice_texts("rollback_waits") == [
+    assert seen.texts_of("rollback_waits") == [
         "of its original replicas [1, 2, 3] only [1] are live and in sync and 2 are needed: its "
         "rollback waits, and so does its new reassignment; its other replicas stay; without its "
         "entry in /admin/reassign_partitions_extra the one under way goes on"
     ]
-    assert seen.notice_texts("reassignment_waits") == [
+    assert seen.texts_of("reassignment_waits") == [
         "1 of its entries wait: for a rollback, or for room in /admin/reassign_partitions"
     ]

@@ -269,7 +269,7 @@ def test_complete_reassignment_cannot_be_cancelled() -> None:
     assert assignment(cluster) == "2"
 
 
-def test_other_partitions_of_the_topic_keep_their_assignments() -> None:
+def test_reassignment_does_not_change_other_partitions_of_the_topic() -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 3], 2: [3, 1]})
     ask(cluster, (("t", 0), [3, 1]), (("t", 1), [1, 2]))

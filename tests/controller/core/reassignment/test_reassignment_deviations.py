@@ -12,6 +12,7 @@ from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.endpoint import call, next_request
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     ask,
     assignment,
     cancel,
@@ -26,12 +27,11 @@ from tests.controller.core.reassignment.reassigning import (
     request_json,
 )
 
-T1 = ("t", 1)
 PATH = znodes.REASSIGN_PARTITIONS
 both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])
 
 
-def two_partitions(rules: str) -> Cluster:
+def on_one_broker(rules: str) -> Cluster:
     """t-0 and t-1 on broker 1 of three."""
     cluster = Cluster(1, 2, 3, rules=rules).start()
     cluster.create_topic("t", {0: [1], 1: [1]})
@@ -43,7 +43,7 @@ def two_partitions(rules: str) -> Cluster:
 
 @both_rules
 def test_R22_entries_written_into_the_request_later_start(rules: str) -> None:
-    cluster = two_partitions(rules)
+    cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2]})
     put_request(cluster, {T0: [2], T1: [3]})
     catch_up(cluster, 2)
@@ -58,7 +58,7 @@ def test_R22_entries_written_into_the_request_later_start(rules: str) -> None:
 
 
 def test_R22_reassignment_under_way_is_not_restarted_by_another_entry() -> None:
-    cluster = two_partitions("refold")
+    cluster = on_one_broker("refold")
     put_request(cluster, {T0: [2]})
     put_request(cluster, {T0: [2], T1: [3]})
     assert cluster.state("t", 0) == "leader 1 e 1 isr [1] v 1 ce 1"
@@ -69,7 +69,7 @@ def test_R22_reassignment_under_way_is_not_restarted_by_another_entry() -> None:
 
 @both_rules
 def test_R22_request_that_names_a_replica_twice_is_removed_when_complete(rules: str) -> None:
-    cluster = two_partitions(rules)
+    cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2, 2]})
     catch_up(cluster, 2)
     assert assignment(cluster) == "2"
@@ -79,7 +79,7 @@ def test_R22_request_that_names_a_replica_twice_is_removed_when_complete(rules: 
 @both_rules
 def test_R22_request_deleted_by_a_client_is_watched_for_again(rules: str) -> None:
     """With one-shot watches, the controller would not notice the next request."""
-    cluster = two_partitions(rules)
+    cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2]})
     seen = cluster.seen()
     cluster.remove(PATH)
@@ -90,7 +90,7 @@ def test_R22_request_deleted_by_a_client_is_watched_for_again(rules: str) -> Non
 
 @both_rules
 def test_R22_request_without_entries_does_not_hide_a_later_one(rules: str) -> None:
-    cluster = two_partitions(rules)
+    cluster = on_one_broker(rules)
     put_request(cluster, {})
     assert request(cluster) == (None if rules == "refold" else {})
     put_request(cluster, {T1: [3]})
@@ -100,7 +100,7 @@ def test_R22_request_without_entries_does_not_hide_a_later_one(rules: str) -> No
 
 @both_rules
 def test_R22_write_between_the_read_and_the_write_back_is_kept(rules: str) -> None:
-    cluster = two_partitions(rules)
+    cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2]})
 
     both = request_json({T0: [2], T1: [3]})
@@ -114,7 +114,7 @@ def test_R22_write_between_the_read_and_the_write_back_is_kept(rules: str) -> No
 
 @both_rules
 def test_OB_03_unreadable_request_is_kept(rules: str) -> None:
-    cluster = two_partitions(rules)
+    cluster = on_one_broker(rules)
     reassign(cluster, 2)
     seen = cluster.seen()
     cluster.put(PATH, b"{broken")
@@ -127,7 +127,7 @@ def test_OB_03_unreadable_request_is_kept(rules: str) -> None:
 
 @both_rules
 def test_OB_03_request_made_unreadable_later_is_kept(rules: str) -> None:
-    cluster = two_partitions(rules)
+    cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2]})
     cluster.put(PATH, b"{broken")
     catch_up(cluster, 2)
@@ -136,7 +136,7 @@ def test_OB_03_request_made_unreadable_later_is_kept(rules: str) -> None:
 
 
 def test_OB_03_repaired_request_is_carried_out() -> None:
-    cluster = two_partitions("refold")
+    cluster = on_one_broker("refold")
     cluster.put(PATH, b"{broken")
     put_request(cluster, {T0: [2]})
     assert assignment(cluster) == "2,1 adding 2 removing 1"

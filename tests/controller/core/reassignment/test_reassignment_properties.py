@@ -6,11 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 
-from controller.core.canonical import decode_event, encode_event
 from controller.core.commands import WriteZnodes
-from controller.core.fold import Fold
 from controller.core.state_machines import PartitionState
 from controller.core.values import NO_LEADER, Assignment
 from replay.world.simulation import Fate
@@ -25,6 +22,7 @@ from tests.controller.core.reassignment.reassigning import (
     reassigning,
     request,
 )
+from tests.controller.core.replaying import assert_replays
 
 BROKERS = (1, 2, 3, 4, 5)
 NAMES: tuple[Name, ...] = (("t", 0), ("u", 0))
@@ -194,16 +192,7 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
     cluster.calm_down()
     cluster.check()
     cluster.check_calm()
-    assert_folds_again(cluster)
-
-
-def assert_folds_again(cluster: Cluster) -> None:
-    """A new fold issues the same commands for the events, decoded as from a log."""
-    fold = Fold(cluster.fold.controller.configuration)
-    for recorded, issued in cluster.history:
-        event = decode_event(encode_event(recorded.event))
-        again = fold.apply(structs.replace(recorded, event=event))
-        assert [one for commands in again for one in commands] == issued, recorded
+    assert_replays(cluster)
 
 
 @pytest.mark.slow
@@ -216,5 +205,5 @@ def test_reassignments_complete_and_partitions_keep_a_leader(steps: list[Step]) 
 @pytest.mark.slow
 @settings(max_examples=100)
 @given(steps=steps)
-def test_reassignments_complete_where_leaders_write_their_isr(steps: list[Step]) -> None:
+def test_reassignments_complete_below_2_7_IV2(steps: list[Step]) -> None:
     play("2.7-IV1", steps)

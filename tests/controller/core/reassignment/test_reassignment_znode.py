@@ -9,6 +9,7 @@ from controller.core.errors import ZnodeError
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, reads, writes, writes_state
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     assert_no_failures,
     assignment,
     cancel,
@@ -22,7 +23,6 @@ from tests.controller.core.reassignment.reassigning import (
 )
 
 UNKNOWN = ("missing", 0)
-T1 = ("t", 1)
 
 
 def test_CI_29_replaced_controller_starts_no_reassignment() -> None:

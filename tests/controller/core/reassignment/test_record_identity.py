@@ -228,7 +228,7 @@ def test_record_created_by_a_client_before_does_not_prevent_the_start(
     seen = cluster.seen()
     request(cluster, TARGETS)
     assert_all_move(cluster)
-    assert len(seen.notice_texts("reassignment_begun")) == len(NAMES)
+    assert len(seen.texts_of("reassignment_begun")) == len(NAMES)
     assert_all_end(cluster)
 
 
@@ -258,4 +258,4 @@ def test_deleted_topic_is_refused_and_the_others_of_the_request_start() -> None:
     request(cluster, TARGETS)
     assert sorted(records(cluster)) == NAMES[:3]
     assert [assignment(cluster, name) for name in NAMES[:3]] == [MOVING] * 3
-    assert len(seen.notice_texts("reassignment_failed")) <= 1
+    assert len(seen.texts_of("reassignment_failed")) <= 1

@@ -235,7 +235,9 @@ def test_cancellation_znode_does_not_cancel_api_moves() -> None:
 
 
 @pytest.mark.parametrize("failover", [False, True])
-def test_other_routes_are_refused_with_the_name_of_the_api(failover: bool) -> None:
+def test_entry_or_request_for_an_api_move_is_refused_by_its_name(
+    failover: bool,
+) -> None:
     cluster = moving(4)
     if failover:
         cluster.expire()
@@ -243,7 +245,7 @@ def test_other_routes_are_refused_with_the_name_of_the_api(failover: bool) -> No
     request(cluster, {T0: [5]})
     submit(cluster, {T0: [6]})
     submit_extra(cluster, {T0: [6]})
-    texts = seen.notice_texts("reassignment_refused")
+    texts = seen.texts_of("reassignment_refused")
     assert len(texts) == 3
     assert all(f"It is being reassigned by way of {API}" in one for one in texts)
     assert record(cluster) == Reassignment((4,), 3, False, (1, 2, 3), api=True)
@@ -256,7 +258,7 @@ def test_failover_refuses_other_routes_with_the_name_of_the_api() -> None:
     with Away(cluster):
         request_quietly(cluster, {T0: [5]})
         submit_quietly(cluster, {T0: [6]})
-    texts = seen.notice_texts("reassignment_refused")
+    texts = seen.texts_of("reassignment_refused")
     assert len(texts) == 2
     assert all(API in one for one in texts)
     assert record(cluster) == Reassignment((4,), 3, False, (1, 2, 3), api=True)
@@ -292,7 +294,7 @@ def test_move_of_a_stock_controller_has_no_record_and_is_cancelled_by_kafkas_rul
     seen = cluster.seen()
     assert cancel(cluster) == codes.NONE
     assert assignment(cluster) == "3,2,1"
-    assert seen.notice_texts("rollback") == []
+    assert seen.texts_of("rollback") == []
 
 
 def test_changed_move_of_a_stock_controller_gets_a_record() -> None:

@@ -85,7 +85,7 @@ def test_deletion_confirmed_before_it_is_recorded_is_not_recorded() -> None:
     seen = cluster.seen()
     ask_for_deletion(cluster, 6, ("gone", 0))
     assert pending(cluster) == []
-    assert seen.notice_texts("replicas_not_deleted") == []
+    assert seen.texts_of("replicas_not_deleted") == []
 
 
 def test_confirmation_of_all_deletions_cancels_the_timer_and_reports_nothing() -> None:
@@ -107,7 +107,7 @@ def test_deletion_on_a_dead_broker_stays_recorded_and_is_reported_with_the_broke
     cancel_all(cluster)
     assert assignment(cluster) == "1,2,3"
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
-    assert seen.notice_texts("replicas_not_deleted") == [
+    assert seen.texts_of("replicas_not_deleted") == [
         "it is not registered: it may still have its replicas of t-0; the deletion is recorded in "
         "/admin/replica_deletions and requested again when the broker registers"
     ]
@@ -124,7 +124,7 @@ def test_deletion_requested_repeatedly_is_recorded_once() -> None:
         cancel_all(cluster)
         assert assignment(cluster) == "1,2,3"
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
-    assert len(seen.notice_texts("replicas_not_deleted")) == 2
+    assert len(seen.texts_of("replicas_not_deleted")) == 2
     cluster.start_broker(6)
     assert pending(cluster) == []
     assert files(cluster) == [1, 2, 3]
@@ -150,9 +150,7 @@ def test_broker_that_registers_deletes_its_remaining_replicas() -> None:
     assert stopped(seen, 6) == [T0]
     assert files(cluster) == [1, 2, 3]
     assert pending(cluster) == []
-    assert seen.notice_texts("replicas_deleted") == [
-        "it has deleted the replicas that it still had"
-    ]
+    assert seen.texts_of("replicas_deleted") == ["it has deleted the replicas that it still had"]
     assert_no_failures(cluster)
 
 
@@ -167,7 +165,7 @@ def test_restarted_broker_gets_the_request_again() -> None:
     assert pending(cluster) == []
 
 
-def test_other_brokers_that_register_get_no_deletion_requests() -> None:
+def test_broker_without_pending_deletions_gets_no_request_when_it_registers() -> None:
     cluster = dead_target()
     seen = cluster.seen()
     cluster.bounce(5)
@@ -242,14 +240,14 @@ def test_broker_without_an_answer_is_reported_at_the_timeout() -> None:
     cluster = hanging_target()
     seen = cluster.seen()
     let_time_pass(cluster)
-    assert seen.notice_texts("replicas_not_deleted") == [
+    assert seen.texts_of("replicas_not_deleted") == [
         "it has not confirmed the deletion: it may still have its replicas of t-0; the deletion is "
         "recorded in /admin/replica_deletions and requested again when the broker registers"
     ]
     assert not runs(cluster, TIMER)
     cluster.answer_slow()
     assert pending(cluster) == []
-    assert len(seen.notice_texts("replicas_deleted")) == 1
+    assert len(seen.texts_of("replicas_deleted")) == 1
 
 
 def test_broker_that_answers_in_time_is_not_reported() -> None:
@@ -258,8 +256,8 @@ def test_broker_that_answers_in_time_is_not_reported() -> None:
     cluster.fire(TIMER)
     cluster.answer_slow()
     cluster.fire(TIMER)
-    assert seen.notice_texts("replicas_not_deleted") == []
-    assert seen.notice_texts("replicas_deleted") == []
+    assert seen.texts_of("replicas_not_deleted") == []
+    assert seen.texts_of("replicas_deleted") == []
     assert pending(cluster) == []
 
 
@@ -270,10 +268,10 @@ def test_deletion_requested_while_the_timer_runs_has_its_full_timeout() -> None:
     ask_for_deletion(cluster, 6, ("u", 7))
     seen = cluster.seen()
     cluster.fire(TIMER)
-    [text] = seen.notice_texts("replicas_not_deleted")
+    [text] = seen.texts_of("replicas_not_deleted")
     assert "t-0" in text
     cluster.fire(TIMER)
-    assert len(seen.notice_texts("replicas_not_deleted")) == 2
+    assert len(seen.texts_of("replicas_not_deleted")) == 2
 
 
 def failing(cluster: Cluster, broker: int) -> None:
@@ -350,11 +348,11 @@ def test_dead_broker_is_reported_at_the_timeout_after_a_failover() -> None:
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
     seen = cluster.seen()
     let_time_pass(cluster)
-    [text] = seen.notice_texts("replicas_not_deleted")
+    [text] = seen.texts_of("replicas_not_deleted")
     assert text.startswith("it is not registered: ")
     cluster.start_broker(6)
     assert pending(cluster) == []
-    assert len(seen.notice_texts("replicas_deleted")) == 1
+    assert len(seen.texts_of("replicas_deleted")) == 1
 
 
 def test_record_deleted_by_a_client_is_forgotten() -> None:
@@ -365,7 +363,7 @@ def test_record_deleted_by_a_client_is_forgotten() -> None:
     seen = cluster.seen()
     cluster.expire()
     cluster.fire(TIMER)
-    assert seen.notice_texts("replicas_not_deleted") == []
+    assert seen.texts_of("replicas_not_deleted") == []
     cluster.start_broker(6)
     assert stopped(seen, 6) == []
 
@@ -465,9 +463,7 @@ def test_recorded_deletion_of_a_replica_assigned_again_is_logged() -> None:
     submit(cluster, {T0: [6, 2]})
     seen = cluster.seen()
     cluster.expire()
-    assert seen.notice_texts("deletion_dropped") == [
-        "t-0: not deleted, because broker 6 is assigned"
-    ]
+    assert seen.texts_of("deletion_dropped") == ["t-0: not deleted, because broker 6 is assigned"]
 
 
 def test_only_replicas_assigned_again_are_removed_from_a_record() -> None:
@@ -488,9 +484,7 @@ def test_only_replicas_assigned_again_are_removed_from_a_record() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"rules": "kafka"}, {"kip_236_enable": False}])
-def test_with_the_setting_off_no_deletion_is_recorded_or_carried_out(
-    settings: dict[str, Any],
-) -> None:
+def test_without_the_setting_no_deletion_is_recorded(settings: dict[str, Any]) -> None:
     cluster = Cluster(1, 2, 3, 4, **({"kip_236_enable": True} | settings)).start()
     cluster.create_topic("t", {0: [1, 2]})
     assert reassign(cluster, 3) == 0
@@ -499,7 +493,7 @@ def test_with_the_setting_off_no_deletion_is_recorded_or_carried_out(
     catch_up(cluster, 3)
     assert assignment(cluster) == "3"
     assert cluster.data(REPLICA_DELETIONS) is None
-    assert seen.notice_texts("replicas_not_deleted") == []
+    assert seen.texts_of("replicas_not_deleted") == []
     cluster.put(REPLICA_DELETIONS, b"")
     ask_for_deletion(cluster, 4, T0)
     assert len(deletions(cluster)) == 1

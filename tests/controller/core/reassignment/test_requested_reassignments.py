@@ -1,7 +1,5 @@
 """/admin/reassignment_requests and /admin/reassignments (KB 14.4, 14.5)."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
@@ -28,23 +26,16 @@ from tests.controller.core.reassignment.interrupting import (
     requests,
     submit,
     topics_with_records,
+    two_partitions,
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     assert_no_failures,
     assignment,
     catch_up,
     reassign,
 )
-
-T1 = ("t", 1)
-
-
-def two_partitions(**settings: Any) -> Cluster:
-    """t-0 on [1,2], t-1 on [2,3]."""
-    cluster = Cluster(1, 2, 3, 4, kip_236_enable=True, **settings).start()
-    cluster.create_topic("t", {0: [1, 2], 1: [2, 3]})
-    return cluster
 
 
 def set_minimum(cluster: Cluster, path: str, least: int) -> None:
@@ -57,7 +48,7 @@ def set_minimum(cluster: Cluster, path: str, least: int) -> None:
 
 
 def test_request_starts_its_reassignments_and_is_deleted() -> None:
-    cluster = two_partitions()
+    cluster = two_partitions((1, 2), (2, 3))
     seen = cluster.seen()
     path = request(cluster, {T0: [3, 4], T1: [1]})
     assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
@@ -79,7 +70,7 @@ def test_request_with_the_trailing_commas_of_kip_236_is_read() -> None:
 
 
 def test_record_is_deleted_at_completion_and_the_topics_parent_with_its_last_record() -> None:
-    cluster = two_partitions()
+    cluster = two_partitions((1, 2), (2, 3))
     request(cluster, {T0: [3, 4], T1: [1]})
     catch_up(cluster, 3, 4)
     assert assignment(cluster) == "3,4"
@@ -91,7 +82,7 @@ def test_record_is_deleted_at_completion_and_the_topics_parent_with_its_last_rec
 
 
 def test_records_are_exactly_the_reassignments_under_way() -> None:
-    cluster = two_partitions()
+    cluster = two_partitions((1, 2), (2, 3))
     assert records(cluster) == []
     request(cluster, {T0: [3]})
     assert records(cluster) == [T0]
@@ -146,7 +137,7 @@ def test_later_requests_change_the_target_and_keep_the_top() -> None:
 
 def test_request_for_the_originals_reverts_a_single_partition() -> None:
     """The client has to know the originals."""
-    cluster = two_partitions()
+    cluster = two_partitions((1, 2), (2, 3))
     request(cluster, {T0: [3, 4], T1: [1]})
     request(cluster, {T0: [1, 2]})
     assert assignment(cluster) == "1,2"
@@ -170,7 +161,7 @@ def test_requests_are_processed_in_the_order_of_their_numbers() -> None:
 
 
 def test_entry_becomes_a_legacy_request() -> None:
-    cluster = two_partitions()
+    cluster = two_partitions((1, 2), (2, 3))
     seen = cluster.seen()
     submit(cluster, {T0: [1, 2, 3], T1: [4]})
     [made] = [one for one in seen.writes() if isinstance(one, CreateSequential)]
@@ -186,7 +177,7 @@ def test_entry_becomes_a_legacy_request() -> None:
 
 
 def test_completed_entry_is_removed_before_its_record() -> None:
-    cluster = two_partitions()
+    cluster = two_partitions((1, 2), (2, 3))
     submit(cluster, {T0: [3], T1: [4]})
     seen = cluster.seen()
     catch_up(cluster, 3)
@@ -199,11 +190,11 @@ def test_completed_entry_is_removed_before_its_record() -> None:
 
 
 def test_request_for_a_partition_moved_by_an_entry_is_refused_with_a_warning() -> None:
-    cluster = two_partitions()
+    cluster = two_partitions((1, 2), (2, 3))
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     request(cluster, {T0: [4], T1: [1]})
-    assert seen.notice_texts("reassignment_refused") == [
+    assert seen.texts_of("reassignment_refused") == [
         "/admin/reassignment_requests/request_0000000001 asks for [4], which is refused: It is "
         "being reassigned by way of /admin/reassign_partitions, which has to end or be cancelled "
         "first."
@@ -214,29 +205,29 @@ def test_request_for_a_partition_moved_by_an_entry_is_refused_with_a_warning() -
 
 
 def test_entry_for_a_partition_moved_by_a_request_is_refused_and_removed() -> None:
-    cluster = two_partitions()
+    cluster = two_partitions((1, 2), (2, 3))
     request(cluster, {T0: [3]})
     seen = cluster.seen()
     submit(cluster, {T0: [4], T1: [1]})
-    [text] = seen.notice_texts("reassignment_refused")
+    [text] = seen.texts_of("reassignment_refused")
     assert "It is being reassigned by way of /admin/reassignment_requests" in text
     assert entries(cluster) == {T1: Entry((1,), (2, 3))}
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
 
 
 def test_api_is_refused_with_the_name_of_the_route() -> None:
-    cluster = two_partitions()
+    cluster = two_partitions((1, 2), (2, 3))
     request(cluster, {T0: [3]})
     assert reassign(cluster, 4) == 60
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
 
 
 def test_request_for_a_partition_moved_by_the_api_is_refused() -> None:
-    cluster = two_partitions()
+    cluster = two_partitions((1, 2), (2, 3))
     assert reassign(cluster, 4) == 0
     seen = cluster.seen()
     request(cluster, {T0: [3]})
-    [text] = seen.notice_texts("reassignment_refused")
+    [text] = seen.texts_of("reassignment_refused")
     assert "the AlterPartitionReassignments API" in text
     assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
 
@@ -251,7 +242,7 @@ def test_request_with_fewer_replicas_than_the_topics_min_insync_replicas_is_refu
     request(cluster, {T0: [1, 2, 3]})
     assert assignment(cluster) == "1"
     assert requests(cluster) == []
-    [text] = seen.notice_texts("reassignment_refused")
+    [text] = seen.texts_of("reassignment_refused")
     assert text == (
         "/admin/reassignment_requests/request_0000000000 asks for [1, 2, 3], which is refused: It "
         "has 1 replicas, fewer than min.insync.replicas=2 of its topic: producers with acks=all "
@@ -266,7 +257,7 @@ def test_entry_with_fewer_replicas_than_min_insync_replicas_starts_with_a_warnin
     set_minimum(cluster, znodes.topic_config_path("t"), 2)
     seen = cluster.seen()
     submit(cluster, {T0: [1, 2, 3]})
-    assert seen.notice_texts("below_min_insync_replicas") == [
+    assert seen.texts_of("below_min_insync_replicas") == [
         "It has 1 replicas, fewer than min.insync.replicas=2 of its topic: producers with acks=all "
         "fail until it has more."
     ]

@@ -38,6 +38,7 @@ from tests.controller.core.reassignment.interrupting import (
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     Name,
     ask,
     ask_for_isr,
@@ -49,7 +50,6 @@ from tests.controller.core.reassignment.reassigning import (
     reassigning,
 )
 
-T1 = ("t", 1)
 STEPS = (
     "AR is OAR in memory",
     "a leader in OAR, the ISR without RAR - OAR",
@@ -105,7 +105,7 @@ def test_wrong_originals_are_corrected() -> None:
     seen = cluster.seen()
     cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: Entry((4, 5, 6), (6, 5, 4))}))
     assert entries(cluster) == {T0: Entry((4, 5, 6), (1, 2, 3))}
-    assert seen.notice_texts("wrong_originals") == [
+    assert seen.texts_of("wrong_originals") == [
         "the entry of t-0 has wrong original replicas [6, 5, 4]: the originals are [1, 2, 3]"
     ]
 
@@ -126,7 +126,7 @@ def test_seven_steps_are_taken_in_order_and_logged() -> None:
     cluster = half_way(4)
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.notice_texts("rollback") == [
+    assert seen.texts_of("rollback") == [
         f"step {number} of 7: {what}" for number, what in enumerate(STEPS, 1)
     ]
     steps = steps_of(seen)
@@ -261,7 +261,7 @@ def test_all_pending_reassignments_are_rolled_back_step_by_step() -> None:
     submit(cluster, {T0: [4, 5], T1: [5, 6], ("u", 0): [6]})
     seen = cluster.seen()
     cancel_all(cluster)
-    assert len(seen.notice_texts("rollback")) == len(STEPS)
+    assert len(seen.texts_of("rollback")) == len(STEPS)
     assert (assignment(cluster), assignment(cluster, T1)) == ("1,2", "2,3")
     assert assignment(cluster, ("u", 0)) == "3"
     assert_nothing_is_left(cluster)
@@ -295,7 +295,7 @@ def test_entries_wait_while_the_znode_exists_and_start_afterwards() -> None:
     assert assignment(cluster) == "1,2"
     assert entries(cluster) == {T0: Entry((3,))}
     assert requests(cluster) == []
-    assert seen.notice_texts("reassignment_waits") == [
+    assert seen.texts_of("reassignment_waits") == [
         "its requests wait until /admin/reassign_cancel is removed"
     ]
     remove_cancel(cluster)
@@ -303,7 +303,7 @@ def test_entries_wait_while_the_znode_exists_and_start_afterwards() -> None:
 
 
 @pytest.mark.parametrize("submitted", [submit_extra, request])
-def test_other_request_znodes_wait_while_the_znode_exists(
+def test_requests_and_extra_entries_wait_while_the_znode_exists(
     submitted: Callable[[Cluster, dict[Name, list[int]]], object],
 ) -> None:
     cluster = interruptible(3, 1, 2)

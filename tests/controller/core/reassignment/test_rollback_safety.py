@@ -70,8 +70,8 @@ def test_rollback_waits_with_fewer_originals_in_sync_than_min_insync_replicas() 
     before = cluster.state("t", 0)
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.notice_texts("rollback_waits") == [TOO_FEW]
-    assert seen.notice_texts("rollback") == []
+    assert seen.texts_of("rollback_waits") == [TOO_FEW]
+    assert seen.texts_of("rollback") == []
     assert cluster.state("t", 0) == before
     assert assignment(cluster) == UNDER_WAY
     assert entries(cluster) == {T0: Entry((4, 5, 6), (1, 2, 3))}
@@ -130,7 +130,7 @@ def test_waiting_rollback_keeps_other_live_replicas_out_of_sync() -> None:
     seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster) == UNDER_WAY
-    assert seen.notice_texts("rollback_waits") == [TOO_FEW]
+    assert seen.texts_of("rollback_waits") == [TOO_FEW]
     catch_up(cluster, 4)
     assert cluster.leadership("t", 0).isr == (1, 4)
     catch_up(cluster, 2)
@@ -167,7 +167,7 @@ def test_reason_of_a_wait_is_logged_once() -> None:
     cancel_all(cluster)
     cluster.stop_broker(6)
     ask_for_isr(cluster, 1, 4)
-    assert seen.notice_texts("rollback_waits") == [TOO_FEW]
+    assert seen.texts_of("rollback_waits") == [TOO_FEW]
 
 
 # The end of the wait ----------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def test_forced_cancellation_is_forced_after_a_failover_as_well() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b'{"version":1,"force":false}'])
-def test_other_content_of_a_cancellation_does_not_force(content: bytes) -> None:
+def test_cancellation_with_unknown_content_does_not_force(content: bytes) -> None:
     cluster = one_original_in_sync()
     cluster.put(REASSIGN_CANCEL, content)
     assert assignment(cluster) == UNDER_WAY
@@ -278,7 +278,7 @@ def test_forced_cancellation_elects_no_unclean_leader() -> None:
     force_all(cluster)
     assert assignment(cluster) == UNDER_WAY
     assert cluster.leadership("t", 0).leader == 5
-    assert seen.notice_texts("unclean_leader") == []
+    assert seen.texts_of("unclean_leader") == []
     catch_up(cluster, 3)
     assert assignment(cluster) == "1,2,3"
     assert cluster.leadership("t", 0).leader == 3
@@ -291,7 +291,7 @@ def test_forced_cancellation_elects_no_unclean_leader_without_a_live_isr_member(
     force_all(cluster)
     assert cluster.leadership("t", 0).leader == -1
     assert assignment(cluster) == UNDER_WAY
-    assert seen.notice_texts("unclean_leader") == []
+    assert seen.texts_of("unclean_leader") == []
 
 
 def test_waiting_rollback_logs_no_step_when_its_leader_dies() -> None:
@@ -301,7 +301,7 @@ def test_waiting_rollback_logs_no_step_when_its_leader_dies() -> None:
     seen = cluster.seen()
     cluster.stop_broker(5)
     assert cluster.leadership("t", 0).leader == -1
-    assert seen.notice_texts("rollback") == []
+    assert seen.texts_of("rollback") == []
     assert assignment(cluster) == UNDER_WAY
 
 
@@ -311,10 +311,10 @@ def test_unclean_topic_elects_an_unclean_leader_only_without_a_live_isr_member()
     seen = cluster.seen()
     force_all(cluster)
     assert assignment(cluster) == UNDER_WAY
-    assert seen.notice_texts("unclean_leader") == []
+    assert seen.texts_of("unclean_leader") == []
     cluster.stop_broker(5)
     assert assignment(cluster) == "1,2,3"
-    assert seen.notice_texts("unclean_leader") == [
+    assert seen.texts_of("unclean_leader") == [
         "offline partition leader election: the new leader was not in sync: records may be lost"
     ]
 
@@ -335,7 +335,7 @@ def test_below_2_7_IV2_the_written_state_is_checked(
     cancel_all(cluster)
     assert cluster.leadership("t", 0).isr == remaining
     assert (assignment(cluster) == UNDER_WAY) is waits
-    assert seen.notice_texts("rollback_waits") == ([TOO_FEW] if waits else [])
+    assert seen.texts_of("rollback_waits") == ([TOO_FEW] if waits else [])
     if waits:
         assert as_text(cluster.partition("t", 0).assignment) == UNDER_WAY
         cluster.set_isr("t", 0, (1, 4, 3))
@@ -352,7 +352,7 @@ def test_partition_with_a_waiting_rollback_is_not_reported_as_leaderless() -> No
     cluster.once(ELECTS, lambda: cluster.set_isr("t", 0, (1, 4)))
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.notice_texts("no_leader_elected") == []
+    assert seen.texts_of("no_leader_elected") == []
 
 
 def test_failed_write_of_the_state_makes_the_rollback_wait() -> None:
@@ -365,4 +365,4 @@ def test_failed_write_of_the_state_makes_the_rollback_wait() -> None:
     seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
-    assert len(seen.notice_texts("rollback_waits")) == 1
+    assert len(seen.texts_of("rollback_waits")) == 1

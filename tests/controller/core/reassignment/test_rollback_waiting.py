@@ -64,7 +64,7 @@ def test_rollback_waits_if_only_an_unclean_leader_could_be_elected() -> None:
     cancel_all(cluster)
     assert cluster.leadership("t", 0).leader == 3
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
-    [text] = seen.notice_texts("rollback_waits")
+    [text] = seen.texts_of("rollback_waits")
     assert text == (
         "none of its original replicas [1, 2] is live and in sync, 1 must be: its rollback waits, "
         "its other replicas stay"
@@ -103,7 +103,7 @@ def test_unclean_topic_rolls_back_without_an_original_in_sync() -> None:
     assert assignment(cluster) == "1,2"
     assert cluster.leadership("t", 0).leader == 1
     assert_nothing_is_left(cluster)
-    assert seen.notice_texts("rollback_waits") == []
+    assert seen.texts_of("rollback_waits") == []
 
 
 def without_a_live_isr_member() -> Cluster:
@@ -125,7 +125,7 @@ def test_unclean_leader_elected_by_a_rollback_is_reported() -> None:
     cancel_all(cluster)
     assert assignment(cluster) == "1,2"
     assert cluster.leadership("t", 0).leader == 1
-    assert seen.notice_texts("unclean_leader") == [
+    assert seen.texts_of("unclean_leader") == [
         "rollback: leader among the originals: the new leader was not in sync: records may be lost"
     ]
     assert_nothing_is_left(cluster)
@@ -137,7 +137,7 @@ def test_clean_leader_elected_by_a_rollback_is_not_reported() -> None:
     seen = cluster.seen()
     cancel_all(cluster)
     assert cluster.leadership("t", 0).leader == 2
-    assert seen.notice_texts("unclean_leader") == []
+    assert seen.texts_of("unclean_leader") == []
 
 
 def test_rollback_without_a_live_isr_member_waits_if_the_topic_is_not_unclean() -> None:
@@ -146,9 +146,9 @@ def test_rollback_without_a_live_isr_member_waits_if_the_topic_is_not_unclean() 
     cancel_all(cluster)
     assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
     assert cluster.state("t", 0).startswith("leader -1")  # type: ignore[union-attr]
-    assert len(seen.notice_texts("rollback_waits")) == 1
-    assert seen.notice_texts("rollback") == []
-    assert seen.notice_texts("unclean_leader") == []
+    assert len(seen.texts_of("rollback_waits")) == 1
+    assert seen.texts_of("rollback") == []
+    assert seen.texts_of("unclean_leader") == []
     cluster.start_broker(3)
     assert cluster.leadership("t", 0).leader == 3
     catch_up(cluster, 1)
@@ -176,7 +176,7 @@ def test_rollback_without_a_live_replica_waits_for_an_isr_member() -> None:
     cluster.stop_broker(3)
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.notice_texts("rollback") == []
+    assert seen.texts_of("rollback") == []
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
     cluster.start_broker(3)
     cluster.start_broker(1)
@@ -189,7 +189,7 @@ def test_removed_cancellation_lets_a_waiting_reassignment_continue_and_is_report
     cancel_all(cluster)
     seen = cluster.seen()
     remove_cancel(cluster)
-    assert seen.notice_texts("rollback_given_up") == [
+    assert seen.texts_of("rollback_given_up") == [
         "/admin/reassign_cancel was removed before it could go back to [1, 2]: its rollback is "
         "given up, it proceeds to [3, 4]"
     ]
@@ -207,7 +207,7 @@ def test_rollback_with_an_unreadable_state_is_retried() -> None:
     cluster.put_quietly(path, b"garbage")
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.notice_texts("rollback_waits") == [
+    assert seen.texts_of("rollback_waits") == [
         "its state cannot be read: its rollback waits, its other replicas stay"
     ]
     cluster.put_quietly(path, before or b"")

@@ -93,7 +93,7 @@ def test_emptied_request_is_not_carried_out_again(failover: bool) -> None:
         request(cluster, {("u", 0): [1]})
     assert assignment(cluster) == "1,2"
     assert reassigning(cluster) == []
-    assert seen.notice_texts("request_not_deleted") == []
+    assert seen.texts_of("request_not_deleted") == []
     cluster.remove_quietly(path)
     cluster.run()
     assert requests(cluster) == []
@@ -133,7 +133,7 @@ def test_request_that_cannot_be_emptied_is_carried_out_once_in_a_term() -> None:
     request(cluster, {("u", 0): [1]})
     assert assignment(cluster) == "1,2"
     assert reassigning(cluster) == []
-    assert len(seen.notice_texts("request_not_deleted")) == 1
+    assert len(seen.texts_of("request_not_deleted")) == 1
     assert requests(cluster) == [path.rpartition("/")[2]]
 
 
@@ -145,7 +145,7 @@ def test_refused_request_that_cannot_be_deleted_is_refused_once() -> None:
     cluster.run()
     request(cluster, {T0: [3]})
     cluster.expire()
-    assert len(seen.notice_texts("reassignment_refused")) == 1
+    assert len(seen.texts_of("reassignment_refused")) == 1
 
 
 def test_unreadable_request_that_cannot_be_deleted_is_not_reported_as_carried_out() -> None:
@@ -154,7 +154,7 @@ def test_unreadable_request_that_cannot_be_deleted_is_not_reported_as_carried_ou
     cluster.put_quietly(path, b"garbage")
     seen = cluster.seen()
     cluster.run()
-    [text] = seen.notice_texts("request_not_deleted")
+    [text] = seen.texts_of("request_not_deleted")
     assert "it was carried out" not in text
 
 
@@ -198,7 +198,7 @@ def test_legacy_request_with_another_target_than_its_entry_is_refused() -> None:
     remove_cancel(cluster)
     assert entries(cluster) == {T0: Entry((3,), (1, 2))}
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
-    assert len(seen.notice_texts("reassignment_refused")) == 1
+    assert len(seen.texts_of("reassignment_refused")) == 1
 
 
 def test_partitions_of_a_legacy_request_with_an_entry_start() -> None:
@@ -213,7 +213,7 @@ def test_partitions_of_a_legacy_request_with_an_entry_start() -> None:
     seen = cluster.seen()
     remove_cancel(cluster)
     assert reassigning(cluster) == [T0]
-    assert len(seen.notice_texts("reassignment_refused")) == 1
+    assert len(seen.texts_of("reassignment_refused")) == 1
     assert requests(cluster) == []
 
 
@@ -270,4 +270,4 @@ def test_move_started_by_a_failover_without_an_entry_is_logged_with_its_request(
     with Away(cluster):
         data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
         path = cluster.ask(CreateSequential(REQUEST_PREFIX, data)).path
-    assert seen.notice_texts("reassignment_begun") == [f"from [1, 2] to [3], by {path}"]
+    assert seen.texts_of("reassignment_begun") == [f"from [1, 2] to [3], by {path}"]

@@ -4,12 +4,17 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import Stop, WriteAtomically
-from controller.core.controller import Controller
 from controller.core.operations import Create, Delete, SetData
-from controller.core.procedures.role import controller_election
+from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.values import ANY_VERSION
 from replay.world.simulation import Fate
-from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes_state
+from tests.controller.core.cluster import (
+    DAEMON,
+    Cluster,
+    by_rule,
+    writes_state,
+)
+from tests.controller.core.conftest import FailingFailovers
 
 ELECTION = by_rule(WriteAtomically, "controller election")
 
@@ -62,7 +67,7 @@ def test_SU_35_epoch_raised_meanwhile_is_never_used_twice() -> None:
     cluster.once(ELECTION, lambda: cluster.zookeeper.end_session(cluster.take_role(2)))
     seen = cluster.seen()
     cluster.start()
-    assert len(seen.notice_texts("lost_election")) == 1
+    assert len(seen.texts_of("lost_election")) == 1
     assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 2, True)
 
 
@@ -94,7 +99,7 @@ def test_standby_waits_for_a_free_role() -> None:
     seen = cluster.seen()
     cluster.start()
     assert not cluster.is_active
-    assert seen.notice_texts("standing_by") == ["broker 1 is controller; waiting"]
+    assert seen.texts_of("standing_by") == ["broker 1 is controller; waiting"]
     assert seen.writes() == []
     cluster.leave_role(session)
     assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 2, True)
@@ -140,9 +145,7 @@ def test_concurrent_election_of_another_broker_is_reported() -> None:
     seen = cluster.seen()
     cluster.start()
     assert not cluster.is_active
-    assert seen.notice_texts("lost_election") == [
-        "another broker became controller at the same time"
-    ]
+    assert seen.texts_of("lost_election") == ["another broker became controller at the same time"]
     assert cluster.controller() == 2
 
 
@@ -159,7 +162,7 @@ def test_take_over_that_loses_a_concurrent_election_replaces_the_winner() -> Non
     cluster.once(ELECTION, lambda: change_holder(cluster, dead, 2))
     seen = cluster.seen()
     cluster.start()
-    assert len(seen.notice_texts("lost_election")) == 1
+    assert len(seen.texts_of("lost_election")) == 1
     assert (cluster.controller(), cluster.is_active) == (DAEMON, True)
 
 
@@ -300,22 +303,13 @@ def test_state_written_by_a_later_controller_is_not_changed() -> None:
     assert ("no_leader_elected", "t-0") in seen.notices()
 
 
-def test_failed_failover_resigns_the_role(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    fail_over, failures = controller_election.fail_over, [RuntimeError()]
-
-    async def fails_once(controller: Controller) -> None:
-        if failures:
-            raise failures.pop()
-        await fail_over(controller)
-
-    monkeypatch.setattr(controller_election, "fail_over", fails_once)
+def test_failed_failover_resigns_the_role(failing_failovers: FailingFailovers) -> None:
     cluster = Cluster(1)
     seen = cluster.seen()
     cluster.start()
     assert ("failover_failed", znodes.CONTROLLER) in seen.notices()
     assert Delete(znodes.CONTROLLER, ANY_VERSION) in seen.writes()
     assert (cluster.controller(), cluster.is_active) == (None, False)
-    cluster.fire(controller_election.BACK_OFF_TIMER)
+    failing_failovers.fails = False
+    cluster.fire(BACK_OFF_TIMER)
     assert (cluster.epoch(), cluster.is_active) == (2, True)

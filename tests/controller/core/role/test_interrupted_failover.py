@@ -123,7 +123,7 @@ def test_entry_does_not_change_the_target_of_a_request() -> None:
         request_quietly(cluster, {T0: [3]})
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
     assert entries(cluster) is None
-    [text] = seen.notice_texts("reassignment_refused")
+    [text] = seen.texts_of("reassignment_refused")
     assert text == (
         "/admin/reassign_partitions asks for [4], which is refused: "
         "/admin/reassignment_requests/request_0000000000 also asks for the partition, and was "
@@ -224,7 +224,7 @@ def test_reassignment_cancelled_under_a_stock_controller_is_removed_and_reported
         cluster.change_topic_quietly("t", {0: [1, 2], 1: [2]})
     assert assignment(cluster) == "1,2"
     assert_nothing_is_left(cluster)
-    [text] = seen.notice_texts("reassignment_ended")
+    [text] = seen.texts_of("reassignment_ended")
     assert text == (
         "its move to [3], requested by /admin/reassignment_requests, is over: it was rolled "
         "back to [1, 2]"

@@ -10,19 +10,21 @@ from tests.controller.core.reassignment.interrupting import (
     assert_nothing_is_left,
     cancel_all,
     entries,
+    one_by_each_route,
     records,
     remove_cancel,
     request,
     submit,
+    two_partitions,
     written_in,
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     assert_no_failures,
     assignment,
     catch_up,
 )
-from tests.controller.core.reassignment.test_bad_reassignments import T1, in_flight, two_partitions
 
 
 def topic_json(partitions: dict[int, Assignment]) -> bytes:
@@ -45,15 +47,15 @@ CHANGED_TOPICS = {
 
 @pytest.mark.parametrize("what", CHANGED_TOPICS)
 def test_topic_changed_by_a_client_during_a_move_is_reported_and_restored(what: str) -> None:
-    cluster = in_flight()
+    cluster = one_by_each_route()
     seen = cluster.seen()
     cluster.put(znodes.topic_path("t"), CHANGED_TOPICS[what])
     assert assignment(cluster) == "3,1 adding 3 removing 1"
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
-    [text] = seen.notice_texts("assignment_mended")
+    [text] = seen.texts_of("assignment_mended")
     assert text.startswith("another client changed them in /brokers/topics/t during")
     assert f"It contained {CHANGED_TOPICS[what].decode()!r}" in text
-    assert seen.notice_texts("partitions_missing") == []
+    assert seen.texts_of("partitions_missing") == []
     catch_up(cluster, 3)
     cancel_all(cluster)
     remove_cancel(cluster)
@@ -64,7 +66,7 @@ def test_topic_changed_by_a_client_during_a_move_is_reported_and_restored(what: 
 
 
 def test_move_of_a_topic_changed_by_a_client_is_cancelled_to_the_originals() -> None:
-    cluster = in_flight()
+    cluster = one_by_each_route()
     cluster.put_quietly(znodes.topic_path("t"), b"garbage")
     cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
     cluster.run()
@@ -79,7 +81,7 @@ def test_assignment_that_only_looks_like_a_move_is_corrected() -> None:
     seen = cluster.seen()
     data = topic_json({0: Assignment((3, 1), (3,), (1,)), 1: Assignment((2,))})
     cluster.put(znodes.topic_path("t"), data)
-    assert len(seen.notice_texts("assignment_mended")) == 1
+    assert len(seen.texts_of("assignment_mended")) == 1
     assert (assignment(cluster), assignment(cluster, T1)) == ("1", "2")
 
 
@@ -88,7 +90,7 @@ def test_without_a_move_a_change_by_a_client_is_ignored_as_in_kafka() -> None:
     seen = cluster.seen()
     data = topic_json({0: Assignment((4,)), 1: Assignment((2,))})
     cluster.put(znodes.topic_path("t"), data)
-    assert seen.notice_texts("assignment_mended") == []
+    assert seen.texts_of("assignment_mended") == []
     assert cluster.data(znodes.topic_path("t")) == data
 
 
@@ -104,7 +106,7 @@ def test_partitions_added_during_a_move_are_kept() -> None:
 
 
 def test_topic_changed_during_its_repair_is_repaired_again() -> None:
-    cluster = in_flight()
+    cluster = one_by_each_route()
     path = znodes.topic_path("t")
     seen = cluster.seen()
     cluster.once(
@@ -114,7 +116,7 @@ def test_topic_changed_during_its_repair_is_repaired_again() -> None:
     cluster.put(path, b"garbage")
     assert assignment(cluster) == "3,1 adding 3 removing 1"
     assert assignment(cluster, ("t", 2)) == "4"
-    assert len(seen.notice_texts("assignment_mended")) == 2
+    assert len(seen.texts_of("assignment_mended")) == 2
     assert_no_failures(cluster)
 
 
@@ -126,8 +128,8 @@ def test_topic_unreadable_at_failover_continues_its_move_after_a_repair() -> Non
     seen = cluster.seen()
     cluster.put_quietly(znodes.topic_path("t"), b"garbage")
     cluster.expire()
-    assert len(seen.notice_texts("unreadable_znode")) == 1
-    [text] = seen.notice_texts("record_removed")
+    assert len(seen.texts_of("unreadable_znode")) == 1
+    [text] = seen.texts_of("record_removed")
     assert text.startswith('there is no partition t-0; removed, it contained \'{"version":1,')
     assert text.endswith('"original_replicas":[1],"leader_epoch":0}\'')
     cluster.put(znodes.topic_path("t"), before or b"")
@@ -146,13 +148,13 @@ def test_without_kip_236_a_change_by_a_client_is_ignored() -> None:
 
 
 def test_topic_deleted_by_a_client_ends_its_reassignments() -> None:
-    cluster = in_flight()
+    cluster = one_by_each_route()
     cluster.create_topic("u", {0: [1]})
     submit(cluster, {T0: [3], ("u", 0): [4]})
     seen = cluster.seen()
     cluster.remove_quietly(znodes.topic_path("t"))
     cluster.run()
-    assert seen.notice_texts("reassignment_ended") == [
+    assert seen.texts_of("reassignment_ended") == [
         "its topic was deleted by hand: its reassignment is over"
     ]
     assert records(cluster) == [("u", 0)]

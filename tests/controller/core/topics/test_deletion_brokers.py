@@ -7,6 +7,7 @@ from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, StopReplicaRequest
 from controller.core.events import BrokerAnswered
 from controller.core.state_machines import ReplicaState
+from tests.controller.core.brokers.log_dir_failures import announce, storage_errors
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.endpoint import controlled_shutdown
 from tests.controller.core.topics.deleting import (
@@ -44,7 +45,7 @@ def test_SU_13_live_brokers_delete_at_once_and_the_dead_one_after_its_return() -
     assert marked(cluster) == ("t",)
     assert states(cluster, "t") == {1: SUCCESSFUL, 2: SUCCESSFUL, 3: OFFLINE}
     assert waiting(cluster) == ["t"]
-    assert seen.notice_texts("topic_deletion_waits") == ["some of its replicas are offline"]
+    assert seen.texts_of("topic_deletion_waits") == ["some of its replicas are offline"]
     seen = cluster.seen()
     cluster.start_broker(3)
     assert left_of(cluster, "t") == []
@@ -91,7 +92,7 @@ def test_broker_without_replicas_does_not_start_a_waiting_deletion() -> None:
     seen = cluster.seen()
     cluster.start_broker(4)
     assert waiting(cluster) == ["t"]
-    assert seen.notice_texts("topic_deletion_waits") == []
+    assert seen.texts_of("topic_deletion_waits") == []
     assert not any("t-0" in request for request in seen.requests(1) + seen.requests(4))
 
 
@@ -277,9 +278,7 @@ def test_partition_that_cannot_be_deleted_makes_the_topic_wait() -> None:
     assert states(cluster, "t", 1) == {1: SUCCESSFUL, 2: OFFLINE}
     assert waiting(cluster) == ["t"]
     assert logs(cluster, "t") == {2: [1]}
-    assert seen.notice_texts("topic_deletion_waits") == [
-        "some of its replicas could not be deleted"
-    ]
+    assert seen.texts_of("topic_deletion_waits") == ["some of its replicas could not be deleted"]
     assert seen.notices() == []
     # Stopping is retried (KB 8.3 step 4), deleting only after a restart.
     assert [one for one in seen.requests(2) if "StopReplica" in one] == [
@@ -380,11 +379,11 @@ def test_answer_sent_before_the_broker_died_is_ignored() -> None:
 
 def test_failed_log_directory_makes_the_topic_wait_like_a_dead_broker() -> None:
     cluster = cluster_with_topic()
-    cluster.broker(3)
-    context = cluster.fold.controller.context
-    context.offline_dirs[3] = {cluster.partition("t", 0): None}
+    storage_errors(cluster, 3, ("t", 0))
+    announce(cluster, b'{"version":1,"broker":3,"event":1}')
     mark(cluster, "t")
     assert logs(cluster, "t") == {3: [0]}
     assert waiting(cluster) == ["t"]
+    storage_errors(cluster, 3)
     cluster.bounce(3)
     assert left_of(cluster, "t") == []

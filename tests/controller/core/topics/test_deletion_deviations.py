@@ -197,7 +197,7 @@ def test_new_replica_on_a_dead_broker_goes_offline_without_an_error() -> None:
     seen = cluster.seen()
     mark(cluster, "t")
     assert states(cluster, "t")[9] is ReplicaState.OFFLINE
-    assert seen.notice_texts("replica_state_refused") == []
+    assert seen.texts_of("replica_state_refused") == []
 
 
 def test_replica_without_a_state_is_not_changed_unless_its_topic_is_deleted() -> None:

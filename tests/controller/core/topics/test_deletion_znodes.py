@@ -43,7 +43,7 @@ def test_SU_17_partitions_added_after_the_marker_are_not_added() -> None:
         0: (1, 2, 3)
     }
     assert cluster.topic("t").topic_id == topic_id
-    assert seen.notice_texts("partitions_refused") == [
+    assert seen.texts_of("partitions_refused") == [
         "it is being deleted: partitions [1] are not added"
     ]
     cluster.answer_slow()

@@ -17,7 +17,7 @@ from controller.core.topic_configs import (
     problem_with,
     validate,
 )
-from tests.controller.core.test_releases import OFFERED
+from tests.controller.core.offered_versions import OFFERED
 
 RELEASES = list(OFFERED)
 REPLICAS = "leader.replication.throttled.replicas"
@@ -171,7 +171,7 @@ def test_local_retention_without_remote_storage_is_validated_from_3_0_to_3_5() -
     assert validate({"local.retention.bytes": "-1"}, {}, (3, 5)) is None
 
 
-def test_other_configurations_are_known_to_brokers_of_2_4() -> None:
+def test_remaining_configurations_are_known_to_brokers_of_2_4() -> None:
     kept = {one.name: one.default for one in TOPIC_CONFIGS if one.since == OLDEST}
     assert len(kept) == 26
     assert validate(kept | {"message.format.version": "2.4"}, {}, OLDEST) is None

@@ -20,6 +20,8 @@ from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.endpoint import answers, call, next_request
 
 TIMEOUT_MS = 30_000
+FIRST_TIMER = "request:1"
+"""The timer of request 1."""
 
 Brokers = Sequence[int]
 
@@ -95,6 +97,13 @@ def ask_without_answer(cluster: Cluster, request: ApiRequest) -> None:
     before = len(answers(cluster))
     cluster.happen(request, "api:1")
     assert len(answers(cluster)) == before
+
+
+def error_by_name(cluster: Cluster) -> list[tuple[str | None, int]]:
+    """The names and codes of the one answer so far."""
+    [answer] = answers(cluster)
+    assert isinstance(answer, AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics)
+    return [(one.name, one.error) for one in answer.topics]
 
 
 def errors(

@@ -1,7 +1,10 @@
 """`refold reassign` on a simulated cluster, with or without an active controller."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
+
+import anyio
 
 from controller.core import znodes
 from controller.core.commands import CommandId, ReadZnodes, WriteAtomically, ZooKeeperCommand
@@ -23,7 +26,7 @@ from controller.operator.reassignment.kafka_admin import KafkaAdmin, LogDirs, Re
 from controller.operator.reassignment.report import Report
 from controller.operator.zookeeper_client import ZooKeeperClient
 from replay.world.outcomes import answer
-from tests.controller.core.cluster import Cluster as ImportedLog
+from tests.controller.core.cluster import Cluster as Simulated
 from tests.controller.core.reassignment.interrupting import interruptible
 from tests.controller.core.reassignment.reassigning import T0, Name, reassign
 
@@ -35,7 +38,7 @@ class WorldClient(ZooKeeperClient):
     before and after the next write, and `before_topics` before topics are read. `writes` counts
     the writes, and `written` has the operations of the last one."""
 
-    def __init__(self, world: ImportedLog) -> None:
+    def __init__(self, world: Simulated) -> None:
         self.before_write: Callable[[], object] | None = None
         self.after_write: Callable[[], object] | None = None
         self.before_topics: Callable[[], object] | None = None
@@ -74,7 +77,7 @@ class WorldDisks(KafkaAdmin):
     """The disks of the simulated brokers. `unresponsive` brokers do not answer, `broken` ones
     have an unreadable directory. `looking` is called once, before the first broker is read."""
 
-    def __init__(self, world: ImportedLog) -> None:
+    def __init__(self, world: Simulated) -> None:
         self.unresponsive: set[int] = set()
         self.broken: set[int] = set()
         self.looking: Callable[[], object] | None = None
@@ -134,6 +137,20 @@ class Stage:
         """A stock broker takes the role. refold becomes inactive."""
         self.world.seize_role(broker)
         self.world.run()
+
+    @asynccontextmanager
+    async def while_waiting(self, act: Callable[[], object]) -> AsyncIterator[None]:
+        """Whenever the command in the block waits, `act` is called."""
+
+        async def repeat() -> None:
+            while True:
+                await anyio.sleep(0.01)
+                act()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(repeat)
+            yield
+            tasks.cancel_scope.cancel()
 
     def leave_alone(self) -> None:
         """No controller is active."""

@@ -110,18 +110,16 @@ async def slow_rollback() -> Stage:
     return stage
 
 
-async def test_cancel_waits_shortly_for_the_rollback_to_clear_the_throttles(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_cancel_waits_shortly_for_the_rollback_to_clear_the_throttles() -> None:
     stage = await slow_rollback()
 
-    async def sleep(seconds: float) -> None:
+    def roll_back() -> None:
         stage.world.change_topic_quietly("t", {0: (1, 2, 3)})
         for path in (REASSIGN_PARTITIONS, REASSIGNMENTS):
             stage.world.remove_quietly(path)
 
-    monkeypatch.setattr(throttling.anyio, "sleep", sleep)
-    data = await cancel_and_settle(stage)
+    async with stage.while_waiting(roll_back):
+        data = await cancel_and_settle(stage)
     assert data["throttles_cleared"] is True
 
 

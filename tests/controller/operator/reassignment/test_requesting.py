@@ -100,20 +100,12 @@ async def test_first_request_of_a_cluster_creates_the_parent_znode() -> None:
     assert len(requests(stage.world)) == 1
 
 
-async def test_request_waits_for_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_request_waits_for_a_controller() -> None:
     stage = Stage()
     stage.hand_over(2)
     stage.world.ask(Delete(znodes.CONTROLLER, ANY_VERSION))
-    looks = 0
-
-    async def sleep(seconds: float) -> None:
-        nonlocal looks
-        looks += 1
-        if looks == 3:
-            stage.world.run()
-
-    monkeypatch.setattr(requesting.anyio, "sleep", sleep)
-    status, _ = await run_request(stage, targets(t0=(4, 5, 6)), timeout_ms=60_000)
+    async with stage.while_waiting(stage.world.run):
+        status, _ = await run_request(stage, targets(t0=(4, 5, 6)), timeout_ms=60_000)
     assert status == DONE
     assert record(stage.world) is not None
 
@@ -135,7 +127,7 @@ async def test_request_ignored_by_the_controller_is_reported() -> None:
     )
 
 
-async def test_other_routes_and_a_cancellation_prevent_a_request() -> None:
+async def test_request_is_refused_for_another_route_or_during_a_cancellation() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     with pytest.raises(Refused, match="already being reassigned, by /admin/reassign_partitions"):

@@ -33,8 +33,8 @@ from controller.operator.reassignment.strays import Stray, split
 from replay.world.requests import GetChildren
 from tests.controller.core.reassignment.interrupting import submit
 from tests.controller.core.reassignment.reassigning import T0, catch_up
+from tests.controller.operator.reassignment.scripted_admin import Output, ScriptedAdmin
 from tests.controller.operator.reassignment.stage import LOG_BYTES, Stage
-from tests.controller.operator.reassignment.test_by_api import Output, ScriptedAdmin
 
 GONE = ("gone", 3)
 
@@ -298,29 +298,21 @@ async def test_broker_that_names_no_directory_requires_a_permission() -> None:
 # --delete-strays --------------------------------------------------------------------------------
 
 
-def controller_at_work(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, *, deletes: bool = True
-) -> None:
-    """Whenever the command waits, the controller carries out the deletions, or drops them."""
-
-    async def sleep(seconds: float) -> None:
-        for path, one in zip(paths(stage), deletions(stage), strict=True):
-            for name in one.partitions if deletes else ():
-                stage.world.brokers[one.broker].logs.pop(name, None)
-            stage.world.ask(Delete(path, ANY_VERSION))
-
-    monkeypatch.setattr(stray_deleting.anyio, "sleep", sleep)
+def carry_out(stage: Stage, *, deletes: bool = True) -> None:
+    """The controller carries out the pending deletions, or drops them."""
+    for path, one in zip(paths(stage), deletions(stage), strict=True):
+        for name in one.partitions if deletes else ():
+            stage.world.brokers[one.broker].logs.pop(name, None)
+        stage.world.ask(Delete(path, ANY_VERSION))
 
 
-async def test_delete_requests_one_deletion_per_broker_and_reports_deleted_replicas(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_delete_requests_one_deletion_per_broker_and_reports_deleted_replicas() -> None:
     stage = with_strays()
     stage.leave_on_disk(4, GONE)
-    controller_at_work(stage, monkeypatch)
     asked: list[ReplicaDeletion] = []
     stage.client.after_write = lambda: asked.extend(deletions(stage))
-    report = await run_delete(stage, timeout_ms=60_000)
+    async with stage.while_waiting(lambda: carry_out(stage)):
+        report = await run_delete(stage, timeout_ms=60_000)
     assert stage.lines[-3:] == [
         "Asked the controller to delete from broker 4: gone-3",
         "Asked the controller to delete from broker 5: gone-3,t-0",
@@ -356,12 +348,10 @@ async def test_delete_reports_unconfirmed_deletions_at_the_timeout() -> None:
     assert report.data["left"] == [{"znode": path, "broker": 5, "partitions": (GONE, T0)}]
 
 
-async def test_delete_reports_deletions_that_the_controller_dropped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_delete_reports_deletions_that_the_controller_dropped() -> None:
     stage = with_strays()
-    controller_at_work(stage, monkeypatch, deletes=False)
-    report = await run_delete(stage, timeout_ms=60_000)
+    async with stage.while_waiting(lambda: carry_out(stage, deletes=False)):
+        report = await run_delete(stage, timeout_ms=60_000)
     assert report.status == OTHERWISE
     assert "Deleted" not in stage.output
     assert "t-0 on broker 5" in stage.warnings[-1]

@@ -112,16 +112,20 @@ async def test_throttles_are_kept_while_another_topic_moves_by_kafkas_api() -> N
     assert "Clearing" not in stage.output
 
 
-async def test_verify_wait_prints_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_verify_wait_prints_progress() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
-    steps = iter([(4,), (), (5, 6)])
+    steps = {"0 of 3 replicas caught up": (4,), "1 of 3 replicas caught up": (5, 6)}
 
-    async def sleep(seconds: float) -> None:
-        catch_up(stage.world, *next(steps))
+    def move_on() -> None:
+        for progress, brokers in steps.items():
+            if progress in stage.lines[-1]:
+                catch_up(stage.world, *brokers)
+                steps.pop(progress)
+                return
 
-    monkeypatch.setattr(verifying.anyio, "sleep", sleep)
-    assert await run_verify(stage, targets(t0=(4, 5, 6)), wait=True) == DONE
+    async with stage.while_waiting(move_on):
+        assert await run_verify(stage, targets(t0=(4, 5, 6)), wait=True) == DONE
     progress = [line for line in stage.lines if "caught up" in line]
     assert [line.split(" (")[0] for line in progress] == [
         "t-0: 0 of 3 replicas caught up, waits for 4,5,6",
