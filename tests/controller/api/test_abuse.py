@@ -12,13 +12,14 @@ import pytest
 
 from controller.api.front.request_quotas import SMALL_BYTES
 from controller.api.limits import Limits
-from controller.core.commands import AnswerAlterPartition
-from controller.core.events import AllocateProducerIdsReceived, AlterPartitionReceived
+from controller.core.api_requests.alter_partition import (
+    AlterPartitionReceived,
+    AnswerAlterPartition,
+)
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.values import Broker
 from controller.wire.client_requests import RequestHead, decode_response, encode_request
 from tests.controller.api.client import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITION,
     API_VERSIONS,
     METADATA,
     Client,
@@ -29,6 +30,7 @@ from tests.controller.api.client import (
 )
 from tests.controller.api.conftest import KNOWN, Serve, Served
 from tests.controller.api.latency import ASKED, alter_partition_frame, answered_in_time
+from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
 from tests.scripted_broker import Received, ScriptedBroker
 
 HEAD = pack(">hhi", ALTER_PARTITION, 1, 5)

@@ -3,24 +3,24 @@
 import pytest
 
 from controller.core import error_codes as codes
-from controller.core.commands import (
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.topics import (
     AnswerCreateTopics,
-    AnswerElectLeaders,
-    AnswerLater,
-    CancelTimer,
-    Issued,
-    StartTimer,
-    UpdateMetadataRequest,
-)
-from controller.core.events import BrokerAnswered, ElectLeadersReceived
-from controller.core.snapshot import load_snapshot, take_snapshot
-from controller.core.topic_requests import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
     DoomedTopic,
     NewPartitions,
 )
+from controller.core.commands import (
+    AnswerLater,
+    CancelTimer,
+    Issued,
+    StartTimer,
+    UpdateMetadataRequest,
+)
+from controller.core.events import BrokerAnswered
+from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.endpoint import answers, call
 from tests.controller.core.topics.topic_requests import (

@@ -46,7 +46,7 @@ def repair_assignments(
     }
     controller.notice(
         "warning",
-        "daemon_replaced_as_replica",
+        "own_id_repaired",
         znodes.topic_path(topic),
         f"partitions {named} named the daemon's id {own}; replicas are now "
         f"{[repaired[number].replicas for number in named]}",
@@ -61,7 +61,7 @@ def is_daemon_in_sync(controller: Controller, partition: Partition) -> bool:
         return False
     path = znodes.state_path(partition.topic.name, partition.number)
     text = f"its ISR named the daemon's id {own}; a leader is elected without it"
-    controller.notice("warning", "daemon_replaced_as_replica", path, text)
+    controller.notice("warning", "own_id_repaired", path, text)
     return True
 
 

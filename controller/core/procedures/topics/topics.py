@@ -106,9 +106,7 @@ def _restored(
     }
     if restored:
         text = f"partitions {list(restored)} named the daemon's id {own}; they are restored"
-        controller.notice(
-            "warning", "daemon_replaced_as_replica", znodes.topic_path(topic.name), text
-        )
+        controller.notice("warning", "own_id_repaired", znodes.topic_path(topic.name), text)
     return restored
 
 
