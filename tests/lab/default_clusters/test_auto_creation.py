@@ -86,4 +86,4 @@ async def _has(asked: list[str], count: int) -> bool:
 
 
 def _is_repair(message: dict[str, object]) -> bool:
-    return message.get("code") == "daemon_replaced_as_replica"
+    return message.get("code") == "own_id_repaired"

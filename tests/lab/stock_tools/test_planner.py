@@ -351,7 +351,7 @@ async def plan_and_ask(mix: Mix, without: tuple[int, ...]) -> dict[tuple[str, in
 async def named(mix: Mix, topics: Sequence[str]) -> bool:
     """Whether the daemon found itself among the replicas of each topic."""
     messages = mix.scene.daemons[-1].messages()
-    found = {one["subject"] for one in messages if one.get("code") == "daemon_replaced_as_replica"}
+    found = {one["subject"] for one in messages if one.get("code") == "own_id_repaired"}
     return found.issuperset(f"/brokers/topics/{topic}" for topic in topics)
 
 

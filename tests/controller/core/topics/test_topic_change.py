@@ -240,7 +240,7 @@ def test_daemon_is_replaced_in_a_new_topic(rules: str) -> None:
     written = seen.written()
     assert written.index(znodes.topic_path("t")) < written.index(znodes.state_path("t", 0))
     assert_daemon_is_never_in_requests(cluster)
-    assert ("daemon_replaced_as_replica", znodes.topic_path("t")) in seen.notices()
+    assert ("own_id_repaired", znodes.topic_path("t")) in seen.notices()
 
 
 def test_replacement_of_the_daemon_is_in_a_rack_that_the_partition_lacks() -> None:
@@ -284,7 +284,7 @@ def test_daemon_is_replaced_in_a_known_partition(rules: str, added: dict[int, li
     assert replicas == {0: (1, 2), 1: (1,), **{number: (1, 2) for number in added}}
     assert cluster.partition("t", 0).replicas == (1, 2)
     assert cluster.partition("t", 1).replicas == (2, 1)
-    assert ("daemon_replaced_as_replica", znodes.topic_path("t")) in seen.notices()
+    assert ("own_id_repaired", znodes.topic_path("t")) in seen.notices()
     assert seen.written().count(znodes.topic_path("t")) == 1
     assert_daemon_is_never_in_requests(cluster)
 
@@ -325,7 +325,7 @@ def test_daemon_is_removed_from_an_isr_found_by_a_failover(rules: str, leader: i
     seen = cluster.seen()
     cluster.start()
     assert cluster.state("t", 0) == "leader 1 e 6 isr [1,2] v 1 ce 1"
-    assert ("daemon_replaced_as_replica", znodes.state_path("t", 0)) in seen.notices()
+    assert ("own_id_repaired", znodes.state_path("t", 0)) in seen.notices()
 
 
 def test_isr_of_the_daemon_alone_needs_an_unclean_election() -> None:
