@@ -15,7 +15,7 @@ from controller.core.api_requests.producer_ids import (
 
 
 async def fits(budget: MemoryPool, count: int) -> bool:
-    """Whether so many bytes are free."""
+    """Whether `count` bytes are free."""
     try:
         give_back = await asyncio.wait_for(budget.take(count), 0.01)
     except TimeoutError:

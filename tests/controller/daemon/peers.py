@@ -300,7 +300,7 @@ class Stage:
         return any(isinstance(one, Stored) and "session_expired" in one.kinds for one in self.trace)
 
     def closed(self) -> list[Closed]:
-        """What was closed, in order."""
+        """The closed sessions and channels, in order."""
         return [one for one in self.trace if isinstance(one, Closed)]
 
     def create_topic(self, topic: str, *replicas: int) -> None:

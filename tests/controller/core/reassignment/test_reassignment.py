@@ -216,7 +216,7 @@ def test_OB_14_same_replicas_again_raise_the_epoch() -> None:
 
 
 def test_same_target_again_restarts_phase_a() -> None:
-    """KB 7.3: e+1."""
+    """KB 7.3: the leader epoch rises by one."""
     cluster = cluster_of(3, 1, 2)
     reassign(cluster, 2, 3)
     assert reassign(cluster, 2, 3) == codes.NONE
@@ -412,7 +412,7 @@ def test_SU_27_cancelled_replica_in_sync_leaves_the_isr() -> None:
 
 
 def test_cancelled_reassignment_writes_the_topic_twice_and_stops_the_adding_replica() -> None:
-    """KB 7.8.1: the topic's znode twice, the adding replica stopped, e+1."""
+    """KB 7.8.1. The leader epoch rises by one."""
     cluster = cluster_of(3, 1, 2)
     reassign(cluster, 2, 3)
     seen = cluster.seen()

@@ -55,7 +55,7 @@ def by_request(cluster: Cluster, target: int) -> None:
 
 
 def by_api(cluster: Cluster, target: int) -> None:
-    """By the API."""
+    """A request by the API."""
     assert reassign(cluster, target) == 0
 
 

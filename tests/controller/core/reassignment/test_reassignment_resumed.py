@@ -159,7 +159,7 @@ def test_after_u1_failover_resumes_from_the_topic_znode() -> None:
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
 def test_failover_resumes_a_requested_reassignment_once(rules: str) -> None:
-    """KB 6.2 step 11: e+1, not e+2."""
+    """KB 6.2 step 11: the leader epoch rises by one, not by two."""
     cluster = cluster_of(3, 1, rules=rules)
     put_request(cluster, {T0: [2]})
     cluster.expire()

@@ -125,7 +125,7 @@ def too_few_originals_alone() -> Cluster:
 
 
 def test_waiting_rollback_keeps_other_live_replicas_out_of_sync() -> None:
-    """They may be in sync before enough originals are."""
+    """Targets may be in sync before enough originals are."""
     cluster = too_few_originals_alone()
     seen = cluster.seen()
     cancel_all(cluster)
