@@ -9,8 +9,12 @@ from contextlib import asynccontextmanager
 import anyio
 
 from controller.wire.client_requests import RequestHead, encode_request
-from tests.controller.api.client import ALTER_PARTITION, Client, alter_partition
+from tests.controller.api.client import (
+    Client,
+    alter_partition,
+)
 from tests.controller.api.conftest import KNOWN, Served
+from tests.controller.api_keys import ALTER_PARTITION
 
 ENOUGH = 10
 ANSWERED_IN_S = 0.1
