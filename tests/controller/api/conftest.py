@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import anyio
 import pytest
@@ -25,6 +26,8 @@ from controller.core.api_requests.reassignments import (
 from controller.core.values import Broker, Endpoint
 from tests.scripted_broker import Received, ScriptedBroker
 from tools.lab.ports import free_port
+
+Request = TypeVar("Request", bound=ApiRequest)
 
 OWN_ID = 1000
 NOT_WITHIN_S = 0.3
@@ -83,6 +86,15 @@ class Served:
             self._more = anyio.Event()
             await self._more.wait()
         return self.events
+
+    async def first(self, kind: type[Request]) -> Request:
+        """Wait for the first event of a kind."""
+        while True:
+            for one in self.events:
+                if isinstance(one, kind):
+                    return one
+            self._more = anyio.Event()
+            await self._more.wait()
 
     async def has_only(self, count: int) -> None:
         """Wait for `count` events, and check that no other follows."""

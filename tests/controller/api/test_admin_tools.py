@@ -259,20 +259,18 @@ async def test_client_that_disconnects_during_a_request_delays_no_other(serve: S
 async def test_1000_topics_in_one_request_do_not_delay_brokers(served: Served) -> None:
     async with answered_in_time(served), Client(served.port) as tool:
         head = tool.send(CREATE_TOPICS, 7, create_topics(*(f"t{one}" for one in range(1000))))
-        while not (asked := events_of(served, CreateTopicsReceived)):
-            await asyncio.sleep(0.01)
-        assert len(asked[0].topics) == 1000
-        served.endpoint.answer(created(asked[0]))
+        asked = await served.first(CreateTopicsReceived)
+        assert len(asked.topics) == 1000
+        served.endpoint.answer(created(asked))
         assert len((await tool.answer_to(head)).topics) == 1000
 
 
 async def test_200_000_partitions_in_one_reassignment_do_not_delay_brokers(served: Served) -> None:
     async with answered_in_time(served), Client(served.port) as tool:
         head = tool.send(REASSIGN, 0, reassign(200_000))
-        while not (asked := events_of(served, AlterPartitionReassignmentsReceived)):
-            await asyncio.sleep(0.01)
-        answers = tuple(PartitionAnswer("t", one.partition, 0) for one in asked[0].partitions)
-        served.endpoint.answer(AnswerAlterPartitionReassignments(asked[0].request, 0, answers))
+        asked = await served.first(AlterPartitionReassignmentsReceived)
+        answers = tuple(PartitionAnswer("t", one.partition, 0) for one in asked.partitions)
+        served.endpoint.answer(AnswerAlterPartitionReassignments(asked.request, 0, answers))
         (topic,) = (await tool.answer_to(head)).responses
         assert len(topic.partitions) == 200_000
 
@@ -292,7 +290,3 @@ async def test_incomplete_large_requests_of_tools_do_not_delay_brokers(
         for client in large:
             client.writer.write(pack(">ihhi", 4 * MIB, REASSIGN, 0, 5) + bytes(4 * MIB - 1000))
         await anyio.sleep(1)
-
-
-def events_of(served: Served, kind: type) -> list[Any]:
-    return [one for one in served.events if isinstance(one, kind)]

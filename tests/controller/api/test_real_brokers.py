@@ -4,7 +4,6 @@ through it. Also with a stock broker in the controller role."""
 import asyncio
 import json
 from functools import partial
-from typing import TypeGuard
 
 import anyio
 import pytest
@@ -14,7 +13,6 @@ from aiozk import ZKClient
 from kio.index import load_request_schema
 
 from controller.brokers.channels import BrokerChannels
-from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.controlled_shutdown import (
     AnswerControlledShutdown,
     ControlledShutdownReceived,
@@ -92,11 +90,11 @@ async def make_controller(served: Served, lab: Lab) -> None:
 async def announce_controller(served: Served, lab: Lab) -> None:
     live = [Broker(one.broker_id, 1, (endpoint_of(one.port),)) for one in lab.brokers]
     everyone = (*live, Broker(OWN_ID, 1, (endpoint_of(served.port),)))
-    answered = asyncio.Queue[BrokerAnswered](maxsize=10)
+    answers = asyncio.Queue[BrokerAnswered](maxsize=10)
 
     def send(event: Event, channel: str) -> None:
         if isinstance(event, BrokerAnswered):
-            answered.put_nowait(event)
+            answers.put_nowait(event)
 
     channels = BrokerChannels(send, client_id=str(OWN_ID))
     async with anyio.create_task_group() as tasks:
@@ -105,7 +103,7 @@ async def announce_controller(served: Served, lab: Lab) -> None:
             channels.open(OpenChannel(broker.id, 1, broker.endpoints[0]))
             request = UpdateMetadataRequest(broker.id, -1, 8, OWN_ID, HIGH_EPOCH, (), everyone)
             channels.send(CommandId(1, broker.id), request)
-            answered = await answered.get()
+            answered = await answers.get()
             assert answered == BrokerAnswered(CommandId(1, broker.id), broker.id, 1, 0, [])
         tasks.cancel_scope.cancel()
 
@@ -202,17 +200,11 @@ async def test_tools_send_the_endpoint_what_they_send_a_controller(
     )
     async with asyncio.TaskGroup() as tasks:
         printed = tasks.create_task(create)
-        while not (asked := [one for one in cluster.events if is_creation(one)]):
-            await asyncio.sleep(0.05)
-        (event,) = asked
+        event = await cluster.first(CreateTopicsReceived)
         assert event.topics == [NewTopicAsked("new", 3, -1, [], [("retention.ms", "5")])]
         done = CreatedTopic("new", 0, None, bytes(range(16)), 3, 1, (("retention.ms", "5"),))
         cluster.endpoint.answer(AnswerCreateTopics(event.request, (done,)))
     assert "Created topic new." in printed.result()
-
-
-def is_creation(event: ApiRequest) -> TypeGuard[CreateTopicsReceived]:
-    return isinstance(event, CreateTopicsReceived)
 
 
 async def test_stopping_broker_requests_a_controlled_shutdown_from_the_endpoint(
