@@ -4,7 +4,11 @@ import asyncio
 import os
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import (
+    AsyncIterator,
+    Iterator,
+)
+from contextlib import asynccontextmanager
 from struct import pack
 
 import anyio
@@ -217,6 +221,23 @@ async def test_stalled_large_request_frees_its_memory_for_the_next(serve: Serve)
         assert await holder.closed()
 
 
+@asynccontextmanager
+async def repeating(served: Served, frame: bytes, count: int) -> AsyncIterator[None]:
+    """`count` clients send a request, and again after each answer."""
+
+    async def repeat() -> None:
+        async with Client(served.port) as client:
+            while True:
+                client.writer.write(frame)
+                await client.receive()
+
+    async with asyncio.TaskGroup() as tasks:
+        clients = [tasks.create_task(repeat()) for _ in range(count)]
+        yield
+        for one in clients:
+            one.cancel()
+
+
 @pytest.mark.parametrize("partitions", [1000, 3000])
 async def test_complete_large_requests_of_non_brokers_are_processed_one_by_one(
     served: Served, partitions: int
@@ -225,18 +246,8 @@ async def test_complete_large_requests_of_non_brokers_are_processed_one_by_one(
     frame = alter_partition_frame(35_000, STRANGER)
     began = time.perf_counter()
 
-    async def ask() -> None:
-        async with Client(served.port) as client:
-            while True:
-                client.writer.write(frame)
-                await client.receive()
-
-    async with asyncio.TaskGroup() as tasks:
-        others = [tasks.create_task(ask()) for _ in range(6)]
-        async with answered_in_time(served, partitions):
-            await anyio.sleep(2)
-        for one in others:
-            one.cancel()
+    async with repeating(served, frame, 6), answered_in_time(served, partitions):
+        await anyio.sleep(2)
     of_others = [
         one
         for one in served.events
@@ -250,18 +261,8 @@ async def test_small_requests_of_non_brokers_are_rate_limited(served: Served) ->
     frame = alter_partition_frame(600, STRANGER)
     began = time.perf_counter()
 
-    async def ask() -> None:
-        async with Client(served.port) as client:
-            while True:
-                client.writer.write(frame)
-                await client.receive()
-
-    async with asyncio.TaskGroup() as tasks:
-        others = [tasks.create_task(ask()) for _ in range(50)]
-        async with answered_in_time(served):
-            await anyio.sleep(3)
-        for one in others:
-            one.cancel()
+    async with repeating(served, frame, 50), answered_in_time(served):
+        await anyio.sleep(3)
     of_others = [one for one in served.events if one.broker == STRANGER]
     assert len(of_others) <= (MIB + (time.perf_counter() - began) * PACE) / len(frame) + 1
 
