@@ -270,10 +270,10 @@ async def test_small_requests_of_non_brokers_are_rate_limited(served: Served) ->
 async def test_clients_that_read_no_answers_do_not_delay_forwarding(
     with_broker: Served, broker: ScriptedBroker
 ) -> None:
-    async def much(received: Received) -> bytes | None:
+    async def large_answer(received: Received) -> bytes | None:
         return received.answer(bytes(4 * 1024 * 1024))
 
-    broker.script = much
+    broker.script = large_answer
     async with answered_in_time(with_broker), connected(20, with_broker.port) as clients:
         for client in clients:
             for _ in range(5):

@@ -295,7 +295,7 @@ async def test_front_exits_when_its_daemon_is_killed() -> None:
     port = free_port()
     daemon = subprocess.Popen([sys.executable, "-c", DAEMON, str(port)])
     try:
-        async with PatientClient(port, client_id="7") as client:
+        async with RetryingClient(port, client_id="7") as client:
             await client.ask(API_VERSIONS, 3, api_versions())
             daemon.kill()
             assert await client.closed()
@@ -330,7 +330,7 @@ async def test_front_without_a_daemon_exits_silently() -> None:
     assert (front.returncode, complaints) == (0, b"")
 
 
-class PatientClient(Client):
+class RetryingClient(Client):
     """A client that waits until the endpoint listens."""
 
     async def __aenter__(self) -> Self:

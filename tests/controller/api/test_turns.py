@@ -19,7 +19,7 @@ LISTENER = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092)
 ASKED_BY_A_BROKER = encode_request(RequestHead(API_VERSIONS, 0, 1), "1", api_versions(0))
 
 
-class Taker:
+class Reader:
     """A client that reads every answer at once."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ async def test_client_with_many_requests_waits_for_its_turn_before_each() -> Non
     shared = FrontContext(
         OWN_ID, limits, Admission(1, 1), RequestQuotas(limits), pending, brokers, {}, ()
     )
-    reader, taker = asyncio.StreamReader(), Taker()
+    reader, taker = asyncio.StreamReader(), Reader()
     reader.feed_data(ASKED_BY_A_BROKER * REQUESTS)
     reader.feed_eof()
     shared.admission.admit(1, "127.0.0.1")

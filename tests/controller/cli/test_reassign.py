@@ -267,7 +267,7 @@ def test_cancel_clears_throttles_of_a_completed_rollback(
 
 
 def test_cancel_reports_throttles_of_a_waiting_rollback(stage: Stage) -> None:
-    stage.leave_alone()
+    stage.without_controller()
     result = reassign("--cancel", "--json", *ZOOKEEPER)
     assert result.exit_code == 0
     answer = json.loads(result.stdout)
@@ -313,7 +313,7 @@ def test_strays_exit_with_4_and_are_in_the_json(stage: Stage) -> None:
 
 
 def test_delete_strays_waits_until_its_timeout(stage: Stage) -> None:
-    stage.leave_alone()
+    stage.without_controller()
     stage.leave_on_disk(6, ("gone", 0))
     result = reassign("--delete-strays", "--timeout", "0", *ZOOKEEPER, *BROKERS)
     assert result.exit_code == 3, result.output

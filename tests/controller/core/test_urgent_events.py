@@ -33,7 +33,7 @@ from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, Seen, writes
 from tests.controller.core.endpoint import answers, proposal
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     cancel_quietly,
@@ -66,7 +66,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pauses, "TOGETHER_MAX", PART)
 
 
-def many(**settings: Any) -> Cluster:
+def with_25_partitions(**settings: Any) -> Cluster:
     """t with 25 partitions on [1,2], and u-0 on [1,2]."""
     cluster = Cluster(1, 2, 3, 4, 5, kip_236_enable=True, **settings).start()
     cluster.create_topic("t", {key: [1, 2] for key in range(COUNT)})
@@ -136,7 +136,7 @@ def test_250_entries_begin_in_three_parts(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_failure_of_a_broker_is_handled_after_the_current_part() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     cluster.once(FIRST_PART, lambda: cluster.unregister(1))
     seen = cluster.seen()
     submit(cluster, TARGETS)
@@ -148,7 +148,7 @@ def test_failure_of_a_broker_is_handled_after_the_current_part() -> None:
 
 
 def test_controlled_shutdown_is_answered_between_two_parts() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     asked = ControlledShutdownReceived(77, 3, 1, cluster.broker_epoch(1))
     cluster.once(FIRST_PART, lambda: cluster.happen_next(asked, "api:1"))
     seen = cluster.seen()
@@ -165,7 +165,7 @@ def alter_u0(cluster: Cluster, number: int = 77) -> AlterPartitionReceived:
 
 
 def test_alter_partition_is_answered_between_two_parts() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     asked = alter_u0(cluster)
     cluster.once(FIRST_PART, lambda: cluster.happen_next(asked, "api:1"))
     seen = cluster.seen()
@@ -175,7 +175,7 @@ def test_alter_partition_is_answered_between_two_parts() -> None:
 
 
 def test_urgent_event_during_the_second_part_is_handled_before_the_third() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     cluster.once(SECOND_PART, lambda: cluster.unregister(1))
     seen = cluster.seen()
     submit(cluster, TARGETS)
@@ -183,7 +183,7 @@ def test_urgent_event_during_the_second_part_is_handled_before_the_third() -> No
 
 
 def test_urgent_events_keep_their_order() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     shut_down = ControlledShutdownReceived(78, 3, 2, cluster.broker_epoch(2))
 
     def happen() -> None:
@@ -198,7 +198,7 @@ def test_urgent_events_keep_their_order() -> None:
 
 
 def test_events_that_are_not_urgent_wait_for_the_end_of_the_long_work() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     cluster.once(FIRST_PART, lambda: cluster.change_topic_quietly("v", {0: [1]}))
     seen = cluster.seen()
     submit(cluster, TARGETS)
@@ -214,7 +214,7 @@ def test_events_that_are_not_urgent_wait_for_the_end_of_the_long_work() -> None:
 
 @pytest.mark.parametrize("work", ["submit", "request", "api", "cancel", "complete", "extra"])
 def test_all_long_work_on_reassignments_is_interrupted(work: str) -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     if work in ("cancel", "complete"):
         submit(cluster, TARGETS)
     asked = alter_u0(cluster)
@@ -302,7 +302,7 @@ def lose_role_in_the_interruption(cluster: Cluster, sessions: list[int]) -> None
 
 def test_role_lost_in_the_interruption_ends_the_long_work() -> None:
     """The write after the broker's failure is fenced, and the second part never starts."""
-    cluster = many()
+    cluster = with_25_partitions()
     sessions: list[int] = []
     lose_role_in_the_interruption(cluster, sessions)
     seen = cluster.seen()
@@ -319,7 +319,7 @@ def test_role_lost_in_the_interruption_ends_the_long_work() -> None:
 
 
 def test_role_lost_in_the_interruption_rejects_the_request_of_the_long_work() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     sessions: list[int] = []
     lose_role_in_the_interruption(cluster, sessions)
     cluster.happen(api_request(), "api:2")
@@ -332,7 +332,7 @@ def test_role_lost_in_the_interruption_rejects_the_request_of_the_long_work() ->
 @pytest.mark.parametrize("fate", [Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER])
 def test_session_that_ends_in_the_interruption_ends_both_procedures(fate: Fate) -> None:
     """Both requests are answered. The next term continues the reassignments that started."""
-    cluster = many()
+    cluster = with_25_partitions()
 
     def happen() -> None:
         cluster.happen_next(alter_u0(cluster), "api:1")
@@ -354,7 +354,7 @@ def test_session_that_ends_in_the_interruption_ends_both_procedures(fate: Fate) 
 
 def test_fold_is_not_idle_while_a_procedure_is_paused() -> None:
     """A snapshot would not contain the paused procedure."""
-    cluster = many()
+    cluster = with_25_partitions()
     idle: list[bool] = []
 
     def look(issued: Issued) -> None:
@@ -372,7 +372,7 @@ def test_fold_is_not_idle_while_a_procedure_is_paused() -> None:
 
 
 def test_shutdown_in_the_interruption_waits_for_the_end_of_the_long_work() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
 
     def happen() -> None:
         cluster.happen_next(alter_u0(cluster), "api:1")
@@ -388,7 +388,7 @@ def test_shutdown_in_the_interruption_waits_for_the_end_of_the_long_work() -> No
 
 
 def test_cancellation_between_two_parts_keeps_the_rest_unstarted() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     cluster.once(FIRST_PART, lambda: cluster.put_quietly(REASSIGN_CANCEL, b"{}"))
     submit(cluster, TARGETS)
     assert reassigning(cluster) == []
@@ -397,7 +397,7 @@ def test_cancellation_between_two_parts_keeps_the_rest_unstarted() -> None:
 
 
 def test_partly_started_request_continues_when_the_cancellation_is_removed() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     cluster.once(FIRST_PART, lambda: cluster.put_quietly(REASSIGN_CANCEL, b"{}"))
     request(cluster, TARGETS)
     assert len(reassigning(cluster)) == PART
@@ -409,7 +409,7 @@ def test_partly_started_request_continues_when_the_cancellation_is_removed() -> 
 
 def test_later_parts_know_of_a_broker_that_died() -> None:
     """The second part sees the leaders that were elected after the failure."""
-    cluster = many()
+    cluster = with_25_partitions()
     cluster.once(FIRST_PART, lambda: cluster.unregister(1))
     submit(cluster, TARGETS)
     assert {cluster.leadership(*name).isr for name in ALL} == {(2,)}
@@ -417,13 +417,13 @@ def test_later_parts_know_of_a_broker_that_died() -> None:
 
 
 def test_failure_of_a_broker_during_rollback_in_a_failover_is_handled_between_two_parts() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     submit(cluster, TARGETS)
     cluster.once(
         lambda issued: issued.reason.rule == "rollback: store the originals",
         lambda: cluster.unregister(1),
     )
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cancel_quietly(cluster)
     assert {assignment(cluster, name) for name in ALL} == {"1,2"}
     assert {cluster.leadership(*name).leader for name in (*ALL, U0)} == {2}
@@ -432,7 +432,7 @@ def test_failure_of_a_broker_during_rollback_in_a_failover_is_handled_between_tw
 
 
 def test_original_replica_that_dies_between_two_parts_delays_the_rest_of_the_rollback() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     set_minimum(cluster, 2)
     submit(cluster, TARGETS)
     for name in ALL:
@@ -454,7 +454,7 @@ def test_original_replica_that_dies_between_two_parts_delays_the_rest_of_the_rol
 
 
 def test_queued_completions_are_one_procedure() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     submit(cluster, TARGETS)
     seen = cluster.seen()
     catch_up_all(cluster)

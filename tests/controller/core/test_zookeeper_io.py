@@ -56,7 +56,7 @@ def running() -> Cluster:
     return cluster
 
 
-def assert_knows_the_truth(cluster: Cluster) -> None:
+def assert_knows_the_stored_states(cluster: Cluster) -> None:
     """The daemon holds the role, and knows of every partition what ZooKeeper stores.
 
     The controller epoch may differ: an ISR without a change is known with the daemon's epoch (KB
@@ -82,7 +82,7 @@ def test_lost_create_is_carried_out_once(fate: Fate) -> None:
     cluster.create_topic("t", {0: [1, 2]})
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2] v 0 ce 1"
     assert cluster.partition("t", 0).state is PartitionState.ONLINE
-    assert_knows_the_truth(cluster)
+    assert_knows_the_stored_states(cluster)
 
 
 @pytest.mark.parametrize("fate", LOST)
@@ -91,7 +91,7 @@ def test_lost_change_is_carried_out_once(fate: Fate) -> None:
     cluster.lose(writes(SetData, STATE), fate)
     cluster.stop_broker(1)
     assert cluster.state("t", 0) == "leader 2 e 1 isr [2] v 1 ce 1"
-    assert_knows_the_truth(cluster)
+    assert_knows_the_stored_states(cluster)
 
 
 @pytest.mark.parametrize("fate", LOST)
@@ -133,7 +133,7 @@ def test_lost_sync_is_repeated(fate: Fate) -> None:
     kinds = [type(one) for one in seen.commands]
     assert kinds.count(SyncZnodes) == 2
     assert kinds[kinds.index(SyncZnodes) + 1] is SyncZnodes, "not read before it is in step"
-    assert_knows_the_truth(cluster)
+    assert_knows_the_stored_states(cluster)
 
 
 # Concurrent writes of other clients -----------------------------------------------------------
@@ -148,7 +148,7 @@ def test_lost_change_is_decided_again_after_a_concurrent_write(fate: Fate) -> No
     cluster.stop_broker(1)
     assert cluster.leadership("t", 0).leader == 2
     assert cluster.leadership("t", 0).isr == (2,)
-    assert_knows_the_truth(cluster)
+    assert_knows_the_stored_states(cluster)
 
 
 def test_lost_create_with_a_concurrent_create_leaves_the_partition_new() -> None:
@@ -201,7 +201,7 @@ def test_session_ended_during_a_write_ends_the_term_and_the_next_term_completes_
     cluster.stop_broker(1)
     assert cluster.epoch() == 2
     assert cluster.leadership("t", 0).leader == 2
-    assert_knows_the_truth(cluster)
+    assert_knows_the_stored_states(cluster)
 
 
 @pytest.mark.parametrize("fate", OVER)
@@ -272,4 +272,4 @@ def test_one_loss_at_any_read_or_write_does_not_change_the_outcome(fate: Fate) -
 
         cluster = play(fate_at)
         assert content(cluster) == expected, names
-        assert_knows_the_truth(cluster)
+        assert_knows_the_stored_states(cluster)

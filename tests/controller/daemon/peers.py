@@ -176,7 +176,7 @@ class WorldConnection:
         self._inbox.put(SessionConnected(self.session, 6000, "world", False), "session")
 
 
-class WillingChannels:
+class SuccessfulChannels:
     """Channels to brokers that answer every request without an error."""
 
     def __init__(self, inbox: Inbox, trace: Trace) -> None:
@@ -227,7 +227,7 @@ class Stage:
         inbox = Inbox()
         self.inbox = inbox
         self.zookeeper = WorldConnection(self.others.zookeeper, inbox, self.trace)
-        self.channels = WillingChannels(inbox, self.trace)
+        self.channels = SuccessfulChannels(inbox, self.trace)
         self.log = WatchedLog.create(folder, _header(configuration))
         self.log.trace = self.trace
         self.daemon = Daemon(

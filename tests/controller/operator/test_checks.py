@@ -46,7 +46,7 @@ GOOD = SystemStatus(
 )
 
 
-def trouble(status: SystemStatus, given: dict[str, str] | None = None) -> list[CheckResult]:
+def problems(status: SystemStatus, given: dict[str, str] | None = None) -> list[CheckResult]:
     return [one for one in check_all(settings(given), status) if one.level != "ok"]
 
 
@@ -59,7 +59,7 @@ def disk(**status: object) -> SystemStatus:
 
 
 def test_healthy_cluster_passes() -> None:
-    assert trouble(GOOD) == []
+    assert problems(GOOD) == []
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_healthy_cluster_passes() -> None:
     ],
 )
 def test_each_problem_is_reported(status: SystemStatus, level: str, expected: str) -> None:
-    (found,) = trouble(status)
+    (found,) = problems(status)
     assert found.level == level
     assert expected in found.text
     assert found.advice
@@ -132,23 +132,23 @@ def racks(*named: str | None) -> SystemStatus:
 def test_unmatched_racks_are_reported(
     status: SystemStatus, own: dict[str, str], expected: str
 ) -> None:
-    (found,) = trouble(status, own)
+    (found,) = problems(status, own)
     assert (found.check, found.level) == ("racks", "warning")
     assert expected in found.text
 
 
 def test_matched_racks_pass() -> None:
-    assert trouble(racks("a", "b"), {"broker.rack": "b"}) == []
+    assert problems(racks("a", "b"), {"broker.rack": "b"}) == []
 
 
 def test_missing_listener_names_are_reported() -> None:
     brokers = (broker(1), broker(2, listener="CLIENTS"))
-    (found,) = trouble(changed(zookeeper=cluster(*brokers)))
+    (found,) = problems(changed(zookeeper=cluster(*brokers)))
     assert "the daemon lacks CLIENTS" in found.text
 
 
 def test_address_of_a_broker_is_reported() -> None:
-    (found,) = trouble(GOOD, {"listeners": "PLAINTEXT://h2:9092"})
+    (found,) = problems(GOOD, {"listeners": "PLAINTEXT://h2:9092"})
     assert "broker 2 listens on h2:9092" in found.text
 
 

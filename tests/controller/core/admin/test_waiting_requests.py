@@ -43,20 +43,20 @@ DEAD = 9
 """A broker that is not registered: partitions on it alone have no leader."""
 
 
-def created(number: int = 1, **fields: int) -> CreateTopicsReceived:
+def creation(number: int = 1, **fields: int) -> CreateTopicsReceived:
     """Topic a gets its leader at once, b when broker 9 registers, and c is rejected."""
     topics = [new_topic("a", given={0: [1]}), new_topic("b", given={0: [DEAD], 1: [1]})]
     timeout_ms = fields.get("timeout_ms", TIMEOUT_MS)
     return CreateTopicsReceived(number, 7, timeout_ms, False, [*topics, new_topic("!", 1, 1)])
 
 
-def grown(number: int = 1) -> CreatePartitionsReceived:
+def growth(number: int = 1) -> CreatePartitionsReceived:
     """Topic t gets a partition that has no leader until broker 9 registers; u does not exist."""
     asked = [NewPartitions("t", 3, None), NewPartitions("u", 3, None)]
     return CreatePartitionsReceived(number, 3, TIMEOUT_MS, False, asked)
 
 
-def doomed(number: int = 1) -> DeleteTopicsReceived:
+def deletion(number: int = 1) -> DeleteTopicsReceived:
     """Topic t cannot be deleted until broker 9 registers; u can, and v does not exist."""
     topics = [DoomedTopic(name, None) for name in ("t", "u", "v")]
     return DeleteTopicsReceived(number, 6, TIMEOUT_MS, topics)
@@ -64,7 +64,7 @@ def doomed(number: int = 1) -> DeleteTopicsReceived:
 
 def waiting_creation() -> Cluster:
     cluster = Cluster(1, 2).start()
-    ask_without_answer(cluster, created())
+    ask_without_answer(cluster, creation())
     return cluster
 
 
@@ -72,7 +72,7 @@ def waiting_growth() -> Cluster:
     cluster = Cluster(1, DEAD).start()
     cluster.create_topic("t", {0: [1], 1: [DEAD]})
     cluster.stop_broker(DEAD)
-    ask_without_answer(cluster, grown())
+    ask_without_answer(cluster, growth())
     return cluster
 
 
@@ -83,7 +83,7 @@ def waiting_deletion() -> Cluster:
     cluster.stop_broker(DEAD)
     # Its deletion failed once and has to wait for the broker before it starts again.
     cluster.fold.controller.context.ineligible_for_deletion["t"] = None
-    ask_without_answer(cluster, doomed())
+    ask_without_answer(cluster, deletion())
     return cluster
 
 
@@ -231,8 +231,8 @@ def test_request_that_times_out_in_the_queue_is_not_carried_out() -> None:
     cluster.create_topic("u", {0: [2, 1]})
 
     def ask_and_time_out() -> None:
-        cluster.happen_next(created(), "api:1")
-        cluster.happen_next(created(2), "api:1")
+        cluster.happen_next(creation(), "api:1")
+        cluster.happen_next(creation(2), "api:1")
         cluster.happen_next(TimerFired(FIRST_TIMER), "timer")
 
     cluster.once(writes_state("u", 0), ask_and_time_out)
@@ -249,7 +249,7 @@ def test_timeout_during_the_requests_own_procedure_is_applied_at_the_end_of_its_
     cluster = Cluster(1, 2).start()
     path = znodes.topic_path("b")
     cluster.once(writes(path), lambda: cluster.happen_next(TimerFired(FIRST_TIMER), "timer"))
-    cluster.happen(created(), "api:1")
+    cluster.happen(creation(), "api:1")
     late = codes.REQUEST_TIMED_OUT
     assert error_by_name(cluster) == [
         ("a", late),
@@ -317,7 +317,7 @@ def test_waiting_requests_are_answered_when_the_role_ends(
 def test_queued_requests_are_answered_when_the_session_ends() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2, 1]})
-    requests: list[ApiRequest] = [created(1), grown(2), doomed(3)]
+    requests: list[ApiRequest] = [creation(1), growth(2), deletion(3)]
 
     def ask() -> None:
         for request in requests:

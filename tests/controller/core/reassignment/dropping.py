@@ -52,7 +52,7 @@ def strays(cluster: Cluster, names: Sequence[Name]) -> set[tuple[int, Name]]:
     }
 
 
-def knows(cluster: Cluster) -> Deletions:
+def known_deletions(cluster: Cluster) -> Deletions:
     """The same replicas, as the controller knows them."""
     known = cluster.fold.controller.context.deletions
     return {

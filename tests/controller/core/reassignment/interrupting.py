@@ -89,7 +89,7 @@ class Refusing(Cluster):
             super()._ask_zookeeper(issued, command)
 
 
-class Away:
+class OtherControllersTerm:
     """The term of another controller that does nothing. The daemon sees changes of the `with`
     block when it is controller again."""
 

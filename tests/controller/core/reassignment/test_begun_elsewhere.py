@@ -8,7 +8,7 @@ from controller.core import znodes
 from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     cancel_quietly,
@@ -43,7 +43,7 @@ def with_a_younger_entry() -> Cluster:
     """The entry of t-0 is younger than the cancellation, and a stock controller started it."""
     cluster = interruptible(4, 1, 2)
     cancel_all(cluster)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         submit_quietly(cluster, {T0: [3, 4]})
         begin_elsewhere(cluster)
     return cluster
@@ -51,7 +51,7 @@ def with_a_younger_entry() -> Cluster:
 
 def test_older_entry_started_by_a_stock_controller_is_rolled_back() -> None:
     cluster = interruptible(4, 1, 2)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         submit_quietly(cluster, {T0: [3, 4]})
         cancel_quietly(cluster)
         begin_elsewhere(cluster)
@@ -71,7 +71,7 @@ def test_younger_entry_started_by_a_stock_controller_is_logged() -> None:
     cluster = interruptible(4, 1, 2)
     cancel_all(cluster)
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         submit_quietly(cluster, {T0: [3, 4]})
         begin_elsewhere(cluster)
     assert [one for one in seen.notices() if one[0] == "reassignment_waits"] == [
@@ -111,7 +111,7 @@ def test_younger_move_waits_after_another_failover() -> None:
 
 def test_younger_move_continues_after_a_failover_without_the_cancellation() -> None:
     cluster = with_a_younger_entry()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         remove_cancel_quietly(cluster)
     assert record(cluster) == RECORD
     catch_up(cluster, 3, 4)
@@ -131,7 +131,7 @@ def test_next_cancellation_rolls_back_a_younger_move() -> None:
 def test_entry_whose_request_is_older_than_the_cancellation_is_rolled_back() -> None:
     """A stock controller has written /admin/reassign_partitions again."""
     cluster = interruptible(4, 1, 2)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [3, 4]}, legacy=True)
         cluster.put_quietly(REASSIGN_CANCEL, b"")
         submit_quietly(cluster, {T0: [3, 4]})

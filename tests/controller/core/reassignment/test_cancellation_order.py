@@ -17,7 +17,7 @@ from controller.core.operations import CreateSequential
 from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
 from tests.controller.core.cluster import Cluster, Seen, reads, writes
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     cancel_quietly,
@@ -234,7 +234,7 @@ def test_entries_rewritten_by_the_controller_are_still_cancelled() -> None:
 def test_failover_cancels_older_entries_and_keeps_younger_ones_waiting() -> None:
     cluster = two_partitions((1, 2), (1, 2))
     submit(cluster, {T0: [3, 4]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cancel_quietly(cluster)
         both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both))
@@ -247,7 +247,7 @@ def test_failover_cancels_older_entries_and_keeps_younger_ones_waiting() -> None
 
 def test_failover_drops_older_entries_that_have_not_started() -> None:
     cluster = two_partitions((1, 2), (1, 2))
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         submit_quietly(cluster, {T0: [3, 4], T1: [4]})
         cancel_quietly(cluster)
     assert_nothing_is_left(cluster)
@@ -260,7 +260,7 @@ def test_age_of_a_rewritten_entry_is_that_of_its_request() -> None:
     """The controller exited after it had created the request and added the originals. The
     cancellation was created in between."""
     cluster = two_partitions((1, 2), (1, 2))
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [3, 4]}, legacy=True)
         cancel_quietly(cluster)
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries({T0: Entry((3, 4), (1, 2))}))
@@ -294,7 +294,7 @@ def test_second_cancellation_drops_the_entries_that_waited_for_the_first() -> No
 
 def test_requests_of_younger_entries_are_kept_and_of_older_ones_dropped() -> None:
     cluster = two_partitions((1, 2), (1, 2))
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [3, 4]}, legacy=True)
         submit_quietly(cluster, {T0: [3, 4]})
         cancel_quietly(cluster)
@@ -364,7 +364,7 @@ def test_entries_dropped_before_they_start_are_logged_and_do_not_wait() -> None:
 def test_entries_dropped_by_a_failover_are_logged_and_do_not_wait() -> None:
     cluster = two_partitions((1, 2), (1, 2))
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         submit_quietly(cluster, {T0: [3, 4], T1: [4]})
         cancel_quietly(cluster)
     assert_dropped(seen)

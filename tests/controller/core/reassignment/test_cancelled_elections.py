@@ -13,7 +13,7 @@ from tests.controller.core.cluster import Cluster, reads
 from tests.controller.core.elections.electing import configure, configure_quietly, elect, rebalance
 from tests.controller.core.endpoint import controlled_shutdown
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     cancel_quietly,
@@ -131,7 +131,7 @@ def test_failover_elects_originals_first_while_a_cancellation_exists(
     isr: tuple[int, ...], elected: int
 ) -> None:
     cluster = led_by(4, *isr)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cancel_quietly(cluster)
         cluster.unregister(4)
     assert leader(cluster) == elected
@@ -141,7 +141,7 @@ def test_failover_elects_originals_first_while_a_cancellation_exists(
 def test_failover_elects_targets_first_after_the_cancellation_was_removed() -> None:
     cluster = led_by(4, 4, 5, 2)
     cancel_all(cluster)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.ask(Delete(REASSIGN_CANCEL, ANY_VERSION))
         cluster.unregister(4)
     assert leader(cluster) == 5
@@ -237,7 +237,7 @@ def test_failover_elects_only_an_original_as_unclean_leader() -> None:
     cluster = led_by(4, 4)
     allowed = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}
     configure_quietly(cluster, "topics/t", allowed)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cancel_quietly(cluster)
         cluster.unregister(4)
     assert leader(cluster) == 1

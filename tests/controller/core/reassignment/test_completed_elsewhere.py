@@ -9,7 +9,7 @@ from controller.core.commands import Issued, Notice
 from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Assignments, Cluster
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     cancel_quietly,
@@ -59,7 +59,7 @@ def test_move_completed_by_a_stock_controller_is_reported_and_not_rolled_back(
 ) -> None:
     cluster = three_moves()
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         complete_elsewhere(cluster, [0, 1, 2])
         if cancelled:
             cancel_quietly(cluster)
@@ -79,7 +79,7 @@ def test_move_completed_by_a_stock_controller_is_reported_and_not_rolled_back(
 def test_completed_move_of_two_is_kept_and_the_other_rolled_back() -> None:
     cluster = three_moves()
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         complete_elsewhere(cluster, [1])
         cancel_quietly(cluster)
     assert assignment(cluster, T1) == "3,4"
@@ -91,7 +91,7 @@ def test_completed_move_of_two_is_kept_and_the_other_rolled_back() -> None:
 
 def test_without_a_cancellation_the_move_that_is_not_complete_continues() -> None:
     cluster = three_moves()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         complete_elsewhere(cluster, [1])
     assert assignment(cluster, T1) == "3,4"
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2)), T2: Entry((3, 4), (1, 2))}
@@ -105,7 +105,7 @@ def test_completed_request_is_removed() -> None:
     cluster.create_topic("t", {0: [1, 2]})
     request(cluster, {T0: [3, 4]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: [3, 4]})
     assert record(cluster) is None
     assert seen.texts_of("reassignment_ended") == [
@@ -117,7 +117,7 @@ def test_completed_request_is_removed() -> None:
 def test_entry_with_another_target_starts_after_a_completed_move() -> None:
     """An operator wrote it during the term of the other controller."""
     cluster = three_moves()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         complete_elsewhere(cluster, [0, 1, 2])
         wanted = znodes.REASSIGN_PARTITIONS
         data = b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2]}]}'
@@ -140,7 +140,7 @@ def test_move_that_ended_in_another_term_is_reported_with_the_present_replicas(
     cluster.create_topic("t", {0: [1, 2]})
     submit(cluster, {T0: [3, 4]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: replicas})
     assert seen.texts_of("reassignment_ended") == [
         f"its move to [3, 4], {BY_ENTRY}, is over: {why}"
@@ -153,7 +153,7 @@ def test_move_replaced_by_another_controller_continues_to_the_new_target() -> No
     cluster.create_topic("t", {0: [1, 2]})
     submit(cluster, {T0: [3, 4]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly(
             "t",
             {0: [5, 1, 2]},

@@ -133,7 +133,7 @@ class Interrupted(Cluster):
         self._failing: dict[tuple[int, Name], None] = {}
         self._requests = 0
         self.broker_errors = self._errors
-        self.before = self._look_at
+        self.before = self._check_command
         content = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}
         configure_quietly(self, f"topics/{UNCLEAN}", content)
         content = {"version": 1, "config": {"min.insync.replicas": str(MIN_INSYNC["t"])}}
@@ -167,7 +167,7 @@ class Interrupted(Cluster):
             case ("toggle", broker):
                 self._toggle(broker)
             case ("desert", name):
-                self._desert(name)
+                self._lose_removed_replicas(name)
             case ("bounce", broker) if self._alive[broker]:
                 self.bounce(broker)
             case ("slow", who):
@@ -270,7 +270,7 @@ class Interrupted(Cluster):
         else:
             self.stop_broker(broker)
 
-    def _desert(self, name: Name) -> None:
+    def _lose_removed_replicas(self, name: Name) -> None:
         """All but one target have caught up, and the brokers of removed replicas die."""
         self.change_isr(name, set(BROKERS) - {self.partition(*name).assignment.target[-1]})
         for broker in self.partition(*name).assignment.removing:
@@ -293,7 +293,7 @@ class Interrupted(Cluster):
             self.set_isr(*name, in_sync)
             self.run()
 
-    def _look_at(self, issued: Issued) -> None:
+    def _check_command(self, issued: Issued) -> None:
         """Every write respects a cancellation, and no needed replica is deleted."""
         if isinstance(issued.command, LeaderAndIsrRequest):
             for part in issued.command.partitions:
@@ -410,7 +410,7 @@ class Interrupted(Cluster):
         if name[0] == UNCLEAN and not any(self.is_online(one, name) for one in isr):
             assert not any(self.is_online(one, name) for one in originals)
 
-    def calm_down(self) -> None:
+    def restore_all_brokers(self) -> None:
         """Every broker returns, and leaders add all replicas to the ISR."""
         failed, self._failing = dict.fromkeys(broker for broker, _ in self._failing), {}
         for broker in failed:
@@ -444,7 +444,7 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
     cluster.settle()
     _cancel_what_is_left(cluster)
     remove_cancel(cluster)
-    cluster.calm_down()
+    cluster.restore_all_brokers()
     cluster.check()
     assert_nothing_is_left(cluster)
     assert strays(cluster, NAMES) == recorded(cluster) == set()
@@ -470,7 +470,7 @@ def _cancel_what_is_left(cluster: Interrupted) -> None:
     for name, originals in expected.items():
         if cluster.partition(*name).assignment != Assignment(originals):
             cluster.assert_waits(name, originals)
-    cluster.calm_down()
+    cluster.restore_all_brokers()
     cluster.check()
     for name, originals in expected.items():
         assert cluster.partition(*name).assignment == Assignment(originals)

@@ -8,7 +8,7 @@ from controller.core.commands import Notice
 from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     cancel_all,
     entries,
     interruptible,
@@ -186,7 +186,7 @@ def test_move_completed_at_a_failover_is_logged_once() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.set_isr("t", 0, (1, 2, 3))
     assert logged(seen) == [info("completed", f"it is on [3] now; requested by {ENTRIES}")]
 
@@ -195,7 +195,7 @@ def test_move_ended_by_another_controller_is_logged_only_as_ended() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: [3]})
     assert [code for _, code, _, _ in logged(seen)] == ["reassignment_ended"]
 
@@ -228,7 +228,7 @@ def test_failover_refuses_a_request_for_a_partition_moved_by_an_entry_once() -> 
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [4]})
     assert [line for line in logged(seen) if line[1] == "reassignment_refused"] == [
         (
@@ -249,7 +249,7 @@ def test_failover_refuses_an_entry_for_a_partition_moved_by_a_request_once() -> 
     cluster = interruptible(4, 1, 2)
     request(cluster, {T0: [3]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         submit_quietly(cluster, {T0: [4]})
         request_quietly(cluster, {T0: [4]})
     assert [(code, text) for _, code, _, text in logged(seen)] == [

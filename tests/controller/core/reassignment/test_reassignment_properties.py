@@ -89,7 +89,7 @@ class Moving(Cluster):
             case ("toggle", broker):
                 self._toggle(broker)
             case ("desert", name):
-                self._desert(name)
+                self._lose_removed_replicas(name)
             case ("bounce", broker) if self._alive[broker]:
                 self.bounce(broker)
             case ("lose", number, fate):
@@ -127,7 +127,7 @@ class Moving(Cluster):
         """All replicas but the last target join the ISR."""
         self._change_isr(name, set(BROKERS) - {self.partition(*name).assignment.target[-1]})
 
-    def _desert(self, name: Name) -> None:
+    def _lose_removed_replicas(self, name: Name) -> None:
         """Once some of the targets have caught up, the brokers of the replicas to be removed
         die."""
         self._catch_up_almost(name)
@@ -157,7 +157,7 @@ class Moving(Cluster):
         assert is_led or not any(self._alive[one] for one in state.isr)
         assert set(partition.replica_states) == set(stored.replicas)
 
-    def calm_down(self) -> None:
+    def restore_all_brokers(self) -> None:
         """Every broker returns, and leaders add all replicas to the ISR."""
         for broker in BROKERS:
             if not self._alive[broker]:
@@ -166,7 +166,7 @@ class Moving(Cluster):
             for name in NAMES:
                 self._change_isr(name, set(BROKERS))
 
-    def check_calm(self) -> None:
+    def check_completed(self) -> None:
         """Every reassignment has completed."""
         assert reassigning(self) == []
         assert request(self) is None
@@ -189,9 +189,9 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
         cluster.step(step)
         cluster.check()
     cluster.fate = lambda issued: Fate.ANSWERED
-    cluster.calm_down()
+    cluster.restore_all_brokers()
     cluster.check()
-    cluster.check_calm()
+    cluster.check_completed()
     assert_replays(cluster)
 
 

@@ -56,10 +56,10 @@ def move_on(cluster: Cluster) -> None:
         isr = cluster.leadership("t", 0).isr
         lacking = [one for one in (4, 5, 6) if one not in isr]
         if lacking and cluster.is_active:
-            ask_carelessly(cluster, *isr, lacking[0])
+            ask_and_ignore_the_answer(cluster, *isr, lacking[0])
 
 
-def ask_carelessly(cluster: Cluster, *isr: int) -> None:
+def ask_and_ignore_the_answer(cluster: Cluster, *isr: int) -> None:
     """The leader requests an ISR and ignores the answer."""
     wanted = proposal(cluster, "t", 0, isr=isr)
     alter_partition(cluster, cluster.leadership("t", 0).leader, wanted)
@@ -180,7 +180,7 @@ def test_between_b2_and_b6_failover_repeats_the_completion() -> None:
     cluster = cluster_of(3, 1, 2)
     reassign(cluster, 3)
     cluster.lose(by_rule(WriteZnodes, "remove 2 from ISR"), Fate.SESSION_OVER_AFTER)
-    ask_carelessly(cluster, 1, 2, 3)
+    ask_and_ignore_the_answer(cluster, 1, 2, 3)
     assert assignment(cluster) == "3"
     assert cluster.state("t", 0) == "leader 3 e 5 isr [3] v 6 ce 2"
     assert reassigning(cluster) == []
@@ -191,7 +191,7 @@ def test_after_b6_failover_only_removes_the_request() -> None:
     cluster = cluster_of(3, 1)
     put_request(cluster, {T0: [2]})
     cluster.lose(writes(znodes.REASSIGN_PARTITIONS), Fate.SESSION_OVER)
-    ask_carelessly(cluster, 1, 2)
+    ask_and_ignore_the_answer(cluster, 1, 2)
     assert request(cluster) is None
     assert assignment(cluster) == "2"
     assert cluster.state("t", 0) == "leader 2 e 4 isr [2] v 5 ce 2"
@@ -247,16 +247,16 @@ def test_repeated_request_completes_after_the_session_ended_in_a_cancellation_or
     answer = ask(cluster, (T0, target))
     assert cluster.epoch() == 2
     assert answer.error == codes.NOT_CONTROLLER
-    assert_sound(cluster)
+    assert_leader_and_isr_fit(cluster)
     if assignment(cluster) != after:
         assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
         ask(cluster, (T0, target))
-        assert_sound(cluster)
+        assert_leader_and_isr_fit(cluster)
     assert assignment(cluster) == after
     assert_no_failures(cluster)
 
 
-def assert_sound(cluster: Cluster) -> None:
+def assert_leader_and_isr_fit(cluster: Cluster) -> None:
     """The leader is in the ISR, and the ISR contains only replicas."""
     state = cluster.leadership("t", 0)
     assert state.leader in state.isr

@@ -10,7 +10,7 @@ from controller.core.commands import Notice
 from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -255,7 +255,7 @@ def test_entry_or_request_for_an_api_move_is_refused_by_its_name(
 def test_failover_refuses_other_routes_with_the_name_of_the_api() -> None:
     cluster = moving(4)
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [5]})
         submit_quietly(cluster, {T0: [6]})
     texts = seen.texts_of("reassignment_refused")
@@ -282,7 +282,7 @@ def test_api_is_refused_with_the_name_of_the_route_of_the_move() -> None:
 
 def test_move_of_a_stock_controller_has_no_record_and_is_cancelled_by_kafkas_rule() -> None:
     cluster = interruptible(4, 1, 2, 3)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly(
             "t",
             {0: [3, 4, 2, 1]},
@@ -299,7 +299,7 @@ def test_move_of_a_stock_controller_has_no_record_and_is_cancelled_by_kafkas_rul
 
 def test_changed_move_of_a_stock_controller_gets_a_record() -> None:
     cluster = interruptible(5, 1, 2, 3)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly(
             "t",
             {0: [4, 1, 2, 3]},
@@ -313,7 +313,7 @@ def test_changed_move_of_a_stock_controller_gets_a_record() -> None:
 def test_recorded_move_cancelled_by_a_stock_controller_ends() -> None:
     cluster = moving(4, 5, 6)
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: [1, 2, 3]})
     assert logged(seen, "reassignment_ended") == [
         (

@@ -28,13 +28,13 @@ from tests.controller.core.reassignment.dropping import (
     ask_for_deletion,
     dead_target,
     deletions,
-    knows,
+    known_deletions,
     let_time_pass,
     pending,
     stopped,
 )
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     files,
@@ -73,7 +73,7 @@ def test_confirmed_deletion_is_removed() -> None:
     seen = cluster.seen()
     cancel_all(cluster)
     assert pending(cluster) == []
-    assert knows(cluster) == {}
+    assert known_deletions(cluster) == {}
     assert files(cluster) == [1, 2, 3]
     assert seen.notices() == []
 
@@ -318,7 +318,7 @@ def test_request_error_does_not_confirm() -> None:
 def test_stopping_a_replica_without_deletion_does_not_confirm() -> None:
     cluster = dead_target()
     child = next(iter(deletions(cluster)))
-    assert knows(cluster) == {child: ReplicaDeletion(6, (T0,))}
+    assert known_deletions(cluster) == {child: ReplicaDeletion(6, (T0,))}
     cluster.register(6)
     cluster.is_slow = lambda request: (
         isinstance(request, StopReplicaRequest)
@@ -370,7 +370,7 @@ def test_record_deleted_by_a_client_is_forgotten() -> None:
 
 def test_term_of_a_stock_controller_does_not_change_deletions() -> None:
     cluster = dead_target()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.register(6)
         assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
     assert files(cluster) == [1, 2, 3]

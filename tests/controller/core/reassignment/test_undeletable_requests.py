@@ -13,7 +13,7 @@ from controller.core.znodes import (
 )
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     Refusing,
     assert_nothing_is_left,
     cancel_all,
@@ -160,7 +160,7 @@ def test_unreadable_request_that_cannot_be_deleted_is_not_reported_as_carried_ou
 
 def test_cancellation_drops_a_legacy_request_that_cannot_be_deleted() -> None:
     cluster = two_replicas()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         submit_quietly(cluster, {T0: [3]})
         request_with_child(cluster, 3, legacy=True)
         cluster.put_quietly("/admin/reassign_cancel", b"")
@@ -204,7 +204,7 @@ def test_legacy_request_with_another_target_than_its_entry_is_refused() -> None:
 def test_partitions_of_a_legacy_request_with_an_entry_start() -> None:
     cluster = two_replicas()
     cluster.create_topic("u", {0: [1]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         pass
     cancel_all(cluster)
     submit_quietly(cluster, {T0: [3]})
@@ -220,7 +220,7 @@ def test_partitions_of_a_legacy_request_with_an_entry_start() -> None:
 def test_failover_refuses_a_legacy_request_without_an_entry_by_name() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [3]}, legacy=True)
     assert assignment(cluster) == "1,2"
     assert requests(cluster) == []
@@ -230,7 +230,7 @@ def test_failover_refuses_a_legacy_request_without_an_entry_by_name() -> None:
 def test_failover_starts_a_request_whose_entry_a_stock_controller_deleted() -> None:
     """It cannot read entries with originals. The request of an earlier term is left."""
     cluster = two_replicas()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
         cluster.ask(CreateSequential(REQUEST_PREFIX, data))
     assert reassigning(cluster) == [T0]
@@ -251,7 +251,7 @@ def test_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
 def test_request_of_an_earlier_term_that_appears_later_is_refused() -> None:
     """Only a failover finds requests of earlier terms."""
     cluster = two_replicas()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         pass
     seen = cluster.seen()
     data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
@@ -267,7 +267,7 @@ def test_request_of_an_earlier_term_that_appears_later_is_refused() -> None:
 def test_move_started_by_a_failover_without_an_entry_is_logged_with_its_request() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
         path = cluster.ask(CreateSequential(REQUEST_PREFIX, data)).path
     assert seen.texts_of("reassignment_begun") == [f"from [1, 2] to [3], by {path}"]

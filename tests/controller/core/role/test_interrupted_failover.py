@@ -12,7 +12,7 @@ from controller.core.znodes import (
 )
 from tests.controller.core.cluster import Cluster, by_rule
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     Refusing,
     assert_nothing_is_left,
     cancel_all,
@@ -54,7 +54,7 @@ def three_partitions() -> Cluster:
 
 def test_case_1_entries_written_without_a_controller_start() -> None:
     cluster = three_partitions()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [3]}))
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
     assert entries(cluster) == {T0: Entry((3,), (1, 2))}
@@ -63,7 +63,7 @@ def test_case_1_entries_written_without_a_controller_start() -> None:
 
 def test_case_2_requests_created_without_a_controller_start() -> None:
     cluster = three_partitions()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [3]})
         request_quietly(cluster, {U0: [4]})
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
@@ -75,7 +75,7 @@ def test_case_3_reassignments_under_way_continue() -> None:
     cluster = three_partitions()
     request(cluster, {T0: [3]})
     submit(cluster, {U0: [4]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.set_isr("t", 0, (1, 2, 3))
     assert assignment(cluster) == "3"
     assert records(cluster) == [U0]
@@ -91,7 +91,7 @@ def test_case_3_reassignments_under_way_continue() -> None:
 def test_request_changes_the_target_of_a_record_of_a_request() -> None:
     cluster = three_partitions()
     request(cluster, {T0: [3]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [4]})
     assert record(cluster) == Reassignment((4,), 2, False, (1, 2))
 
@@ -99,7 +99,7 @@ def test_request_changes_the_target_of_a_record_of_a_request() -> None:
 def test_entry_changes_the_target_of_a_legacy_record() -> None:
     cluster = three_partitions()
     submit(cluster, {T0: [3]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [4]}))
     assert record(cluster) == Reassignment((4,), 2, True, (1, 2))
     assert entries(cluster) == {T0: Entry((4,), (1, 2))}
@@ -108,7 +108,7 @@ def test_entry_changes_the_target_of_a_legacy_record() -> None:
 def test_request_does_not_change_a_legacy_record() -> None:
     cluster = three_partitions()
     submit(cluster, {T0: [3]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [4]})
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
     assert requests(cluster) == []
@@ -118,7 +118,7 @@ def test_entry_does_not_change_the_target_of_a_request() -> None:
     """Both are new, and requests have priority. The refused entry is removed."""
     cluster = three_partitions()
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [4]}))
         request_quietly(cluster, {T0: [3]})
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
@@ -133,7 +133,7 @@ def test_entry_does_not_change_the_target_of_a_request() -> None:
 
 def test_remaining_legacy_request_starts_once() -> None:
     cluster = three_partitions()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries({T0: Entry((3,), (1, 2))}))
         request_quietly(cluster, {T0: [3]}, legacy=True)
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
@@ -146,7 +146,7 @@ def test_remaining_legacy_request_starts_once() -> None:
 def test_cancellation_found_by_a_failover_is_carried_out_first() -> None:
     cluster = three_partitions()
     submit(cluster, {T0: [3]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly(REASSIGN_CANCEL, b"")
         request_quietly(cluster, {U0: [4]})
     assert assignment(cluster) == "1,2"
@@ -159,7 +159,7 @@ def test_cancellation_removed_meanwhile_lets_reassignments_continue() -> None:
     cluster = three_partitions()
     cancel_all(cluster)
     submit(cluster, {T0: [3]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         remove_cancel_quietly(cluster)
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
 
@@ -175,7 +175,7 @@ def test_entries_younger_than_the_cancellation_wait_through_a_failover() -> None
 
 def test_extra_entries_are_processed_after_a_failover() -> None:
     cluster = three_partitions()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly("/admin/reassign_partitions_extra", entries_json({T0: [3]}))
     assert extra(cluster) is None
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
@@ -197,7 +197,7 @@ def test_entries_deleted_by_a_stock_controller_are_restored_and_can_be_cancelled
     """It could not read them because of their originals."""
     cluster = three_partitions()
     submit(cluster, {T0: [3, 4]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.remove_quietly(znodes.REASSIGN_PARTITIONS)
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
     cancel_all(cluster)
@@ -207,7 +207,7 @@ def test_entries_deleted_by_a_stock_controller_are_restored_and_can_be_cancelled
 def test_reassignment_completed_by_a_stock_controller_is_removed() -> None:
     cluster = three_partitions()
     submit(cluster, {T0: [3]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.set_isr("t", 0, (3,))
         cluster.change_topic_quietly("t", {0: [3], 1: [2]})
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [3]}))
@@ -220,7 +220,7 @@ def test_reassignment_cancelled_under_a_stock_controller_is_removed_and_reported
     cluster = three_partitions()
     request(cluster, {T0: [3]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: [1, 2], 1: [2]})
     assert assignment(cluster) == "1,2"
     assert_nothing_is_left(cluster)
@@ -233,7 +233,7 @@ def test_reassignment_cancelled_under_a_stock_controller_is_removed_and_reported
 
 def test_entry_started_by_a_stock_controller_can_be_cancelled() -> None:
     cluster = three_partitions()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [3, 4]}))
         cluster.change_topic_quietly(
             "t",
@@ -305,7 +305,7 @@ def test_leader_epoch_not_raised_by_a_controller_that_ended_is_raised_by_the_nex
 def test_caught_up_move_is_completed_by_a_failover() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3, 4]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.set_isr("t", 0, (1, 2, 3, 4))
     assert assignment(cluster) == "3,4"
     assert_nothing_is_left(cluster)

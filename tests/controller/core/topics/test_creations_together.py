@@ -38,7 +38,7 @@ def one(number: int, name: str) -> CreateTopicsReceived:
     return asked(number, new_topic(name, 1, 1))
 
 
-def at_once(cluster: Cluster, *requests: ApiRequest) -> Seen:
+def send_together(cluster: Cluster, *requests: ApiRequest) -> Seen:
     """Requests of several clients. All but the first are queued while the first is carried out."""
     seen = cluster.seen()
     for number, request in enumerate(requests):
@@ -82,7 +82,7 @@ def made(seen: Seen) -> list[list[str]]:
 )
 def test_queued_requests_are_written_together(rules: str, writes: list[list[str]]) -> None:
     cluster = Cluster(1, 2, rules=rules).start()
-    seen = at_once(cluster, *(one(number, name) for number, name in enumerate("abcd", 1)))
+    seen = send_together(cluster, *(one(number, name) for number, name in enumerate("abcd", 1)))
     assert made(seen) == writes
     assert answered_codes(cluster) == {1: OK, 2: OK, 3: OK, 4: OK}
 
@@ -90,7 +90,7 @@ def test_queued_requests_are_written_together(rules: str, writes: list[list[str]
 def test_each_request_has_its_own_answer() -> None:
     cluster = Cluster(1, 2).start()
     three = asked(3, new_topic("x", 1, 9), new_topic("c", 2, 2), new_topic("b!", 1, 1))
-    at_once(cluster, one(1, "a"), one(2, "b"), three, asked(4), one(5, "e"))
+    send_together(cluster, one(1, "a"), one(2, "b"), three, asked(4), one(5, "e"))
     wrong = [codes.INVALID_REPLICATION_FACTOR, codes.NONE, codes.INVALID_TOPIC_EXCEPTION]
     assert answered_codes(cluster) == {1: OK, 2: OK, 3: wrong, 4: [], 5: OK}
 
@@ -98,7 +98,7 @@ def test_each_request_has_its_own_answer() -> None:
 def test_request_that_waits_for_a_broker_does_not_delay_the_others() -> None:
     cluster = Cluster(1, 2).start()
     dead = asked(2, new_topic("b", given=NO_BROKER))
-    at_once(cluster, one(1, "a"), dead, one(3, "c"))
+    send_together(cluster, one(1, "a"), dead, one(3, "c"))
     assert answered_codes(cluster) == {1: OK, 3: OK}
     assert cluster.data(znodes.topic_path("b")) is not None
 
@@ -116,7 +116,7 @@ def test_topics_with_colliding_names_are_not_written_together(
     """The result of the earlier topic must be known when the later one is validated."""
     cluster = Cluster(1, 2).start()
     requests = [one(1, "a"), one(2, "a.b"), one(3, name), one(4, "d")]
-    seen = at_once(cluster, *requests)
+    seen = send_together(cluster, *requests)
     assert made(seen) == [["a"], ["a.b"], ["d"]]
     assert answered_codes(cluster) == {1: OK, 2: OK, 3: [error], 4: OK}
     assert messages(cluster, 3) == [text]
@@ -127,7 +127,7 @@ def test_order_of_the_requests_is_kept() -> None:
     cluster = Cluster(1, 2).start()
     create(cluster, new_topic("d", 1, 1))
     doomed = DeleteTopicsReceived(4, 6, TIMEOUT_MS, [DoomedTopic("d", None)])
-    seen = at_once(cluster, one(2, "a"), one(3, "b"), doomed, one(5, "c"), one(6, "e"))
+    seen = send_together(cluster, one(2, "a"), one(3, "b"), doomed, one(5, "c"), one(6, "e"))
     assert made(seen) == [["a"], ["b"], ["c", "e"]]
     written = seen.written()
     paths = [znodes.topic_path("b"), f"{znodes.DELETE_TOPICS}/d", znodes.topic_path("c")]
@@ -137,7 +137,7 @@ def test_order_of_the_requests_is_kept() -> None:
 def test_request_that_only_validates_creates_nothing() -> None:
     cluster = Cluster(1, 2).start()
     looks = asked(2, new_topic("b", 1, 1), new_topic("x!", 1, 1), validate_only=True)
-    seen = at_once(cluster, one(1, "a"), looks, one(3, "c"))
+    seen = send_together(cluster, one(1, "a"), looks, one(3, "c"))
     assert answered_codes(cluster) == {1: OK, 2: [codes.NONE, codes.INVALID_TOPIC_EXCEPTION], 3: OK}
     assert made(seen) == [["a"], ["c"]]
 
@@ -147,7 +147,7 @@ def test_requests_with_up_to_a_thousand_topics_are_carried_out_together() -> Non
     cluster = Cluster(1, 2).start()
     many = [f"n{number}" for number in range(998)]
     large = asked(2, *(new_topic(name, 1, 1) for name in many))
-    seen = at_once(
+    seen = send_together(
         cluster, one(1, "a"), large, *(one(3 + place, n) for place, n in enumerate("defg"))
     )
     assert made(seen) == [["a"], [*many, "d", "e"], ["f", "g"]]
@@ -163,7 +163,7 @@ def test_timeout_of_one_request_during_the_write_is_answered() -> None:
         writes(znodes.topic_path("b")),
         lambda: cluster.happen_next(timer, "timer"),
     )
-    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"), one(4, "d"))
+    send_together(cluster, one(1, "a"), one(2, "b"), one(3, "c"), one(4, "d"))
     assert answered_codes(cluster) == {1: OK, 2: OK, 3: [codes.REQUEST_TIMED_OUT], 4: OK}
     assert cluster.data(znodes.topic_path("c")) is not None
 
@@ -171,7 +171,7 @@ def test_timeout_of_one_request_during_the_write_is_answered() -> None:
 def test_another_controller_fences_all_requests() -> None:
     cluster = Cluster(1, 2).start()
     cluster.once(writes(znodes.topic_config_path("b")), lambda: cluster.seize_role(2))
-    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
+    send_together(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
     assert answered_codes(cluster)[2] == answered_codes(cluster)[3] == [codes.NOT_CONTROLLER]
     assert cluster.data(znodes.topic_path("c")) is None
 
@@ -189,7 +189,7 @@ def _second(which: Callable[[Issued], bool]) -> Callable[[Issued], bool]:
 def test_session_that_ends_rejects_all_requests() -> None:
     cluster = Cluster(1, 2).start()
     cluster.once(_second(reads(znodes.DELETE_TOPICS)), cluster.expire)
-    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
+    send_together(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
     assert answered_codes(cluster)[2] == answered_codes(cluster)[3] == [codes.NOT_CONTROLLER]
 
 
@@ -197,7 +197,7 @@ def test_standby_rejects_all_requests() -> None:
     cluster = Cluster(1, 2).start()
     cluster.seize_role(2)
     cluster.run()
-    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
+    send_together(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
     assert answered_codes(cluster) == {number: [codes.NOT_CONTROLLER] for number in (1, 2, 3)}
 
 
@@ -210,5 +210,5 @@ def test_unexpected_error_is_the_answer_to_all_requests(
         raise ValueError("planted")
 
     monkeypatch.setattr(creation, "assign_replicas", fail)
-    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
+    send_together(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
     assert answered_codes(cluster) == {number: [codes.UNKNOWN_SERVER_ERROR] for number in (1, 2, 3)}

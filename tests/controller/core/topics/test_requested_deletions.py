@@ -17,12 +17,12 @@ from tests.controller.core.reassignment.dropping import (
     ask_for_deletion,
     dead_target,
     deletions,
-    knows,
+    known_deletions,
     pending,
     stopped,
 )
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     cancel_all,
     files,
     half_way,
@@ -64,7 +64,7 @@ def test_requested_deletion_waits_for_a_dead_broker() -> None:
 
 def test_deletion_requested_without_a_controller_is_carried_out() -> None:
     cluster = with_stray()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.ask(CreateSequential(DELETION_PREFIX, write_deletion(ReplicaDeletion(3, (T0,)))))
     assert files(cluster) == [1, 2]
     assert pending(cluster) == []
@@ -115,7 +115,7 @@ def test_record_deleted_by_a_client_is_not_requested_again() -> None:
     for child in deletions(cluster):
         cluster.ask(Delete(deletion_path(child), -1))
     cluster.run()
-    assert knows(cluster) == {}
+    assert known_deletions(cluster) == {}
     seen = cluster.seen()
     cluster.start_broker(6)
     assert stopped(seen, 6) == []

@@ -152,7 +152,7 @@ class Stage:
             yield
             tasks.cancel_scope.cancel()
 
-    def leave_alone(self) -> None:
+    def without_controller(self) -> None:
         """No controller is active."""
         self.world.shut_down()
 

@@ -74,7 +74,7 @@ async def test_cancel_prints_and_does_what_kip_236_shows() -> None:
 
 async def test_originals_missing_in_the_entry_are_printed() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     submit(stage.world, {T0: (4, 5, 6)})
     await run_cancel(stage)
     assert "original_replicas -> Buffer(1, 2, 3)" in stage.lines[0]
@@ -91,7 +91,7 @@ async def test_cancel_without_pending_reassignments_creates_nothing() -> None:
 
 async def test_cancel_names_reassignments_of_other_routes() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     request_quietly(stage.world, {T0: (4,)})
     await run_cancel(stage)
     assert stage.warnings == [
@@ -142,7 +142,7 @@ async def test_existing_cancel_does_not_cancel_later_submissions() -> None:
 
 async def test_concurrent_cancel_is_reported() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     submit(stage.world, {T0: (4, 5, 6)})
     stage.client.before_write = lambda: cancel_all(stage.world)
     report = stage.report()
@@ -166,7 +166,7 @@ async def test_entry_removed_by_a_stock_controller_is_cancelled() -> None:
 async def test_target_of_a_cancelled_partition_is_its_originals() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
-    stage.leave_alone()
+    stage.without_controller()
     cancel_all(stage.world)
     await list_reassignments(stage.cluster, stage.report())
     assert stage.lines[-1] == (
@@ -228,7 +228,7 @@ async def test_remove_without_a_cancellation_is_reported() -> None:
 
 async def test_remove_before_the_end_of_the_rollback_reports_what_continues() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     submit(stage.world, {T0: (4, 5, 6)})
     await run_cancel(stage)
     await run_remove(stage, dry_run=True)
@@ -260,7 +260,7 @@ def waiting_for_originals() -> Stage:
         znodes.topic_config_path("t"), b'{"version":1,"config":{"min.insync.replicas":"2"}}'
     )
     submit(stage.world, {T0: (4, 5, 6)})
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.set_isr("t", 0, (1, 4))
     return stage
 

@@ -69,7 +69,7 @@ async def test_cancel_without_pending_reassignments_keeps_throttles() -> None:
 
 async def test_throttles_of_a_rollback_under_way_are_reported_with_how_to_clear_them() -> None:
     stage = await throttled()
-    stage.leave_alone()
+    stage.without_controller()
     data = await cancel_and_settle(stage)
     assert stage.warnings[-1] == (
         "Warning: throttles remain, because the rollback has not ended: "
@@ -105,7 +105,7 @@ async def test_throttles_of_a_rollback_under_way_are_reported_with_how_to_clear_
 async def slow_rollback() -> Stage:
     """A throttled move under a refold that does not react yet."""
     stage = await throttled()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.take_role(DAEMON)
     return stage
 
@@ -147,7 +147,7 @@ async def test_throttles_needed_by_another_route_are_kept_and_reported() -> None
 
 async def test_unreadable_configuration_is_reported() -> None:
     stage = await throttled()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.put_quietly(znodes.broker_config_path(2), b"garbage")
     await cancel_and_settle(stage)
     assert any("whether brokers/2 has a throttle is unknown" in one for one in stage.warnings)
@@ -156,7 +156,7 @@ async def test_unreadable_configuration_is_reported() -> None:
 
 async def test_repeated_cancel_reports_the_throttles() -> None:
     stage = await throttled()
-    stage.leave_alone()
+    stage.without_controller()
     await cancel_and_settle(stage)
     data = await cancel_and_settle(stage)
     assert "clear_throttles_with" in data

@@ -179,7 +179,7 @@ async def test_unreadable_entries_without_refold_need_the_operator(
     path: str,
 ) -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.put_quietly(path, b"garbage")
     with pytest.raises(Refused, match=rf"{path} cannot be read .*: fix or delete it"):
         await cancel_all(stage.cluster, stage.report(), dry_run=False)
@@ -286,7 +286,7 @@ async def test_unreadable_topic_is_reported_and_the_others_listed() -> None:
 
 async def test_request_for_an_unreadable_topic_is_listed() -> None:
     stage = with_bad_topic()
-    stage.leave_alone()
+    stage.without_controller()
     request_quietly(stage.world, {("bad", 0): (3, 4)})
     await list_reassignments(stage.cluster, stage.report())
     assert "bad-0: cannot be read, requested: 3,4." in stage.lines
@@ -348,7 +348,7 @@ async def test_generate_rejects_an_unreadable_topic() -> None:
 async def test_record_of_a_completed_topic_is_ignored() -> None:
     stage = Stage()
     request(stage.world, {T0: (4, 5, 6)})
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.change_topic_quietly("t", {0: (1, 2, 6)})
     await list_reassignments(stage.cluster, stage.report())
     assert stage.lines == ["No partition reassignments found."]

@@ -141,7 +141,7 @@ async def test_kept_replica_may_be_dead() -> None:
 
 async def test_topic_being_deleted_is_refused() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.put_quietly(znodes.delete_topic_path("t"), b"")
     assert "being deleted: t" in await refused(stage, targets(t0=(4,)))
 
@@ -159,7 +159,7 @@ async def test_submission_during_a_cancellation_is_rejected() -> None:
 async def test_execute_during_a_cancellation_advises_to_remove_it_first() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
-    stage.leave_alone()
+    stage.without_controller()
     submit(stage.world, {T0: (4, 5, 6)})
     cancel_all(stage.world)
     text = await refused(stage, targets(u0=(3, 4)))
@@ -182,7 +182,7 @@ async def test_partition_of_another_route_is_refused_with_the_name_of_the_route(
         "end it with --cancel and a file over --bootstrap-server"
     )
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     request_quietly(stage.world, {T0: (4,)})
     text = await refused(stage, targets(t0=(2,)))
     assert "t-0: already being reassigned, by /admin/reassignment_requests" in text
@@ -304,7 +304,7 @@ async def test_stock_controller_gets_a_readable_znode_and_a_warning_is_printed()
 
 async def test_unreadable_znode_is_reported() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.put_quietly(znodes.REASSIGN_PARTITIONS, b"nonsense")
     assert "/admin/reassign_partitions cannot be read" in await refused(stage, targets(t0=(4,)))
 
@@ -348,7 +348,7 @@ async def test_extra_entry_for_a_pending_partition_reports_the_rollback() -> Non
 async def test_extra_entries_are_merged_and_the_last_one_is_used() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
-    stage.leave_alone()
+    stage.without_controller()
     submit_extra(stage.world, {T0: (4,), ("u", 0): (3,)})
     stage.client.before_write = lambda: submit_extra(stage.world, {T0: (4,), ("u", 0): (2,)})
     await run_extra(stage, targets(t0=(5,)))
@@ -374,7 +374,7 @@ async def test_dry_run_of_an_extra_entry_prints_the_step() -> None:
 
 async def test_missing_cluster_is_rejected() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.remove_quietly(znodes.BROKER_IDS)
     stage.world.remove_quietly(znodes.TOPICS)
     assert "there is no Kafka cluster" in await refused(stage, targets(t0=(4,)))

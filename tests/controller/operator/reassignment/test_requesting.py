@@ -91,7 +91,7 @@ async def test_request_completed_at_once_is_reported() -> None:
 
 async def test_first_request_of_a_cluster_creates_the_parent_znode() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
     status, _ = await run_request(stage, targets(t0=(4,)))
     assert status == NOT_DONE_YET
@@ -112,7 +112,7 @@ async def test_request_waits_for_a_controller() -> None:
 
 async def test_request_ignored_by_the_controller_is_reported() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
 
     def delete_request() -> None:
         for one in requests(stage.world):

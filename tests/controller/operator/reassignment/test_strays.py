@@ -43,7 +43,7 @@ def with_strays() -> Stage:
     """Broker 5 has t-0, which is on [1,2,3], and a partition of a topic that does not exist. No
     controller is active, so that requests stay pending."""
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.leave_on_disk(5, T0, GONE)
     return stage
 
@@ -123,7 +123,7 @@ async def test_replicas_of_a_topic_being_deleted_are_no_strays() -> None:
 
 async def test_replicas_of_an_unreadable_topic_are_no_strays_and_the_topic_is_reported() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.put_quietly(znodes.topic_path("t"), b"garbage")
     report = await run_list(stage)
     assert stage.lines == ["No stray replicas found."]
@@ -145,7 +145,7 @@ async def test_move_started_during_the_scan_leaves_no_strays() -> None:
 
 async def test_move_completed_during_the_scan_leaves_no_strays() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.leave_on_disk(4, T0)
     stage.disks.looking = lambda: stage.world.change_topic_quietly("t", {0: (4,)})
     assert (await run_list(stage)).status == DONE
@@ -174,7 +174,7 @@ async def test_pending_deletion_for_another_broker_does_not_cover_a_stray() -> N
 async def test_pending_deletions_for_an_unregistered_broker_are_listed() -> None:
     stage = Stage()
     stage.world.unregister(6)
-    stage.leave_alone()
+    stage.without_controller()
     path = add_deletion(stage, "7_1", 6, T0)
     report = await run_list(stage)
     assert report.status == NOT_DONE_YET
@@ -411,7 +411,7 @@ async def test_delete_omits_a_replica_that_was_assigned_meanwhile(
 
 async def test_delete_requests_nothing_if_all_replicas_were_assigned_meanwhile() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.leave_on_disk(5, T0)
     stage.world.ask(Create(REPLICA_DELETIONS))
     stage.client.before_write = lambda: stage.world.change_topic_quietly("t", {0: (5,)})
@@ -452,7 +452,7 @@ async def test_replicas_left_on_disk_by_a_completed_move_are_listed() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     catch_up(stage.world, 4, 5, 6)
-    stage.leave_alone()
+    stage.without_controller()
     stage.leave_on_disk(3, T0)
     report = await run_list(stage)
     assert "  t-0 on broker 3: 1.0 KiB in /data; assigned to 4,5,6" in stage.lines

@@ -68,7 +68,7 @@ async def test_reassignment_by_any_route_is_in_progress(route: str) -> None:
     stage = Stage()
     match route:
         case "extra":
-            stage.leave_alone()
+            stage.without_controller()
             submit_extra(stage.world, {T0: (4, 5, 6)})
         case "request":
             request(stage.world, {T0: (4, 5, 6)})
@@ -197,7 +197,7 @@ async def test_list_without_reassignments_is_empty() -> None:
 
 async def test_unreadable_znodes_are_listed() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.put_quietly("/admin/reassign_partitions_extra", b"nonsense")
     await list_reassignments(stage.cluster, stage.report())
     assert "/admin/reassign_partitions_extra cannot be read" in stage.warnings[0]
