@@ -336,7 +336,7 @@ def test_term_that_the_operator_ended(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_signal_is_because_of_nothing_that_runs(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.ask_to_end)
+    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.shut_down_quietly)
     cluster.create_topic("u", {0: [2, 3]})
     told = next(one for one in why(cluster, tmp_path).chain if "SIGTERM" in one.text)
     assert told.because is None
