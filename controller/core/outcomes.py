@@ -144,9 +144,6 @@ class Answers:
         return not self._waiting
 
 
-Result = Znodes | Writes | Children | TopicIds | Numbers
-
-
 class Wait:
     """A suspension until `result` of the command `id` is complete."""
 

@@ -1,7 +1,6 @@
 """Events and commands, in words and as JSON.
 
 - `events`, `commands`, `imported_events`: one line each, for lists and answers
-- `transcript`: all that is in a history, line by line, for golden files
 - `as_json`: records as JSON; `bulk_json`: the same for millions of values
 - `phrases`: what several of these say: brokers, leaders, assignments
 """

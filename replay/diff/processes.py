@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import tempfile
-from types import TracebackType
 from typing import Final, Self
 
 import msgspec
@@ -149,10 +148,5 @@ class VersionProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -4,13 +4,13 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from eventstore.errors import LogCorrupt, LogExists, from_os
+from eventstore.folders import replacing
 
-_PARTIAL: Final = ".partial"
 _DAMAGED: Final = (gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
@@ -22,16 +22,11 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """
     if path.exists():
         raise LogExists(path, "is there already: name another file, or remove it first")
-    partial = path.with_name(path.name + _PARTIAL)
     try:
-        with ExitStack() as resources:
-            file = resources.enter_context(partial.open("wb"))
-            yield resources.enter_context(_packing(file, path.suffix))
-        partial.rename(path)
+        with replacing(path) as file, _packing(file, path.suffix) as packed:
+            yield packed
     except OSError as error:
         raise from_os(error, path) from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -41,16 +36,15 @@ def old_file(path: Path) -> Iterator[BinaryIO]:
     Raises LogNotFound, LogFailed, LogCorrupt.
     """
     try:
-        with ExitStack() as resources:
-            file = resources.enter_context(path.open("rb"))
-            yield resources.enter_context(_unpacking(file, path.suffix))
+        with path.open("rb") as file, _unpacking(file, path.suffix) as unpacked:
+            yield unpacked
     except _DAMAGED as error:
         raise LogCorrupt(path, f"cannot be unpacked: {error}") from error
     except OSError as error:
         raise from_os(error, path) from error
 
 
-def _packing(file: BinaryIO, suffix: str) -> BinaryIO:
+def _packing(file: BinaryIO, suffix: str) -> AbstractContextManager[BinaryIO]:
     """The same content gives the same bytes: no name and no time goes in."""
     match suffix:
         case ".gz":
@@ -58,7 +52,7 @@ def _packing(file: BinaryIO, suffix: str) -> BinaryIO:
         case ".xz":
             return cast(BinaryIO, lzma.LZMAFile(file, "wb"))
         case _:
-            return file
+            return nullcontext(file)
 
 
 def _unpacking(file: BinaryIO, suffix: str) -> BinaryIO:

@@ -1,7 +1,6 @@
 """The names in a log by what they name, and what stands for each."""
 
 import re
-from collections.abc import Callable
 from typing import Final, Literal, get_args
 
 from replay.redaction.topic_names import topic_stand_ins
@@ -25,9 +24,6 @@ _WORDS: Final = frozenset(
 _SHORTEST: Final = 3
 """What is shorter may be anything, where no name is expected."""
 _PARTITION: Final = r"(?=-\d+(?![\w.-])|\.?(?![\w.-]))"
-
-Say = Callable[[Kind, str], str]
-"""Gives what stands for a name of a kind."""
 
 
 class Names:

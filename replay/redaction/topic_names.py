@@ -12,7 +12,7 @@ underscore stay what they are, so that collisions do; a character without siblin
 Behind a hyphen follow characters that give the whole the hash code of the name it stands for.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from controller.core import topic_names
@@ -67,12 +67,6 @@ def hash_code(name: str) -> int:
     for unit in memoryview(name.encode("utf-16-le", "surrogatepass")).cast("H"):
         code = (_BASE * code + unit) % _WORD
     return code
-
-
-def collides(names: Iterable[str]) -> int:
-    """How many of the names collide with one before them: their hash codes are not kept."""
-    listed = list(names)
-    return len(listed) - len({topic_names.unified(one) for one in listed})
 
 
 def _is_spelt_legally(name: str) -> bool:

@@ -21,7 +21,6 @@ UNREGISTERED = 9
 """A broker that never registers: a reassignment to it never completes."""
 _SECONDS_MAX = 90.0
 _TRIES = 5
-_SESSION_MS = "6000"
 
 Answer = TypeVar("Answer")
 Assignments = Mapping[int, list[int]]

@@ -4,7 +4,6 @@ import logging
 from contextlib import AsyncExitStack
 from importlib import import_module
 from io import BytesIO
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from aiokafka.client import AIOKafkaClient
@@ -56,12 +55,7 @@ class KafkaClient:
             raise KafkaUnavailable(f"{text}: check --bootstrap-server") from error
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     @property

@@ -10,7 +10,6 @@
 Each file is replaced by one rename, so that readers always find a complete file.
 """
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ import pyarrow as pa
 from msgspec import Struct
 from pyarrow import parquet
 
-from eventstore.folders import sync_folder
+from eventstore.folders import replacing
 from replay.fleet.day_files import escaped
 from replay.fleet.errors import FleetError, usable
 from replay.fleet.live.mirrored_log import LogState
@@ -178,10 +177,5 @@ def _write_table(path: Path, rows: list[dict[str, object]], schema: pa.Schema) -
 
 
 def _replace(path: Path, body: bytes) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("wb") as file:
+    with replacing(path) as file:
         file.write(body)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    sync_folder(path.parent)

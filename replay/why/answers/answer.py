@@ -1,7 +1,6 @@
 """From a history to an answer."""
 
 from collections.abc import Callable
-from typing import Final
 
 from msgspec import Struct, field
 
@@ -64,7 +63,6 @@ class Answer(Struct, frozen=True):
 
 
 _About = Callable[[History], Reply]
-_NAMES: Final = ("topic", "partition", "broker", "term")
 
 
 def answer(history: History) -> Answer:

@@ -66,13 +66,22 @@ from controller.core.operations import (
 from controller.core.scram_requests import (
     AnswerAlterUserScramCredentials,
 )
-from controller.core.topic_requests import AnswerTopicRequest
+from controller.core.topic_requests import (
+    AnswerCreatePartitions,
+    AnswerCreateTopics,
+    AnswerDeleteTopics,
+    AnswerTopicRequest,
+    AnswerUpdateFeatures,
+    CreatedTopic,
+    DeletedTopic,
+    TopicAnswer,
+)
 from controller.core.values import NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
 from controller.core.znodes import write_topic_id
 from replay.description.commands import described as described_command
 from replay.description.commands import operation_in_words
 from replay.description.events import described, described_request
-from replay.description.topic_requests import described_topic_answer
+from replay.description.topic_requests import topic_in_words
 
 _CODES: Final = {
     OK: "ok",
@@ -270,7 +279,7 @@ def _request(request: BrokerRequest) -> list[str]:
 
 def _answer(answer: ApiAnswer) -> list[str]:
     if isinstance(answer, AnswerTopicRequest):
-        head, *answered = described_topic_answer(answer)
+        head, *answered = _topic_answer(answer)
         return [f"answer {answer.request}: {head}".rstrip(": "), *answered]
     if isinstance(answer, AnswerAlterUserScramCredentials):
         users = [
@@ -346,3 +355,36 @@ def _watching(watch: bool) -> str:
 
 def _ids(ids: Iterable[int]) -> str:
     return "[" + ",".join(map(str, ids)) + "]"
+
+
+def _topic_answer(answer: AnswerTopicRequest) -> list[str]:
+    """The error of all of it, if it has one, then a line for each topic or feature."""
+    match answer:
+        case AnswerCreateTopics(topics=created):
+            return ["", *map(_created, created)]
+        case AnswerCreatePartitions(topics=grown):
+            return ["", *map(_answered, grown)]
+        case AnswerDeleteTopics(error=error, topics=deleted):
+            return [f"code {error}", *map(_deleted, deleted)]
+        case AnswerUpdateFeatures(error=error, message=message, features=features):
+            return [_coded("", error, message), *map(_answered, features)]
+
+
+def _created(one: CreatedTopic) -> str:
+    if one.error:
+        return _coded(one.name, one.error, one.message)
+    named = f" id {write_topic_id(one.topic_id)}" if one.topic_id else ""
+    configs = "".join(f" {key}={value}" for key, value in one.configs)
+    return f"{one.name} {one.partitions} partitions of {one.replication_factor}{named}{configs}"
+
+
+def _answered(one: TopicAnswer) -> str:
+    return _coded(one.name, one.error, one.message)
+
+
+def _deleted(one: DeletedTopic) -> str:
+    return _coded(topic_in_words(one.name, one.topic_id), one.error, None)
+
+
+def _coded(what: str, error: int, message: str | None) -> str:
+    return f"{what} code {error} {message or ''}".strip()
