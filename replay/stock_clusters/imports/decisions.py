@@ -1,6 +1,6 @@
 """Classifies transactions: decisions of a controller, writes for a request, or other input. Pure.
 
-docs/import.md states every rule and defines the kinds.
+docs/imported-logs.md states every rule and defines the kinds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ KINDS: Final = (
     "refused",
     "other",
 )
-"""The kinds of decisions; docs/import.md defines each."""
+"""The kinds of decisions; docs/imported-logs.md defines each."""
 
 _ELECTION_OPERATIONS: Final = 2
 _BELOW: Final = (

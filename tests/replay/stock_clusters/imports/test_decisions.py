@@ -1,4 +1,4 @@
-"""What counts as a controller's decision: the rules of docs/import.md, one by one."""
+"""What counts as a controller's decision: the rules of docs/imported-logs.md, one by one."""
 
 from typing import Any
 
