@@ -9,7 +9,7 @@ from controller.core.fold_observer import FoldObserver
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.progress import Progress, unreported
-from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, with_progress
 from replay.stock_clusters.agreement.conformance import Agreement
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.logs.index import Index
@@ -85,7 +85,7 @@ def shadow_folds(
             found.append((trace, observer))
 
         checker = agreeing_on(log, end, "kafka", settings, progress, follow, replies=replies)
-        records = told(log, "deriving decisions", end, progress)
+        records = with_progress(log, "deriving decisions", end, progress)
         agreement = checker.run(records if last is None else _until(records, last))
         yield ShadowedRange(log, checker.index, agreement, sessions)
 

@@ -201,7 +201,7 @@ async def write_together(
         verdicts = await _verdicts(controller, operations)
         if _RETRY not in verdicts:
             return verdicts
-    _demand_not_fenced(errors)
+    _require_not_fenced(errors)
     return errors[1:]
 
 
@@ -228,11 +228,11 @@ async def write_groups(
     await _is_lost_of(controller, connections, [one for errors in all_errors for one in errors])
     for errors in all_errors:
         if CONNECTION_LOSS not in errors:
-            _demand_not_fenced(errors)
+            _require_not_fenced(errors)
     return [errors[1:] for errors in all_errors]
 
 
-def _demand_not_fenced(errors: list[int]) -> None:
+def _require_not_fenced(errors: list[int]) -> None:
     if errors[0] not in (OK, RUNTIME_INCONSISTENCY):
         raise ControllerMovedError(f"a guarded write was refused: {CONTROLLER_EPOCH} has changed")
 

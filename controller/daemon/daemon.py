@@ -257,13 +257,13 @@ class Daemon:
             await anyio.lowlevel.checkpoint()
         if isinstance(event.event, SessionExpired):
             self._inbox.expired -= 1
-        _tell_of_session(event.event)
+        _log_session(event.event)
 
     def carry_out(self, issued: Issued) -> None:
         """Carry out a command of the fold, or start to."""
         match issued.command:
             case Notice() as notice:
-                self._tell(notice, issued)
+                self._log_notice(notice, issued)
             case Stop() as stop:
                 self._stop = stop
             case StartTimer(timer=timer, delay_ms=delay_ms):
@@ -298,7 +298,7 @@ class Daemon:
                 with_secrets = digests.restore_secrets(issued.id, zookeeper_command)
                 self._zookeeper.submit(issued.id, with_secrets)
 
-    def _tell(self, notice: Notice, issued: Issued) -> None:
+    def _log_notice(self, notice: Notice, issued: Issued) -> None:
         fields = {
             "code": notice.code,
             "subject": notice.subject,
@@ -322,7 +322,7 @@ class Daemon:
             handle.cancel()
 
 
-def _tell_of_session(event: Event) -> None:
+def _log_session(event: Event) -> None:
     match event:
         case SessionConnected(server=server, renewed=renewed):
             what = "session resumed" if renewed else "new session"

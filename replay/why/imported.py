@@ -12,7 +12,7 @@ from replay.cluster_view.of_znodes import cluster_of
 from replay.description.imported_events import imported_event_in_words
 from replay.progress import Progress
 from replay.shadow_folds import shadow_folds
-from replay.stock_clusters.agreement.comparison import told
+from replay.stock_clusters.agreement.comparison import with_progress
 from replay.stock_clusters.agreement.decisions.judgements import Judgement
 from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.imported_log.encoding import event_of
@@ -69,7 +69,7 @@ def _done(
 ) -> tuple[list[AnyFact], ZnodeHistory, str]:
     history = ZnodeHistory(world, subject)
     time = ""
-    for record, event in told(world, "reading transactions", seq, progress):
+    for record, event in with_progress(world, "reading transactions", seq, progress):
         if record.seq > seq:
             break
         time = iso_time(record.wall_ns)

@@ -20,7 +20,7 @@ from replay.diff.version.imported_world import ImportedWorld
 from replay.logs.open_log import open_reader
 from replay.progress import Progress
 from replay.shadow_folds import ShadowObserver, shadow_folds
-from replay.stock_clusters.agreement.comparison import told
+from replay.stock_clusters.agreement.comparison import with_progress
 from replay.stock_clusters.agreement.conformance import paired
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.logs.index import Index
@@ -121,7 +121,9 @@ def _go(
     world = next(islice(gap_free_ranges(reader), stretch.number, None))
     view = ZnodeView(world.state.tree, world.begun.chroot)
     way: ImportedWay | None = None
-    for record, event, found in paired(told(world, "following", reader.last_seq, progress)):
+    for record, event, found in paired(
+        with_progress(world, "following", reader.last_seq, progress)
+    ):
         if record.seq > stretch.index.last_transaction:
             break
         if record.seq == begun:

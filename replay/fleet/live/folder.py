@@ -96,19 +96,19 @@ class LiveFolder(Struct, frozen=True):
                     if is_new and not Path(self.checkpoint).exists():
                         shutil.rmtree(self.path)
 
-    def _check(self, mine: _Marker) -> None:
+    def _check(self, expected: _Marker) -> None:
         path = self.path / _MARKER
         if not path.exists():
             if any(one.name != _LOCK for one in self.path.iterdir()):
                 raise FleetError(f"{self.path} contains other files: name a new folder with --out")
-            _replace(path, msgspec.json.encode(mine))
+            _replace(path, msgspec.json.encode(expected))
         try:
             found = msgspec.json.decode(path.read_bytes(), type=_Marker)
         except msgspec.MsgspecError as error:
             raise FleetError(f"{path} cannot be read: {error}") from None
-        if found == mine:
+        if found == expected:
             return
-        if (found.topic, found.kafka_cluster) != (mine.topic, mine.kafka_cluster):
+        if (found.topic, found.kafka_cluster) != (expected.topic, expected.kafka_cluster):
             why = f"belongs to topic {found.topic} on Kafka cluster {found.kafka_cluster}"
         else:
             why = f"was created by another refold (core {found.core}, layout {found.layout})"

@@ -335,7 +335,7 @@ def _unpack(archive: Path, folder: Path, progress: Progress, notes: list[str]) -
         size = archive.stat().st_size
         for number, (name, content, position) in enumerate(_members(archive)):
             path = unpacked[name] = folder / str(number)
-            _copy(content, path, partial(_tell, progress, position, size))
+            _copy(content, path, partial(_report_position, progress, position, size))
     except (*BROKEN, tarfile.TarError, lzma.LZMAError) as error:
         if not unpacked:
             raise ReplayError(f"{archive} cannot be unpacked: {error}") from None
@@ -365,7 +365,7 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes], Callable[[], int]]
             pass
 
 
-def _tell(progress: Progress, position: Callable[[], int], size: int) -> None:
+def _report_position(progress: Progress, position: Callable[[], int], size: int) -> None:
     progress("unpacking", position(), size)
 
 

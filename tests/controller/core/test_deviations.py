@@ -354,7 +354,7 @@ def test_OB_05_a_failover_that_finds_it(rules: str) -> None:
     assert cluster.leadership("t", 0).leader == (2 if rules == "refold" else 1)
 
 
-# stands-again-when-fenced -------------------------------------------------------------------------
+# resigns-when-fenced -------------------------------------------------------------------------
 
 
 EPOCHS = {"raised": b"7", "lowered": b"0", "written again": b"1", "garbage": b"seven"}

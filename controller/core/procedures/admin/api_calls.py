@@ -1,7 +1,7 @@
 """Requests of the endpoint: each gets exactly one answer, whatever happens."""
 
 from controller.core.controller import Controller
-from controller.core.deviations import STANDS_AGAIN_WHEN_FENCED
+from controller.core.deviations import RESIGNS_WHEN_FENCED
 from controller.core.error_codes import (
     NOT_CONTROLLER,
     STALE_CONTROLLER_EPOCH,
@@ -59,7 +59,7 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
         for one in call.requests:
             give_answer(controller, refusal(one, _fenced(one)), "fenced")
         is_silent = isinstance(request, (AlterPartitionReceived, ControlledShutdownReceived))
-        if STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration) or not is_silent:
+        if RESIGNS_WHEN_FENCED.applies(controller.configuration) or not is_silent:
             raise
     except Exception as error:
         name = type(request).__name__

@@ -16,7 +16,7 @@ from controller.core.deviations import (
     EMPTY_TARGET_REFUSED,
     LEADER_MOVED_FIRST,
     REQUEST_CHANGES_SEEN,
-    RESUME_ERRORS_TOLD,
+    RESUME_ERRORS_REPORTED,
 )
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.events import (
@@ -53,7 +53,7 @@ from controller.core.znodes import REASSIGN_CANCEL, Reassignment
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _PATH = znodes.REASSIGN_PARTITIONS
-_GONE = "The partition does not exist."
+_UNKNOWN_PARTITION = "The partition does not exist."
 _ALL_DROPPED = "Every replica in sync would be dropped."
 _CANCELLED = f"{REASSIGN_CANCEL} exists: no reassignment begins until it is removed."
 _NOT_CANCELLED = "the request to cancel it is refused"
@@ -273,12 +273,12 @@ async def resume_reassignments(controller: Controller, legacy: LegacyZnode | Non
     else:
         handled = dict.fromkeys(await process_reassignment_znode(controller))
     ordered = controller.order.partitions(controller.context.reassigning)
-    left = [one for one in ordered if one not in handled and not _goes_on(controller, one)]
+    left = [one for one in ordered if one not in handled and not _is_in_progress(controller, one)]
     controller.context.informed_by_failover = {}
     await _resume(controller, [Move(one, _resumed(controller, one)) for one in left])
 
 
-def _goes_on(controller: Controller, partition: Partition) -> bool:
+def _is_in_progress(controller: Controller, partition: Partition) -> bool:
     """Whether nothing is to be done: brokers know the reassignment, and it has not caught up."""
     state = partition.leadership
     if partition not in controller.context.informed_by_failover or state is None:
@@ -291,7 +291,7 @@ async def _resume(controller: Controller, moves: list[Move]) -> None:
         if number:
             await pause(controller)
         errors = await reassign(controller, part)
-        if errors and not RESUME_ERRORS_TOLD.applies(controller.configuration):
+        if errors and not RESUME_ERRORS_REPORTED.applies(controller.configuration):
             raise next(iter(errors.values()))
         report_failed(controller, errors)
 
@@ -349,7 +349,7 @@ async def _trigger_part(
         partition = controller.context.find(*name)
         if partition is None or not partition.replicas or controller.context.is_queued(partition):
             error = error_codes.UNKNOWN_TOPIC_OR_PARTITION
-            errors[name] = PartitionAnswer(*name, error, _GONE)
+            errors[name] = PartitionAnswer(*name, error, _UNKNOWN_PARTITION)
         else:
             wanted[partition] = assignment
     for partition, (error, text) in (await _refused(controller, wanted)).items():

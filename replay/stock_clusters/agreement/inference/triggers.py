@@ -58,7 +58,7 @@ class InferredTriggers(Checkpointed):
         self._decision = 0
         self._remaining = iter(())
 
-    def next_one(self, decision: Decision) -> Trigger | None:
+    def next_trigger(self, decision: Decision) -> Trigger | None:
         """The next event that may have led to a decision, None if there are no more."""
         self._answer_deletions(decision)
         trigger = self._pending.next_unlogged()

@@ -414,7 +414,7 @@ class ControllerTrace(Checkpointed):
             # A process that was killed had no time to log what it had begun.
             trigger = trigger or self._pending.first()
         trigger = trigger or self._pending.request_causing(decision, self.fold.now_ms)
-        trigger = trigger or self._triggers.next_one(decision)
+        trigger = trigger or self._triggers.next_trigger(decision)
         if trigger is not None:
             self._begin(trigger)
         return trigger is not None

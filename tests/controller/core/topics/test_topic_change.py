@@ -224,7 +224,7 @@ def test_a_topic_that_vanished_before_it_was_read_has_no_partitions() -> None:
     assert cluster.state("t", 0) is None
 
 
-# own-id-repaired ----------------------------------------------------------------------------------
+# daemon-id-repaired -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
