@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from controller.core import znodes
+from controller.core.api_requests.alter_partition import ProposedState
+from controller.core.api_requests.reassignments import ReassignmentTarget
 from controller.core.errors import ZnodeError
-from controller.core.events import ProposedState, ReassignmentTarget
 from controller.core.operations import BAD_VERSION, NODE_EXISTS
 from controller.core.values import Assignment
 from replay.stock_clusters.imported_log.events import Observed, RequestInferred

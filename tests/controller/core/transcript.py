@@ -9,17 +9,37 @@ alike for several brokers are shown once; answers of brokers that say nothing ne
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, assert_never
 
-from controller.core.commands import (
+from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests.alter_partition import (
     AlteredPartition,
-    AnswerAllocateProducerIds,
     AnswerAlterPartition,
-    AnswerAlterPartitionReassignments,
+)
+from controller.core.api_requests.controlled_shutdown import (
     AnswerControlledShutdown,
-    AnswerElectLeaders,
+)
+from controller.core.api_requests.elections import AnswerElectLeaders
+from controller.core.api_requests.features import AnswerUpdateFeatures
+from controller.core.api_requests.producer_ids import (
+    AnswerAllocateProducerIds,
+)
+from controller.core.api_requests.reassignments import (
+    AnswerAlterPartitionReassignments,
     AnswerListPartitionReassignments,
-    ApiAnswer,
+)
+from controller.core.api_requests.scram_credentials import (
+    AnswerAlterUserScramCredentials,
+)
+from controller.core.api_requests.topics import (
+    AnswerCreatePartitions,
+    AnswerCreateTopics,
+    AnswerDeleteTopics,
+    CreatedTopic,
+    DeletedTopic,
+    TopicAnswer,
+)
+from controller.core.commands import (
     BrokerRequest,
     Choice,
     Command,
@@ -39,7 +59,6 @@ from controller.core.commands import (
 )
 from controller.core.error_codes import NONE, STALE_CONTROLLER_EPOCH
 from controller.core.events import (
-    ApiRequest,
     BrokerAnswered,
     ChildrenRead,
     Event,
@@ -63,25 +82,12 @@ from controller.core.operations import (
     SESSION_EXPIRED,
     WriteOperation,
 )
-from controller.core.scram_requests import (
-    AnswerAlterUserScramCredentials,
-)
-from controller.core.topic_requests import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
-    AnswerTopicRequest,
-    AnswerUpdateFeatures,
-    CreatedTopic,
-    DeletedTopic,
-    TopicAnswer,
-)
 from controller.core.values import NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
 from controller.core.znodes import write_topic_id
+from replay.description.api_requests import described_request, topic_in_words
 from replay.description.commands import described as described_command
 from replay.description.commands import operation_in_words
-from replay.description.events import described, described_request
-from replay.description.topic_requests import topic_in_words
+from replay.description.events import described
 
 _CODES: Final = {
     OK: "ok",
@@ -240,7 +246,7 @@ def spell(command: Command) -> list[str]:
         case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
             return _request(command)
         case _ if isinstance(command, ApiAnswer):
-            return _answer(command)
+            return described_answer(command)
         case _:
             return [described_command(command)]
 
@@ -252,7 +258,7 @@ def _request(request: BrokerRequest) -> list[str]:
                 f"LeaderAndIsr v{version}",
                 *(
                     f"{one.topic}-{one.partition} {spell_state(one.leadership)}"
-                    f" {_assignment(one.assignment)}{' new' if one.is_new else ''}"
+                    f" {_spell_assignment(one.assignment)}{' new' if one.is_new else ''}"
                     for one in partitions
                 ),
             ]
@@ -275,57 +281,6 @@ def _request(request: BrokerRequest) -> list[str]:
                     for one in stopped
                 ),
             ]
-
-
-def _answer(answer: ApiAnswer) -> list[str]:
-    if isinstance(answer, AnswerTopicRequest):
-        head, *answered = _topic_answer(answer)
-        return [f"answer {answer.request}: {head}".rstrip(": "), *answered]
-    if isinstance(answer, AnswerAlterUserScramCredentials):
-        users = [
-            f"{one.user} code {one.error} {one.message or ''}".rstrip() for one in answer.users
-        ]
-        return [f"answer {answer.request}:", *users]
-    head = f"answer {answer.request}: code {answer.error}"
-    match answer:
-        case AnswerAlterPartition(partitions=altered):
-            return [head, *map(_altered, altered)]
-        case AnswerAlterPartitionReassignments() | AnswerElectLeaders():
-            return [
-                head,
-                *(
-                    f"{one.topic}-{one.partition} code {one.error} {one.message}".rstrip()
-                    for one in answer.partitions
-                ),
-            ]
-        case AnswerListPartitionReassignments(partitions=ongoing):
-            assignments = [
-                f"{one.topic}-{one.partition} {_assignment(one.assignment)}" for one in ongoing
-            ]
-            return [head, *assignments]
-        case AnswerControlledShutdown(remaining=remaining):
-            leading = ", ".join(f"{topic}-{number}" for topic, number in remaining)
-            return [f"{head}, leading still {leading or 'nothing'}"]
-        case AnswerAllocateProducerIds(start=start, length=length):
-            return [f"{head}, {length} from {start} on"]
-
-
-def _altered(one: AlteredPartition) -> str:
-    topic = write_topic_id(one.topic_id) if one.topic_id else one.topic
-    if one.error:
-        return f"{topic}-{one.partition} code {one.error}"
-    return (
-        f"{topic}-{one.partition} leader {one.leader} e {one.leader_epoch} isr {_ids(one.isr)}"
-        f" v {one.partition_epoch}"
-    )
-
-
-def _assignment(assignment: Assignment) -> str:
-    text = f"replicas {_ids(assignment.replicas)}"
-    for word, replicas in (("adding", assignment.adding), ("removing", assignment.removing)):
-        if replicas:
-            text += f" {word} {_ids(replicas)}"
-    return text
 
 
 def spell_state(state: LeaderAndIsr) -> str:
@@ -353,21 +308,57 @@ def _watching(watch: bool) -> str:
     return " and watch" if watch else ""
 
 
-def _ids(ids: Iterable[int]) -> str:
-    return "[" + ",".join(map(str, ids)) + "]"
-
-
-def _topic_answer(answer: AnswerTopicRequest) -> list[str]:
-    """The error of all of it, if it has one, then a line for each topic or feature."""
+def described_answer(answer: ApiAnswer) -> list[str]:
+    """The error of the whole request, if the answer has one, then a line for each part."""
+    head = f"answer {answer.request}:"
     match answer:
         case AnswerCreateTopics(topics=created):
-            return ["", *map(_created, created)]
+            return [head.rstrip(":"), *map(_created, created)]
         case AnswerCreatePartitions(topics=grown):
-            return ["", *map(_answered, grown)]
+            return [head.rstrip(":"), *map(_answered, grown)]
         case AnswerDeleteTopics(error=error, topics=deleted):
-            return [f"code {error}", *map(_deleted, deleted)]
+            return [f"{head} code {error}", *map(_deleted, deleted)]
         case AnswerUpdateFeatures(error=error, message=message, features=features):
-            return [_coded("", error, message), *map(_answered, features)]
+            return [_coded(head, error, message), *map(_answered, features)]
+        case AnswerAlterUserScramCredentials(users=users):
+            codes = [f"{one.user} code {one.error} {one.message or ''}".rstrip() for one in users]
+            return [head, *codes]
+        case AnswerAlterPartition(error=error, partitions=altered):
+            return [f"{head} code {error}", *map(_altered, altered)]
+        case (
+            AnswerAlterPartitionReassignments(error=error, partitions=answered)
+            | AnswerElectLeaders(error=error, partitions=answered)
+        ):
+            return [
+                f"{head} code {error}",
+                *(
+                    f"{one.topic}-{one.partition} code {one.error} {one.message}".rstrip()
+                    for one in answered
+                ),
+            ]
+        case AnswerListPartitionReassignments(error=error, partitions=ongoing):
+            assignments = [
+                f"{one.topic}-{one.partition} {_spell_assignment(one.assignment)}"
+                for one in ongoing
+            ]
+            return [f"{head} code {error}", *assignments]
+        case AnswerControlledShutdown(error=error, remaining=remaining):
+            leading = ", ".join(f"{topic}-{number}" for topic, number in remaining)
+            return [f"{head} code {error}, leading still {leading or 'nothing'}"]
+        case AnswerAllocateProducerIds(error=error, start=start, length=length):
+            return [f"{head} code {error}, {length} from {start} on"]
+        case _:
+            assert_never(answer)
+
+
+def _altered(one: AlteredPartition) -> str:
+    topic = write_topic_id(one.topic_id) if one.topic_id else one.topic
+    if one.error:
+        return f"{topic}-{one.partition} code {one.error}"
+    return (
+        f"{topic}-{one.partition} leader {one.leader} e {one.leader_epoch} isr {_ids(one.isr)}"
+        f" v {one.partition_epoch}"
+    )
 
 
 def _created(one: CreatedTopic) -> str:
@@ -388,3 +379,15 @@ def _deleted(one: DeletedTopic) -> str:
 
 def _coded(what: str, error: int, message: str | None) -> str:
     return f"{what} code {error} {message or ''}".strip()
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return "[" + ",".join(map(str, brokers)) + "]"
+
+
+def _spell_assignment(one: Assignment) -> str:
+    text = f"replicas {_ids(one.replicas)}"
+    for word, replicas in (("adding", one.adding), ("removing", one.removing)):
+        if replicas:
+            text += f" {word} {_ids(replicas)}"
+    return text
