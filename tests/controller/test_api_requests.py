@@ -24,7 +24,7 @@ from controller.wire.controller_requests import BROKER_APIS
 from replay.description.api_requests import described_request
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import call
-from tests.controller.core.transcript import described_answer
+from tests.controller.core.transcript_text import described_answer
 
 ENDPOINT_PAGE = Path(__file__).parents[2] / "docs/endpoint.md"
 EVERY_API = pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from controller.core.values import ANY_VERSION
 from replay.world.requests import Exists, GetChildren, GetData
 from replay.world.simulation import Fate, Simulation
 from replay.world.zookeeper import ZooKeeper
-from tests.controller.core.transcript import spell, spell_state
+from tests.controller.core.transcript_text import spell, spell_state
 
 DAEMON = 1000
 """The controller's own broker id."""
