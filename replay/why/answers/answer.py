@@ -1,6 +1,7 @@
 """From a history to an answer."""
 
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -63,6 +64,7 @@ class Answer(Struct, frozen=True):
 
 
 _About = Callable[[History], Reply]
+_NAMES: Final = ("topic", "partition", "broker", "term")
 
 
 def answer(history: History) -> Answer:
