@@ -174,7 +174,7 @@ class AnswerLater(Struct, frozen=True, array_like=True, tag="answer_later"):
     request: int
 
 
-# The rest -------------------------------------------------------------------------------------
+# Timers, draws, and the operator --------------------------------------------------------------
 
 
 class StartTimer(Struct, frozen=True, array_like=True, tag="start_timer"):

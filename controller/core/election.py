@@ -427,7 +427,7 @@ def has_in_isr(partition: Partition, broker: int) -> bool:
     return partition.leadership is not None and broker in partition.leadership.isr
 
 
-# What is written --------------------------------------------------------------------------------
+# The new states ---------------------------------------------------------------------------------
 
 
 def first_state(elected: Elected, controller_epoch: int) -> LeaderAndIsr:

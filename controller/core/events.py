@@ -125,7 +125,7 @@ class VersionsOffered(Struct, frozen=True, array_like=True, tag="versions_offere
     highest: list[tuple[int, int]]
 
 
-# The rest -------------------------------------------------------------------------------------
+# Timers, draws, and the operator --------------------------------------------------------------
 
 
 class TimerFired(Struct, frozen=True, array_like=True, tag="timer_fired"):

@@ -400,7 +400,7 @@ def _default(config: TopicConfig, broker_settings: Mapping[str, str]) -> Value:
     return config.parse(config.default)
 
 
-# What goes together -----------------------------------------------------------------------------
+# Checks of several configurations ---------------------------------------------------------------
 
 
 def _check_together(values: Values, broker_settings: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ class _Event(Struct, frozen=True, array_like=True, tag_field="kind", gc=False):
     """An event, stored as an array that begins with its kind."""
 
 
-# The world ------------------------------------------------------------------------------------
+# ZooKeeper ------------------------------------------------------------------------------------
 
 
 class WorldBegun(_Event, frozen=True, tag="world_begun"):
@@ -121,7 +121,7 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
     altered: int = 0
 
 
-# What a stock controller did ------------------------------------------------------------------
+# Actions of a stock controller ----------------------------------------------------------------
 
 
 class Observed(_Event, frozen=True, tag="observed"):

@@ -68,7 +68,7 @@ async def process_alter_scram_credentials(
     give_answer(controller, answer, _RULE)
 
 
-# What is wrong with a request -------------------------------------------------------------------
+# Validation -------------------------------------------------------------------------------------
 
 
 def _judged(asked: AlterUserScramCredentialsReceived) -> Answers:
@@ -114,7 +114,7 @@ def _check_configs(
         _fail(controller, user, f"it has an entry that no user may have: {problem}", answers)
 
 
-# What shall be ------------------------------------------------------------------------------------
+# The new credentials ------------------------------------------------------------------------------
 
 
 async def _present(controller: Controller, users: list[str], answers: Answers) -> Configs:
@@ -151,7 +151,7 @@ def _alter(asked: AlterUserScramCredentialsReceived, configs: Configs, answers: 
         configs[upsertion.user][names[upsertion.mechanism]] = upsertion.credential
 
 
-# What is written ----------------------------------------------------------------------------------
+# The writes ---------------------------------------------------------------------------------------
 
 
 async def _write(controller: Controller, wanted: Configs, answers: Answers) -> None:

@@ -102,7 +102,7 @@ def _is_done(context: ControllerContext, waiting: WaitingRequest) -> bool:
     return not leaderless and not undeleted
 
 
-# Until brokers know -----------------------------------------------------------------------------
+# Responses that wait for acknowledged metadata --------------------------------------------------
 
 
 def answer_when_propagated(

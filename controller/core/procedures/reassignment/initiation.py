@@ -253,7 +253,7 @@ def process_list_reassignments(
     controller.issue(answer, Reason(RULE))
 
 
-# What goes on by itself -------------------------------------------------------------------------
+# Resuming at a failover -------------------------------------------------------------------------
 
 
 async def resume_reassignments(controller: Controller, legacy: LegacyZnode | None) -> None:
@@ -309,7 +309,7 @@ async def process_state_changes(controller: Controller, names: list[Name]) -> No
     await process_changed_isrs(controller, [one for one in found if one is not None])
 
 
-# Both ways --------------------------------------------------------------------------------------
+# Common to both ---------------------------------------------------------------------------------
 
 
 def _assignment(controller: Controller, name: Name) -> Assignment:

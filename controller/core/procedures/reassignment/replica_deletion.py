@@ -113,7 +113,7 @@ def _forget_unstored(controller: Controller) -> None:
         del pending[child]
 
 
-# What brokers confirm ---------------------------------------------------------------------------
+# Confirmation by brokers ------------------------------------------------------------------------
 
 
 def confirm_deletions(
@@ -169,7 +169,7 @@ def _report(controller: Controller, broker: int, names: list[Name]) -> None:
     controller.notice("warning", "replicas_not_deleted", f"broker {broker}", text)
 
 
-# What is remembered in ZooKeeper ----------------------------------------------------------------
+# Records in ZooKeeper ---------------------------------------------------------------------------
 
 
 async def process_deletions(controller: Controller) -> None:

@@ -160,7 +160,7 @@ def _report_rolled_back(
         controller.notice("info", "reassignment_rolled_back", repr(partition), text)
 
 
-# Who has to wait --------------------------------------------------------------------------------
+# Partitions whose rollback waits ----------------------------------------------------------------
 
 
 async def _needed(

@@ -134,7 +134,7 @@ async def _delete_markers(controller: Controller, topics: list[str]) -> None:
         await write(controller, deletes, Reason("topic deletion: remove markers"))
 
 
-# What brokers say and do ------------------------------------------------------------------------
+# Responses and failures of brokers --------------------------------------------------------------
 
 
 async def process_stop_replica_answer(

@@ -202,7 +202,7 @@ class ControllerTrace(Checkpointed):
         self._note(self.infer, found)
         self._inferred += api_calls_of(found, self.fold.controller.context)
 
-    # How far the controller is --------------------------------------------------------------------
+    # The progress of the controller ---------------------------------------------------------------
 
     def decide(self, decision: Decision, overlay: Overlay = _NO_OVERLAY) -> None:
         """Go on until the fold has made this decision, too, or cannot have."""
@@ -355,7 +355,7 @@ class ControllerTrace(Checkpointed):
         self._finish()
         self._collect()
 
-    # Going on -------------------------------------------------------------------------------------
+    # Advancing the fold ---------------------------------------------------------------------------
 
     def _decide(self, decision: Decision) -> Judgement:
         if decision.what == "fenced" and isinstance(self._begun, (ControllerChange, Reelect)):
