@@ -62,7 +62,7 @@ class Shutdown(Struct, frozen=True, tag="shutdown"):
 
 
 class Ping(Struct, frozen=True, tag="ping"):
-    """To the front, periodically: a liveness check."""
+    """To the front, periodically: a heartbeat."""
 
 
 class Pong(Struct, frozen=True, tag="pong"):

@@ -45,8 +45,8 @@ def demand(cluster: Cluster, topic: str, partition: int | None = None) -> None:
     if found is None:
         names = [one.name for one in cluster.topics]
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        told = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there are none then"
-        raise ReplayError(f"no topic {topic} at event {cluster.seq}; {told}")
+        known = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there are none then"
+        raise ReplayError(f"no topic {topic} at event {cluster.seq}; {known}")
     numbers = [one.partition for one in found.partitions]
     if partition is not None and partition not in numbers:
         raise ReplayError(
@@ -63,5 +63,5 @@ def ranges(numbers: list[int]) -> str:
             spans[-1] = [spans[-1][0], one]
         else:
             spans.append([one, one])
-    told = [f"{first}" if first == end else f"{first}-{end}" for first, end in spans]
-    return ", ".join(told) or "none"
+    texts = [f"{first}" if first == end else f"{first}-{end}" for first, end in spans]
+    return ", ".join(texts) or "none"

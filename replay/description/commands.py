@@ -39,11 +39,11 @@ def command_in_words(command: commands.Command) -> str:
             brokers = listed([one.id for one in live])
             return f"UpdateMetadata to broker {broker}: brokers {brokers}; {_led(parts)}"
         case commands.StopReplicaRequest(broker=broker, partitions=stopped):
-            told = some(
+            replicas = some(
                 f"{one.topic}-{one.partition}{' and delete it' if one.delete else ''}"
                 for one in stopped
             )
-            return f"StopReplica to broker {broker}: {told}"
+            return f"StopReplica to broker {broker}: {replicas}"
         case _ if isinstance(command, ApiAnswer):
             return _answer(command)
         case _:

@@ -57,8 +57,8 @@ def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritt
     of = f"of command {event.command.cause}.{event.command.ordinal}"
     match event:
         case events.ChildrenRead(children=children, error=error):
-            told = f", ZooKeeper code {error}" if error else ""
-            return f"{len(children)} children read, outcome {of}{told}"
+            failure = f", ZooKeeper code {error}" if error else ""
+            return f"{len(children)} children read, outcome {of}{failure}"
         case events.ZnodesRead(errors=errors):
             failed = sum(1 for one in errors if one)
             return f"{len(errors) - failed} znodes read, {failed} errors, outcome {of}"

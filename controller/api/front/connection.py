@@ -99,23 +99,23 @@ class ClientConnection:
         disconnected.
         """
         idle_ms = self._limits.connections_max_idle_ms
-        silent_ms: int | None = self._limits.first_request_ms
+        wait_ms_max: int | None = self._limits.first_request_ms
         if idle_ms is not None:
-            silent_ms = min(self._limits.first_request_ms, idle_ms)
+            wait_ms_max = min(self._limits.first_request_ms, idle_ms)
         try:
-            while start := await self._start_of_frame(silent_ms):
+            while start := await self._start_of_frame(wait_ms_max):
                 await self._handle(start)
-                silent_ms = idle_ms
+                wait_ms_max = idle_ms
                 # The next request may have arrived already: let other connections run first.
                 await asyncio.sleep(0)
         finally:
             self._forwarder.close()
 
-    async def _start_of_frame(self, silent_ms: int | None) -> bytes:
+    async def _start_of_frame(self, wait_ms_max: int | None) -> bytes:
         """The first bytes of the next request; empty if the client disconnected or is idle for
         too long."""
         try:
-            async with asyncio.timeout(None if silent_ms is None else silent_ms / 1000):
+            async with asyncio.timeout(None if wait_ms_max is None else wait_ms_max / 1000):
                 return await self._reader.read(_SIZE_BYTES)
         except TimeoutError:
             return b""
@@ -123,7 +123,7 @@ class ClientConnection:
     async def _handle(self, start: bytes) -> None:
         request = await self._receive_head(start)
         way = route(request.head.api_key)
-        if way is Route.NOBODY:
+        if way is Route.UNSUPPORTED:
             raise RequestRejected(f"requests with api key {request.head.api_key} are not supported")
         if way is Route.BROKER:
             await self._forward(request)

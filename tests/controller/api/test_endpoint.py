@@ -15,9 +15,9 @@ import anyio
 import pytest
 
 from controller.api.errors import CannotListen
+from controller.api.heartbeat import Heartbeat
 from controller.api.limits import Limits
 from controller.api.listening import listen
-from controller.api.liveness import Liveness
 from controller.api.messages import Link, Listener, LiveBrokers, RequestReceived, Setup
 from controller.core.api_requests.alter_partition import (
     AlteredPartition,
@@ -261,7 +261,7 @@ async def test_a_front_that_hangs_is_replaced(
 
 async def test_a_daemon_that_was_held_up_does_not_take_its_front_for_hung() -> None:
     """What was answered meanwhile is read afterwards."""
-    watched = Liveness(asked_every_s=0.01, answers_within_s=0.05)
+    watched = Heartbeat(interval_s=0.01, timeout_s=0.05)
     watched.answered()
 
     def ask() -> None:
@@ -269,7 +269,7 @@ async def test_a_daemon_that_was_held_up_does_not_take_its_front_for_hung() -> N
         asyncio.get_running_loop().call_soon(watched.answered)
 
     with anyio.move_on_after(0.5) as waiting:
-        await watched.until_silent(ask)
+        await watched.until_unresponsive(ask)
     assert waiting.cancelled_caught
 
 
