@@ -67,11 +67,11 @@ def transaction_in_words(transaction: Transaction, chroot: str) -> str:
             gone = [_in_kafka(path, chroot) for path in paths or ()]
             return f"{how}{f', with it {some(gone)}' if gone else ''}"
         case Multi(operations=operations, error=error):
-            texts = [_operation(one, chroot) for one in operations if not isinstance(one, Error)]
+            writes = [_operation(one, chroot) for one in operations if not isinstance(one, Error)]
             refused = f"refused with {zookeeper_error_name(error)}"
-            if not texts:
+            if not writes:
                 return f"several writes, {refused}"
-            return f"all or nothing: {some(texts)}{f'; {refused}' if error else ''}"
+            return f"all or nothing: {some(writes)}{f'; {refused}' if error else ''}"
         case content:
             return _operation(content, chroot)
 
