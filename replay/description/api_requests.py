@@ -1,37 +1,50 @@
-"""Requests of the endpoint in words."""
+"""Requests to the endpoint and their answers in words: a line, then a line for each part."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from controller.core.api_requests import ApiRequest
+from controller.core.api_requests import ApiAnswer, ApiRequest
 from controller.core.api_requests.alter_partition import (
+    AlteredPartition,
     AlterPartitionReceived,
+    AnswerAlterPartition,
 )
 from controller.core.api_requests.controlled_shutdown import (
+    AnswerControlledShutdown,
     ControlledShutdownReceived,
 )
-from controller.core.api_requests.elections import ElectLeadersReceived
-from controller.core.api_requests.features import UpdateFeaturesReceived
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.features import AnswerUpdateFeatures, UpdateFeaturesReceived
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
+    AnswerAllocateProducerIds,
 )
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
+    AnswerAlterPartitionReassignments,
+    AnswerListPartitionReassignments,
     ListPartitionReassignmentsReceived,
 )
 from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
+    AnswerAlterUserScramCredentials,
 )
 from controller.core.api_requests.topics import (
     NOT_GIVEN,
+    AnswerCreatePartitions,
+    AnswerCreateTopics,
+    AnswerDeleteTopics,
+    CreatedTopic,
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
     NewPartitions,
     NewTopic,
 )
+from controller.core.error_codes import NONE
 from controller.core.znodes import write_topic_id
-from replay.description.phrases import listed
+from replay.description.error_names import error_name
+from replay.description.phrases import assignment, leader, listed
 from replay.subjects import NameOf
 
 
@@ -40,8 +53,7 @@ def _unchanged(topic: str) -> str:
 
 
 def described_request(request: ApiRequest, name_of: NameOf = _unchanged) -> list[str]:
-    """A request, then a line for each part. `name_of` returns the name of the topic that a request
-    names by its id, in hex."""
+    """A request, then a line for each part. `name_of` returns a topic's name by its id in hex."""
     name = type(request).__name__.removesuffix("Received")
     head = f"{name}, request {request.request}"
     match request:
@@ -49,21 +61,21 @@ def described_request(request: ApiRequest, name_of: NameOf = _unchanged) -> list
             return [head + _how(dry, timeout_ms), *map(_new_topic, new)]
         case CreatePartitionsReceived(validate_only=dry, timeout_ms=timeout_ms, topics=grown):
             return [head + _how(dry, timeout_ms), *map(_new_partitions, grown)]
-        case DeleteTopicsReceived(timeout_ms=timeout_ms, topics=doomed):
+        case DeleteTopicsReceived(timeout_ms=timeout_ms, topics=removed):
             return [
                 head + _how(False, timeout_ms),
-                *(topic_in_words(one.name, one.topic_id) for one in doomed),
+                *(_topic(one.name, one.topic_id) for one in removed),
             ]
         case UpdateFeaturesReceived(validate_only=dry, timeout_ms=timeout_ms, updates=updates):
             levels = [f"{one.feature} to {one.level}, type {one.upgrade_type}" for one in updates]
             return [head + _how(dry, timeout_ms), *levels]
         case AlterUserScramCredentialsReceived(deletions=deletions, upsertions=upsertions):
-            gone = [f"{one.user} mechanism {one.mechanism} deleted" for one in deletions]
-            given = [
+            deleted = [f"{one.user} mechanism {one.mechanism} deleted" for one in deletions]
+            written = [
                 f"{one.user} mechanism {one.mechanism} of {one.iterations} iterations"
                 for one in upsertions
             ]
-            return [head, *gone, *given]
+            return [head, *deleted, *written]
         case AlterPartitionReceived(version=version, broker=broker, partitions=proposed):
             named = name_of if version > 1 else _unchanged
             states = [
@@ -89,10 +101,70 @@ def described_request(request: ApiRequest, name_of: NameOf = _unchanged) -> list
             assert_never(request)
 
 
+def described_answer(answer: ApiAnswer, *, only_errors: bool = False) -> list[str]:
+    """An answer with the error of the whole request, then a line for each part, or for each part
+    with an error."""
+    head = f"answer to request {answer.request}: {error_name(getattr(answer, 'error', NONE))}"
+    match answer:
+        case AnswerControlledShutdown(remaining=remaining):
+            leading = ", ".join(f"{topic}-{number}" for topic, number in remaining)
+            return [f"{head}, still leads {leading or 'nothing'}"]
+        case AnswerAllocateProducerIds(start=start, length=length):
+            return [f"{head}, {length} from {start} on"]
+        case AnswerUpdateFeatures(message=message):
+            head = f"{head} {message or ''}".rstrip()
+    return [head, *(text for error, text in _parts(answer) if error or not only_errors)]
+
+
+def _parts(answer: ApiAnswer) -> list[tuple[int, str]]:
+    """The parts of an answer, each with its error."""
+    match answer:
+        case AnswerCreateTopics(topics=created):
+            return [(one.error, _created(one)) for one in created]
+        case AnswerCreatePartitions(topics=answered) | AnswerUpdateFeatures(features=answered):
+            return [(one.error, _with_error(one.name, one.error, one.message)) for one in answered]
+        case AnswerDeleteTopics(topics=deleted):
+            return [
+                (one.error, _with_error(_topic(one.name, one.topic_id), one.error))
+                for one in deleted
+            ]
+        case AnswerAlterUserScramCredentials(users=users):
+            return [(one.error, _with_error(one.user, one.error, one.message)) for one in users]
+        case AnswerAlterPartition(partitions=altered):
+            return [(one.error, _altered(one)) for one in altered]
+        case (
+            AnswerAlterPartitionReassignments(partitions=partitions)
+            | AnswerElectLeaders(partitions=partitions)
+        ):
+            return [
+                (one.error, _with_error(f"{one.topic}-{one.partition}", one.error, one.message))
+                for one in partitions
+            ]
+        case AnswerListPartitionReassignments(partitions=ongoing):
+            return [
+                (NONE, f"{one.topic}-{one.partition} {assignment(one.assignment)}")
+                for one in ongoing
+            ]
+        case AnswerControlledShutdown() | AnswerAllocateProducerIds():
+            return []
+        case _:
+            assert_never(answer)
+
+
 def _names(named: list[tuple[str, int]] | None) -> list[str]:
     if named is None:
         return ["all partitions"]
     return [f"{topic}-{number}" for topic, number in named]
+
+
+def _altered(one: AlteredPartition) -> str:
+    topic = write_topic_id(one.topic_id) if one.topic_id else one.topic
+    if one.error:
+        return _with_error(f"{topic}-{one.partition}", one.error)
+    return (
+        f"{topic}-{one.partition} {leader(one.leader)}, epoch {one.leader_epoch}, "
+        f"ISR {listed(one.isr)}, version {one.partition_epoch}"
+    )
 
 
 def _how(dry: bool, timeout_ms: int) -> str:
@@ -121,8 +193,19 @@ def _assigned(assignments: Iterable[tuple[int, Sequence[int]]]) -> str:
     return " ".join(f"{number}:[{','.join(map(str, ids))}]" for number, ids in assignments)
 
 
-def topic_in_words(name: str | None, topic_id: bytes | None) -> str:
-    """A topic's name and id, as far as they are known."""
+def _created(one: CreatedTopic) -> str:
+    if one.error:
+        return _with_error(one.name, one.error, one.message)
+    named = f" id {write_topic_id(one.topic_id)}" if one.topic_id else ""
+    configs = "".join(f" {key}={value}" for key, value in one.configs)
+    return f"{one.name} {one.partitions} partitions of {one.replication_factor}{named}{configs}"
+
+
+def _with_error(what: str, error: int, message: str | None = None) -> str:
+    return f"{what} {error_name(error)} {message or ''}".rstrip()
+
+
+def _topic(name: str | None, topic_id: bytes | None) -> str:
     return " ".join(
         one for one in (name, f"id {write_topic_id(topic_id)}" if topic_id else "") if one
     )

@@ -1,7 +1,7 @@
-"""A history as text for an operator of Kafka.
+"""A history of events and decisions as text, for the golden transcripts.
 
-One line an event, in it what was observed; below it, indented, what was decided. Requests that are
-alike for several brokers are shown once; answers of brokers that say nothing new are left out.
+Each event is one line, followed by indented lines with its decisions. Equal requests to several
+brokers are shown once. Answers of brokers that contain nothing new are left out.
 
     12 watch /brokers/ids children
          list /brokers/ids and watch it [broker change]
@@ -9,36 +9,9 @@ alike for several brokers are shown once; answers of brokers that say nothing ne
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Final, assert_never
+from typing import Final
 
 from controller.core.api_requests import ApiAnswer, ApiRequest
-from controller.core.api_requests.alter_partition import (
-    AlteredPartition,
-    AnswerAlterPartition,
-)
-from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
-)
-from controller.core.api_requests.elections import AnswerElectLeaders
-from controller.core.api_requests.features import AnswerUpdateFeatures
-from controller.core.api_requests.producer_ids import (
-    AnswerAllocateProducerIds,
-)
-from controller.core.api_requests.reassignments import (
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
-)
-from controller.core.api_requests.scram_credentials import (
-    AnswerAlterUserScramCredentials,
-)
-from controller.core.api_requests.topics import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
-    CreatedTopic,
-    DeletedTopic,
-    TopicAnswer,
-)
 from controller.core.commands import (
     BrokerRequest,
     Choice,
@@ -83,8 +56,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.values import NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
-from controller.core.znodes import write_topic_id
-from replay.description.api_requests import described_request, topic_in_words
+from replay.description.api_requests import described_answer, described_request
 from replay.description.commands import described as described_command
 from replay.description.commands import operation_in_words
 from replay.description.events import described
@@ -104,7 +76,7 @@ _REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaReque
 
 
 def transcript(history: Iterable[tuple[Recorded, Sequence[Issued]]]) -> str:
-    """The text of a part of a history; ends in a newline."""
+    """The text of a part of a history; it ends with a newline."""
     lines: list[str] = []
     asked: dict[CommandId, Command] = {}
     term = None
@@ -130,7 +102,7 @@ def transcript(history: Iterable[tuple[Recorded, Sequence[Issued]]]) -> str:
 def _observed(event: Event, asked: dict[CommandId, Command]) -> list[str]:
     match event:
         case SessionConnected(session_id=id, renewed=renewed):
-            return [f"session {id} {'stands again' if renewed else 'begins'}"]
+            return [f"session {id} {'is resumed' if renewed else 'begins'}"]
         case SessionDisconnected(session_id=id, cause=cause):
             return [f"session {id} lost its connection: {cause}"]
         case SessionExpired(session_id=id):
@@ -189,7 +161,7 @@ def _one_or_many(what: str, items: list[str]) -> list[str]:
 
 
 def _says_nothing(event: Event) -> bool:
-    """Whether a broker did what it was asked, or had done it before (KB 5.2.4)."""
+    """Whether a broker carried out a request, or had done so before (KB 5.2.4)."""
     return (
         isinstance(event, BrokerAnswered)
         and event.error == NONE
@@ -198,7 +170,7 @@ def _says_nothing(event: Event) -> bool:
 
 
 def _distinct(issued: Sequence[Issued]) -> Iterator[list[Issued]]:
-    """Requests with the same content that follow one another, together; the rest one by one."""
+    """Consecutive requests with the same content as one group; other commands one by one."""
 
     def key(pair: tuple[int, Issued]) -> object:
         place, one = pair
@@ -214,7 +186,7 @@ def _decided(alike: list[Issued]) -> list[str]:
     if isinstance(command, _REQUESTS):
         head += f" to {', '.join(target_of(one.command).split()[-1] for one in alike)}"
     if isinstance(command, Notice):
-        # The text of a notice names its code, and the candidates of a failed election.
+        # The text of a notice has its code, and the candidates of a failed election.
         return [head, *(f"  {line}" for line in more)]
     head += f" [{reason.rule}]"
     return [head, *(f"  {line}" for line in more), *(f"  > {_choice(c)}" for c in reason.choices)]
@@ -228,8 +200,8 @@ def _choice(choice: Choice) -> str:
 
 
 def spell(command: Command) -> list[str]:
-    """A command in words: what it is, then a line for each part of it. No broker is named in a
-    request, so that those of one batch that are alike read alike."""
+    """A command in words, then a line for each part. The text of a request does not name the
+    broker, so that equal requests of one batch have equal texts."""
     match command:
         case ReadZnodes(paths=paths, watch=watch):
             return [f"read {_paths(paths)}{_watching(watch)}"]
@@ -258,18 +230,18 @@ def _request(request: BrokerRequest) -> list[str]:
                 f"LeaderAndIsr v{version}",
                 *(
                     f"{one.topic}-{one.partition} {spell_state(one.leadership)}"
-                    f" {_spell_assignment(one.assignment)}{' new' if one.is_new else ''}"
+                    f" {_assignment(one.assignment)}{' new' if one.is_new else ''}"
                     for one in partitions
                 ),
             ]
-        case UpdateMetadataRequest(version=version, partitions=told, live_brokers=live):
+        case UpdateMetadataRequest(version=version, partitions=updated, live_brokers=live):
             return [
                 f"UpdateMetadata v{version}",
                 f"live {_ids([one.id for one in live])}",
                 *(
                     f"{one.topic}-{one.partition} {spell_state(one.leadership)}"
                     f" replicas {_ids(one.replicas)} offline {_ids(one.offline_replicas)}"
-                    for one in told
+                    for one in updated
                 ),
             ]
         case StopReplicaRequest(version=version, partitions=stopped):
@@ -284,7 +256,7 @@ def _request(request: BrokerRequest) -> list[str]:
 
 
 def spell_state(state: LeaderAndIsr) -> str:
-    """A leadership in the words of the scenario tables: leader, e, ISR, v, controller epoch."""
+    """The state of a partition as in the scenario tables: leader, e, ISR, v, controller epoch."""
     recovering = " recovering" if state.recovery_state == RECOVERING else ""
     return (
         f"leader {state.leader} e {state.leader_epoch} isr {_ids(state.isr)}"
@@ -308,84 +280,11 @@ def _watching(watch: bool) -> str:
     return " and watch" if watch else ""
 
 
-def described_answer(answer: ApiAnswer) -> list[str]:
-    """The error of the whole request, if the answer has one, then a line for each part."""
-    head = f"answer {answer.request}:"
-    match answer:
-        case AnswerCreateTopics(topics=created):
-            return [head.rstrip(":"), *map(_created, created)]
-        case AnswerCreatePartitions(topics=grown):
-            return [head.rstrip(":"), *map(_answered, grown)]
-        case AnswerDeleteTopics(error=error, topics=deleted):
-            return [f"{head} code {error}", *map(_deleted, deleted)]
-        case AnswerUpdateFeatures(error=error, message=message, features=features):
-            return [_coded(head, error, message), *map(_answered, features)]
-        case AnswerAlterUserScramCredentials(users=users):
-            codes = [f"{one.user} code {one.error} {one.message or ''}".rstrip() for one in users]
-            return [head, *codes]
-        case AnswerAlterPartition(error=error, partitions=altered):
-            return [f"{head} code {error}", *map(_altered, altered)]
-        case (
-            AnswerAlterPartitionReassignments(error=error, partitions=answered)
-            | AnswerElectLeaders(error=error, partitions=answered)
-        ):
-            return [
-                f"{head} code {error}",
-                *(
-                    f"{one.topic}-{one.partition} code {one.error} {one.message}".rstrip()
-                    for one in answered
-                ),
-            ]
-        case AnswerListPartitionReassignments(error=error, partitions=ongoing):
-            assignments = [
-                f"{one.topic}-{one.partition} {_spell_assignment(one.assignment)}"
-                for one in ongoing
-            ]
-            return [f"{head} code {error}", *assignments]
-        case AnswerControlledShutdown(error=error, remaining=remaining):
-            leading = ", ".join(f"{topic}-{number}" for topic, number in remaining)
-            return [f"{head} code {error}, leading still {leading or 'nothing'}"]
-        case AnswerAllocateProducerIds(error=error, start=start, length=length):
-            return [f"{head} code {error}, {length} from {start} on"]
-        case _:
-            assert_never(answer)
-
-
-def _altered(one: AlteredPartition) -> str:
-    topic = write_topic_id(one.topic_id) if one.topic_id else one.topic
-    if one.error:
-        return f"{topic}-{one.partition} code {one.error}"
-    return (
-        f"{topic}-{one.partition} leader {one.leader} e {one.leader_epoch} isr {_ids(one.isr)}"
-        f" v {one.partition_epoch}"
-    )
-
-
-def _created(one: CreatedTopic) -> str:
-    if one.error:
-        return _coded(one.name, one.error, one.message)
-    named = f" id {write_topic_id(one.topic_id)}" if one.topic_id else ""
-    configs = "".join(f" {key}={value}" for key, value in one.configs)
-    return f"{one.name} {one.partitions} partitions of {one.replication_factor}{named}{configs}"
-
-
-def _answered(one: TopicAnswer) -> str:
-    return _coded(one.name, one.error, one.message)
-
-
-def _deleted(one: DeletedTopic) -> str:
-    return _coded(topic_in_words(one.name, one.topic_id), one.error, None)
-
-
-def _coded(what: str, error: int, message: str | None) -> str:
-    return f"{what} code {error} {message or ''}".strip()
-
-
 def _ids(brokers: Iterable[int]) -> str:
     return "[" + ",".join(map(str, brokers)) + "]"
 
 
-def _spell_assignment(one: Assignment) -> str:
+def _assignment(one: Assignment) -> str:
     text = f"replicas {_ids(one.replicas)}"
     for word, replicas in (("adding", one.adding), ("removing", one.removing)):
         if replicas:
