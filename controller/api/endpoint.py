@@ -30,7 +30,7 @@ from controller.api.messages import (
     Setup,
     Shutdown,
 )
-from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker
 
@@ -81,7 +81,7 @@ class ApiEndpoint:
             self._brokers = tuple(brokers)
             self._send(LiveBrokers(self._brokers))
 
-    def answer(self, answer: ApiAnswer) -> None:
+    def answer(self, answer: ApiResponse) -> None:
         """Answer a request by its number. Has no effect if the client has disconnected."""
         self._send(ResponseReady(answer))
 

@@ -11,8 +11,8 @@ from aiokafka.protocol.admin import DescribeConfigsRequest
 from controller.brokers.errors import RequestRefused, Unreachable, WrongVersion
 from controller.core.values import Endpoint
 from controller.wire.aiokafka_request import AiokafkaRequest, UnreadableHeader
-from controller.wire.answers import Answer, decode_answer
 from controller.wire.apis import Api
+from controller.wire.broker_responses import BrokerResponse, decode_broker_response
 from controller.wire.errors import MalformedResponse
 from controller.wire.framing import EncodedRequest, read_response_header
 
@@ -81,7 +81,7 @@ class BrokerConnection:
             )
         return version
 
-    async def exchange(self, request: EncodedRequest) -> Answer:
+    async def exchange(self, request: EncodedRequest) -> BrokerResponse:
         """Send a request and wait for its response. The connection is unusable after an error.
 
         Raises `Unreachable` (no response in time), `RequestRefused`, `WrongVersion`.
@@ -107,7 +107,7 @@ class BrokerConnection:
             ) from fault
         try:
             _, start = read_response_header(frame, request.api.is_flexible(request.version))
-            return decode_answer(request.api, request.version, frame[start:])
+            return decode_broker_response(request.api, request.version, frame[start:])
         except MalformedResponse as fault:
             raise WrongVersion(f"{self._address}: {fault}: {WRONG_PROTOCOL_VERSION}") from fault
 

@@ -101,8 +101,8 @@ EMPTY_TARGET_REFUSED: Final = Deviation(
     rule="Such a request is rejected. If it is found half done, it is cancelled.",
     source="OB-04, KB 7.9.5",
 )
-LEADERLESS_ANSWERED: Final = Deviation(
-    name="leaderless-answered",
+LEADERLESS_REPORTED: Final = Deviation(
+    name="leaderless-reported",
     defect="If an election is requested for a partition that never had a leader, the whole "
     "request fails: no client gets an answer, and a request in ZooKeeper stays and makes every "
     "later failover fail.",

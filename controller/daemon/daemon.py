@@ -15,12 +15,12 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from controller.core.api_requests import ApiAnswer
+from controller.core.api_requests import ApiResponse
 from controller.core.commands import (
-    AnswerLater,
     CancelTimer,
     CloseChannel,
     CommandId,
+    DelayResponse,
     DrawNumbers,
     DrawTopicIds,
     Issued,
@@ -92,7 +92,7 @@ class Channels(Protocol):
 class Endpoint(Protocol):
     """The interface of the Kafka protocol endpoint."""
 
-    def answer(self, answer: ApiAnswer, /) -> None: ...
+    def answer(self, answer: ApiResponse, /) -> None: ...
     def answer_later(self, request: int, /) -> None: ...
     def set_brokers(self, brokers: Sequence[Broker], /) -> None: ...
     async def close(self) -> None: ...
@@ -271,10 +271,10 @@ class Daemon:
                 self._cancel_timer(timer)
             case CloseChannel() as close:
                 self._channels.close(close)
-            case answer if isinstance(answer, ApiAnswer):
+            case answer if isinstance(answer, ApiResponse):
                 self._inbox.secret_digests.forget(answer)
                 self._endpoint.answer(answer)
-            case AnswerLater(request=request):
+            case DelayResponse(request=request):
                 self._endpoint.answer_later(request)
             case _ if self._inbox.expired:
                 pass  # The session has expired: a term that has ended sends nothing.

@@ -2,7 +2,7 @@
 
 from controller.core import error_codes, znodes
 from controller.core.controller import Controller
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.procedures.brokers.broker_change import on_replicas_become_offline
 from controller.core.procedures.elections.replica_state_machine import change_replicas
 from controller.core.procedures.reassignment.cancel_znode import retry_waiting_rollbacks
@@ -37,8 +37,8 @@ async def process_log_dir_events(controller: Controller) -> None:
     await delete_notifications(controller, paths, "delete log directory events")
 
 
-async def process_leader_and_isr_answer(
-    controller: Controller, answer: BrokerAnswered, asked: list[tuple[str, int]]
+async def process_leader_and_isr_response(
+    controller: Controller, answer: BrokerResponded, asked: list[tuple[str, int]]
 ) -> None:
     """Learn from a response which replicas are in failed directories (KB 3.11.1).
 

@@ -12,7 +12,7 @@ from controller.core.commands import Reason, StartTimer, StopReplicaRequest
 from controller.core.controller import Controller
 from controller.core.deviations import DELETIONS_REMEMBERED
 from controller.core.errors import ProcedureError, ZnodeError
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.failures import excerpt, listed_names
 from controller.core.operations import NO_NODE, NODE_EXISTS, OK, Create, Delete, WriteOperation
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
@@ -117,7 +117,7 @@ def _forget_unstored(controller: Controller) -> None:
 
 
 def confirm_deletions(
-    controller: Controller, answer: BrokerAnswered, asked: StopReplicaRequest
+    controller: Controller, answer: BrokerResponded, asked: StopReplicaRequest
 ) -> None:
     """A broker has deleted replicas: all those that its response does not list with an error."""
     if not controller.context.deletions or answer.error:

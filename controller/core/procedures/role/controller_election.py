@@ -24,7 +24,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.outcomes import Answers, Wait, suspend
+from controller.core.outcomes import BrokerResponses, Wait, suspend
 from controller.core.procedures.admin.waiting_requests import abandon_waiting
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.legacy_znode import strip_originals
@@ -293,11 +293,11 @@ async def _leave_metadata(controller: Controller) -> None:
     timer = "hand back"
     controller.issue(StartTimer(timer, _PROPAGATED_MS_MAX), Reason(timer))
     if sent:
-        await suspend(Wait(None, Answers(sent, timer)))
+        await suspend(Wait(None, BrokerResponses(sent, timer)))
     controller.issue(CancelTimer(timer), Reason(timer))
     timer = "hand back: topics under way"
     controller.issue(StartTimer(timer, _UNDER_WAY_MS), Reason(timer))
-    await suspend(Wait(None, Answers([], timer)))
+    await suspend(Wait(None, BrokerResponses([], timer)))
     try:
         await process_topic_change(controller)
     except ControllerMovedError:

@@ -30,7 +30,7 @@ from replay.stock_clusters.agreement.decisions.judgements import Judgement
 from replay.stock_clusters.agreement.decisions.write_batch import Decision, WriteBatch
 from replay.stock_clusters.agreement.inference.requests import api_calls_of
 from replay.stock_clusters.agreement.inference.triggers import InferredTriggers
-from replay.stock_clusters.agreement.logs.broker_answers import Answer
+from replay.stock_clusters.agreement.logs.broker_responses import Response
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.logs.logged_reads import (
     children_read_by_event,
@@ -151,7 +151,7 @@ class ControllerTrace(Checkpointed):
             if trigger is not None:
                 self._pending.add(trigger, self.fold.now_ms)
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: Response) -> None:
         """A broker has answered the first request of a kind that it was sent."""
         self._note(self.answered, answer)
         queues = self.fold.queues

@@ -24,7 +24,7 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
-from controller.core.events import BrokerAnswered, SessionConnected, TopicIdsDrawn
+from controller.core.events import BrokerResponded, SessionConnected, TopicIdsDrawn
 from controller.core.triggers import Trigger
 from replay.stock_clusters.agreement.broker_requests.sent_request import (
     SentRequest,
@@ -225,7 +225,7 @@ class ShadowFold(Checkpointed):
             self._reads_since = self.seq
             self._take(self._fold.feed(outcome, self.now_ms))
 
-    def take_answer(self, answer: BrokerAnswered) -> None:
+    def take_answer(self, answer: BrokerResponded) -> None:
         """A broker has answered."""
         self.inputs.add(self.seq, self.now_ms * _NS_A_MS, answer)
         self._take(self._fold.feed(answer, self.now_ms))
