@@ -1,8 +1,8 @@
-"""What of an event and a command stands in the log."""
+"""The stored form of events and commands."""
 
 import msgspec
 
-from controller.core.canonical import EVENT_SCHEMAS, digest, encode_command
+from controller.core.canonical import digest, encode_command
 from controller.core.commands import (
     Command,
     CommandId,
@@ -15,37 +15,6 @@ from controller.core.events import BrokerAnswered, ChildrenRead, Event, Recorded
 from controller.event_log.records import command_record, event_record
 from eventstore.records import BODY_BYTES_MAX
 
-KINDS_IN_LOGS = {
-    kind: 1
-    for kind in (
-        "session_connected",
-        "session_disconnected",
-        "session_expired",
-        "watch_fired",
-        "znodes_read",
-        "children_read",
-        "znodes_written",
-        "broker_answered",
-        "channel_fault",
-        "versions_offered",
-        "alter_partition_received",
-        "controlled_shutdown_received",
-        "allocate_producer_ids_received",
-        "alter_partition_reassignments_received",
-        "list_partition_reassignments_received",
-        "create_topics_received",
-        "create_partitions_received",
-        "delete_topics_received",
-        "update_features_received",
-        "alter_user_scram_credentials_received",
-        "timer_fired",
-        "topic_ids_drawn",
-        "numbers_drawn",
-        "shutdown_requested",
-    )
-} | {"elect_leaders_received": 2}
-"""Event kinds that logs contain, with the version of their fields."""
-
 
 def recorded(event: Event) -> Recorded:
     return Recorded(7, 1_000, 2_000, 5, "the channel", event)
@@ -55,11 +24,7 @@ def issued(command: Command) -> Issued:
     return Issued(CommandId(7, 2), 5, command, Reason("the rule"))
 
 
-def test_kinds_of_events_in_existing_logs_stay_readable() -> None:
-    assert EVENT_SCHEMAS.items() >= KINDS_IN_LOGS.items()
-
-
-def test_an_event_from_outside() -> None:
+def test_exogenous_event_has_no_cause() -> None:
     record = event_record(recorded(WatchFired("/brokers/ids", "children", 9)))
     assert (record.seq, record.wall_ns, record.mono_ns, record.term) == (7, 1_000, 2_000, 5)
     assert (record.kind, record.channel) == ("watch_fired", "the channel")
@@ -67,7 +32,7 @@ def test_an_event_from_outside() -> None:
     assert b"/brokers/ids" in record.payload
 
 
-def test_an_outcome_names_the_event_of_its_command() -> None:
+def test_outcome_names_the_event_of_its_command() -> None:
     for event in (
         ChildrenRead(CommandId(3, 1), 0, ["a"]),
         BrokerAnswered(CommandId(3, 0), 1, 2, 0, []),
@@ -76,7 +41,7 @@ def test_an_outcome_names_the_event_of_its_command() -> None:
         assert (record.origin, record.cause) == ("reply", 3)
 
 
-def test_a_small_command_is_stored_whole() -> None:
+def test_small_command_is_stored_completely() -> None:
     command = ReadChildren("/brokers/ids", True)
     record = command_record(issued(command))
     assert (record.cause, record.ordinal, record.term) == (7, 2, 5)
@@ -86,7 +51,7 @@ def test_a_small_command_is_stored_whole() -> None:
     assert b"the rule" in record.reason
 
 
-def test_of_a_large_command_only_the_digest_is_stored() -> None:
+def test_only_the_digest_of_a_large_command_is_stored() -> None:
     command = ReadZnodes(tuple(f"/brokers/topics/{number}" for number in range(1000)))
     record = command_record(issued(command))
     assert len(encode_command(command)) > BODY_BYTES_MAX
