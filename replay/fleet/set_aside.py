@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from eventstore.folders import replacing
 from replay.fleet.errors import FleetError
 
 _FILE: Final = "set_aside.jsonl"
@@ -38,11 +39,9 @@ def inputs_set_aside(table: Path) -> Iterator[SetAside]:
 def write_set_aside(table: Path, entries: Iterable[SetAside]) -> None:
     """Replace the list. Raises FleetError."""
     path = table / _FILE
-    partial = path.with_suffix(".partial")
     try:
-        with partial.open("wb") as file:
+        with replacing(path) as file:
             for one in entries:
                 file.write(msgspec.json.encode(one) + b"\n")
-        partial.rename(path)
     except OSError as error:
         raise FleetError(f"{path} cannot be written: {error}") from error

@@ -23,11 +23,11 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType
 
-from eventstore.folders import sync_folder
+from eventstore.folders import replacing, sync_folder
 from replay.fleet.batches import add_batch, batches, next_batch
 from replay.fleet.columns import STORED
 from replay.fleet.errors import FleetError, usable
-from replay.fleet.locking import exclusive
+from replay.fleet.locking import exclusive, staging
 from replay.fleet.manifest import MANIFEST, RECORDS, remove_replaced
 from replay.fleet.schemas import spark_schema
 
@@ -83,16 +83,12 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
     """
     with usable(folder), _removed_if_for_nothing(folder):
         _make(folder)
-        with exclusive(folder / _LOCK, "another ingest"):
-            shutil.rmtree(folder / _STAGING, ignore_errors=True)
+        with exclusive(folder / _LOCK, "another ingest"), staging(folder / _STAGING):
             remove_replaced(folder)
             # Executors have a different working directory.
             table = TableFolder(folder.absolute())
             table.files.mkdir(parents=True)
-            try:
-                yield table
-            finally:
-                shutil.rmtree(folder / _STAGING, ignore_errors=True)
+            yield table
 
 
 @contextmanager
@@ -138,9 +134,8 @@ def _make(folder: Path) -> None:
     if not marker.exists() and any(one.name != _LOCK for one in folder.iterdir()):
         raise FleetError(f"{folder} contains other files: name a new folder with --out")
     if not marker.exists():
-        partial = marker.with_suffix(".partial")
-        partial.write_bytes(msgspec.json.encode(_Marker(LAYOUT)))
-        partial.rename(marker)
+        with replacing(marker) as file:
+            file.write(msgspec.json.encode(_Marker(LAYOUT)))
     _check_layout(folder)
     (folder / RECORDS).mkdir(exist_ok=True)
 

@@ -125,7 +125,7 @@ class MergedLogs:
         folders: dict[PurePosixPath, list[SourceFile]] = {}
         for log in logs:
             folders.setdefault(PurePosixPath(log.name).parent, []).append(log)
-        self._logs = by_zxid(log for one in folders.values() for log in logs_behind(one, after))
+        self._logs = by_zxid(log for one in folders.values() for log in logs_after(one, after))
         self._on_bytes = on_bytes
         self._files: dict[int, RecordOrder] = {}
 
@@ -259,7 +259,7 @@ def is_first(zxid: int) -> bool:
     return zxid in (1, 1 << 32 | 1)
 
 
-def logs_behind(logs: Sequence[SourceFile], after: int) -> list[SourceFile]:
+def logs_after(logs: Sequence[SourceFile], after: int) -> list[SourceFile]:
     """The logs that can have transactions after zxid `after`, in the given order, which is sorted.
 
     The last file that begins before `after` may continue after it (FileTxnLog.getLogFiles).

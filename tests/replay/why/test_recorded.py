@@ -8,7 +8,7 @@ from msgspec import structs
 
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
-from controller.core.events import ChannelFault
+from controller.core.events import ChannelFault, SessionDisconnected
 from controller.core.fold import Fold
 from replay.errors import ReplayError
 from tests.controller.core.cluster import Cluster
@@ -299,6 +299,18 @@ def test_session_that_ended_in_silence(cluster: Cluster, tmp_path: Path) -> None
     )
 
 
+def test_term_that_ended_after_a_lost_connection_names_the_loss(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.happen(SessionDisconnected(cluster.session, "connection reset"), "session")
+    cluster.now_ms += 500
+    cluster.expire()
+    assert re.search(
+        r"; at event N, 0\.5 s before, the connection to ZooKeeper is lost: connection reset\.",
+        first(cluster, tmp_path, term=1),
+    )
+
+
 def test_role_that_somebody_held_in_between(cluster: Cluster, tmp_path: Path) -> None:
     session = cluster.seize_role(2)
     cluster.run()
@@ -324,7 +336,7 @@ def test_term_that_the_operator_ended(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_signal_is_because_of_nothing_that_runs(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.ask_to_end)
+    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.shut_down_quietly)
     cluster.create_topic("u", {0: [2, 3]})
     told = next(one for one in why(cluster, tmp_path).chain if "SIGTERM" in one.text)
     assert told.because is None

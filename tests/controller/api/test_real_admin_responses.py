@@ -1,4 +1,5 @@
-"""A stock controller beside what we would answer: configurations of topics, and the bytes."""
+"""Answers of a stock controller compared with the endpoint's: topic configurations, and the
+bytes."""
 
 import sys
 from collections.abc import Mapping
@@ -10,28 +11,28 @@ import pytest
 from kio.index import load_request_schema
 from kio.static.constants import uuid_zero
 
-from controller.core.api_requests import AdminAnswer
-from controller.core.api_requests.elections import AnswerElectLeaders
-from controller.core.api_requests.features import AnswerUpdateFeatures
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests import AdminResponse
+from controller.core.api_requests.elections import ElectLeadersResponse
+from controller.core.api_requests.features import UpdateFeaturesResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.reassignments import (
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsResponse,
 )
 from controller.core.api_requests.scram_credentials import (
-    AnswerAlterUserScramCredentials,
-    UserAnswer,
+    AlterUserScramCredentialsResponse,
+    UserResult,
 )
 from controller.core.api_requests.topics import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
     CreatedTopic,
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
     DeletedTopic,
-    TopicAnswer,
+    DeleteTopicsResponse,
+    TopicResult,
 )
 from controller.core.topic_configs import TOPIC_CONFIGS, effective, validate
-from controller.wire.admin.apis import ADMIN_APIS, encode_admin_answer
+from controller.wire.admin.apis import ADMIN_APIS, encode_admin_response
 from controller.wire.client_requests import RequestHead, decode_response
 from tests.controller.api.client import API_VERSIONS, Client, api_versions
 from tests.controller.api_keys import (
@@ -125,7 +126,9 @@ def create_topics(overrides: list[dict[str, str]]) -> Any:
     return schema(topics=tuple(topics), timeout=timedelta(seconds=9), validate_only=True)
 
 
-async def test_configurations_are_judged_and_told_as_by_a_stock_controller(lab: Lab) -> None:
+async def test_configurations_are_validated_and_described_as_by_a_stock_controller(
+    lab: Lab,
+) -> None:
     await lab.start_zookeeper()
     (broker,) = await lab.start_brokers(1, config=BROKER_SETTINGS)
     words = (*WORDS, *MORE_WORDS, *SPECIAL_WORDS)
@@ -150,8 +153,8 @@ async def test_configurations_are_judged_and_told_as_by_a_stock_controller(lab: 
 async def test_versions_that_older_brokers_cannot_read_are_rejected(
     tmp_path: Path, kafka: str
 ) -> None:
-    """A stock controller of that release takes all that we take where such brokers live, and tells
-    the same configurations of it."""
+    """A stock controller of that release accepts every configuration that the daemon accepts
+    where such brokers are live, and describes the same configurations."""
     words = (*WORDS, *MORE_WORDS, *SPECIAL_WORDS, "3.0-IV0", "3.0", "3.3", "3.4-IV0")
     overrides = [{one.name: word} for one in TOPIC_CONFIGS for word in words]
     async with Lab(tmp_path / "lab", kafka=kafka) as lab:
@@ -167,8 +170,8 @@ async def test_versions_that_older_brokers_cannot_read_are_rejected(
         if ours and ours.startswith("Unknown topic config name"):
             assert theirs.error_message == ours
         if not ours:
-            told = {one.name: (one.value, one.config_source) for one in theirs.configs}
-            assert told == {
+            described = {one.name: (one.value, one.config_source) for one in theirs.configs}
+            assert described == {
                 entry.name: (entry.value, entry.source) for entry in effective(one, {}, release)
             }
 
@@ -178,11 +181,11 @@ def same_verdict(topic: Any, overrides: dict[str, str], settings: Mapping[str, s
     assert topic.error_message == problem, overrides
     assert topic.error_code == (40 if problem else 0)
     if not problem:
-        told = {one.name: (one.value, one.config_source) for one in topic.configs}
+        described = {one.name: (one.value, one.config_source) for one in topic.configs}
         ours: dict[str, tuple[str, int]] = {
             entry.name: (entry.value, entry.source) for entry in effective(overrides, settings)
         }
-        assert told == ours, overrides
+        assert described == ours, overrides
         assert not any(one.read_only or one.is_sensitive for one in topic.configs)
 
 
@@ -199,11 +202,11 @@ def other_heads() -> list[RequestHead]:
 
 
 async def same_bytes(client: Client, head: RequestHead) -> None:
-    """Ask for what does not exist: what comes back is, read and written again, the same."""
+    """A request for missing entities. Its answer, decoded and encoded again, is the same."""
     sent = client.send(head.api_key, head.version, bad_request(head))
     frame = await client.receive()
     read = decode_response(sent, frame)
-    assert encode_admin_answer(sent, answer_of(head.api_key, read), {})[4:] == frame, head
+    assert encode_admin_response(sent, answer_of(head.api_key, read), {})[4:] == frame, head
 
 
 def bad_request(head: RequestHead) -> Any:
@@ -257,12 +260,12 @@ def uuid_of(number: int) -> Any:
     return type(uuid_zero)(int=number)
 
 
-def answer_of(api_key: int, read: Any) -> AdminAnswer:
-    """What the controller would have to say for that answer."""
+def answer_of(api_key: int, read: Any) -> AdminResponse:
+    """The answer that the controller would have to give."""
     error = getattr(read, "error_code", 0)
     match api_key:
         case key if key == CREATE_TOPICS:
-            return AnswerCreateTopics(
+            return CreateTopicsResponse(
                 1,
                 tuple(
                     CreatedTopic(one.name, one.error_code, one.error_message) for one in read.topics
@@ -277,41 +280,41 @@ def answer_of(api_key: int, read: Any) -> AdminAnswer:
                 )
                 for one in read.responses
             )
-            return AnswerDeleteTopics(1, 0, tuple(topics))
+            return DeleteTopicsResponse(1, 0, tuple(topics))
         case key if key == CREATE_PARTITIONS:
-            return AnswerCreatePartitions(1, named(read.results, "name"))
+            return CreatePartitionsResponse(1, named(read.results, "name"))
         case key if key == ELECT_LEADERS:
             elected = (
-                PartitionAnswer(
+                PartitionResult(
                     one.topic, each.partition_id, each.error_code, each.error_message or ""
                 )
                 for one in read.replica_election_results
                 for each in one.partition_result
             )
-            return AnswerElectLeaders(1, error, tuple(elected))
+            return ElectLeadersResponse(1, error, tuple(elected))
         case key if key == ALTER_PARTITION_REASSIGNMENTS:
             targets = (
-                PartitionAnswer(
+                PartitionResult(
                     one.name, each.partition_index, each.error_code, each.error_message or ""
                 )
                 for one in read.responses
                 for each in one.partitions
             )
-            return AnswerAlterPartitionReassignments(1, error, tuple(targets))
+            return AlterPartitionReassignmentsResponse(1, error, tuple(targets))
         case key if key == LIST_PARTITION_REASSIGNMENTS:
             assert read.topics == ()
-            return AnswerListPartitionReassignments(1, error)
+            return ListPartitionReassignmentsResponse(1, error)
         case key if key == ALTER_USER_SCRAM_CREDENTIALS:
             users = (
-                UserAnswer(one.user, one.error_code, one.error_message) for one in read.results
+                UserResult(one.user, one.error_code, one.error_message) for one in read.results
             )
-            return AnswerAlterUserScramCredentials(1, tuple(users))
+            return AlterUserScramCredentialsResponse(1, tuple(users))
         case _:
             features = named(read.results, "feature")
-            return AnswerUpdateFeatures(1, error, read.error_message, features)
+            return UpdateFeaturesResponse(1, error, read.error_message, features)
 
 
-def named(results: Any, name: str) -> tuple[TopicAnswer, ...]:
+def named(results: Any, name: str) -> tuple[TopicResult, ...]:
     return tuple(
-        TopicAnswer(getattr(one, name), one.error_code, one.error_message) for one in results
+        TopicResult(getattr(one, name), one.error_code, one.error_message) for one in results
     )
