@@ -186,7 +186,7 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     for name in ("py4j", "DataFrameQueryContextLogger"):
         # Both also raise what they log.
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_is_not_interrupt)
+    logging.getLogger().addFilter(_is_not_raised)
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     options = f"-Dlog4j2.configurationFile={_QUIET}"
@@ -243,7 +243,9 @@ def _deferred_interrupt() -> Iterator[list[int]]:
             )
 
 
-def _is_not_interrupt(record: logging.LogRecord) -> bool:
-    """Filter out KeyboardInterrupt records: py4j logs the traceback to the root logger and raises
-    it."""
-    return not record.getMessage().startswith("KeyboardInterrupt while")
+def _is_not_raised(record: logging.LogRecord) -> bool:
+    """Filter out records of errors that py4j raises as well: interrupts, and a Java process that
+    was killed. It logs their tracebacks to the root logger."""
+    return not record.getMessage().startswith(
+        ("KeyboardInterrupt while", "Exception while sending command")
+    )
