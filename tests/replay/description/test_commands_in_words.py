@@ -1,8 +1,9 @@
 """Commands in words."""
 
+from controller.core.api_requests.partition_answer import PartitionAnswer
+
 from controller.core import error_codes
 from controller.core.api_requests import AnswerElectLeaders
-from controller.core.api_requests.partition_answer import PartitionAnswer
 from replay.description.commands import command_in_words
 
 
