@@ -1,67 +1,62 @@
-"""What an export goes to and comes from: a file, compressed if its name says so."""
+"""Opens the files of exports, which are compressed if their names end in .gz or .xz."""
 
 import gzip
 import lzma
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from eventstore.errors import LogCorrupt, LogExists, from_os
+from eventstore.folders import replacing
 
-_PARTIAL: Final = ".partial"
 _DAMAGED: Final = (gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file, compressed if it is called .gz or .xz, there only when it is whole.
+    """Yield a new file, compressed if its name ends in .gz or .xz. It has a temporary name until it
+    is complete.
 
     Raises LogExists, LogFull, LogReadOnly, LogFailed.
     """
     if path.exists():
-        raise LogExists(path, "is there already: name another file, or remove it first")
-    partial = path.with_name(path.name + _PARTIAL)
+        raise LogExists(path, "exists already: name another file, or delete it first")
     try:
-        with ExitStack() as resources:
-            file = resources.enter_context(partial.open("wb"))
-            yield resources.enter_context(_packing(file, path.suffix))
-        partial.rename(path)
+        with replacing(path) as file, _compressed(file, path.suffix) as compressed:
+            yield compressed
     except OSError as error:
         raise from_os(error, path) from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextmanager
 def old_file(path: Path) -> Iterator[BinaryIO]:
-    """A file for reading, unpacked if it is called .gz or .xz.
+    """Yield a file for reading, uncompressed if its name ends in .gz or .xz.
 
     Raises LogNotFound, LogFailed, LogCorrupt.
     """
     try:
-        with ExitStack() as resources:
-            file = resources.enter_context(path.open("rb"))
-            yield resources.enter_context(_unpacking(file, path.suffix))
+        with path.open("rb") as file, _uncompressed(file, path.suffix) as uncompressed:
+            yield uncompressed
     except _DAMAGED as error:
-        raise LogCorrupt(path, f"cannot be unpacked: {error}") from error
+        raise LogCorrupt(path, f"cannot be uncompressed: {error}") from error
     except OSError as error:
         raise from_os(error, path) from error
 
 
-def _packing(file: BinaryIO, suffix: str) -> BinaryIO:
-    """The same content gives the same bytes: no name and no time goes in."""
+def _compressed(file: BinaryIO, suffix: str) -> AbstractContextManager[BinaryIO]:
+    """Compress without name and time, so that the same content results in the same bytes."""
     match suffix:
         case ".gz":
             return cast(BinaryIO, gzip.GzipFile("", "wb", fileobj=file, mtime=0))
         case ".xz":
             return cast(BinaryIO, lzma.LZMAFile(file, "wb"))
         case _:
-            return file
+            return nullcontext(file)
 
 
-def _unpacking(file: BinaryIO, suffix: str) -> BinaryIO:
+def _uncompressed(file: BinaryIO, suffix: str) -> BinaryIO:
     match suffix:
         case ".gz":
             return cast(BinaryIO, gzip.GzipFile(fileobj=file))

@@ -1,7 +1,7 @@
 """Which procedure handles which controller event, which events are handled together, and what
 follows an error (KB 3.1)."""
 
-from typing import Final
+from typing import Final, assert_never
 
 from controller.core import topic_names
 from controller.core.api_requests.topics import CreateTopicsReceived
@@ -15,7 +15,7 @@ from controller.core.procedures.brokers.broker_change import (
     process_broker_modification,
 )
 from controller.core.procedures.brokers.log_dirs import (
-    process_leader_and_isr_answer,
+    process_leader_and_isr_response,
     process_log_dir_events,
 )
 from controller.core.procedures.dynamic_configuration import process_config_changes
@@ -39,7 +39,7 @@ from controller.core.procedures.reassignment.replica_deletion import (
 )
 from controller.core.procedures.role import controller_election
 from controller.core.procedures.topics.deletion import (
-    process_stop_replica_answer,
+    process_stop_replica_response,
     process_topic_deletion,
 )
 from controller.core.procedures.topics.topic_change import (
@@ -108,12 +108,8 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
             await controller_election.hand_back(controller, reason)
         case ApiCall() as call:
             await process_request(controller, call)
-        case _ if controller.is_active:
-            await _run_active(controller, trigger)
-
-
-async def _run_active(controller: Controller, trigger: Trigger) -> None:
-    match trigger:
+        case _ if not controller.is_active:
+            pass
         case BrokerChange():
             await process_broker_change(controller)
         case BrokerModifications(broker=broker):
@@ -127,11 +123,11 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
         case LogDirEventNotification():
             await process_log_dir_events(controller)
         case LeaderAndIsrResponseReceived(answer=answer, asked=asked):
-            await process_leader_and_isr_answer(controller, answer, asked)
+            await process_leader_and_isr_response(controller, answer, asked)
         case TopicDeletion():
             await process_topic_deletion(controller)
         case TopicDeletionStopReplicaResponseReceived(answer=answer, asked=asked):
-            await process_stop_replica_answer(controller, answer, asked)
+            await process_stop_replica_response(controller, answer, asked)
         case ZkPartitionReassignment(created=created):
             await process_reassignment_znode(controller, created=created)
         case ReassignmentCancel() as cancel:
@@ -159,6 +155,8 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
             await retry_offline_partitions(controller, _UNCLEAN_ENABLED)
         case TopicUncleanLeaderElectionEnable(topic=topic):
             await retry_offline_partitions(controller, _UNCLEAN_ENABLED, topic)
+        case unknown:
+            assert_never(unknown)
 
 
 # Events that are handled together ----------------------------------------------------------------

@@ -5,12 +5,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event, Thread
-from types import TracebackType
 from typing import Final, Self
 
-from replay.diff.errors import DiffError
 from replay.diff.messages import FoldLog
-from replay.diff.processes import Answered, VersionProcess
+from replay.diff.processes import FoldResult, VersionProcess
+from replay.errors import DiffError
 from replay.fleet.replaying.versions import ShippedVersion
 
 _CHECK_INTERVAL_S: Final = 1.0
@@ -35,7 +34,7 @@ class VersionProcesses:
         """The version with this code."""
         return self._versions[code]
 
-    def fold(self, code: str, request: FoldLog) -> Answered:
+    def fold(self, code: str, request: FoldLog) -> FoldResult:
         """Fold a log with one of the versions. Raises DiffError, FleetError."""
         process = self._processes.pop(code, None)
         if process is None:
@@ -52,17 +51,12 @@ class VersionProcesses:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in self._processes.values():
             process.close()
 
 
-def _fold(process: VersionProcess, request: FoldLog, patience_s: float) -> Answered:
+def _fold(process: VersionProcess, request: FoldLog, patience_s: float) -> FoldResult:
     with _watched(process, patience_s) as watch:
         try:
             return process.fold(request, watch.report)

@@ -32,10 +32,10 @@ from controller.core.events import Recorded, ShutdownRequested
 from controller.core.operations import Create, CreateSequential, Delete, SetData, WriteOperation
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION
-from replay.description.transcript import spell, spell_state
 from replay.world.requests import Exists, GetChildren, GetData
 from replay.world.simulation import Fate, Simulation
 from replay.world.zookeeper import ZooKeeper
+from tests.controller.core.transcript_text import spell, spell_state
 
 DAEMON = 1000
 """The controller's broker id."""

@@ -31,7 +31,7 @@ from controller.core.outcomes import CONNECTED, PAUSE, SLICE
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION, Assignment, Broker, Endpoint, LeaderAndIsr
-from replay.world.outcomes import ZooKeeperOutcome, answer
+from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.requests import GetData, Result, Write
 from replay.world.zookeeper import ZooKeeper
 
@@ -159,7 +159,7 @@ class Driven:
             return []
         replied = self.reply(command)
         if replied is None:
-            return answer(self.zookeeper, self.session, issued.id, command, 0)
+            return carry_out(self.zookeeper, self.session, issued.id, command, 0)
         return [_named(one, issued) for one in replied]
 
     # Issued commands

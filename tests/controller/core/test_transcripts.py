@@ -9,7 +9,7 @@ from difflib import unified_diff
 import msgspec
 import pytest
 
-from replay.description.transcript import transcript
+from tests.controller.core.transcript_text import transcript
 from tests.controller.core.transcripts import FOLDER, SCENARIOS, History
 
 

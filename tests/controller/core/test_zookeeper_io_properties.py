@@ -26,7 +26,7 @@ from controller.core.operations import (
 )
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import write
-from replay.world.outcomes import ZooKeeperOutcome, answer
+from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.driving import Driven
 
@@ -103,7 +103,7 @@ class LossyServer:
                 none: list[bytes | None] = [None] * len(paths)
                 return [ZnodesRead(ANY_ID, 0, lost, none, nothing, nothing, nothing, nothing)]
             case ReadZnodes() if self._is_behind and self._laggard:
-                return answer(self._laggard, self.driven.session, ANY_ID, command, 0)
+                return carry_out(self._laggard, self.driven.session, ANY_ID, command, 0)
         return None
 
     def _write(self, command: WriteZnodes, loss: Loss | None) -> ZnodesWritten:
@@ -123,7 +123,7 @@ class LossyServer:
     def _carry_out(self, command: WriteZnodes, place: int) -> ZnodesWritten:
         one = WriteZnodes((command.operations[place],), command.epoch_version)
         world, session = self.driven.zookeeper, self.driven.session
-        (written,) = answer(world, session, ANY_ID, one, 0)
+        (written,) = carry_out(world, session, ANY_ID, one, 0)
         assert isinstance(written, ZnodesWritten)
         if written.errors == [OK]:
             path = command.operations[place].path

@@ -126,11 +126,11 @@ def test_people_are_told_what_agrees(log: Path) -> None:
     first, *lines = result.stdout.splitlines()
     assert first == "starts from zookeeper/version-2/snapshot.0"
     assert lines[0] == (
-        "settings of the brokers: inter.broker.protocol.version=3.9-IV0, delete.topic.enable=true"
+        "broker settings: inter.broker.protocol.version=3.9-IV0, delete.topic.enable=true"
     )
     assert lines[1] == (
         "decisions: 132, 132 agreed, 0 differ, 0 missing, 0 extra; 0 before the first election,"
-        " 0 were asked for"
+        " 0 inputs"
     )
     assert "requests to brokers: 147, 147 agreed, 0 differ, 0 missing, 0 extra" in lines
     assert any(one.startswith("  partition_state: ") for one in lines)
@@ -151,7 +151,7 @@ def test_people_are_told_what_does_not(corrupted: tuple[Path, Corruption]) -> No
     assert lines[place].endswith(told.path)
     before, after = (json.loads(one or "")["leader"] for one in (told.before, told.after))
     assert lines[place + 1] == f"  {told.path}: leader {before}, Kafka {after}"
-    assert lines[place + 2].startswith("  the fold was at ")
+    assert lines[place + 2].startswith("  the fold was processing ")
     assert ", since " in lines[place + 2]
     between = lines[place + 3 : place + 13]
     assert any(f"zxid {told.zxid:#x}" in line and told.path in line for line in between)
@@ -187,7 +187,7 @@ def test_verdict_tells_of_what_is_passed_over(folder: Path, tmp_path: Path) -> N
     assert result.exit_code == 1
     behind = len(whole) - 121
     assert result.stdout.splitlines()[-1] == (
-        f"{copy}: not all was judged, {behind} transactions are out of order; damaged lines,"
+        f"{copy}: incomplete: {behind} transactions are out of order; damaged lines,"
         f" transactions or snapshots: {behind} in {log.name}"
     )
 
@@ -203,7 +203,7 @@ def test_verdict_tells_of_a_file_that_is_missing_in_the_middle(tmp_path: Path) -
     assert result.exit_code == 1
     gaps = re.findall(r"^transactions between zxid 0x(\w+) and 0x(\w+) ", result.stdout, re.M)
     count = sum(int(before, 16) - int(after, 16) - 1 for after, before in gaps)
-    end = f"{source}: not all was judged, {count} transactions are missing"
+    end = f"{source}: incomplete: {count} transactions are missing"
     assert result.stdout.splitlines()[-1] == end
     assert as_json(source)["missing_transactions"] == count > 0
 
@@ -216,7 +216,7 @@ def test_verdict_tells_of_an_archive_that_is_cut(folder: Path, tmp_path: Path) -
     archive.write_bytes(archive.read_bytes()[:-20_000])
     result = agree(archive)
     assert result.exit_code == 1
-    assert f"{archive}: not all was judged, the source is cut" in result.stdout.splitlines()[-1]
+    assert f"{archive}: incomplete: the source is cut" in result.stdout.splitlines()[-1]
     found = as_json(archive)
     assert (found["is_cut"], found["differs"], found["missing"], found["extra"]) == (True, 0, 0, 0)
 

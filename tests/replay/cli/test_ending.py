@@ -109,5 +109,5 @@ def test_what_was_added_before_the_end_is_not_denied(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "refold fleet ingest: stopping",
-        "refold fleet ingest: stopped: all was added before that, run it again to see what",
+        "refold fleet ingest: stopped: the batch was already added; run again to see it",
     ]

@@ -158,7 +158,7 @@ def test_start_that_is_stopped_leaves_no_java(number: signal.Signals, tmp_path: 
     _, said = process.communicate(timeout=120)
     assert process.returncode == 2
     assert said.startswith("refold fleet ingest: stopping\n")
-    assert said.endswith("refold fleet ingest: stopped: nothing was added, run it again\n")
+    assert said.endswith("refold fleet ingest: stopped: nothing was added; run the command again\n")
     assert "Exception" not in said
     assert not (tmp_path / "table").exists()
     while of_session(process.pid):

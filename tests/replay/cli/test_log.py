@@ -44,7 +44,7 @@ def log(tmp_path: Path) -> Path:
             mzxids=[1],
             owners=[0],
         ),
-        events.BrokerAnswered(
+        events.BrokerResponded(
             command=commands.CommandId(2, 0),
             broker=3,
             broker_epoch=7,
@@ -159,8 +159,11 @@ def test_show_gives_what_it_cannot_decode_as_it_is(tmp_path: Path) -> None:
         ("--from 3 --to 2", "3 is after --to 2"),
         ("--from 2026-11-19 --to 2026-11-18", "2026-11-19 is after --to 2026-11-18"),
         ("--term -1", "--term"),
-        ("--kind nonsense", "no event is a 'nonsense'; there are allocate_producer_ids_received, "),
-        ("--kind timer_fired --kind read_znodes", "no event is a 'read_znodes'"),
+        (
+            "--kind nonsense",
+            "'nonsense' is not a kind of event; use one of: allocate_producer_ids_received, ",
+        ),
+        ("--kind timer_fired --kind read_znodes", "'read_znodes' is not a kind of event"),
     ],
     ids=["no bound", "numbers", "times", "term", "unknown kind", "kind of command"],
 )
@@ -299,7 +302,7 @@ def test_a_copy_of_a_living_log_is_said_to_be_one(tmp_path: Path) -> None:
         refold("log", "copy", tmp_path / "log", tmp_path / "copy")
     done = refold("log", "verify", tmp_path / "copy")
     assert done.returncode == 0
-    assert "not closed (it was copied from a log that was being written, or" in done.stdout
+    assert "not closed (the log was copied while it was written, or" in done.stdout
 
 
 def test_a_changed_header_is_named_with_what_to_do(log: Path) -> None:

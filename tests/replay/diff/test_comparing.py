@@ -9,7 +9,7 @@ from replay.diff.comparing import Comparison, Group, Instance, compare
 from replay.diff.grouping import Divergence, Root
 from replay.diff.logs import opened
 from replay.diff.references import Version, find_version
-from replay.diff.reports import told
+from replay.diff.reports import sentences
 from tests.replay.diff import versions
 from tests.replay.diff.versions import INCIDENTS, RECORDED, ROOT, Edit, changed
 
@@ -64,7 +64,7 @@ def test_topic_ids_are_those_of_the_log_when_they_are_drawn_later(tmp_path: Path
 
 
 @pytest.mark.parametrize("edit", [versions.READS_TWICE, versions.READS_ONE_BY_ONE])
-def test_so_it_is_beside_a_stock_controller(tmp_path: Path, edit: Edit) -> None:
+def test_so_it_is_shadow_a_stock_controller(tmp_path: Path, edit: Edit) -> None:
     found = diff(tmp_path, (edit,), RECORDINGS / "topics-1.tar.xz")
     assert (found.errors, found.groups) == ([], [])
 
@@ -72,7 +72,9 @@ def test_so_it_is_beside_a_stock_controller(tmp_path: Path, edit: Edit) -> None:
 def test_changed_rule_is_named_with_its_first_cause_and_where_it_is(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.LAST_OF_ISR,), INCIDENTS)
     group = found.groups[0]
-    assert told.title(group).startswith("offline partition leader election: set decided otherwise")
+    assert sentences.title(group).startswith(
+        "offline partition leader election: set decided differently"
+    )
     first = group.first.root.first
     assert (first.cause, first.event) == ("BrokerChange", "znodes_read")
     assert [one.part for one in first.differences] == ["data.leader"]
@@ -92,17 +94,17 @@ def test_consequence_is_how_much_longer_it_is_offline(tmp_path: Path) -> None:
     assert group.first.root.first.head_rule != "unclean partition leader election"
     assert any("longer with head" in one for one in group.first.consequences)
     assert any("instead of leader" in one for one in group.first.consequences)
-    assert told.supposed(found)
+    assert sentences.assumptions(found)
 
 
 def test_what_the_log_wrote_is_not_there_before_the_versions_own_write(tmp_path: Path) -> None:
     log = INCIDENTS / "controlled-shutdown"
     found = diff(tmp_path, (versions.LAST_AT_SHUTDOWN,), log)
     # What both elect later is the same, though a partition of it has been led by another.
-    assert [told.title(one) for one in found.groups] == [
-        "controlled shutdown leader election: set decided otherwise (leader)"
+    assert [sentences.title(one) for one in found.groups] == [
+        "controlled shutdown leader election: set decided differently (leader)"
     ]
-    [said] = told.outcome(found.groups[0].first)
+    [said] = sentences.outcome(found.groups[0].first)
     assert re.fullmatch(r"orders-0: led by 3 instead of 2 for 1\d\.\d s, then as before", said)
 
 
@@ -119,10 +121,10 @@ def test_consequence_on_a_partition_that_only_requests_name(tmp_path: Path) -> N
 def test_requests_in_another_order_tell_their_partitions(tmp_path: Path) -> None:
     log = INCIDENTS / "unclean-election"
     found = diff(tmp_path, (versions.METADATA_FIRST,), log)
-    [group] = [one for one in found.groups if "by request" in told.title(one)]
-    assert told.title(group).endswith("leader_and_isr in another order")
+    [group] = [one for one in found.groups if "by request" in sentences.title(one)]
+    assert sentences.title(group).endswith("leader_and_isr in another order")
     assert group.partitions == [(str(log), "orders-3")]
-    assert told.outcome(group.first) == []
+    assert sentences.outcome(group.first) == []
 
 
 def test_reassignment_that_never_ends_is_a_consequence(tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_request_that_is_not_sent_any_more_is_missing(tmp_path: Path) -> None:
 def test_changed_rule_is_found_in_an_incident_under_a_stock_controller(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NEVER_UNCLEAN,), INCIDENTS / "stock-unclean-election")
     assert not found.errors
-    assert any("unclean partition leader election" in told.title(one) for one in found.groups)
+    assert any("unclean partition leader election" in sentences.title(one) for one in found.groups)
 
 
 def test_rule_that_raises_is_told_with_its_error(tmp_path: Path) -> None:
@@ -167,7 +169,7 @@ def test_rule_that_raises_is_told_with_its_error(tmp_path: Path) -> None:
     first = found.groups[0].first
     assert any(
         one.startswith("head failed: BrokerChange: RuntimeError at election.py:")
-        for one in told.details(first)
+        for one in sentences.details(first)
     )
 
 

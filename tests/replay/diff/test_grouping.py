@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from replay.diff.grouping import alike, divergences, id_of, roots, signature
+from replay.diff.grouping import common_keys, divergences, group_id, roots, signature
 from tests.replay.diff.samples import decision, request
 
 
@@ -93,7 +93,7 @@ def test_a_request_beside_a_write_of_the_same_turn_is_harmless() -> None:
 def test_what_comes_much_later_is_a_difference() -> None:
     base, head = decision(1, time_ns=0), decision(1, time_ns=4_000_000_000)
     [found] = divergences([base], [head])
-    assert found.details == ("head decides it 4.0 s later",)
+    assert found.details == ("head makes this decision 4.0 s later",)
 
 
 def test_first_cause_has_what_follows_on_its_partitions_and_in_its_event() -> None:
@@ -141,9 +141,9 @@ def test_content_is_needed_of_all_but_what_is_alike() -> None:
     first, second = decision(4, channel="broker 1"), decision(5, channel="broker 1")
     base = [same, again, late, first, second]
     head = [same, again, again, decision(3, time_ns=5_000_000_000), second, first]
-    assert same.key in alike(base, head)
-    assert not alike(base, head) & {again.key, late.key}
-    assert len(alike(base, head) & {first.key, second.key}) == 1
+    assert same.key in common_keys(base, head)
+    assert not common_keys(base, head) & {again.key, late.key}
+    assert len(common_keys(base, head) & {first.key, second.key}) == 1
 
 
 def test_one_group_for_the_same_rule_and_parts_whatever_the_partition() -> None:
@@ -154,4 +154,4 @@ def test_one_group_for_the_same_rule_and_parts_whatever_the_partition() -> None:
     )
     [other] = divergences([decision({"isr": 1})], [decision({"isr": 2})])
     assert signature(one) == signature(same) != signature(other)
-    assert len(id_of(signature(one))) == 8
+    assert len(group_id(signature(one))) == 8

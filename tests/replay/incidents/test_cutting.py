@@ -56,14 +56,14 @@ def test_it_begins_earlier_where_it_would_decide_otherwise(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, second = sessions(log)
-    fresh = "replay.incidents.cutting.is_as_stored"
+    fresh = "replay.incidents.cutting.are_same_decisions"
     asked: list[int] = []
 
-    def is_as_stored(issued: object, stored: object) -> bool:
+    def are_same_decisions(issued: object, stored: object) -> bool:
         asked.append(1)
         return len(asked) > 3
 
-    monkeypatch.setattr(fresh, is_as_stored)
+    monkeypatch.setattr(fresh, are_same_decisions)
     with pytest.raises(ReplayError, match="does not replay"):
         made(log, second + 5, second + 30)
     asked.clear()

@@ -25,7 +25,7 @@ from controller.operator.reassignment.errors import KafkaUnavailable
 from controller.operator.reassignment.kafka_admin import KafkaAdmin, LogDirs, ReplicaOnDisk
 from controller.operator.reassignment.report import Report
 from controller.operator.zookeeper_client import ZooKeeperClient
-from replay.world.outcomes import answer
+from replay.world.outcomes import carry_out
 from tests.controller.core.cluster import Cluster as Simulated
 from tests.controller.core.reassignment.interrupting import interruptible
 from tests.controller.core.reassignment.reassigning import T0, Name, reassign
@@ -60,7 +60,7 @@ class WorldClient(ZooKeeperClient):
             if before is not None:
                 before()
         command_id = CommandId(1, 0)
-        for event in answer(world.zookeeper, self._session, command_id, command, world.now_ms):
+        for event in carry_out(world.zookeeper, self._session, command_id, command, world.now_ms):
             result.add(event)
         if isinstance(command, WriteAtomically):
             world.run()

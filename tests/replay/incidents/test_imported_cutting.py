@@ -1,0 +1,126 @@
+"""A shorter log of an imported one, on which the fold agrees as on the whole."""
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from eventstore.reader import LogReader
+from eventstore.verify import verify
+from replay.errors import ReplayError
+from replay.incidents import imported_cutting
+from replay.incidents.cutting import Cut, cut
+from replay.logs.decode import UPCASTERS
+from replay.logs.packed import log_at
+from replay.stock_clusters.agreement.comparison import agree
+from replay.stock_clusters.imported_log.encoding import event_of
+from replay.stock_clusters.imported_log.events import ImportEnded, Observed, WorldBegun, WorldEvent
+from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imports.importing import Selection, import_source
+from tests.replay.diff.versions import ROOT
+
+RECORDINGS = ROOT / "tests" / "recordings"
+FIRST_ELECTION, SECOND_ELECTION = 32, 1075
+"""The transactions of zk-session-expiry-1 that begin its first two terms."""
+
+
+@pytest.fixture(scope="module")
+def log() -> Iterator[Path]:
+    with log_at(RECORDINGS / "zk-session-expiry-1.tar.xz") as log:
+        yield Path(log)
+
+
+def made(log: Path, folder: Path, first: int, last: int) -> Cut:
+    with LogReader.open(log, UPCASTERS) as reader:
+        return cut(reader, folder / "cut", first, last)
+
+
+def events(log: Path) -> list[WorldEvent]:
+    with LogReader.open(log, UPCASTERS) as reader:
+        return [event_of(one) for one in reader.events()]
+
+
+def test_it_begins_with_the_election_before_it(log: Path, tmp_path: Path) -> None:
+    found = made(log, tmp_path, SECOND_ELECTION + 100, SECOND_ELECTION + 400)
+    assert (found.first, found.last) == (SECOND_ELECTION, SECOND_ELECTION + 400)
+    assert verify(tmp_path / "cut").closed
+    result = agree(tmp_path / "cut")
+    assert result.agreed > 10
+    assert result.diverging == 0
+    assert len(events(tmp_path / "cut")) == found.events
+
+
+def test_it_is_as_if_it_had_been_imported_from_there(tmp_path: Path) -> None:
+    """Of a source without brokers' logs, whose lines may have the same time as a transaction. More
+    is known only of whose term an older controller's write was that was refused."""
+    folder = unpacked(tmp_path)
+    whole, later = tmp_path / "whole", tmp_path / "later"
+    import_source(folder, whole, Selection())
+    with LogReader.open(whole, UPCASTERS) as reader:
+        [second] = [
+            record
+            for record, event in open_world(reader).events()
+            if isinstance(event, Observed) and event.what == "election" and event.epoch == 2
+            if not event.error
+        ]
+        last = reader.last_seq
+    import_source(folder, later, Selection(from_ms=second.wall_ns // 1_000_000))
+    assert second.cause is not None
+    made(whole, tmp_path, second.cause, last)
+    assert told(tmp_path / "cut") == told(later)
+
+
+def test_before_any_election_it_begins_with_what_is_wanted(log: Path, tmp_path: Path) -> None:
+    assert made(log, tmp_path, 20, 60).first == 20
+    [begun] = [one for one in events(tmp_path / "cut") if isinstance(one, WorldBegun)]
+    [before] = [one for one in events(log) if isinstance(one, WorldBegun)]
+    assert (begun.source, begun.zxid > before.zxid) == (before.source, True)
+
+
+def test_transaction_keeps_what_it_is_found_to_be(log: Path, tmp_path: Path) -> None:
+    """A range that begins or ends between the two is one record longer."""
+    found = made(log, tmp_path, FIRST_ELECTION + 1, SECOND_ELECTION)
+    assert (found.first, found.last) == (FIRST_ELECTION, SECOND_ELECTION + 1)
+    last = events(tmp_path / "cut")[-2]
+    assert isinstance(last, Observed)
+    assert last.what == "election"
+
+
+def test_it_begins_earlier_where_it_would_be_decided_otherwise(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    divergences = imported_cutting.divergences
+    asked: list[int] = []
+
+    def worse(world: object, last: int) -> set[object]:
+        asked.append(last)
+        return {"another"} if len(asked) == 2 else divergences(world, last)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(imported_cutting, "divergences", worse)
+    found = made(log, tmp_path, SECOND_ELECTION + 100, SECOND_ELECTION + 200)
+    assert found.first == FIRST_ELECTION
+    monkeypatch.setattr(
+        imported_cutting, "divergences", lambda world, last: {"another"} if last else set()
+    )
+    with pytest.raises(ReplayError, match="end it later"):
+        made(log, tmp_path / "again", SECOND_ELECTION + 100, SECOND_ELECTION + 200)
+    assert not (tmp_path / "again" / "cut").exists()
+
+
+def unpacked(folder: Path) -> Path:
+    """ZooKeeper's files of a recording."""
+    with tarfile.open(RECORDINGS / "zk-session-expiry-1.tar.xz") as archive:
+        members = [one for one in archive.getmembers() if "/version-2" in one.name]
+        archive.extractall(folder / "source", members, filter="data")
+    return folder / "source"
+
+
+def told(log: Path) -> list[WorldEvent]:
+    """The events but the last one, without the terms of what was refused."""
+    return [
+        structs.replace(one, epoch=0) if isinstance(one, Observed) and one.error else one
+        for one in events(log)
+        if not isinstance(one, ImportEnded)
+    ]
