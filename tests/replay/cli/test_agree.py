@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from typer.testing import CliRunner
 
 from eventstore.writer import LogWriter
 from replay.cli.main import app
-from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.source import open_source
 from tests.eventstore.samples import event, header
 from tests.replay.cli.test_log import refold
@@ -46,24 +46,19 @@ TALLY = {"decisions", "agreed", "differs", "missing", "extra"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("recording")
-    with tarfile.open(CRASH) as tar:
-        tar.extractall(made, filter="data")
-    return made / "broker-crash-2"
+def folder(folder_of: Callable[[str], Path]) -> Path:
+    return folder_of("broker-crash-2")
 
 
 @pytest.fixture(scope="module")
-def log(folder: Path) -> Path:
-    made = folder.with_name("log")
-    import_source(folder, made, Selection())
-    return made
+def log(log_of: Callable[[str], Path]) -> Path:
+    return log_of("broker-crash-2")
 
 
 @pytest.fixture(scope="module")
-def corrupted(folder: Path) -> tuple[Path, Corruption]:
-    """A copy in which a leader is another."""
-    copy = folder.with_name("copy")
+def corrupted(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Corruption]:
+    """A copy in which a leader is changed."""
+    copy = tmp_path_factory.mktemp("corrupted") / "copy"
     return copy, corrupt(folder, copy, 3, ["leader"])
 
 
@@ -192,11 +187,11 @@ def test_verdict_tells_of_what_is_passed_over(folder: Path, tmp_path: Path) -> N
     )
 
 
-def test_verdict_tells_of_a_file_that_is_missing_in_the_middle(tmp_path: Path) -> None:
-    """What is left agrees, and nobody knows what was decided in it."""
-    with tarfile.open(RECORDING.with_name("chaos-4.tar.xz")) as tar:
-        tar.extractall(tmp_path, filter="data")
-    source = tmp_path / "chaos-4"
+def test_verdict_tells_of_a_file_that_is_missing_in_the_middle(
+    folder_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """The remaining files agree, but the decisions in the missing file are unknown."""
+    source = shutil.copytree(folder_of("chaos-4"), tmp_path / "chaos-4")
     _, middle, _ = sorted(source.rglob("log.*"), key=lambda one: int(one.suffix[1:], 16))
     middle.unlink()
     result = agree(source)

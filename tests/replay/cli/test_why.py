@@ -14,10 +14,7 @@ from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.reassignment.interrupting import cancel_all, interruptible, submit
 from tests.controller.core.reassignment.reassigning import ask_for_isr, cluster_of, reassign
 from tests.replay.recorded_log import write_log
-from tests.replay.why.conftest import log_of
 from tests.replay.why.runs import kill_before, next_run, stock_term, store
-
-__all__ = ["log_of"]
 
 ROOT = Path(__file__).parents[3]
 LogOf = Callable[[str], Path]

@@ -24,7 +24,7 @@ Subject = Partition | int
 
 class Touch(NamedTuple):
     """An event about a subject. `proposed` is the ISR that a request proposes; `until_seq` is the
-    event at which a broker comes or goes again."""
+    event at which a broker registers or departs again."""
 
     seq: int
     micros: int

@@ -20,10 +20,6 @@ from replay.inspect.changes import changes
 from replay.logs.open_log import open_log
 from replay.world.simulation import Simulation
 from tests.replay.recorded_log import CONFIGURATION, header, incident, write_log
-from tests.replay.why.conftest import log_of
-
-__all__ = ["log_of"]
-
 
 MAKING = "making snapshots, once for this log"
 

@@ -81,12 +81,12 @@ def collected(spark: SparkSession, fleet: Fleet) -> list[tuple[int, set[str]]]:
     with pytest.MonkeyPatch.context() as patch:
         collect = frame.collect
 
-        def noting(self: Any) -> list[Any]:
+        def counting(self: Any) -> list[Any]:
             rows: list[Any] = collect(self)
             found.append((len(rows), set(self.columns)))
             return rows
 
-        patch.setattr(frame, "collect", noting)
+        patch.setattr(frame, "collect", counting)
         for refused in ("toLocalIterator", "toPandas", "toArrow"):
             patch.delattr(frame, refused)
         replay(spark, fleet.table, fleet.versions, split_events=1)
@@ -197,8 +197,8 @@ def test_planted_defect_is_reported_by_rule_and_cluster(
                 if one.seq < ends.get(cluster, sys.maxsize):
                     key = (cluster, root.first.rule, one.what, one.kind, one.seq)
                     expected[key] += 1
-    told_of = set(clusters.values())
-    assert {key: one for key, one in found.items() if key[0] in told_of} == expected
+    clusters_of_diff = set(clusters.values())
+    assert {key: one for key, one in found.items() if key[0] in clusters_of_diff} == expected
     assert expected
 
 
