@@ -1,4 +1,4 @@
-"""Znodes that somebody changes by hand in a real cluster while partitions are on their way."""
+"""Znodes that are changed by hand in a real cluster during reassignments."""
 
 import json
 
@@ -22,7 +22,9 @@ TOPIC_BY_HAND = {
 
 
 @pytest.mark.parametrize("what", TOPIC_BY_HAND)
-async def test_a_topic_on_its_way_is_written_again_and_goes_back(moving: Moving, what: str) -> None:
+async def test_overwritten_topic_is_repaired_and_can_be_cancelled(
+    moving: Moving, what: str
+) -> None:
     daemon = await moving.controlling()
     topic = f"by-hand-{what.replace(' ', '-')}"
     path = znodes.topic_path(topic)
@@ -47,9 +49,9 @@ async def test_a_topic_on_its_way_is_written_again_and_goes_back(moving: Moving,
     assert await daemon.stop() == 0
 
 
-async def test_a_topic_that_nobody_can_read_holds_up_only_itself(moving: Moving) -> None:
+async def test_unreadable_topic_does_not_delay_other_reassignments(moving: Moving) -> None:
     daemon = await moving.controlling()
-    for topic in ("unreadable", "moved-beside", "asked-beside"):
+    for topic in ("unreadable", "moved-meanwhile", "requested-meanwhile"):
         await moving.create_topic(topic, {0: [1, 2]})
     path = znodes.topic_path("unreadable")
     before = json.dumps(await moving.view.topic("unreadable"))
@@ -57,10 +59,10 @@ async def test_a_topic_that_nobody_can_read_holds_up_only_itself(moving: Moving)
     await moving.until_told(daemon, "unreadable_znode")
     output = await moving.reassign("--execute", given={("unreadable", 0): [3, 4]}, status=1)
     assert f"{path} cannot be read as a topic" in output
-    await moving.reassign("--execute", given={("moved-beside", 0): [3, 4]})
-    await moving.reassign("--request", given={("asked-beside", 0): [4, 3]})
-    await moving.until_assigned("moved-beside", [3, 4])
-    await moving.until_assigned("asked-beside", [4, 3])
+    await moving.reassign("--execute", given={("moved-meanwhile", 0): [3, 4]})
+    await moving.reassign("--request", given={("requested-meanwhile", 0): [4, 3]})
+    await moving.until_assigned("moved-meanwhile", [3, 4])
+    await moving.until_assigned("requested-meanwhile", [4, 3])
     assert f"{path} cannot be read as a topic" in await moving.reassign("--list")
     await moving.view.overwrite(path, before)
     await moving.reassign("--request", given={("unreadable", 0): [3, 4]})
@@ -68,8 +70,8 @@ async def test_a_topic_that_nobody_can_read_holds_up_only_itself(moving: Moving)
     assert await daemon.stop() == 0
 
 
-async def test_a_record_that_is_deleted_is_told_and_made_again(moving: Moving) -> None:
-    """A daemon that looks only when something is submitted."""
+async def test_deleted_record_is_reported_and_created_again(moving: Moving) -> None:
+    """The daemon reads the records only when a reassignment is submitted."""
     never = {"auto.leader.rebalance.enable": "false"}
     daemon = await moving.controlling(settings=never)
     await moving.create_topic("no-record", {0: [1, 2]})
