@@ -1,6 +1,8 @@
 """Sends requests to a cluster's nodes with aiokafka's client; kio encodes them."""
 
+import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from importlib import import_module
 from io import BytesIO
@@ -8,6 +10,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import collect_hosts
 from aiokafka.errors import KafkaError
 from kio.schema.index import api_key_map
 
@@ -18,6 +21,10 @@ from controller.wire.reading import UNREADABLE
 
 _CLIENT_ID: Final = "reassign-partitions-tool"
 """The client id of Kafka's own tool."""
+
+BOOTSTRAP_SECONDS: Final = 10
+"""Time limit for each bootstrap server, Kafka's default `socket.connection.setup.timeout.ms`. A
+process that is stopped accepts connections and never answers."""
 
 _SIZE_BYTES: Final = 4
 
@@ -41,20 +48,36 @@ class KafkaClient:
         self._bootstrap = bootstrap
         self._options = {"client_id": _CLIENT_ID, **options}
         self._client: Any = None
+        self._answered: int | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         # aiokafka would log unreachable servers on standard error; this client reports them itself.
         logging.getLogger("aiokafka").addHandler(logging.NullHandler())
-        self._client = AIOKafkaClient(bootstrap_servers=self._bootstrap, **self._options)
-        self._stack.push_async_callback(self._client.close)
+        faults = []
+        for host, port, _ in collect_hosts(self._bootstrap, randomize=False):
+            try:
+                await self._connect(host, port)
+            except (KafkaError, OSError, ValueError, TimeoutError) as error:
+                faults.append(_reason(error))
+            else:
+                return self
+        text = f"no broker answers at {self._bootstrap}: {'; '.join(faults)}"
+        raise KafkaUnavailable(f"{text}: check --bootstrap-server")
+
+    async def _connect(self, host: str, port: int) -> None:
+        client = AIOKafkaClient(bootstrap_servers=f"{host}:{port}", **self._options)
         try:
-            await self._client.bootstrap()
-        except (KafkaError, OSError, ValueError) as error:
-            await self._stack.aclose()
-            text = f"no broker answers at {self._bootstrap}: {_reason(error)}"
-            raise KafkaUnavailable(f"{text}: check --bootstrap-server") from error
-        return self
+            async with asyncio.timeout(BOOTSTRAP_SECONDS):
+                await client.bootstrap()
+        except BaseException:
+            await client.close()
+            raise
+        self._client = client
+        self._stack.push_async_callback(client.close)
+        brokers = client.cluster.brokers()
+        answered = (one.nodeId for one in brokers if (one.host, one.port) == (host, port))
+        self._answered = next(answered, None)
 
     async def __aexit__(
         self,
@@ -70,16 +93,22 @@ class KafkaClient:
         return sorted(one.nodeId for one in self._client.cluster.brokers())
 
     async def ask(self, node: int | None, asked: RequestVersion, request: Any) -> Any:
-        """The response of a node; None means any node that answers."""
+        """The response of a node; None means any node, the one that answered last first."""
         if node is not None:
             return await self._ask(node, asked, request)
         faults = []
-        for one in self.nodes:
+        for one in self._nodes():
             try:
-                return await self._ask(one, asked, request)
+                response = await self._ask(one, asked, request)
             except KafkaUnavailable as fault:
                 faults.append(str(fault))
+            else:
+                self._answered = one
+                return response
         raise KafkaUnavailable("; ".join(faults) or "the cluster has no nodes")
+
+    def _nodes(self) -> Sequence[int]:
+        return sorted(self.nodes, key=lambda node: (node != self._answered, node))
 
     async def _ask(self, node: int, asked: RequestVersion, request: Any) -> Any:
         try:
@@ -89,6 +118,8 @@ class KafkaClient:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return str(error) or "it accepted the connection and sent no response in time"
     return str(error) or type(error).__name__
 
 

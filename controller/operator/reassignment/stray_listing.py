@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import anyio
 from msgspec import Struct
 
 from controller.core.znodes import REPLICA_DELETIONS, ReplicaDeletion
@@ -67,12 +68,17 @@ async def _disks(
 ) -> tuple[dict[int, LogDirs], dict[int, str]]:
     disks: dict[int, LogDirs] = {}
     unresponsive: dict[int, str] = {}
-    for broker in sorted(brokers):
+
+    async def scan_disks(broker: int) -> None:
         try:
             disks[broker] = await cluster.kafka.api.log_dirs(broker)
         except KafkaUnavailable as fault:
             unresponsive[broker] = str(fault)
-    return disks, unresponsive
+
+    async with anyio.create_task_group() as group:
+        for broker in brokers:
+            group.start_soon(scan_disks, broker)
+    return dict(sorted(disks.items())), dict(sorted(unresponsive.items()))
 
 
 async def list_strays(cluster: Cluster, report: Report) -> None:
