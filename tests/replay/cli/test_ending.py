@@ -1,4 +1,4 @@
-"""Commands that are ended while they are at work leave nothing behind."""
+"""Commands that are stopped by a signal leave no files."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ main()
 
 @pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
 @pytest.mark.parametrize("command", ["import", "agree"])
-def test_signal_leaves_nothing_behind(tmp_path: Path, command: str, name: str, status: int) -> None:
+def test_signal_leaves_no_files(tmp_path: Path, command: str, name: str, status: int) -> None:
     temporary, log = tmp_path / "temporary", tmp_path / "log"
     temporary.mkdir()
     out = ["--out", str(log)] if command == "import" else []
@@ -47,7 +47,7 @@ def test_signal_leaves_nothing_behind(tmp_path: Path, command: str, name: str, s
     assert not log.exists()
 
 
-ENDED_AT_SPARK = """
+STOPPED_IN_SPARK = """
 import os, signal
 import typer
 from replay.cli.fleet.options import fleet_errors
@@ -67,8 +67,8 @@ app()
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_fleet_tells_at_once_that_it_stops_and_then_what_it_left(name: str) -> None:
-    code = ENDED_AT_SPARK.format(signal=name)
+def test_fleet_reports_the_stop_at_once_and_then_the_result(name: str) -> None:
+    code = STOPPED_IN_SPARK.format(signal=name)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
     )
@@ -79,7 +79,7 @@ def test_fleet_tells_at_once_that_it_stops_and_then_what_it_left(name: str) -> N
     ]
 
 
-ENDED_WHEN_ALL_IS_THERE = """
+STOPPED_AFTER_COMMIT = """
 import os, signal, sys
 from pathlib import Path
 import typer
@@ -97,10 +97,10 @@ app()
 """
 
 
-def test_what_was_added_before_the_end_is_not_denied(tmp_path: Path) -> None:
+def test_stop_after_the_commit_reports_that_records_were_added(tmp_path: Path) -> None:
     (tmp_path / "batch=000001").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", ENDED_WHEN_ALL_IS_THERE, str(tmp_path)],
+        [sys.executable, "-c", STOPPED_AFTER_COMMIT, str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,
