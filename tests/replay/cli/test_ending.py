@@ -1,48 +1,59 @@
 """Commands that are stopped by a signal leave no files."""
 
 import os
+import signal
 import subprocess
 import sys
+import tarfile
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
+from tests.replay.cli.test_log import REFOLD
+from tests.replay.stock_clusters.zookeeper_log.samples import log_file
+from tools.zookeeper_log.generated_history import transactions
 
-CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
-ENDED_AT_WORK = """
-import os, signal
-from replay.cli.main import main
-from replay.stock_clusters.imports import importing
-
-def end(*_):
-    # The log is written, but for its last record.
-    try:
-        os.kill(os.getpid(), signal.{signal})
-    finally:
-        os.kill(os.getpid(), signal.{signal})
-
-importing.clock_notes = end
-main()
-"""
+LONG = 30_000
+"""So many transactions are imported for some seconds."""
 
 
-@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A packed recording whose import takes long enough to be stopped."""
+    folder = tmp_path_factory.mktemp("long")
+    log_file(folder / "version-2", list(transactions(LONG, partitions=10)))
+    with tarfile.open(folder / "long.tar", "w") as tar:
+        tar.add(folder / "version-2", "version-2")
+    return folder / "long.tar"
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"]
+)
 @pytest.mark.parametrize("command", ["import", "agree"])
-def test_signal_leaves_no_files(tmp_path: Path, command: str, name: str, status: int) -> None:
+def test_signal_leaves_no_files(
+    archive: Path, tmp_path: Path, command: str, number: signal.Signals, status: int
+) -> None:
+    """The signals arrive while the log is being written."""
     temporary, log = tmp_path / "temporary", tmp_path / "log"
     temporary.mkdir()
     out = ["--out", str(log)] if command == "import" else []
-    done = subprocess.run(
-        [sys.executable, "-c", ENDED_AT_WORK.format(signal=name), command, str(CRASH), *out],
+    process = subprocess.Popen(
+        [*REFOLD, command, str(archive), *out],
         env={**os.environ, "TMPDIR": str(temporary)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=30,
     )
-    assert (done.returncode, done.stdout) == (status, "")
-    assert "Traceback" not in done.stderr
+    while not any(tmp_path.rglob("*.refold")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    for _ in range(2):
+        process.send_signal(number)
+    output, errors = process.communicate(timeout=30)
+    assert (process.returncode, output) == (status, "")
+    assert "Traceback" not in errors
     assert [*temporary.iterdir()] == []
     assert not log.exists()
 

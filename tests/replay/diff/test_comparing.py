@@ -147,7 +147,7 @@ def test_partition_counts_once_in_a_log() -> None:
 
 
 def test_request_that_is_no_longer_sent_is_missing(tmp_path: Path) -> None:
-    found = diff(tmp_path, (versions.NO_WORD_TO_OTHERS,), versions.CRASH)
+    found = diff(tmp_path, (versions.NO_METADATA_TO_OTHERS,), versions.CRASH)
     [group] = found.groups
     first = group.first.root.first
     assert (first.what, first.kind, first.base_rule) == (
