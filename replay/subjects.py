@@ -11,7 +11,13 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from controller.core import commands, events, znodes
-from controller.core.topic_requests import (
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    ListPartitionReassignmentsReceived,
+)
+from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
@@ -195,14 +201,14 @@ def subjects_of_event(event: events.Event, name_of: NameOf) -> Iterator[str]:
                 yield f"{topic}-{number}"
         case events.TimerFired(timer=timer):
             yield timer
-        case events.AlterPartitionReceived(version=version, partitions=partitions):
+        case AlterPartitionReceived(version=version, partitions=partitions):
             yield from _partitions(partitions, name_of if version > 1 else str)
         case CreateTopicsReceived() | CreatePartitionsReceived() | DeleteTopicsReceived():
             yield from _topics(event.topics)
-        case events.ElectLeadersReceived() | events.ListPartitionReassignmentsReceived():
+        case ElectLeadersReceived() | ListPartitionReassignmentsReceived():
             for topic, number in event.partitions or ():
                 yield from (topic, f"{topic}-{number}")
-        case events.AlterPartitionReassignmentsReceived(partitions=targets):
+        case AlterPartitionReassignmentsReceived(partitions=targets):
             yield from _partitions(targets, str)
 
 

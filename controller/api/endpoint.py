@@ -30,8 +30,7 @@ from controller.api.messages import (
     Setup,
     Shutdown,
 )
-from controller.core.commands import ApiAnswer
-from controller.core.events import ApiRequest
+from controller.core.api_requests import ApiAnswer, ApiRequest
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker
 

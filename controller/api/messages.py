@@ -8,8 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from controller.api.limits import Limits
-from controller.core.commands import ApiAnswer
-from controller.core.events import ApiRequest
+from controller.core.api_requests import ApiAnswer, ApiRequest
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker, Endpoint
 

@@ -5,7 +5,7 @@ a kind; the schema of an event is the version of its fields.
 """
 
 import hashlib
-from typing import Final, cast
+from typing import Final, cast, get_args
 
 import msgspec
 
@@ -19,41 +19,17 @@ _reason_decoder: msgspec.msgpack.Decoder[Reason] = msgspec.msgpack.Decoder(Reaso
 
 DIGEST_BYTES: Final = 16
 
-EVENT_SCHEMAS: Final[dict[str, int]] = {
-    tag: 1
-    for tag in (
-        "session_connected",
-        "session_disconnected",
-        "session_expired",
-        "watch_fired",
-        "znodes_read",
-        "children_read",
-        "znodes_written",
-        "broker_answered",
-        "channel_fault",
-        "versions_offered",
-        "alter_partition_received",
-        "controlled_shutdown_received",
-        "allocate_producer_ids_received",
-        "alter_partition_reassignments_received",
-        "list_partition_reassignments_received",
-        "create_topics_received",
-        "create_partitions_received",
-        "delete_topics_received",
-        "update_features_received",
-        "alter_user_scram_credentials_received",
-        "timer_fired",
-        "topic_ids_drawn",
-        "numbers_drawn",
-        "shutdown_requested",
-    )
-} | {"elect_leaders_received": 2}
-"""Every kind of event, with the version of its fields that this code writes and folds."""
 
-
-def kind_of(value: Event | Command) -> str:
+def kind_of(value: Event | Command | type[Event]) -> str:
     """The kind that an event or command is stored under."""
     return cast(str, value.__struct_config__.tag)
+
+
+_LATER_SCHEMAS: Final = {"elect_leaders_received": 2}
+EVENT_SCHEMAS: Final[dict[str, int]] = {
+    kind: _LATER_SCHEMAS.get(kind, 1) for kind in map(kind_of, get_args(Event))
+}
+"""Every kind of event, with the version of its fields that this code writes and folds."""
 
 
 def cause_of(event: Event) -> int | None:

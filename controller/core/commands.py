@@ -9,15 +9,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from controller.core.api_requests import ApiAnswer
 from controller.core.operations import WriteOperation
-from controller.core.scram_requests import AnswerAlterUserScramCredentials
-from controller.core.topic_requests import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
-    AnswerTopicRequest,
-    AnswerUpdateFeatures,
-)
 from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
 
 
@@ -172,103 +165,7 @@ class StopReplicaRequest(Struct, frozen=True, array_like=True, tag="stop_replica
 
 BrokerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
-# Answers of the endpoint ------------------------------------------------------------------------
-
-
-class AlteredPartition(Struct, frozen=True, array_like=True):
-    """The answer for one partition of an AlterPartition request.
-
-    `topic_id` is None where the request named topics by name. Without an error the other fields
-    hold the current state; with an error they are as Kafka leaves them, zero or empty.
-    """
-
-    topic: str
-    topic_id: bytes | None
-    partition: int
-    error: int
-    leader: int = 0
-    leader_epoch: int = 0
-    isr: tuple[int, ...] = ()
-    recovery_state: int = 0
-    partition_epoch: int = 0
-
-
-class AnswerAlterPartition(Struct, frozen=True, array_like=True, tag="answer_alter_partition"):
-    """The answer to an `AlterPartitionReceived`: `partitions` in the order of the request, grouped
-    by topic."""
-
-    request: int
-    error: int
-    partitions: tuple[AlteredPartition, ...] = ()
-
-
-class AnswerControlledShutdown(
-    Struct, frozen=True, array_like=True, tag="answer_controlled_shutdown"
-):
-    """The answer to a `ControlledShutdownReceived`: the partitions that the broker still leads."""
-
-    request: int
-    error: int
-    remaining: tuple[tuple[str, int], ...] = ()
-
-
-class AnswerAllocateProducerIds(
-    Struct, frozen=True, array_like=True, tag="answer_allocate_producer_ids"
-):
-    """The answer to an `AllocateProducerIdsReceived`: a block of ids, `start` its first."""
-
-    request: int
-    error: int
-    start: int = 0
-    length: int = 0
-
-
-class PartitionAnswer(Struct, frozen=True, array_like=True, gc=False):
-    """The answer for one partition: a Kafka error code and, with an error, a message."""
-
-    topic: str
-    partition: int
-    error: int
-    message: str = ""
-
-
-class AnswerAlterPartitionReassignments(
-    Struct, frozen=True, array_like=True, tag="answer_alter_partition_reassignments"
-):
-    """The answer to an `AlterPartitionReassignmentsReceived`, in the order of the request."""
-
-    request: int
-    error: int
-    partitions: tuple[PartitionAnswer, ...] = ()
-
-
-class OngoingReassignment(Struct, frozen=True, array_like=True, gc=False):
-    """One partition that is being reassigned."""
-
-    topic: str
-    partition: int
-    assignment: Assignment
-
-
-class AnswerListPartitionReassignments(
-    Struct, frozen=True, array_like=True, tag="answer_list_partition_reassignments"
-):
-    """The answer to a `ListPartitionReassignmentsReceived`, sorted by topic and number."""
-
-    request: int
-    error: int
-    partitions: tuple[OngoingReassignment, ...] = ()
-
-
-class AnswerElectLeaders(Struct, frozen=True, array_like=True, tag="answer_elect_leaders"):
-    """The answer to an `ElectLeadersReceived`, in the order of the request.
-
-    If all partitions were requested, they are sorted, without those that needed no election.
-    """
-
-    request: int
-    error: int
-    partitions: tuple[PartitionAnswer, ...] = ()
+# The endpoint, with its answers (api_requests) --------------------------------------------------
 
 
 class AnswerLater(Struct, frozen=True, array_like=True, tag="answer_later"):
@@ -276,17 +173,6 @@ class AnswerLater(Struct, frozen=True, array_like=True, tag="answer_later"):
 
     request: int
 
-
-ApiAnswer = (
-    AnswerAlterPartition
-    | AnswerControlledShutdown
-    | AnswerAllocateProducerIds
-    | AnswerAlterPartitionReassignments
-    | AnswerListPartitionReassignments
-    | AnswerElectLeaders
-    | AnswerAlterUserScramCredentials
-    | AnswerTopicRequest
-)
 
 # The rest -------------------------------------------------------------------------------------
 
@@ -348,17 +234,7 @@ Command = (
     | LeaderAndIsrRequest
     | UpdateMetadataRequest
     | StopReplicaRequest
-    | AnswerAlterPartition
-    | AnswerControlledShutdown
-    | AnswerAllocateProducerIds
-    | AnswerAlterPartitionReassignments
-    | AnswerListPartitionReassignments
-    | AnswerElectLeaders
-    | AnswerCreateTopics
-    | AnswerCreatePartitions
-    | AnswerDeleteTopics
-    | AnswerUpdateFeatures
-    | AnswerAlterUserScramCredentials
+    | ApiAnswer
     | AnswerLater
     | StartTimer
     | CancelTimer
@@ -407,6 +283,8 @@ class Issued(NamedTuple):
 
 def target_of(command: Command) -> str:
     """The target of a command, for people and the store's index: a path, a broker, a timer."""
+    if isinstance(command, ApiAnswer):
+        return f"request {command.request}"
     match command:
         case ReadZnodes(paths=paths) | ReadStats(paths=paths):
             return paths[0] if len(paths) == 1 else f"{len(paths)} znodes"
@@ -416,20 +294,7 @@ def target_of(command: Command) -> str:
             return operations[0].path if len(operations) == 1 else f"{len(operations)} operations"
         case StartTimer(timer=timer) | CancelTimer(timer=timer):
             return timer
-        case (
-            AnswerAlterPartition(request=request)
-            | AnswerControlledShutdown(request=request)
-            | AnswerAllocateProducerIds(request=request)
-            | AnswerAlterPartitionReassignments(request=request)
-            | AnswerListPartitionReassignments(request=request)
-            | AnswerElectLeaders(request=request)
-            | AnswerCreateTopics(request=request)
-            | AnswerCreatePartitions(request=request)
-            | AnswerDeleteTopics(request=request)
-            | AnswerUpdateFeatures(request=request)
-            | AnswerAlterUserScramCredentials(request=request)
-            | AnswerLater(request=request)
-        ):
+        case AnswerLater(request=request):
             return f"request {request}"
         case DrawTopicIds(count=count):
             return str(count)

@@ -4,19 +4,10 @@ An outcome names the command that it answers (`command`); other events are exoge
 hold columns, with one entry for each item, so that 100,000 znodes need no 100,000 objects.
 """
 
-from typing import Literal
-
 from msgspec import Struct
 
+from controller.core.api_requests import ApiRequest
 from controller.core.commands import CommandId
-from controller.core.scram_requests import AlterUserScramCredentialsReceived
-from controller.core.topic_requests import (
-    CreatePartitionsReceived,
-    CreateTopicsReceived,
-    DeleteTopicsReceived,
-    TopicRequest,
-    UpdateFeaturesReceived,
-)
 
 # The ZooKeeper session ------------------------------------------------------------------------
 
@@ -134,111 +125,6 @@ class VersionsOffered(Struct, frozen=True, array_like=True, tag="versions_offere
     highest: list[tuple[int, int]]
 
 
-# Requests that brokers send to the controller ---------------------------------------------------
-#
-# `request` numbers the requests of one daemon run; the answer is a command that names it.
-
-
-class ProposedState(Struct, frozen=True, array_like=True, gc=False):
-    """One partition of an AlterPartition request: the state that its leader proposes.
-
-    `topic` is the name, or the topic id in hex from version 2 on.
-    """
-
-    topic: str
-    partition: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    recovery_state: int
-    partition_epoch: int
-
-
-class AlterPartitionReceived(Struct, frozen=True, array_like=True, tag="alter_partition_received"):
-    """A leader asks for other ISRs (KB 11.2). The broker epochs of ISR members in version 3 are
-    left out, as Kafka's ZooKeeper controller ignores them."""
-
-    request: int
-    version: int
-    broker: int
-    broker_epoch: int
-    partitions: list[ProposedState]
-
-
-class ControlledShutdownReceived(
-    Struct, frozen=True, array_like=True, tag="controlled_shutdown_received"
-):
-    """A broker is about to stop (KB 9.5). `broker_epoch` is -1 if the version does not have it."""
-
-    request: int
-    version: int
-    broker: int
-    broker_epoch: int
-
-
-class AllocateProducerIdsReceived(
-    Struct, frozen=True, array_like=True, tag="allocate_producer_ids_received"
-):
-    """A broker asks for a block of producer ids (KB 11.4)."""
-
-    request: int
-    version: int
-    broker: int
-    broker_epoch: int
-
-
-# Requests of admin tools --------------------------------------------------------------------------
-
-
-class ReassignmentTarget(Struct, frozen=True, array_like=True, gc=False):
-    """One partition of an AlterPartitionReassignments request: the target replicas; None cancels
-    the reassignment."""
-
-    topic: str
-    partition: int
-    replicas: tuple[int, ...] | None
-
-
-class AlterPartitionReassignmentsReceived(
-    Struct, frozen=True, array_like=True, tag="alter_partition_reassignments_received"
-):
-    """An admin tool asks for other replicas of partitions (KB 7.3)."""
-
-    request: int
-    version: int
-    partitions: list[ReassignmentTarget]
-
-
-class ListPartitionReassignmentsReceived(
-    Struct, frozen=True, array_like=True, tag="list_partition_reassignments_received"
-):
-    """An admin tool lists the reassignments under way (KB 11.6). `partitions` is None for all."""
-
-    request: int
-    version: int
-    partitions: list[tuple[str, int]] | None
-
-
-class ElectLeadersReceived(Struct, frozen=True, array_like=True, tag="elect_leaders_received"):
-    """An admin tool asks for elections (KB 3.9, 11.5). `partitions` is None for all. `timeout_ms`:
-    how long the answer may wait until brokers know the new leaders; 0: not at all."""
-
-    request: int
-    version: int
-    election: Literal["preferred", "unclean"]
-    partitions: list[tuple[str, int]] | None
-    timeout_ms: int = 0
-
-
-BrokerApiRequest = AlterPartitionReceived | ControlledShutdownReceived | AllocateProducerIdsReceived
-AdminRequest = (
-    AlterPartitionReassignmentsReceived
-    | ListPartitionReassignmentsReceived
-    | ElectLeadersReceived
-    | AlterUserScramCredentialsReceived
-    | TopicRequest
-)
-ApiRequest = BrokerApiRequest | AdminRequest
-
 # The rest -------------------------------------------------------------------------------------
 
 
@@ -279,17 +165,7 @@ Event = (
     | BrokerAnswered
     | ChannelFault
     | VersionsOffered
-    | AlterPartitionReceived
-    | ControlledShutdownReceived
-    | AllocateProducerIdsReceived
-    | AlterPartitionReassignmentsReceived
-    | ListPartitionReassignmentsReceived
-    | ElectLeadersReceived
-    | CreateTopicsReceived
-    | CreatePartitionsReceived
-    | DeleteTopicsReceived
-    | UpdateFeaturesReceived
-    | AlterUserScramCredentialsReceived
+    | ApiRequest
     | TimerFired
     | TopicIdsDrawn
     | NumbersDrawn

@@ -10,12 +10,12 @@ from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
+from controller.core.api_requests import ApiRequest
 from controller.core.commands import Issued
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.errors import TermOver
 from controller.core.events import (
-    ApiRequest,
     BrokerAnswered,
     ChannelFault,
     Outcome,

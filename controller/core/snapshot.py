@@ -7,6 +7,7 @@ the log's header names takes and loads it.
 import msgspec
 from msgspec import Struct
 
+from controller.core.api_requests.topics import WaitingRequest
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
@@ -21,7 +22,6 @@ from controller.core.state import (
     Topic,
 )
 from controller.core.state_machines import PartitionState, ReplicaState
-from controller.core.topic_requests import WaitingRequest
 from controller.core.values import Assignment, Broker, LeaderAndIsr
 from controller.core.znodes import Reassignment
 

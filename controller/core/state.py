@@ -10,16 +10,12 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from controller.core.commands import (
-    AnswerElectLeaders,
-    CommandId,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-)
+from controller.core.api_requests.elections import AnswerElectLeaders
+from controller.core.api_requests.topics import WaitingAnswer, WaitingRequest
+from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.errors import ProcedureError
 from controller.core.releases import LATEST, Release
 from controller.core.state_machines import PartitionState, ReplicaState
-from controller.core.topic_requests import WaitingAnswer, WaitingRequest
 from controller.core.values import (
     EPOCH_DURING_DELETE,
     NO_ASSIGNMENT,

@@ -4,13 +4,9 @@ out."""
 from msgspec import Struct
 
 from controller.core import znodes
-from controller.core.events import (
-    AlterPartitionReceived,
-    ApiRequest,
-    BrokerAnswered,
-    ControlledShutdownReceived,
-)
-from controller.core.topic_requests import CreateTopicsReceived
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.topics import CreateTopicsReceived
+from controller.core.events import BrokerAnswered
 
 
 class Startup(Struct, frozen=True, array_like=True, tag="Startup"):
@@ -220,11 +216,9 @@ _URGENT = (
 def is_urgent(trigger: Trigger) -> bool:
     """Whether partitions may be without a leader, or producers waiting, until this event is handled
     (LONG_WORK_INTERRUPTED)."""
-    match trigger:
-        case ApiCall(request=AlterPartitionReceived() | ControlledShutdownReceived()):
-            return True
-        case _:
-            return isinstance(trigger, _URGENT)
+    if isinstance(trigger, ApiCall):
+        return trigger.request.IS_URGENT
+    return isinstance(trigger, _URGENT)
 
 
 # Watches ----------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from controller.core.api_requests import ApiAnswer
 from controller.core.commands import (
     AnswerLater,
-    ApiAnswer,
     CancelTimer,
     CloseChannel,
     CommandId,

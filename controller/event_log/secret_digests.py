@@ -13,8 +13,9 @@ from typing import Final
 from msgspec import structs
 
 from controller.core import user_configs, znodes
+from controller.core.api_requests import ApiAnswer
+from controller.core.api_requests.scram_credentials import AlterUserScramCredentialsReceived
 from controller.core.commands import (
-    ApiAnswer,
     CommandId,
     ReadZnodes,
     WriteAtomically,
@@ -24,7 +25,6 @@ from controller.core.commands import (
 from controller.core.errors import ZnodeError
 from controller.core.events import Event, ZnodesRead
 from controller.core.operations import Create, SetData, WriteOperation
-from controller.core.scram_requests import AlterUserScramCredentialsReceived
 
 _KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16

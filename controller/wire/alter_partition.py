@@ -9,8 +9,7 @@ from itertools import groupby
 from struct import Struct
 from typing import Final
 
-from controller.core.commands import AlteredPartition
-from controller.core.events import ProposedState
+from controller.core.api_requests.alter_partition import AlteredPartition, ProposedState
 from controller.core.values import RECOVERED
 from controller.wire.primitives import FLEXIBLE, NO_TOPIC_ID, Int32Arrays
 from controller.wire.reading import after_tags, array_length, string_length

@@ -1,4 +1,4 @@
-"""The three requests that a controller sends to brokers, and their supported versions."""
+"""Kafka's APIs with the versions that refold supports; those that a controller calls at brokers."""
 
 from dataclasses import dataclass
 
@@ -22,13 +22,18 @@ class Api:
     last: int
     first_flexible: int
 
+    @property
+    def versions(self) -> range:
+        """The supported versions."""
+        return range(self.first, self.last + 1)
+
     def is_flexible(self, version: int) -> bool:
         """Whether a version has compact types and tagged fields, also in its headers."""
         return version >= self.first_flexible
 
     def layout(self, version: int) -> Layout:
         """The encoding of types in a version. Raises `UnsupportedVersion`."""
-        if not self.first <= version <= self.last:
+        if version not in self.versions:
             raise UnsupportedVersion(
                 f"{self.name} version {version}: refold supports {self.first} to {self.last}"
             )

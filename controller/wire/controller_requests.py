@@ -7,21 +7,23 @@ from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from controller.core.commands import (
-    AnswerAllocateProducerIds,
-    AnswerAlterPartition,
-    AnswerControlledShutdown,
-    ApiAnswer,
-)
-from controller.core.events import (
-    AllocateProducerIdsReceived,
+from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    ApiRequest,
-    ControlledShutdownReceived,
+    AnswerAlterPartition,
     ProposedState,
+)
+from controller.core.api_requests.controlled_shutdown import (
+    AnswerControlledShutdown,
+    ControlledShutdownReceived,
+)
+from controller.core.api_requests.producer_ids import (
+    AllocateProducerIdsReceived,
+    AnswerAllocateProducerIds,
 )
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 from controller.wire.alter_partition import read_topics, write_topics
+from controller.wire.apis import Api
 from controller.wire.client_requests import (
     HEAD_BYTES,
     MalformedRequest,
@@ -33,19 +35,17 @@ from controller.wire.client_requests import (
 from controller.wire.primitives import FLEXIBLE
 from controller.wire.reading import UNREADABLE, after_tags
 
-CONTROLLED_SHUTDOWN: Final = 7
-ALTER_PARTITION: Final = 56
-ALLOCATE_PRODUCER_IDS: Final = 67
+CONTROLLED_SHUTDOWN: Final = Api(7, "ControlledShutdown", first=0, last=3, first_flexible=3)
+ALTER_PARTITION: Final = Api(56, "AlterPartition", first=0, last=3, first_flexible=0)
+ALLOCATE_PRODUCER_IDS: Final = Api(67, "AllocateProducerIds", first=0, last=0, first_flexible=0)
 
-SPOKEN: Final = {
-    CONTROLLED_SHUTDOWN: (0, 3),
-    ALTER_PARTITION: (0, 3),
-    ALLOCATE_PRODUCER_IDS: (0, 0),
+BROKER_APIS: Final = {
+    api.key: api for api in (CONTROLLED_SHUTDOWN, ALTER_PARTITION, ALLOCATE_PRODUCER_IDS)
 }
-"""The first and last supported version of each request."""
+"""The APIs that brokers call at the controller, by API key. The front routes and advertises them by
+this table."""
 
-_FIRST_FLEXIBLE: Final = {CONTROLLED_SHUTDOWN: 3, ALTER_PARTITION: 0, ALLOCATE_PRODUCER_IDS: 0}
-_WITHOUT_CLIENT_ID: Final = (CONTROLLED_SHUTDOWN, 0)
+_WITHOUT_CLIENT_ID: Final = (CONTROLLED_SHUTDOWN.key, 0)
 _FIRST_SHUTDOWN_WITH_EPOCH: Final = 2
 _int32 = Struct(">i").unpack_from
 _int32_int64 = Struct(">iq").unpack_from
@@ -69,14 +69,13 @@ def read_sender(head: RequestHead, beginning: bytes) -> tuple[Sender, int]:
 
     An unsupported version is malformed, too.
     """
-    first, last = SPOKEN[head.api_key]
-    if not first <= head.version <= last:
+    if head.version not in BROKER_APIS[head.api_key].versions:
         raise MalformedRequest(f"{head.description} is not supported")
     at = HEAD_BYTES
     if (head.api_key, head.version) != _WITHOUT_CLIENT_ID:
         _, at = read_header(beginning, flexible=_is_flexible(head))
     try:
-        if head.api_key == CONTROLLED_SHUTDOWN and head.version < _FIRST_SHUTDOWN_WITH_EPOCH:
+        if head.api_key == CONTROLLED_SHUTDOWN.key and head.version < _FIRST_SHUTDOWN_WITH_EPOCH:
             return Sender(_int32(beginning, at)[0], UNKNOWN_BROKER_EPOCH), at + 4
         return Sender(*_int32_int64(beginning, at)), at + 12
     except UNREADABLE as fault:
@@ -92,7 +91,7 @@ def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> 
     sender, at = read_sender(head, frame)
     states: list[ProposedState] = []
     try:
-        if head.api_key == ALTER_PARTITION:
+        if head.api_key == ALTER_PARTITION.key:
             states, at = read_topics(head.version, frame, at)
         if _is_flexible(head):
             at = after_tags(frame, at)
@@ -100,9 +99,9 @@ def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> 
         raise MalformedRequest(f"{head.description} cannot be read: {fault!r}") from fault
     if at > len(frame):
         raise MalformedRequest(f"{head.description} ends early")
-    if head.api_key == CONTROLLED_SHUTDOWN:
+    if head.api_key == CONTROLLED_SHUTDOWN.key:
         return ControlledShutdownReceived(request, head.version, *sender)
-    if head.api_key == ALLOCATE_PRODUCER_IDS:
+    if head.api_key == ALLOCATE_PRODUCER_IDS.key:
         return AllocateProducerIdsReceived(request, head.version, *sender)
     return AlterPartitionReceived(request, head.version, *sender, states)
 
@@ -115,7 +114,7 @@ def encode_answer(head: RequestHead, answer: ApiAnswer) -> bytes:
 
 
 def _is_flexible(head: RequestHead) -> bool:
-    return head.version >= _FIRST_FLEXIBLE[head.api_key]
+    return BROKER_APIS[head.api_key].is_flexible(head.version)
 
 
 def _alter_partition(head: RequestHead, answer: AnswerAlterPartition) -> bytes:

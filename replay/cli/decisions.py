@@ -51,8 +51,8 @@ def decisions(
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            help="Kind, as `refold log stats` names commands, or docs/import.md decisions; may be "
-            "given again."
+            help="Kind, as `refold log stats` names commands, or docs/imported-logs.md decisions; "
+            "may be given again."
         ),
     ] = None,
     rule: Annotated[

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from controller.core import commands, znodes
+from controller.core.api_requests import ApiAnswer
 from controller.core.errors import ZnodeError
 from controller.core.operations import (
     Check,
@@ -43,7 +44,7 @@ def command_in_words(command: commands.Command) -> str:
                 for one in stopped
             )
             return f"StopReplica to broker {broker}: {told}"
-        case _ if isinstance(command, commands.ApiAnswer):
+        case _ if isinstance(command, ApiAnswer):
             return _answer(command)
         case _:
             return described(command)
@@ -55,7 +56,7 @@ def _led(
     return some(f"{one.topic}-{one.partition} {state(one.leadership)}" for one in partitions)
 
 
-def _answer(answer: commands.ApiAnswer) -> str:
+def _answer(answer: ApiAnswer) -> str:
     error = getattr(answer, "error", 0)
     head = f"answer request {answer.request}: {error_name(error) if error else 'done'}"
     refused = [

@@ -7,13 +7,12 @@ import re
 from typing import Final
 
 from controller.core import events
+from controller.core.api_requests import ApiRequest
 from controller.core.releases import release_of
-from controller.core.scram_requests import AlterUserScramCredentialsReceived
-from controller.core.topic_requests import TopicRequest
 from controller.core.znodes import write_topic_id
+from replay.description.api_requests import described_request
 from replay.description.error_names import error_name
-from replay.description.phrases import listed, some
-from replay.description.topic_requests import described_topic_request
+from replay.description.phrases import some
 from replay.subjects import NameOf
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -38,13 +37,13 @@ def event_in_words(event: events.Event, name_of: NameOf = _as_it_is) -> str:
             return f"watch of {path}: {what}"
         case events.ZnodesRead() | events.ChildrenRead() | events.ZnodesWritten():
             return _outcome(event)
-        case _ if isinstance(event, events.ApiRequest):
+        case _ if isinstance(event, ApiRequest):
             return request_in_words(event, name_of)
         case _:
             return _in_one_line(described(event, name_of))
 
 
-def request_in_words(request: events.ApiRequest, name_of: NameOf = _as_it_is) -> str:
+def request_in_words(request: ApiRequest, name_of: NameOf = _as_it_is) -> str:
     """A request of the endpoint, in one line."""
     return _in_one_line(described_request(request, name_of))
 
@@ -94,50 +93,3 @@ def described(event: events.Event, name_of: NameOf = _as_it_is) -> list[str]:
             return [f"shutdown requested: {reason}"]
         case _:
             raise AssertionError(f"an event without words: {event}")
-
-
-def described_request(request: events.ApiRequest, name_of: NameOf = _as_it_is) -> list[str]:
-    """A request of the endpoint, then a line for each part."""
-    name = type(request).__name__.removesuffix("Received")
-    head = f"{name}, request {request.request}"
-    match request:
-        case _ if isinstance(request, TopicRequest):
-            how, *parts = described_topic_request(request)
-            return [f"{head}{how}", *parts]
-        case AlterUserScramCredentialsReceived(deletions=deletions, upsertions=upsertions):
-            gone = [f"{one.user} mechanism {one.mechanism} deleted" for one in deletions]
-            given = [
-                f"{one.user} mechanism {one.mechanism} of {one.iterations} iterations"
-                for one in upsertions
-            ]
-            return [head, *gone, *given]
-        case events.AlterPartitionReceived(version=version, broker=broker, partitions=proposed):
-            named = name_of if version > 1 else _as_it_is
-            states = [
-                f"{named(one.topic)}-{one.partition} ISR {listed(one.isr)} in leader epoch"
-                f" {one.leader_epoch} at version {one.partition_epoch}"
-                for one in proposed
-            ]
-            return [f"{name} v{version}, request {request.request} of broker {broker}", *states]
-        case events.AlterPartitionReassignmentsReceived(partitions=targets):
-            wanted = [
-                f"{one.topic}-{one.partition} "
-                + ("cancel" if one.replicas is None else f"to {listed(one.replicas)}")
-                for one in targets
-            ]
-            return [head, *wanted]
-        case events.ListPartitionReassignmentsReceived(partitions=named_ones):
-            return [head, *_names(named_ones)]
-        case events.ElectLeadersReceived(election=election, partitions=named_ones):
-            return [f"{head}, {election}", *_names(named_ones)]
-        case (
-            events.ControlledShutdownReceived(broker=broker)
-            | events.AllocateProducerIdsReceived(broker=broker)
-        ):
-            return [f"{head} of broker {broker}"]
-
-
-def _names(named: list[tuple[str, int]] | None) -> list[str]:
-    if named is None:
-        return ["all partitions"]
-    return [f"{topic}-{number}" for topic, number in named]

@@ -13,6 +13,11 @@ def listed(brokers: Iterable[int]) -> str:
     return ",".join(map(str, brokers)) or "none"
 
 
+def bracketed(brokers: Iterable[int]) -> str:
+    """Broker ids as the transcripts write them."""
+    return "[" + ",".join(map(str, brokers)) + "]"
+
+
 def some(texts: Iterable[str]) -> str:
     """The first few texts, and how many more there are."""
     items = list(texts)
@@ -44,6 +49,15 @@ def assignment(one: Assignment) -> str:
     if one.removing:
         parts.append(f"removing {listed(one.removing)}")
     return ", ".join(parts)
+
+
+def bracketed_assignment(one: Assignment) -> str:
+    """The same as the transcripts write it."""
+    text = f"replicas {bracketed(one.replicas)}"
+    for word, replicas in (("adding", one.adding), ("removing", one.removing)):
+        if replicas:
+            text += f" {word} {bracketed(replicas)}"
+    return text
 
 
 def passed_over_in_words(candidates: Iterable[tuple[int, str]], chosen: int | None = None) -> str:

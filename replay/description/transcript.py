@@ -11,15 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from controller.core.api_requests import ApiAnswer, ApiRequest
 from controller.core.commands import (
-    AlteredPartition,
-    AnswerAllocateProducerIds,
-    AnswerAlterPartition,
-    AnswerAlterPartitionReassignments,
-    AnswerControlledShutdown,
-    AnswerElectLeaders,
-    AnswerListPartitionReassignments,
-    ApiAnswer,
     BrokerRequest,
     Choice,
     Command,
@@ -39,7 +32,6 @@ from controller.core.commands import (
 )
 from controller.core.error_codes import NONE, STALE_CONTROLLER_EPOCH
 from controller.core.events import (
-    ApiRequest,
     BrokerAnswered,
     ChildrenRead,
     Event,
@@ -63,16 +55,12 @@ from controller.core.operations import (
     SESSION_EXPIRED,
     WriteOperation,
 )
-from controller.core.scram_requests import (
-    AnswerAlterUserScramCredentials,
-)
-from controller.core.topic_requests import AnswerTopicRequest
-from controller.core.values import NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
-from controller.core.znodes import write_topic_id
+from controller.core.values import NO_LEADER, RECOVERING, LeaderAndIsr
+from replay.description.api_requests import described_answer, described_request
 from replay.description.commands import described as described_command
 from replay.description.commands import operation_in_words
-from replay.description.events import described, described_request
-from replay.description.topic_requests import described_topic_answer
+from replay.description.events import described
+from replay.description.phrases import bracketed, bracketed_assignment
 
 _CODES: Final = {
     OK: "ok",
@@ -231,7 +219,7 @@ def spell(command: Command) -> list[str]:
         case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
             return _request(command)
         case _ if isinstance(command, ApiAnswer):
-            return _answer(command)
+            return described_answer(command)
         case _:
             return [described_command(command)]
 
@@ -243,17 +231,17 @@ def _request(request: BrokerRequest) -> list[str]:
                 f"LeaderAndIsr v{version}",
                 *(
                     f"{one.topic}-{one.partition} {spell_state(one.leadership)}"
-                    f" {_assignment(one.assignment)}{' new' if one.is_new else ''}"
+                    f" {bracketed_assignment(one.assignment)}{' new' if one.is_new else ''}"
                     for one in partitions
                 ),
             ]
         case UpdateMetadataRequest(version=version, partitions=told, live_brokers=live):
             return [
                 f"UpdateMetadata v{version}",
-                f"live {_ids([one.id for one in live])}",
+                f"live {bracketed([one.id for one in live])}",
                 *(
                     f"{one.topic}-{one.partition} {spell_state(one.leadership)}"
-                    f" replicas {_ids(one.replicas)} offline {_ids(one.offline_replicas)}"
+                    f" replicas {bracketed(one.replicas)} offline {bracketed(one.offline_replicas)}"
                     for one in told
                 ),
             ]
@@ -268,62 +256,11 @@ def _request(request: BrokerRequest) -> list[str]:
             ]
 
 
-def _answer(answer: ApiAnswer) -> list[str]:
-    if isinstance(answer, AnswerTopicRequest):
-        head, *answered = described_topic_answer(answer)
-        return [f"answer {answer.request}: {head}".rstrip(": "), *answered]
-    if isinstance(answer, AnswerAlterUserScramCredentials):
-        users = [
-            f"{one.user} code {one.error} {one.message or ''}".rstrip() for one in answer.users
-        ]
-        return [f"answer {answer.request}:", *users]
-    head = f"answer {answer.request}: code {answer.error}"
-    match answer:
-        case AnswerAlterPartition(partitions=altered):
-            return [head, *map(_altered, altered)]
-        case AnswerAlterPartitionReassignments() | AnswerElectLeaders():
-            return [
-                head,
-                *(
-                    f"{one.topic}-{one.partition} code {one.error} {one.message}".rstrip()
-                    for one in answer.partitions
-                ),
-            ]
-        case AnswerListPartitionReassignments(partitions=ongoing):
-            assignments = [
-                f"{one.topic}-{one.partition} {_assignment(one.assignment)}" for one in ongoing
-            ]
-            return [head, *assignments]
-        case AnswerControlledShutdown(remaining=remaining):
-            leading = ", ".join(f"{topic}-{number}" for topic, number in remaining)
-            return [f"{head}, leading still {leading or 'nothing'}"]
-        case AnswerAllocateProducerIds(start=start, length=length):
-            return [f"{head}, {length} from {start} on"]
-
-
-def _altered(one: AlteredPartition) -> str:
-    topic = write_topic_id(one.topic_id) if one.topic_id else one.topic
-    if one.error:
-        return f"{topic}-{one.partition} code {one.error}"
-    return (
-        f"{topic}-{one.partition} leader {one.leader} e {one.leader_epoch} isr {_ids(one.isr)}"
-        f" v {one.partition_epoch}"
-    )
-
-
-def _assignment(assignment: Assignment) -> str:
-    text = f"replicas {_ids(assignment.replicas)}"
-    for word, replicas in (("adding", assignment.adding), ("removing", assignment.removing)):
-        if replicas:
-            text += f" {word} {_ids(replicas)}"
-    return text
-
-
 def spell_state(state: LeaderAndIsr) -> str:
     """A leadership in the words of the scenario tables: leader, e, ISR, v, controller epoch."""
     recovering = " recovering" if state.recovery_state == RECOVERING else ""
     return (
-        f"leader {state.leader} e {state.leader_epoch} isr {_ids(state.isr)}"
+        f"leader {state.leader} e {state.leader_epoch} isr {bracketed(state.isr)}"
         f" v {state.partition_epoch} ce {state.controller_epoch}{recovering}"
     )
 
@@ -342,7 +279,3 @@ def _paths(paths: tuple[str, ...]) -> str:
 
 def _watching(watch: bool) -> str:
     return " and watch" if watch else ""
-
-
-def _ids(ids: Iterable[int]) -> str:
-    return "[" + ",".join(map(str, ids)) + "]"

@@ -15,12 +15,32 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.core import commands, events, operations
-from controller.core.errors import ZnodeError
-from controller.core.topic_requests import (
+from controller.core.api_requests.alter_partition import (
+    AlterPartitionReceived,
+    AnswerAlterPartition,
+    ProposedState,
+)
+from controller.core.api_requests.controlled_shutdown import (
+    AnswerControlledShutdown,
+    ControlledShutdownReceived,
+)
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.producer_ids import (
+    AllocateProducerIdsReceived,
+    AnswerAllocateProducerIds,
+)
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    AnswerAlterPartitionReassignments,
+    ListPartitionReassignmentsReceived,
+    ReassignmentTarget,
+)
+from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
 )
+from controller.core.errors import ZnodeError
 from controller.core.znodes import read_state
 from replay.stock_clusters.imported_log import events as worldly
 from replay.stock_clusters.zookeeper_log import transactions
@@ -152,13 +172,13 @@ def _error_of_transaction(event: transactions.Transaction) -> int | None:
     return getattr(content, "code", 0)
 
 
-def _of_proposed(states: Iterable[events.ProposedState]) -> Partitions:
+def _of_proposed(states: Iterable[ProposedState]) -> Partitions:
     return tuple(
         PartitionFact(one.topic, one.partition, None, one.leader_epoch, one.isr) for one in states
     )
 
 
-def _of_targets(targets: Iterable[events.ReassignmentTarget]) -> Partitions:
+def _of_targets(targets: Iterable[ReassignmentTarget]) -> Partitions:
     return tuple(PartitionFact(one.topic, one.partition) for one in targets)
 
 
@@ -192,7 +212,7 @@ def _of_stop_replica(command: commands.StopReplicaRequest) -> Partitions:
     )
 
 
-def _of_altered(command: commands.AnswerAlterPartition) -> Partitions:
+def _of_altered(command: AnswerAlterPartition) -> Partitions:
     return tuple(
         PartitionFact(one.topic, one.partition, code=str(one.error))
         if one.error
@@ -201,11 +221,7 @@ def _of_altered(command: commands.AnswerAlterPartition) -> Partitions:
     )
 
 
-_Answer = (
-    commands.AnswerAlterPartition
-    | commands.AnswerAlterPartitionReassignments
-    | commands.AnswerElectLeaders
-)
+_Answer = AnswerAlterPartition | AnswerAlterPartitionReassignments | AnswerElectLeaders
 
 
 def _error_of_answer(command: _Answer) -> int:
@@ -213,7 +229,7 @@ def _error_of_answer(command: _Answer) -> int:
 
 
 def _of_partition_answers(
-    command: commands.AnswerAlterPartitionReassignments | commands.AnswerElectLeaders,
+    command: AnswerAlterPartitionReassignments | AnswerElectLeaders,
 ) -> Partitions:
     return _of_errors((one.topic, one.partition, one.error) for one in command.partitions)
 
@@ -235,18 +251,14 @@ EVENTS: Final[dict[type, Facts]] = {
     ),
     events.ChannelFault: Facts(broker=_broker),
     events.VersionsOffered: Facts(broker=_broker),
-    events.AlterPartitionReceived: Facts(
+    AlterPartitionReceived: Facts(
         broker=_broker, partitions=lambda one: _of_proposed(one.partitions)
     ),
-    events.ControlledShutdownReceived: Facts(broker=_broker),
-    events.AllocateProducerIdsReceived: Facts(broker=_broker),
-    events.AlterPartitionReassignmentsReceived: Facts(
-        partitions=lambda one: _of_targets(one.partitions)
-    ),
-    events.ListPartitionReassignmentsReceived: Facts(
-        partitions=lambda one: _of_pairs(one.partitions)
-    ),
-    events.ElectLeadersReceived: Facts(partitions=lambda one: _of_pairs(one.partitions)),
+    ControlledShutdownReceived: Facts(broker=_broker),
+    AllocateProducerIdsReceived: Facts(broker=_broker),
+    AlterPartitionReassignmentsReceived: Facts(partitions=lambda one: _of_targets(one.partitions)),
+    ListPartitionReassignmentsReceived: Facts(partitions=lambda one: _of_pairs(one.partitions)),
+    ElectLeadersReceived: Facts(partitions=lambda one: _of_pairs(one.partitions)),
     CreateTopicsReceived: Facts(
         partitions=lambda one: _of_topics(topic.name for topic in one.topics)
     ),
@@ -285,14 +297,12 @@ COMMANDS: Final[dict[type, Facts]] = {
     commands.CloseChannel: Facts(broker=_broker),
     commands.LeaderAndIsrRequest: Facts(broker=_broker, partitions=_of_leader_and_isr),
     commands.StopReplicaRequest: Facts(broker=_broker, partitions=_of_stop_replica),
-    commands.AnswerAlterPartition: Facts(partitions=_of_altered, error=_error_of_answer),
-    commands.AnswerControlledShutdown: Facts(
-        partitions=lambda one: _of_pairs(one.remaining), error=_error
-    ),
-    commands.AnswerAllocateProducerIds: Facts(error=_error),
-    commands.AnswerAlterPartitionReassignments: Facts(
+    AnswerAlterPartition: Facts(partitions=_of_altered, error=_error_of_answer),
+    AnswerControlledShutdown: Facts(partitions=lambda one: _of_pairs(one.remaining), error=_error),
+    AnswerAllocateProducerIds: Facts(error=_error),
+    AnswerAlterPartitionReassignments: Facts(
         partitions=_of_partition_answers, error=_error_of_answer
     ),
-    commands.AnswerElectLeaders: Facts(partitions=_of_partition_answers, error=_error_of_answer),
+    AnswerElectLeaders: Facts(partitions=_of_partition_answers, error=_error_of_answer),
 }
 """A command of a kind without an entry has the path of its target, if the target is a znode."""

@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
 from controller.core.commands import BrokerRequest, Issued, Notice
-from controller.core.events import ChildrenRead, ControlledShutdownReceived, ZnodesRead
+from controller.core.events import ChildrenRead, ZnodesRead
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED
 from controller.core.procedures.brokers.broker_change import FAILURE, STARTUP
 from controller.core.state import Partition

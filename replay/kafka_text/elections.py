@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from controller.core import znodes
+from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.commands import BrokerRequest, Issued, ReadZnodes
 from controller.core.election import PREFERRED, UNCLEAN
 from controller.core.errors import ZnodeError
-from controller.core.events import ElectLeadersReceived, ZnodesRead
+from controller.core.events import ZnodesRead
 from controller.core.operations import NO_NODE, OK
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState

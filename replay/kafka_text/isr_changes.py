@@ -3,15 +3,11 @@
 from typing import Final
 
 from controller.core import error_codes, znodes
+from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.commands import Issued, Notice, ReadZnodes, WriteZnodes
 from controller.core.errors import ZnodeError
-from controller.core.events import (
-    AllocateProducerIdsReceived,
-    AlterPartitionReceived,
-    ProposedState,
-    ZnodesRead,
-    ZnodesWritten,
-)
+from controller.core.events import ZnodesRead, ZnodesWritten
 from controller.core.operations import BAD_VERSION, CONNECTION_LOSS, OK, Create, SetData
 from controller.core.procedures.elections.alter_partition import judge
 from controller.core.state import Partition

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.core import znodes
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
 from controller.core.commands import (
     BrokerRequest,
     Choice,
@@ -15,7 +16,7 @@ from controller.core.commands import (
 )
 from controller.core.election import REASSIGNMENT
 from controller.core.errors import ZnodeError
-from controller.core.events import AlterPartitionReceived, ZnodesRead, ZnodesWritten
+from controller.core.events import ZnodesRead, ZnodesWritten
 from controller.core.operations import Create, Delete, SetData
 from controller.core.procedures.reassignment.assignments import STORE
 from controller.core.procedures.reassignment.partition_reassignment import RAISE, RULE

@@ -21,21 +21,12 @@ from replay.kafka_text.state_machines import controller_moved
 from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 
 _API_EVENTS: Final = {
-    "AlterPartitionReceived": "AlterPartitionReceived",
-    "ControlledShutdownReceived": "ControlledShutdown",
-    "AllocateProducerIdsReceived": "AllocateProducerIds",
-    "AlterPartitionReassignmentsReceived": "ApiPartitionReassignment",
-    "ListPartitionReassignmentsReceived": "ListPartitionReassignments",
-    "ElectLeadersReceived": "ReplicaLeaderElection",
-    "CreateTopicsReceived": "CreateTopics",
-    "CreatePartitionsReceived": "CreatePartitions",
-    "DeleteTopicsReceived": "DeleteTopics",
-    "UpdateFeaturesReceived": "UpdateFeatures",
-    "AlterUserScramCredentialsReceived": "AlterUserScramCredentials",
+    "AlterPartition": "AlterPartitionReceived",
+    "AlterPartitionReassignments": "ApiPartitionReassignment",
+    "ElectLeaders": "ReplicaLeaderElection",
 }
-"""What Kafka calls the controller event of a request, by ours. CreateTopics, CreatePartitions,
-DeleteTopics and AlterUserScramCredentials are none in Kafka, whose brokers carry them out beside
-the controller: the request."""
+"""The names of Kafka's controller events for requests, where they differ from the API's name. APIs
+that a Kafka broker serves without its controller, such as CreateTopics, have the API's name."""
 
 
 class Role(Teller):
@@ -120,7 +111,8 @@ def _spell(trigger: Trigger | None) -> str:
     name = type(trigger).__name__
     match trigger:
         case ApiCall(request=request):
-            return _API_EVENTS[type(request).__name__]
+            api = type(request).__name__.removesuffix("Received")
+            return _API_EVENTS.get(api, api)
         case BrokerModifications(broker=broker):
             return f"{name}({broker})"
         case PartitionModifications(topic=topic) | TopicUncleanLeaderElectionEnable(topic=topic):

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from controller.core.events import AlterPartitionReceived, ChildrenRead, ZnodesRead
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.events import ChildrenRead, ZnodesRead
 from replay.redaction import places
 from replay.redaction.names import Names
 from replay.stock_clusters.imported_log.events import RequestServed, ZnodesRestored

@@ -4,9 +4,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from controller.core import znodes
-from controller.core.commands import (
+from controller.core.api_requests.alter_partition import (
+    AlterPartitionReceived,
     AnswerAlterPartition,
+)
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
     AnswerAlterPartitionReassignments,
+)
+from controller.core.commands import (
     BrokerRequest,
     Choice,
     CommandId,
@@ -20,13 +27,7 @@ from controller.core.commands import (
 from controller.core.controller import Controller
 from controller.core.election import Elected
 from controller.core.errors import ZnodeError
-from controller.core.events import (
-    AlterPartitionReassignmentsReceived,
-    AlterPartitionReceived,
-    ControlledShutdownReceived,
-    ZnodesRead,
-    ZnodesWritten,
-)
+from controller.core.events import ZnodesRead, ZnodesWritten
 from controller.core.fold_observer import FoldObserver
 from controller.core.operations import (
     CONNECTION_LOSS,

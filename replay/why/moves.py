@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, structs
 
 from controller.core import znodes
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.commands import (
     BrokerRequest,
     CommandId,
@@ -23,13 +24,7 @@ from controller.core.commands import (
     WriteZnodes,
 )
 from controller.core.errors import ZnodeError
-from controller.core.events import (
-    AlterPartitionReassignmentsReceived,
-    BrokerAnswered,
-    WatchFired,
-    ZnodesRead,
-    ZnodesWritten,
-)
+from controller.core.events import BrokerAnswered, WatchFired, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK, Create, Delete, SetData
 from controller.core.state import Partition
 from controller.core.triggers import ApiCall

@@ -19,8 +19,8 @@ from typing import Annotated
 import msgspec
 import typer
 
+from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
 from controller.core.configuration import Configuration
-from controller.core.events import AlterPartitionReceived, ProposedState
 from controller.event_log.records import command_record, event_record
 from controller.fingerprint import code_version, core_fingerprint
 from eventstore.records import Header

@@ -12,7 +12,8 @@ ROOT: Final = Path(__file__).parents[2]
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/deviations.md": deviations.page,
-    "docs/design.md": imports.page,
+    "docs/design.md": imports.design_page,
+    "docs/layout.md": imports.layout_page,
     "docs/settings.md": reference.page,
     "docs/state-machines.md": state_machines.page,
     **{

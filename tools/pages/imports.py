@@ -1,49 +1,114 @@
-"""docs/design.md: which folder imports which, drawn from the code into the page."""
+"""Diagrams that are drawn from the imports of the code.
+
+docs/layout.md shows which folder imports which, docs/design.md the spine of replay.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import grimp
 
 ROOT: Final = Path(__file__).parents[2]
-PAGE: Final = ROOT / "docs" / "design.md"
+LAYOUT_PAGE: Final = ROOT / "docs" / "layout.md"
+DESIGN_PAGE: Final = ROOT / "docs" / "design.md"
 PACKAGES: Final = ("controller", "eventstore", "replay")
-_DIAGRAM: Final = re.compile(r"(<!-- imports: [^>]*-->\n)(.*?)(<!-- end of imports -->)", re.DOTALL)
 
 Imports = Mapping[str, frozenset[str]]
-"""The folders that each folder imports."""
+"""The boxes that each box imports."""
+
+SPINE: Final[Mapping[str, Mapping[str, str]]] = {
+    "Records": {
+        "eventstore": "the records of a log",
+        "replay.stock_clusters": "files of stock clusters: refold import, agree",
+    },
+    "Open": {"replay.logs.open_log": "opens any log"},
+    "Fold": {
+        "replay.logs.recorded_fold": "folds a recorded log",
+        "replay.shadow_folds": "folds an imported log",
+    },
+    "Products": {
+        "replay.verify": "refold replay",
+        "replay.why": "refold why",
+        "replay.inspect": "refold inspect",
+        "replay.listing": "refold events, decisions",
+        "replay.diff": "refold diff",
+        "replay.incidents": "refold new-incident",
+        "replay.kafka_text": "refold log show --format kafka",
+        "replay.export": "refold log export",
+        "replay.redaction": "refold log export --redact",
+        "replay.fleet": "refold fleet",
+    },
+}
+"""The boxes of the spine in their groups, and what each one does."""
 
 
-def page() -> str:
-    """docs/design.md with the diagram as the code is now."""
-    text = PAGE.read_text(encoding="utf-8")
-    return _DIAGRAM.sub(lambda found: f"{found[1]}\n{diagram(imports())}\n\n{found[3]}", text)
+def layout_page() -> str:
+    """docs/layout.md with the diagram as the code is now."""
+    return _with_diagram(LAYOUT_PAGE, "imports", diagram(imports()))
+
+
+def design_page() -> str:
+    """docs/design.md with the spine of replay as the code is now."""
+    return _with_diagram(DESIGN_PAGE, "spine", spine_diagram(spine_imports()))
 
 
 def imports() -> Imports:
     """Every import between two folders. Modules directly in a package count as one folder."""
-    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
-    found: dict[str, set[str]] = {}
-    for module in graph.modules:
-        folder = _folder(module)
-        imported = found.setdefault(folder, set())
-        imported |= {_folder(one) for one in graph.find_modules_directly_imported_by(module)}
-        imported.discard(folder)
-    return {folder: frozenset(imported) for folder, imported in found.items()}
+    return _imports_between(_folder)
+
+
+def spine_imports() -> Imports:
+    """Every import between two boxes of the spine."""
+    return _imports_between(_spine_box)
 
 
 def diagram(found: Imports) -> str:
     """A fenced Mermaid flow chart; an import that follows from others is left out."""
     boxes = [f'    {_name(one)}["{one.replace(".", "/")}"]' for one in sorted(found)]
-    arrows = [
-        f"    {_name(one)} --> {_name(other)}"
-        for one in sorted(found)
-        for other in sorted(found[one])
-        if not _follows(found, one, other)
-    ]
+    arrows = [f"    {_name(one)} --> {_name(other)}" for one, other in _arrows(found)]
     return "\n".join(["```mermaid", "flowchart TD", *boxes, *arrows, "```"])
+
+
+def spine_diagram(found: Imports) -> str:
+    """The same of the spine, in groups. An arrow leads from a box to one that imports it."""
+    lines = ["```mermaid", "flowchart LR"]
+    for group, boxes in SPINE.items():
+        lines.append(f"    subgraph {group}")
+        lines += [
+            f'        {_name(one)}["{one.replace(".", "/")}<br/>{what}"]'
+            for one, what in boxes.items()
+        ]
+        lines.append("    end")
+    lines += [f"    {_name(other)} --> {_name(one)}" for one, other in _arrows(found)]
+    return "\n".join([*lines, "```"])
+
+
+def _with_diagram(page: Path, marker: str, drawn: str) -> str:
+    """The page with the diagram between the comments that begin with the marker."""
+    between = re.compile(rf"(<!-- {marker}: [^>]*-->\n).*?(<!-- end of {marker} -->)", re.DOTALL)
+    text = page.read_text(encoding="utf-8")
+    return between.sub(lambda found: f"{found[1]}\n{drawn}\n\n{found[2]}", text)
+
+
+@cache
+def _graph() -> grimp.ImportGraph:
+    return grimp.build_graph(*PACKAGES, cache_dir=None)
+
+
+def _imports_between(box_of: Callable[[str], str | None]) -> Imports:
+    """The imports between the boxes that `box_of` puts modules into; None: into no box."""
+    graph = _graph()
+    found: dict[str, set[str]] = {}
+    for module in graph.modules:
+        box = box_of(module)
+        if box is None:
+            continue
+        others = {box_of(one) for one in graph.find_modules_directly_imported_by(module)}
+        found.setdefault(box, set()).update(one for one in others if one not in (None, box))
+    return {box: frozenset(imported) for box, imported in found.items()}
 
 
 def _folder(module: str) -> str:
@@ -53,12 +118,27 @@ def _folder(module: str) -> str:
     return ".".join(parts[:2])
 
 
-def _name(folder: str) -> str:
-    return folder.replace(".", "_")
+def _spine_box(module: str) -> str | None:
+    boxes = [one for boxes in SPINE.values() for one in boxes]
+    return next((one for one in boxes if f"{module}.".startswith(f"{one}.")), None)
+
+
+def _name(box: str) -> str:
+    return box.replace(".", "_")
+
+
+def _arrows(found: Imports) -> list[tuple[str, str]]:
+    """The imports that do not follow from others."""
+    return [
+        (one, other)
+        for one in sorted(found)
+        for other in sorted(found[one])
+        if not _follows(found, one, other)
+    ]
 
 
 def _follows(found: Imports, one: str, other: str) -> bool:
-    """Whether a third folder that `one` imports, and that does not import `one` back, reaches
+    """Whether a third box that `one` imports, and that does not import `one` back, reaches
     `other`."""
     return any(
         other in reached and one not in reached
@@ -67,10 +147,10 @@ def _follows(found: Imports, one: str, other: str) -> bool:
     )
 
 
-def _reached(found: Imports, folder: str) -> frozenset[str]:
-    """All that a folder imports, directly or through others."""
+def _reached(found: Imports, box: str) -> frozenset[str]:
+    """All that a box imports, directly or through others."""
     reached: set[str] = set()
-    waiting = [folder]
+    waiting = [box]
     while waiting:
         new = found[waiting.pop()] - reached
         reached |= new

@@ -50,7 +50,8 @@ _AFTER_ALL: Final = 2**63 - 1
 
 
 class Corruption(Struct, frozen=True):
-    """The change of the decision at `zxid` of the source, of the kind `what` (docs/import.md).
+    """The change of the decision at `zxid` of the source. `what` is its kind
+    (docs/imported-logs.md).
 
     `how` is one of HOWS. `before` and `after` are the znode's data, None if it is deleted or
     dropped. `is_last_of_term`: its term has no later decision, so that dropping it looks like a

@@ -22,19 +22,12 @@ from controller.api.front.streams import before_deadline, within
 from controller.api.front.upstream import Upstream
 from controller.api.front.versions import VersionTable
 from controller.api.limits import Limits
-from controller.core.commands import AnswerAlterPartition, ApiAnswer
+from controller.core.api_requests import AdminRequest, ApiAnswer, TimedRequest
+from controller.core.api_requests.alter_partition import AnswerAlterPartition
 from controller.core.error_codes import REQUEST_TIMED_OUT
-from controller.core.events import AdminRequest, ElectLeadersReceived
-from controller.core.procedures.admin.refusals import refusal
 from controller.core.topic_configs import ConfigEntry
-from controller.core.topic_requests import (
-    CreatePartitionsReceived,
-    CreateTopicsReceived,
-    DeleteTopicsReceived,
-)
 from controller.core.values import Endpoint
-from controller.wire.admin_answers import encode_admin_answer
-from controller.wire.admin_requests import decode_admin_request
+from controller.wire.admin.apis import decode_admin_request, encode_admin_answer
 from controller.wire.api_versions import read_api_versions
 from controller.wire.client_requests import (
     HEAD_BYTES,
@@ -53,9 +46,6 @@ _SIZE_BYTES: Final = 4
 _SMALL_PARTITIONS: Final = 2000
 _VERSIONS_WITHOUT_BROKER: Final = VersionTable(None)
 _INCOMPLETE: Final = "a request was not received completely"
-_Timed = (
-    CreateTopicsReceived | CreatePartitionsReceived | DeleteTopicsReceived | ElectLeadersReceived
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +227,7 @@ class ClientConnection:
                 waited = asyncio.get_running_loop().time() - arrived_s
                 event = _with_remaining_time(waited, event)
                 return quota, pending.ask(self._number, event, slot.pop_all())
-        return quota, pending.refused(refusal(event, REQUEST_TIMED_OUT))
+        return quota, pending.refused(event.refusal(REQUEST_TIMED_OUT))
 
     async def _versions(self, request: PartialRequest) -> bytes:
         asked = read_api_versions(request.head, request.received)
@@ -307,12 +297,14 @@ class ClientConnection:
 
 def _timeout_s(event: AdminRequest) -> float:
     """How long a request may wait to be carried out, if the client set a timeout."""
-    return event.timeout_ms / 1000 if isinstance(event, _Timed) and event.timeout_ms > 0 else inf
+    return (
+        event.timeout_ms / 1000 if isinstance(event, TimedRequest) and event.timeout_ms > 0 else inf
+    )
 
 
 def _with_remaining_time(seconds: float, event: AdminRequest) -> AdminRequest:
     """The same request with the rest of its timeout."""
-    if not isinstance(event, _Timed) or event.timeout_ms <= 0:
+    if not isinstance(event, TimedRequest) or event.timeout_ms <= 0:
         return event
     return structs.replace(event, timeout_ms=max(event.timeout_ms - int(seconds * 1000), 1))
 

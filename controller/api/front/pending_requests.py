@@ -7,8 +7,7 @@ from itertools import count
 from typing import NamedTuple
 
 from controller.api.messages import RequestReceived
-from controller.core.commands import ApiAnswer
-from controller.core.events import ApiRequest
+from controller.core.api_requests import ApiAnswer, ApiRequest
 
 
 class _Waiting(NamedTuple):

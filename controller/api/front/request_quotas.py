@@ -20,7 +20,7 @@ from controller.api.front.admission import ConnectionPriority
 from controller.api.front.routing import Route
 from controller.api.front.streams import before_deadline
 from controller.api.limits import Limits
-from controller.wire.admin_requests import MAY_WAIT
+from controller.wire.admin.apis import ADMIN_APIS
 
 T = TypeVar("T")
 
@@ -186,7 +186,7 @@ class RequestQuotas:
             return self.of_brokers
         if way is not Route.CONTROLLER_BY_TOOL:
             return self.of_others
-        return self._of_waiting_tools if api_key in MAY_WAIT else self._of_tools
+        return self._of_waiting_tools if ADMIN_APIS[api_key].may_wait else self._of_tools
 
 
 def _of_clients(limits: Limits, bytes_max: int) -> RequestQuota:

@@ -3,9 +3,9 @@
 from enum import Enum, auto
 from typing import Final
 
-from controller.wire.admin_requests import SPOKEN_WITH_TOOLS
+from controller.wire.admin.apis import ADMIN_APIS
 from controller.wire.api_versions import API_VERSIONS
-from controller.wire.controller_requests import SPOKEN
+from controller.wire.controller_requests import BROKER_APIS
 
 
 class Route(Enum):
@@ -79,9 +79,9 @@ def route(api_key: int) -> Route:
     """Which component answers requests of an API."""
     if api_key == API_VERSIONS:
         return Route.VERSIONS
-    if api_key in SPOKEN:
+    if api_key in BROKER_APIS:
         return Route.CONTROLLER
-    if api_key in SPOKEN_WITH_TOOLS:
+    if api_key in ADMIN_APIS:
         return Route.CONTROLLER_BY_TOOL
     if api_key in _NOT_OFFERED:
         return Route.NOBODY

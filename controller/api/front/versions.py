@@ -10,14 +10,17 @@ from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 
 from controller.api.front.routing import Route, route
-from controller.wire.admin_requests import SPOKEN_WITH_TOOLS
+from controller.wire.admin.apis import ADMIN_APIS
 from controller.wire.api_versions import API_VERSIONS, FIRST, LAST, ApiVersionsRequest
 from controller.wire.client_requests import RequestHead, encode_response, with_correlation_id
-from controller.wire.controller_requests import SPOKEN
+from controller.wire.controller_requests import BROKER_APIS
 
 Span = tuple[int, int]
 
-_OURS: Final = {**SPOKEN, **SPOKEN_WITH_TOOLS, API_VERSIONS: (FIRST, LAST)}
+_OURS: Final = {
+    **{api.key: (api.first, api.last) for api in (*BROKER_APIS.values(), *ADMIN_APIS.values())},
+    API_VERSIONS: (FIRST, LAST),
+}
 _FIRST_THROTTLED: Final = 1
 _FIRST_WITH_FEATURES: Final = 3
 

@@ -4,6 +4,7 @@ follows an error (KB 3.1)."""
 from typing import Final
 
 from controller.core import topic_names
+from controller.core.api_requests.topics import CreateTopicsReceived
 from controller.core.controller import Controller
 from controller.core.deviations import CREATIONS_TOGETHER, REASSIGNMENTS_TOGETHER
 from controller.core.errors import ControllerMovedError
@@ -45,7 +46,6 @@ from controller.core.procedures.topics.topic_change import (
     process_partition_modifications,
     process_topic_change,
 )
-from controller.core.topic_requests import CreateTopicsReceived
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,

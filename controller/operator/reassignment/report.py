@@ -1,5 +1,5 @@
 """The output of a command, as lines for people or as one JSON object, and its exit status
-(docs/reassign.md#exit-status)."""
+(docs/reassign-reference.md#exit-status)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final

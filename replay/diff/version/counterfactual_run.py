@@ -12,10 +12,10 @@ from typing import Final
 from msgspec import structs
 
 from controller.core import znodes
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
 from controller.core.canonical import kind_of
 from controller.core.commands import Issued, ReadStats, ReadZnodes, SyncZnodes
 from controller.core.events import (
-    AlterPartitionReceived,
     BrokerAnswered,
     ChildrenRead,
     NumbersDrawn,

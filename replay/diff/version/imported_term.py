@@ -10,9 +10,13 @@ from typing import Final
 
 from msgspec import structs
 
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.alter_partition import (
+    AlterPartitionReceived,
+    AnswerAlterPartition,
+)
 from controller.core.canonical import digest, encode_command, kind_of
 from controller.core.commands import (
-    AnswerAlterPartition,
     Command,
     CommandId,
     LeaderAndIsrRequest,
@@ -20,8 +24,6 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.events import (
-    AlterPartitionReceived,
-    ApiRequest,
     BrokerAnswered,
     Recorded,
     SessionConnected,

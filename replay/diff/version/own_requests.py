@@ -7,8 +7,8 @@ from typing import Final
 from msgspec import structs
 
 from controller.core import znodes
+from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
 from controller.core.errors import ZnodeError
-from controller.core.events import AlterPartitionReceived, ProposedState
 from controller.core.state import ControllerContext, Partition
 from controller.core.values import LeaderAndIsr
 from replay.diff.version.recorded_history import znode_of

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
+from controller.core.api_requests.alter_partition import AnswerAlterPartition
 from controller.core.canonical import decode_command
 from controller.core.commands import (
-    AnswerAlterPartition,
     CancelTimer,
     Command,
     CommandId,

@@ -6,17 +6,16 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from controller.core.events import (
-    AllocateProducerIdsReceived,
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.features import FeatureUpdate, UpdateFeaturesReceived
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
+from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AlterPartitionReceived,
-    ApiRequest,
-    ControlledShutdownReceived,
-    ElectLeadersReceived,
-    ProposedState,
     ReassignmentTarget,
 )
-from controller.core.topic_requests import FeatureUpdate, UpdateFeaturesReceived
 from controller.core.values import RECOVERED, UNKNOWN_BROKER_EPOCH
 from replay.errors import ReplayError
 from replay.stock_clusters.imported_log.events import RequestServed

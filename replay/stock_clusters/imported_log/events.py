@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from controller.core.events import ProposedState, ReassignmentTarget
+from controller.core.api_requests.alter_partition import ProposedState
+from controller.core.api_requests.reassignments import ReassignmentTarget
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 

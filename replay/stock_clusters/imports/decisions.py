@@ -1,6 +1,6 @@
 """Classifies transactions: decisions of a controller, writes for a request, or other input. Pure.
 
-docs/import.md states every rule and defines the kinds.
+docs/imported-logs.md states every rule and defines the kinds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from controller.core import znodes
+from controller.core.api_requests.alter_partition import ProposedState
+from controller.core.api_requests.reassignments import ReassignmentTarget
 from controller.core.errors import ZnodeError
-from controller.core.events import ProposedState, ReassignmentTarget
 from controller.core.operations import BAD_VERSION, NODE_EXISTS
 from controller.core.values import Assignment
 from replay.stock_clusters.imported_log.events import Observed, RequestInferred
@@ -51,7 +52,7 @@ KINDS: Final = (
     "refused",
     "other",
 )
-"""The kinds of decisions; docs/import.md defines each."""
+"""The kinds of decisions; docs/imported-logs.md defines each."""
 
 _ELECTION_OPERATIONS: Final = 2
 _BELOW: Final = (

@@ -11,11 +11,10 @@ from typing import Final
 
 from msgspec import structs
 
-from controller.core.events import (
-    AllocateProducerIdsReceived,
+from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
+from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AlterPartitionReceived,
-    ProposedState,
     ReassignmentTarget,
 )
 from replay.stock_clusters.imported_log.api_requests import UnreadableRequestError, api_request_of

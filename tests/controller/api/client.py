@@ -11,10 +11,8 @@ from typing import Any, Self
 from kio.schema.index import api_key_map
 
 from controller.wire.client_requests import RequestHead, decode_response, encode_request
+from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
 
-ALTER_PARTITION = 56
-ALLOCATE_PRODUCER_IDS = 67
-CONTROLLED_SHUTDOWN = 7
 API_VERSIONS = 18
 METADATA = 3
 

@@ -9,15 +9,17 @@ import pytest
 from controller.api.endpoint import ApiEndpoint
 from controller.api.limits import Limits
 from controller.api.listening import listen
-from controller.core.commands import (
-    AnswerAllocateProducerIds,
-    AnswerAlterPartition,
-    AnswerListPartitionReassignments,
-)
-from controller.core.events import (
-    AllocateProducerIdsReceived,
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    ApiRequest,
+    AnswerAlterPartition,
+)
+from controller.core.api_requests.producer_ids import (
+    AllocateProducerIdsReceived,
+    AnswerAllocateProducerIds,
+)
+from controller.core.api_requests.reassignments import (
+    AnswerListPartitionReassignments,
     ListPartitionReassignmentsReceived,
 )
 from controller.core.values import Broker, Endpoint

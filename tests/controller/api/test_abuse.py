@@ -14,13 +14,14 @@ import pytest
 
 from controller.api.front.request_quotas import SMALL_BYTES
 from controller.api.limits import Limits
-from controller.core.commands import AnswerAlterPartition
-from controller.core.events import AllocateProducerIdsReceived, AlterPartitionReceived
+from controller.core.api_requests.alter_partition import (
+    AlterPartitionReceived,
+    AnswerAlterPartition,
+)
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.values import Broker
 from controller.wire.client_requests import RequestHead, decode_response, encode_request
 from tests.controller.api.client import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITION,
     API_VERSIONS,
     METADATA,
     Client,
@@ -31,6 +32,7 @@ from tests.controller.api.client import (
     metadata_request,
 )
 from tests.controller.api.conftest import KNOWN, Serve, Served
+from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
 from tests.scripted_broker import Received, ScriptedBroker
 
 ENOUGH = 10

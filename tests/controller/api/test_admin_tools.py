@@ -11,17 +11,14 @@ import pytest
 from kio.index import load_payload_module
 from kio.static.constants import EntityType
 
-from controller.core.commands import (
-    AnswerAlterPartitionReassignments,
-    AnswerElectLeaders,
-    AnswerListPartitionReassignments,
-    PartitionAnswer,
-)
-from controller.core.events import (
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    ElectLeadersReceived,
+    AnswerAlterPartitionReassignments,
+    AnswerListPartitionReassignments,
 )
-from controller.core.topic_requests import (
+from controller.core.api_requests.topics import (
     AnswerCreateTopics,
     CreatedTopic,
     CreateTopicsReceived,

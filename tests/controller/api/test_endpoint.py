@@ -19,23 +19,20 @@ from controller.api.limits import Limits
 from controller.api.listening import listen
 from controller.api.liveness import Liveness
 from controller.api.messages import Link, Listener, LiveBrokers, RequestReceived, Setup
-from controller.core.commands import (
+from controller.core.api_requests.alter_partition import (
     AlteredPartition,
-    AnswerAllocateProducerIds,
-    AnswerAlterPartition,
-    AnswerControlledShutdown,
-)
-from controller.core.events import (
     AlterPartitionReceived,
-    ControlledShutdownReceived,
+    AnswerAlterPartition,
     ProposedState,
 )
+from controller.core.api_requests.controlled_shutdown import (
+    AnswerControlledShutdown,
+    ControlledShutdownReceived,
+)
+from controller.core.api_requests.producer_ids import AnswerAllocateProducerIds
 from controller.core.values import Broker, Endpoint
 from tests.controller.api.client import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITION,
     API_VERSIONS,
-    CONTROLLED_SHUTDOWN,
     METADATA,
     Client,
     allocate_producer_ids,
@@ -45,6 +42,7 @@ from tests.controller.api.client import (
     request_schema,
 )
 from tests.controller.api.conftest import KNOWN, Serve, Served
+from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION, CONTROLLED_SHUTDOWN
 from tools.lab.ports import free_port
 
 NOT_CONTROLLER = 41

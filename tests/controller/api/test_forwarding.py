@@ -13,7 +13,6 @@ from kio.schema.errors import ErrorCode
 from controller.core.values import Broker, Endpoint
 from controller.wire.client_requests import RequestHead, encode_request
 from tests.controller.api.client import (
-    ALLOCATE_PRODUCER_IDS,
     API_VERSIONS,
     METADATA,
     Client,
@@ -23,6 +22,7 @@ from tests.controller.api.client import (
     request_schema,
 )
 from tests.controller.api.conftest import OWN_ID, Serve, Served, echo
+from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS
 from tests.scripted_broker import OFFERED, Received, ScriptedBroker, never
 from tools.lab.ports import free_port
 

@@ -10,14 +10,13 @@ import anyio
 import pytest
 from msgspec.structs import asdict
 
-from controller.core.commands import AnswerAllocateProducerIds, AnswerAlterPartition
+from controller.core.api_requests.alter_partition import AnswerAlterPartition
+from controller.core.api_requests.producer_ids import AnswerAllocateProducerIds
 from controller.core.values import Broker
 from controller.settings.settings import load
 from controller.settings.sources import RawSetting
 from controller.wire.client_requests import RequestHead, encode_request
 from tests.controller.api.client import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITION,
     METADATA,
     Client,
     allocate_producer_ids,
@@ -26,6 +25,7 @@ from tests.controller.api.client import (
     metadata_request,
 )
 from tests.controller.api.conftest import KNOWN, Serve, Served
+from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
 from tests.scripted_broker import ScriptedBroker, never
 
 NEEDED = [

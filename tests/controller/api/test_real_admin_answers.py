@@ -10,25 +10,31 @@ import pytest
 from kio.index import load_request_schema
 from kio.static.constants import uuid_zero
 
-from controller.core.commands import (
+from controller.core.api_requests import AdminAnswer
+from controller.core.api_requests.elections import AnswerElectLeaders
+from controller.core.api_requests.features import AnswerUpdateFeatures
+from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.reassignments import (
     AnswerAlterPartitionReassignments,
-    AnswerElectLeaders,
     AnswerListPartitionReassignments,
-    PartitionAnswer,
 )
-from controller.core.scram_requests import AnswerAlterUserScramCredentials, UserAnswer
-from controller.core.topic_configs import TOPIC_CONFIGS, effective, validate
-from controller.core.topic_requests import (
+from controller.core.api_requests.scram_credentials import (
+    AnswerAlterUserScramCredentials,
+    UserAnswer,
+)
+from controller.core.api_requests.topics import (
     AnswerCreatePartitions,
     AnswerCreateTopics,
     AnswerDeleteTopics,
-    AnswerUpdateFeatures,
     CreatedTopic,
     DeletedTopic,
     TopicAnswer,
 )
-from controller.wire.admin_answers import AdminAnswer, encode_admin_answer
-from controller.wire.admin_requests import (
+from controller.core.topic_configs import TOPIC_CONFIGS, effective, validate
+from controller.wire.admin.apis import ADMIN_APIS, encode_admin_answer
+from controller.wire.client_requests import RequestHead, decode_response
+from tests.controller.api.client import API_VERSIONS, Client, api_versions
+from tests.controller.api_keys import (
     ALTER_PARTITION_REASSIGNMENTS,
     ALTER_USER_SCRAM_CREDENTIALS,
     CREATE_PARTITIONS,
@@ -36,11 +42,8 @@ from controller.wire.admin_requests import (
     DELETE_TOPICS,
     ELECT_LEADERS,
     LIST_PARTITION_REASSIGNMENTS,
-    SPOKEN_WITH_TOOLS,
     UPDATE_FEATURES,
 )
-from controller.wire.client_requests import RequestHead, decode_response
-from tests.controller.api.client import API_VERSIONS, Client, api_versions
 from tools.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
@@ -135,7 +138,8 @@ async def test_configurations_are_judged_and_told_as_by_a_stock_controller(lab: 
         for head in other_heads():
             await same_bytes(client, head)
     spans = {one.api_key: (one.min_version, one.max_version) for one in offered.api_keys}
-    assert spans | SPOKEN_WITH_TOOLS == spans
+    for key, api in ADMIN_APIS.items():
+        assert spans[key] == (api.first, api.last)
     by_name = {one.name: one for one in answer.topics}
     assert len(by_name) == len(overrides)
     for number, one in enumerate(overrides):
@@ -188,8 +192,8 @@ def same_verdict(topic: Any, overrides: dict[str, str], settings: Mapping[str, s
 def other_heads() -> list[RequestHead]:
     return [
         RequestHead(key, version, 0)
-        for key, (first, last) in SPOKEN_WITH_TOOLS.items()
-        for version in range(first, last + 1)
+        for key, api in ADMIN_APIS.items()
+        for version in api.versions
         if key != CREATE_TOPICS
     ]
 

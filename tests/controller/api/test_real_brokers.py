@@ -14,25 +14,20 @@ from aiozk import ZKClient
 from kio.index import load_request_schema
 
 from controller.brokers.channels import BrokerChannels
-from controller.core.commands import (
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.controlled_shutdown import (
     AnswerControlledShutdown,
-    CommandId,
-    OpenChannel,
-    UpdateMetadataRequest,
-)
-from controller.core.events import (
-    AllocateProducerIdsReceived,
-    ApiRequest,
-    BrokerAnswered,
     ControlledShutdownReceived,
-    Event,
 )
-from controller.core.topic_requests import (
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
+from controller.core.api_requests.topics import (
     AnswerCreateTopics,
     CreatedTopic,
     CreateTopicsReceived,
 )
-from controller.core.topic_requests import NewTopic as NewTopicAsked
+from controller.core.api_requests.topics import NewTopic as NewTopicAsked
+from controller.core.commands import CommandId, OpenChannel, UpdateMetadataRequest
+from controller.core.events import BrokerAnswered, Event
 from controller.core.values import Broker, Endpoint
 from tests.controller.api.client import METADATA, Client, metadata_request
 from tests.controller.api.conftest import OWN_ID, Serve, Served

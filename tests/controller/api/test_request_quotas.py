@@ -8,8 +8,10 @@ import pytest
 from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import MemoryPool, RateLimiter
 from controller.api.messages import RequestReceived
-from controller.core.commands import AnswerAllocateProducerIds
-from controller.core.events import AllocateProducerIdsReceived
+from controller.core.api_requests.producer_ids import (
+    AllocateProducerIdsReceived,
+    AnswerAllocateProducerIds,
+)
 
 
 async def fits(budget: MemoryPool, count: int) -> bool:

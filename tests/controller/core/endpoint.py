@@ -2,18 +2,19 @@
 
 from typing import Any
 
-from controller.core.commands import (
-    AnswerAllocateProducerIds,
-    AnswerAlterPartition,
-    AnswerControlledShutdown,
-    ApiAnswer,
-)
-from controller.core.events import (
-    AllocateProducerIdsReceived,
+from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    ApiRequest,
-    ControlledShutdownReceived,
+    AnswerAlterPartition,
     ProposedState,
+)
+from controller.core.api_requests.controlled_shutdown import (
+    AnswerControlledShutdown,
+    ControlledShutdownReceived,
+)
+from controller.core.api_requests.producer_ids import (
+    AllocateProducerIdsReceived,
+    AnswerAllocateProducerIds,
 )
 from controller.core.values import LeaderAndIsr
 from tests.controller.core.cluster import Cluster

@@ -4,18 +4,22 @@ import msgspec
 import pytest
 
 from controller.core import error_codes as codes
-from controller.core.commands import (
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.topics import (
     AnswerCreateTopics,
-    AnswerElectLeaders,
+    CreateTopicsReceived,
+    DoomedTopic,
+    NewPartitions,
+)
+from controller.core.commands import (
     AnswerLater,
     CancelTimer,
     Issued,
     StartTimer,
     UpdateMetadataRequest,
 )
-from controller.core.events import BrokerAnswered, ElectLeadersReceived
+from controller.core.events import BrokerAnswered
 from controller.core.snapshot import load_snapshot, take_snapshot
-from controller.core.topic_requests import CreateTopicsReceived, DoomedTopic, NewPartitions
 from tests.controller.core.admin.test_waiting_requests import TIMER, coded, doomed, grown
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.endpoint import answers, call

@@ -7,12 +7,12 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
+from controller.core.api_requests.alter_partition import AnswerAlterPartition
+from controller.core.api_requests.controlled_shutdown import AnswerControlledShutdown
+from controller.core.api_requests.elections import AnswerElectLeaders
+from controller.core.api_requests.partition_answer import PartitionAnswer
 from controller.core.commands import (
-    AnswerAlterPartition,
-    AnswerControlledShutdown,
-    AnswerElectLeaders,
     Issued,
-    PartitionAnswer,
     ReadChildren,
     ReadStats,
     StartTimer,

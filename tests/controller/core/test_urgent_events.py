@@ -10,20 +10,20 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import pauses, znodes
-from controller.core.commands import (
-    AnswerAlterPartition,
-    AnswerAlterPartitionReassignments,
-    AnswerControlledShutdown,
-    Issued,
-    WriteAtomically,
-    WriteZnodes,
-)
-from controller.core.events import (
-    AlterPartitionReassignmentsReceived,
+from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
+    AnswerAlterPartition,
+)
+from controller.core.api_requests.controlled_shutdown import (
+    AnswerControlledShutdown,
     ControlledShutdownReceived,
+)
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    AnswerAlterPartitionReassignments,
     ReassignmentTarget,
 )
+from controller.core.commands import Issued, WriteAtomically, WriteZnodes
 from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,

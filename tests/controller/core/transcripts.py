@@ -7,17 +7,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from controller.core import znodes
-from controller.core.commands import Issued
-from controller.core.events import Recorded
-from controller.core.topic_requests import (
+from controller.core.api_requests.features import FeatureUpdate, UpdateFeaturesReceived
+from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
     DoomedTopic,
-    FeatureUpdate,
     NewPartitions,
-    UpdateFeaturesReceived,
 )
+from controller.core.commands import Issued
+from controller.core.events import Recorded
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import DAEMON, Cluster, reads, writes_state
 from tests.controller.core.reassignment.reassigning import example, play_example

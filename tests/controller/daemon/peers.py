@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import anyio
 import msgspec
 
+from controller.core.api_requests import ApiAnswer
 from controller.core.commands import (
-    ApiAnswer,
     BrokerRequest,
     CloseChannel,
     CommandId,

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import CommandId, ReadZnodes, WriteZnodes
-from controller.core.events import Event, ZnodesRead
-from controller.core.operations import Create, Delete, SetData
-from controller.core.scram_requests import (
+from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
     AnswerAlterUserScramCredentials,
     ScramDeletion,
     ScramUpsertion,
     UserAnswer,
 )
+from controller.core.commands import CommandId, ReadZnodes, WriteZnodes
+from controller.core.events import Event, ZnodesRead
+from controller.core.operations import Create, Delete, SetData
 from controller.event_log.secret_digests import SecretDigests
 from replay.world.requests import GetChildren
 from tests.controller.daemon.peers import Stage

@@ -5,13 +5,26 @@ from uuid import UUID
 
 import pytest
 
-from controller.core.commands import (
+from controller.core.api_requests import ApiAnswer
+from controller.core.api_requests.elections import AnswerElectLeaders
+from controller.core.api_requests.features import AnswerUpdateFeatures
+from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.reassignments import (
     AnswerAlterPartitionReassignments,
-    AnswerElectLeaders,
     AnswerListPartitionReassignments,
-    ApiAnswer,
     OngoingReassignment,
-    PartitionAnswer,
+)
+from controller.core.api_requests.scram_credentials import (
+    AnswerAlterUserScramCredentials,
+    UserAnswer,
+)
+from controller.core.api_requests.topics import (
+    AnswerCreatePartitions,
+    AnswerCreateTopics,
+    AnswerDeleteTopics,
+    CreatedTopic,
+    DeletedTopic,
+    TopicAnswer,
 )
 from controller.core.error_codes import (
     ELECTION_NOT_NEEDED,
@@ -22,19 +35,10 @@ from controller.core.error_codes import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from controller.core.scram_requests import AnswerAlterUserScramCredentials, UserAnswer
-from controller.core.topic_requests import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
-    AnswerUpdateFeatures,
-    CreatedTopic,
-    DeletedTopic,
-    TopicAnswer,
-)
 from controller.core.values import Assignment
-from controller.wire.admin_answers import encode_admin_answer
-from controller.wire.admin_requests import (
+from controller.wire.admin.apis import encode_admin_answer
+from controller.wire.client_requests import RequestHead, decode_response
+from tests.controller.api_keys import (
     ALTER_PARTITION_REASSIGNMENTS,
     ALTER_USER_SCRAM_CREDENTIALS,
     CREATE_PARTITIONS,
@@ -44,7 +48,6 @@ from controller.wire.admin_requests import (
     LIST_PARTITION_REASSIGNMENTS,
     UPDATE_FEATURES,
 )
-from controller.wire.client_requests import RequestHead, decode_response
 
 TOPIC_ID = bytes(range(16))
 NOT_CONTROLLER_TEXT = "This is not the correct controller for this cluster."

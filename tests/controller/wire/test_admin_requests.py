@@ -12,39 +12,28 @@ from hypothesis import strategies as st
 from kio.index import load_payload_module, load_request_schema
 from kio.static.constants import EntityType
 
-from controller.core.events import (
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.features import FeatureUpdate, UpdateFeaturesReceived
+from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    ElectLeadersReceived,
     ListPartitionReassignmentsReceived,
     ReassignmentTarget,
 )
-from controller.core.scram_requests import (
+from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
     ScramDeletion,
     ScramUpsertion,
 )
-from controller.core.topic_requests import (
+from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
     DoomedTopic,
-    FeatureUpdate,
     NewPartitions,
     NewTopic,
-    UpdateFeaturesReceived,
 )
-from controller.wire.admin_requests import (
-    ALTER_PARTITION_REASSIGNMENTS,
-    ALTER_USER_SCRAM_CREDENTIALS,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    ELECT_LEADERS,
-    ENTRIES_MAX,
-    LIST_PARTITION_REASSIGNMENTS,
-    SPOKEN_WITH_TOOLS,
-    decode_admin_request,
-)
+from controller.wire.admin.apis import ADMIN_APIS, ENTRIES_MAX, decode_admin_request
+from controller.wire.admin.scram_credentials import credential_of
 from controller.wire.client_requests import (
     MalformedRequest,
     RequestHead,
@@ -52,14 +41,20 @@ from controller.wire.client_requests import (
     encode_request,
 )
 from controller.wire.primitives import unsigned_varint
-from controller.wire.scram import credential_of
+from tests.controller.api_keys import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    ALTER_USER_SCRAM_CREDENTIALS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    ELECT_LEADERS,
+    LIST_PARTITION_REASSIGNMENTS,
+)
 from tests.controller.wire.kio_entities import CLIENT_ID, NO_TAGS, entities, frame_of, tagged_fields
 
 FEWER = settings(max_examples=25)
 HEADS = [
-    RequestHead(key, version, 5)
-    for key, (first, last) in SPOKEN_WITH_TOOLS.items()
-    for version in range(first, last + 1)
+    RequestHead(key, version, 5) for key, api in ADMIN_APIS.items() for version in api.versions
 ]
 EVERY_VERSION = pytest.mark.parametrize("head", HEADS)
 NUMBER = 12
@@ -287,7 +282,7 @@ def test_an_election_of_an_unknown_type_is_malformed() -> None:
 
 @pytest.mark.parametrize("head", HEADS)
 def test_a_version_that_is_not_spoken_is_malformed(head: RequestHead) -> None:
-    _, last = SPOKEN_WITH_TOOLS[head.api_key]
+    last = ADMIN_APIS[head.api_key].last
     for version in (-1, last + 1):
         with pytest.raises(MalformedRequest, match=f"version {version} is not supported"):
             decoded(head._replace(version=version), bytes(50))

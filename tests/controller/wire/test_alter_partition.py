@@ -16,8 +16,12 @@ from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 from msgspec.structs import replace
 
-from controller.core.commands import AlteredPartition, AnswerAlterPartition
-from controller.core.events import AlterPartitionReceived, ProposedState
+from controller.core.api_requests.alter_partition import (
+    AlteredPartition,
+    AlterPartitionReceived,
+    AnswerAlterPartition,
+    ProposedState,
+)
 from controller.wire.client_requests import (
     HEAD_BYTES,
     MalformedRequest,
@@ -28,13 +32,13 @@ from controller.wire.client_requests import (
     encode_response,
 )
 from controller.wire.controller_requests import (
-    ALTER_PARTITION,
     Sender,
     decode_controller_request,
     encode_answer,
     read_sender,
 )
 from controller.wire.primitives import unsigned_varint
+from tests.controller.api_keys import ALTER_PARTITION
 
 FEWER = settings(max_examples=40)
 VERSIONS = pytest.mark.parametrize("version", range(4))

@@ -9,17 +9,19 @@ from hypothesis import strategies as st
 from kio.index import load_payload_module
 from kio.static.constants import EntityType
 
-from controller.core.commands import (
+from controller.core.api_requests.alter_partition import (
     AlteredPartition,
-    AnswerAllocateProducerIds,
-    AnswerAlterPartition,
-    AnswerControlledShutdown,
-)
-from controller.core.events import (
-    AllocateProducerIdsReceived,
     AlterPartitionReceived,
-    ControlledShutdownReceived,
+    AnswerAlterPartition,
     ProposedState,
+)
+from controller.core.api_requests.controlled_shutdown import (
+    AnswerControlledShutdown,
+    ControlledShutdownReceived,
+)
+from controller.core.api_requests.producer_ids import (
+    AllocateProducerIdsReceived,
+    AnswerAllocateProducerIds,
 )
 from controller.wire.client_requests import (
     MalformedRequest,
@@ -29,21 +31,17 @@ from controller.wire.client_requests import (
     read_head,
 )
 from controller.wire.controller_requests import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITION,
-    CONTROLLED_SHUTDOWN,
-    SPOKEN,
+    BROKER_APIS,
     decode_controller_request,
     encode_answer,
 )
+from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION, CONTROLLED_SHUTDOWN
 
 TOPIC_ID = bytes(range(16))
 NO_TOPIC_ID = bytes(16)
 STALE_BROKER_EPOCH = 77
 INVALID_UPDATE_VERSION = 95
-EVERY_VERSION = [
-    (key, version) for key, (first, last) in SPOKEN.items() for version in range(first, last + 1)
-]
+EVERY_VERSION = [(key, version) for key, api in BROKER_APIS.items() for version in api.versions]
 
 
 def head_of(api_key: int, version: int) -> RequestHead:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.events import AlterPartitionReceived, ListPartitionReassignmentsReceived
-from controller.wire.admin_requests import LIST_PARTITION_REASSIGNMENTS, decode_admin_request
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.reassignments import ListPartitionReassignmentsReceived
+from controller.wire.admin.apis import decode_admin_request
 from controller.wire.api_versions import API_VERSIONS, read_api_versions
 from controller.wire.client_requests import (
     HEAD_BYTES,
@@ -16,8 +17,9 @@ from controller.wire.client_requests import (
     decode_request,
     read_header,
 )
-from controller.wire.controller_requests import ALTER_PARTITION, decode_controller_request
+from controller.wire.controller_requests import decode_controller_request
 from controller.wire.primitives import unsigned_varint
+from tests.controller.api_keys import ALTER_PARTITION, LIST_PARTITION_REASSIGNMENTS
 from tests.controller.wire.kio_entities import NO_TAGS, tagged_fields
 
 FLEXIBLE = pytest.mark.parametrize("flexible", [False, True], ids=["plain", "flexible"])

@@ -22,14 +22,8 @@ from controller.core.commands import WriteZnodes
 from controller.core.deviations import ISR_BY_LEADER
 from controller.core.operations import OK
 from controller.wire.client_requests import RequestHead, decode_response, read_head
-from tests.controller.api.client import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITION,
-    API_VERSIONS,
-    CONTROLLED_SHUTDOWN,
-    Client,
-    allocate_producer_ids,
-)
+from tests.controller.api.client import API_VERSIONS, Client, allocate_producer_ids
+from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION, CONTROLLED_SHUTDOWN
 from tests.lab.default_clusters.cluster import DefaultScene
 from tests.lab.default_clusters.crafted_frames import FRAME_CASES
 from tests.lab.default_clusters.crafted_requests import (

@@ -11,14 +11,12 @@ from typing import Any
 
 from controller.wire.client_requests import RequestHead, encode_request
 from tests.controller.api.client import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITION,
     API_VERSIONS,
-    CONTROLLED_SHUTDOWN,
     allocate_producer_ids,
     api_versions,
     request_schema,
 )
+from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION, CONTROLLED_SHUTDOWN
 from tests.lab.default_clusters.crafted_requests import (
     ALTER_CASES,
     ALTER_PARTITION_VERSIONS,

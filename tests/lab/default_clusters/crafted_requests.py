@@ -12,7 +12,8 @@ from controller.core import znodes
 from controller.core.operations import Create, SetData, WriteOperation
 from controller.core.values import ANY_VERSION, Assignment, LeaderAndIsr
 from controller.core.znodes import TopicContent
-from tests.controller.api.client import ALTER_PARTITION, CONTROLLED_SHUTDOWN, request_schema
+from tests.controller.api.client import request_schema
+from tests.controller.api_keys import ALTER_PARTITION, CONTROLLED_SHUTDOWN
 
 STUBS = (11, 12, 13)
 STOCK = 1

@@ -15,7 +15,6 @@ import pytest
 
 from controller.wire.client_requests import RequestHead, encode_request
 from tests.controller.api.client import (
-    ALTER_PARTITION,
     API_VERSIONS,
     METADATA,
     Client,
@@ -23,6 +22,7 @@ from tests.controller.api.client import (
     api_versions,
     metadata_request,
 )
+from tests.controller.api_keys import ALTER_PARTITION
 from tests.controller.daemon.scene import OWN_ID
 from tests.lab.default_clusters.cluster import SHUTDOWN_SECONDS_MAX, DefaultScene
 

@@ -3,6 +3,11 @@
 from typing import Final, NamedTuple
 
 from controller.core import commands, events
+from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    ReassignmentTarget,
+)
 from controller.core.commands import CommandId, Issued, Reason
 from controller.core.events import Recorded
 from controller.core.operations import SetData
@@ -68,11 +73,11 @@ def _take_over() -> list[Step]:
 
 
 def _troubles() -> list[Step]:
-    move = events.ReassignmentTarget("t", 0, (1, 3))
-    moves = events.AlterPartitionReassignmentsReceived(1, 0, [move])
+    move = ReassignmentTarget("t", 0, (1, 3))
+    moves = AlterPartitionReassignmentsReceived(1, 0, [move])
     store = commands.WriteZnodes((SetData(TOPIC, _MOVING, -1),), 1)
-    proposed = events.ProposedState("t", 0, 0, (1, 2), 0, 0)
-    asked = events.AlterPartitionReceived(2, 3, 1, 1, [proposed])
+    proposed = ProposedState("t", 0, 0, (1, 2), 0, 0)
+    asked = AlterPartitionReceived(2, 3, 1, 1, [proposed])
     gone: list[tuple[str, commands.Command]] = [
         ("broker change", commands.CloseChannel(2, 2)),
         ("AlterPartition", _state([1, 2])),

@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from controller.core import events
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.operations import FENCED
 from replay.stock_clusters.imported_log import events as world
 from tests.replay.fleet.plain_count import PlainCount, Write
@@ -117,16 +121,16 @@ def _of_partitions(count: PlainCount) -> Iterator[Touch]:
 
 def _asked(event: Any) -> Iterator[tuple[str, str, int, Any]]:
     match event:
-        case events.AlterPartitionReceived():
+        case AlterPartitionReceived():
             for one in event.partitions:
                 yield "isr_proposed", one.topic, one.partition, one.isr
         case events.BrokerAnswered():
             for topic, partition, _ in event.partition_errors:
                 yield "partition_error", topic, partition, ()
-        case events.ElectLeadersReceived():
+        case ElectLeadersReceived():
             for topic, partition in event.partitions or ():
                 yield "election_requested", topic, partition, ()
-        case events.AlterPartitionReassignmentsReceived():
+        case AlterPartitionReassignmentsReceived():
             for target in event.partitions:
                 yield "reassignment_requested", target.topic, target.partition, ()
 
@@ -159,13 +163,13 @@ def _of_brokers(count: PlainCount) -> Iterator[Touch]:
     for record, event in count.records:
         place = record.seq, record.wall_ns // 1000, record.channel
         match event:
-            case events.ControlledShutdownReceived():
+            case ControlledShutdownReceived():
                 yield Touch(*place, "shutdown_requested", event.broker)
             case world.ControllerLogged() if (found := _SHUTS_DOWN.search(event.text)) is not None:
                 yield Touch(*place, "shutdown_requested", int(found[1]))
             case events.ChannelFault() if event.kind != "recovered":
                 yield Touch(*place, "channel_fault", event.broker)
-            case events.AlterPartitionReceived():
+            case AlterPartitionReceived():
                 for asked in event.partitions:
                     for broker in asked.isr:
                         wanted = event.request, tuple(asked.isr)

@@ -6,6 +6,7 @@ import msgspec
 
 from controller.core import error_codes as codes
 from controller.core import znodes
+from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.commands import (
     BrokerRequest,
     Issued,
@@ -13,12 +14,7 @@ from controller.core.commands import (
     StartTimer,
     StopReplicaRequest,
 )
-from controller.core.events import (
-    BrokerAnswered,
-    ChannelFault,
-    ElectLeadersReceived,
-    TimerFired,
-)
+from controller.core.events import BrokerAnswered, ChannelFault, TimerFired
 from controller.core.operations import CreateSequential
 from controller.core.procedures.elections.rebalance import RULE as REBALANCE
 from controller.core.values import RECOVERED, RECOVERING

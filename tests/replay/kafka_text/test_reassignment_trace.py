@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from controller.core import znodes
+from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
 from controller.core.commands import StartTimer
-from controller.core.events import AlterPartitionReceived, ProposedState
 from controller.core.procedures.elections.rebalance import RULE as REBALANCE
 from controller.core.values import LeaderAndIsr
 from eventstore.reader import LogReader

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.canonical import EVENT_SCHEMAS, decode_event, encode_event
-from controller.core.events import ElectLeadersReceived
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.cli.main import app

@@ -1,6 +1,16 @@
-"""The diagram of imports in docs/design.md shows what the code imports."""
+"""The diagrams in docs/layout.md and docs/design.md show what the code imports."""
 
-from tools.pages.imports import diagram, imports
+import tomllib
+
+from tools.pages.imports import ROOT, SPINE, diagram, imports, spine_diagram, spine_imports
+
+
+def products() -> set[str]:
+    """The layer of products in the import contract of replay."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    layers = next(one["layers"] for one in contracts if one.get("containers") == ["replay"])
+    return {f"replay.{one}" for one in layers[1].split(" | ")}
 
 
 def test_direct_import_is_an_arrow() -> None:
@@ -22,3 +32,17 @@ def test_mutual_imports_are_both_arrows() -> None:
 
 def test_core_imports_no_other_folder() -> None:
     assert imports()["controller.core"] == frozenset()
+
+
+def test_every_product_is_a_box_of_the_spine() -> None:
+    assert set(SPINE["Products"]) == products()
+
+
+def test_every_box_of_the_spine_has_code() -> None:
+    assert set(spine_imports()) == {one for boxes in SPINE.values() for one in boxes}
+
+
+def test_arrow_of_the_spine_leads_to_the_code_that_imports() -> None:
+    found = {one: frozenset[str]() for boxes in SPINE.values() for one in boxes}
+    found["replay.verify"] = frozenset({"replay.logs.recorded_fold"})
+    assert "    replay_logs_recorded_fold --> replay_verify" in spine_diagram(found)

@@ -1,26 +1,30 @@
 """Requests of the endpoint: each gets exactly one answer, whatever happens."""
 
-from controller.core.controller import Controller
-from controller.core.deviations import STANDS_AGAIN_WHEN_FENCED
-from controller.core.error_codes import (
-    NOT_CONTROLLER,
-    STALE_CONTROLLER_EPOCH,
-    UNKNOWN_SERVER_ERROR,
-)
-from controller.core.errors import ControllerMovedError
-from controller.core.events import (
-    AllocateProducerIdsReceived,
+from typing import assert_never
+
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.features import UpdateFeaturesReceived
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
+from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AlterPartitionReceived,
-    ApiRequest,
-    ControlledShutdownReceived,
-    ElectLeadersReceived,
     ListPartitionReassignmentsReceived,
 )
+from controller.core.api_requests.scram_credentials import AlterUserScramCredentialsReceived
+from controller.core.api_requests.topics import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+)
+from controller.core.controller import Controller
+from controller.core.deviations import STANDS_AGAIN_WHEN_FENCED
+from controller.core.error_codes import UNKNOWN_SERVER_ERROR
+from controller.core.errors import ControllerMovedError
 from controller.core.failures import describe
 from controller.core.procedures.admin.features import process_update_features
 from controller.core.procedures.admin.producer_ids import process_allocate_producer_ids
-from controller.core.procedures.admin.refusals import refusal
 from controller.core.procedures.admin.scram_credentials import process_alter_scram_credentials
 from controller.core.procedures.admin.waiting_requests import give_answer
 from controller.core.procedures.brokers.controlled_shutdown import process_controlled_shutdown
@@ -33,14 +37,7 @@ from controller.core.procedures.reassignment.initiation import (
 from controller.core.procedures.topics.creation import process_create_topics
 from controller.core.procedures.topics.deletion_requests import process_delete_topics
 from controller.core.procedures.topics.partition_addition import process_create_partitions
-from controller.core.scram_requests import AlterUserScramCredentialsReceived
 from controller.core.state import Partition
-from controller.core.topic_requests import (
-    CreatePartitionsReceived,
-    CreateTopicsReceived,
-    DeleteTopicsReceived,
-    UpdateFeaturesReceived,
-)
 from controller.core.triggers import ApiCall, PartitionReassignmentIsrChange
 
 
@@ -52,20 +49,24 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
     AlterPartition and ControlledShutdown (KB 1.3.5).
     """
     request = call.request
+    if not controller.is_active:
+        for one in call.requests:
+            give_answer(controller, one.refusal(one.NOT_CONTROLLER_ERROR), one.rule)
+        return
     changed: list[Partition] = []
     try:
         changed = await _process(controller, call)
     except ControllerMovedError:
         for one in call.requests:
-            give_answer(controller, refusal(one, _fenced(one)), "fenced")
-        is_silent = isinstance(request, (AlterPartitionReceived, ControlledShutdownReceived))
-        if STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration) or not is_silent:
+            give_answer(controller, one.refusal(one.FENCED_ERROR), "fenced")
+        resigns = STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration)
+        if resigns or request.RESIGNS_WHEN_FENCED:
             raise
     except Exception as error:
         name = type(request).__name__
-        controller.notice("error", "request_failed", _subject(request), describe(error))
+        controller.notice("error", "request_failed", request.subject, describe(error))
         for one in call.requests:
-            give_answer(controller, refusal(one, UNKNOWN_SERVER_ERROR), f"{name} failed")
+            give_answer(controller, one.refusal(UNKNOWN_SERVER_ERROR), f"{name} failed")
     for partition in reversed(controller.order.partitions(changed)):
         # It is the next event: an end of the session in it must not change the answer.
         if partition in controller.context.reassigning:
@@ -73,8 +74,8 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
 
 
 async def _process(controller: Controller, call: ApiCall) -> list[Partition]:
-    """Handle and answer a request. Returns the partitions whose ISR is now as their leader
-    proposed."""
+    """Handle and answer a request of an active controller. Returns the partitions whose ISR is now
+    as their leader proposed."""
     match call.request:
         case AlterPartitionReceived() as request:
             return await process_alter_partition(controller, request)
@@ -98,38 +99,12 @@ async def _process(controller: Controller, call: ApiCall) -> list[Partition]:
             await process_update_features(controller, request)
         case AlterUserScramCredentialsReceived() as request:
             await process_alter_scram_credentials(controller, request)
+        case request:
+            assert_never(request)
     return []
 
 
 def refuse(controller: Controller, request: ApiRequest) -> None:
-    """Answer a request that was not begun before its term ended (docs/design.md#terms).
-
-    Kafka's ControllerMovedException for a controlled shutdown is STALE_CONTROLLER_EPOCH.
-    """
-    is_shutdown = isinstance(request, ControlledShutdownReceived)
-    error = STALE_CONTROLLER_EPOCH if is_shutdown else NOT_CONTROLLER
-    give_answer(controller, refusal(request, error), "the term is over")
-
-
-def _fenced(request: ApiRequest) -> int:
-    """The error after a fencing error: admin tools look for another controller, where Kafka never
-    answers."""
-    match request:
-        case AlterPartitionReceived() | AllocateProducerIdsReceived():
-            return UNKNOWN_SERVER_ERROR
-        case ControlledShutdownReceived():
-            return STALE_CONTROLLER_EPOCH
-        case _:
-            return NOT_CONTROLLER
-
-
-def _subject(request: ApiRequest) -> str:
-    match request:
-        case (
-            AlterPartitionReceived(broker=broker)
-            | ControlledShutdownReceived(broker=broker)
-            | AllocateProducerIdsReceived(broker=broker)
-        ):
-            return f"broker {broker}"
-        case _:
-            return f"request {request.request}"
+    """Answer a request that was not begun before its term ended (docs/design.md#terms)."""
+    answer = request.refusal(request.NOT_CONTROLLER_ERROR)
+    give_answer(controller, answer, "the term is over")

@@ -6,23 +6,22 @@ be deleted, none can be set.
 """
 
 from controller.core import error_codes, znodes
+from controller.core.api_requests.features import (
+    AnswerUpdateFeatures,
+    FeatureUpdate,
+    UpdateFeaturesReceived,
+)
+from controller.core.api_requests.topics import TopicAnswer
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.deviations import VALIDATE_ONLY_CHANGES_NOTHING
 from controller.core.errors import RequestRefused, ZnodeError
 from controller.core.operations import OK, Create, SetData
-from controller.core.procedures.admin.refusals import refusal
 from controller.core.procedures.admin.waiting_requests import give_answer
-from controller.core.topic_requests import (
-    AnswerUpdateFeatures,
-    FeatureUpdate,
-    TopicAnswer,
-    UpdateFeaturesReceived,
-)
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_znodes, write
 
-_RULE = "features updated by request"
+_RULE = UpdateFeaturesReceived.RULE
 _SET_UP = "failover: feature versioning"
 _DISABLED = "Feature versioning system is disabled."
 _NO_MESSAGE = "NONE"
@@ -36,9 +35,6 @@ async def process_update_features(controller: Controller, asked: UpdateFeaturesR
 
     KafkaApis.handleUpdateFeatures, KafkaController.processFeatureUpdatesWithActiveController.
     """
-    if not controller.is_active:
-        give_answer(controller, refusal(asked, error_codes.NOT_CONTROLLER), _RULE)
-        return
     if not controller.protocol.has_feature_versioning:
         error = error_codes.INVALID_REQUEST
         give_answer(controller, AnswerUpdateFeatures(asked.request, error, _DISABLED), _RULE)

@@ -1,14 +1,17 @@
 """Blocks of producer ids for brokers (processAllocateProducerIds, KB 11.4)."""
 
 from controller.core import error_codes, znodes
-from controller.core.commands import AnswerAllocateProducerIds, Reason
+from controller.core.api_requests.producer_ids import (
+    AllocateProducerIdsReceived,
+    AnswerAllocateProducerIds,
+)
+from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ProcedureError, ZnodeError
-from controller.core.events import AllocateProducerIdsReceived
 from controller.core.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, OK, Create, SetData
 from controller.core.zookeeper_io import read_znodes, write
 
-_RULE = "allocate producer ids"
+_RULE = AllocateProducerIdsReceived.RULE
 _BLOCK_SIZE = 1000
 _ID_MAX = 2**63 - 1
 
@@ -30,8 +33,6 @@ async def process_allocate_producer_ids(
 
 
 def _error_of_request(controller: Controller, asked: AllocateProducerIdsReceived) -> int:
-    if not controller.is_active:
-        return error_codes.NOT_CONTROLLER
     broker = controller.context.brokers.get(asked.broker)
     if broker is None:
         return error_codes.BROKER_ID_NOT_REGISTERED

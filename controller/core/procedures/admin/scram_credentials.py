@@ -9,6 +9,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from controller.core import error_codes, user_configs, znodes
+from controller.core.api_requests.scram_credentials import (
+    AlterUserScramCredentialsReceived,
+    AnswerAlterUserScramCredentials,
+    ScramDeletion,
+    ScramUpsertion,
+    UserAnswer,
+)
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import RequestRefused, ZnodeError
@@ -22,19 +29,11 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.admin.refusals import refusal
 from controller.core.procedures.admin.waiting_requests import give_answer
-from controller.core.scram_requests import (
-    AlterUserScramCredentialsReceived,
-    AnswerAlterUserScramCredentials,
-    ScramDeletion,
-    ScramUpsertion,
-    UserAnswer,
-)
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_children, read_znodes, write
 
-_RULE: Final = "SCRAM credentials altered by request"
+_RULE: Final = AlterUserScramCredentialsReceived.RULE
 _ITERATIONS_MIN: Final = 4096
 _ITERATIONS_MAX: Final = 16384
 _FAILED: Final = "The server experienced an unexpected error when processing the request."
@@ -54,9 +53,6 @@ async def process_alter_scram_credentials(
 
     KafkaApis.handleAlterUserScramCredentialsRequest.
     """
-    if not controller.is_active:
-        give_answer(controller, refusal(asked, error_codes.NOT_CONTROLLER), _RULE)
-        return
     answers = _judged(asked)
     named = [one.user for one in asked.upsertions] + [one.user for one in asked.deletions]
     users = [user for user in dict.fromkeys(named) if user not in answers]

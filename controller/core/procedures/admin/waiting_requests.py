@@ -7,33 +7,24 @@ and in the queue: a request that has not begun by then is not begun.
 
 from typing import Final
 
-from controller.core.commands import (
-    AnswerElectLeaders,
-    AnswerLater,
-    ApiAnswer,
-    CancelTimer,
-    PartitionAnswer,
-    Reason,
-    StartTimer,
-)
-from controller.core.controller import Controller
-from controller.core.error_codes import REQUEST_TIMED_OUT
-from controller.core.events import ApiRequest, BrokerAnswered, ElectLeadersReceived
-from controller.core.procedures.admin.refusals import refusal
-from controller.core.state import ControllerContext, PropagatingAnswer
-from controller.core.topic_requests import (
+from controller.core.api_requests import ApiAnswer, ApiRequest, TimedRequest
+from controller.core.api_requests.elections import AnswerElectLeaders
+from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.topics import (
     AnswerCreatePartitions,
     AnswerCreateTopics,
     AnswerDeleteTopics,
     CreatedTopic,
-    CreatePartitionsReceived,
-    CreateTopicsReceived,
     DeletedTopic,
-    DeleteTopicsReceived,
     TopicAnswer,
     WaitingAnswer,
     WaitingRequest,
 )
+from controller.core.commands import AnswerLater, CancelTimer, Reason, StartTimer
+from controller.core.controller import Controller
+from controller.core.error_codes import REQUEST_TIMED_OUT
+from controller.core.events import BrokerAnswered
+from controller.core.state import ControllerContext, PropagatingAnswer
 from controller.core.triggers import ApiCall
 
 _RULE = "time-out of a request"
@@ -51,13 +42,7 @@ def timer_of(request: int) -> str:
 
 def start_time_out(controller: Controller, request: ApiRequest) -> None:
     """Start the time-out of a request that may have to wait."""
-    may_wait = (
-        CreateTopicsReceived
-        | CreatePartitionsReceived
-        | DeleteTopicsReceived
-        | ElectLeadersReceived
-    )
-    if isinstance(request, may_wait) and request.timeout_ms > 0:
+    if isinstance(request, TimedRequest) and request.timeout_ms > 0:
         timer = timer_of(request.request)
         controller.timed[timer] = request.request
         controller.issue(StartTimer(timer, request.timeout_ms), Reason(_RULE))
@@ -216,7 +201,7 @@ def time_out(controller: Controller, timer: str) -> None:
     for trigger in controller.triggers:
         if isinstance(trigger, ApiCall) and trigger.request.request == number:
             controller.triggers.remove(trigger)
-            give_answer(controller, refusal(trigger.request, REQUEST_TIMED_OUT), _RULE)
+            give_answer(controller, trigger.request.refusal(REQUEST_TIMED_OUT), _RULE)
             return
 
 

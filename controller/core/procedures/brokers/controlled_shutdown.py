@@ -2,17 +2,20 @@
 9.5)."""
 
 from controller.core import error_codes
-from controller.core.commands import AnswerControlledShutdown, Reason
+from controller.core.api_requests.controlled_shutdown import (
+    AnswerControlledShutdown,
+    ControlledShutdownReceived,
+)
+from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.election import CONTROLLED_SHUTDOWN
-from controller.core.events import ControlledShutdownReceived
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import change_replicas
 from controller.core.state import Partition, sorted_partitions
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 
-_RULE = "controlled shutdown"
+_RULE = ControlledShutdownReceived.RULE
 
 
 async def process_controlled_shutdown(
@@ -31,11 +34,8 @@ async def process_controlled_shutdown(
 def _error_of_request(controller: Controller, asked: ControlledShutdownReceived) -> int:
     """Why the broker cannot shut down in a controlled way; 0 if it can.
 
-    Kafka's ControllerMovedException is STALE_CONTROLLER_EPOCH on the wire; its
-    NoSuchElementException for an unknown broker is answered as UNKNOWN_SERVER_ERROR.
+    Kafka's NoSuchElementException for an unknown broker is answered as UNKNOWN_SERVER_ERROR.
     """
-    if not controller.is_active:
-        return error_codes.STALE_CONTROLLER_EPOCH
     broker = controller.context.brokers.get(asked.broker)
     if asked.broker_epoch != UNKNOWN_BROKER_EPOCH:
         if broker is None:

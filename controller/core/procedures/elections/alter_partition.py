@@ -1,16 +1,21 @@
 """AlterPartition: a leader proposes another ISR (processAlterPartition, KB 11.2)."""
 
 from controller.core import error_codes
-from controller.core.commands import AlteredPartition, AnswerAlterPartition, Choice, Reason
+from controller.core.api_requests.alter_partition import (
+    AlteredPartition,
+    AlterPartitionReceived,
+    AnswerAlterPartition,
+    ProposedState,
+)
+from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import ISR_BY_LEADER
-from controller.core.events import AlterPartitionReceived, ProposedState
 from controller.core.operations import BAD_VERSION, OK
 from controller.core.procedures.elections.leadership import write_states
 from controller.core.state import ControllerContext, Partition, Topic, sorted_partitions
 from controller.core.values import RECOVERED, RECOVERING, LeaderAndIsr
 
-_RULE = "AlterPartition"
+_RULE = AlterPartitionReceived.RULE
 _FIRST_BY_TOPIC_ID = 2
 
 Verdicts = dict[Partition, int]
@@ -48,7 +53,7 @@ async def process_alter_partition(
 
 def accepted(controller: Controller, asked: AlterPartitionReceived) -> set[tuple[str, int]]:
     """The partitions whose state a request would write; changes nothing."""
-    if _error_of_request(controller, asked):
+    if not controller.is_active or _error_of_request(controller, asked):
         return set()
     named = [_named(controller.context, asked.version, one) for one in asked.partitions]
     proposals = _proposals(controller, asked, named)
@@ -80,8 +85,6 @@ def _judge_all(
 
 def _error_of_request(controller: Controller, asked: AlterPartitionReceived) -> int:
     """What is wrong with the request as a whole; 0 if nothing is."""
-    if not controller.is_active:
-        return error_codes.NOT_CONTROLLER
     broker = controller.context.brokers.get(asked.broker)
     if broker is None or broker.epoch != asked.broker_epoch:
         return error_codes.STALE_BROKER_EPOCH

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 
 from controller.core import error_codes, znodes
-from controller.core.commands import AnswerElectLeaders, PartitionAnswer, Reason
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.deviations import LEADERLESS_ANSWERED
 from controller.core.election import PREFERRED, UNCLEAN, needs_election
 from controller.core.errors import ProcedureError, ZnodeError
-from controller.core.events import ElectLeadersReceived
 from controller.core.operations import NO_NODE, OK, Delete
 from controller.core.pauses import pause, slices
 from controller.core.procedures.admin.waiting_requests import answer_when_propagated, give_answer
@@ -31,13 +32,7 @@ Name = tuple[str, int]
 
 async def process_elect_leaders(controller: Controller, asked: ElectLeadersReceived) -> None:
     """Elect for the partitions that need it, and answer for each partition."""
-    rule = f"{asked.election} leader election by request"
-    if not controller.is_active:
-        error = error_codes.NOT_CONTROLLER
-        refused = tuple(PartitionAnswer(*name, error) for name in asked.partitions or ())
-        give_answer(controller, AnswerElectLeaders(asked.request, error, refused), rule)
-        return
-    context = controller.context
+    context, rule = controller.context, asked.rule
     names = _led(context) if asked.partitions is None else list(dict.fromkeys(asked.partitions))
     verdicts = {name: _judge(controller, name, asked.election) for name in names}
     candidates = [one for one in verdicts.values() if isinstance(one, Partition)]

@@ -4,13 +4,16 @@ to 7.4)."""
 from collections.abc import Collection, Iterable
 
 from controller.core import error_codes, znodes
-from controller.core.commands import (
+from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
     AnswerAlterPartitionReassignments,
     AnswerListPartitionReassignments,
+    ListPartitionReassignmentsReceived,
     OngoingReassignment,
-    PartitionAnswer,
-    Reason,
+    ReassignmentTarget,
 )
+from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.deviations import (
     EMPTY_TARGET_REFUSED,
@@ -19,11 +22,6 @@ from controller.core.deviations import (
     RESUME_ERRORS_TOLD,
 )
 from controller.core.errors import ProcedureError, ZnodeError
-from controller.core.events import (
-    AlterPartitionReassignmentsReceived,
-    ListPartitionReassignmentsReceived,
-    ReassignmentTarget,
-)
 from controller.core.operations import OK
 from controller.core.pauses import parts, pause
 from controller.core.procedures.reassignment.assignments import Move
@@ -133,10 +131,6 @@ async def process_alter_reassignments(
     controller: Controller, asked: AlterPartitionReassignmentsReceived
 ) -> None:
     """Validate every target, then begin or cancel (processApiPartitionReassignment, KB 7.3)."""
-    if not controller.is_active:
-        error = AnswerAlterPartitionReassignments(asked.request, error_codes.NOT_CONTROLLER)
-        controller.issue(error, Reason(RULE))
-        return
     errors: Answers = {}
     targets: dict[Name, Assignment] = {}
     # If a partition is named twice, the last target counts, as in KafkaApis.
@@ -245,10 +239,6 @@ def process_list_reassignments(
 ) -> None:
     """The reassignments under way, all or of the requested partitions (KB 11.6)."""
     context = controller.context
-    if not controller.is_active:
-        error = AnswerListPartitionReassignments(asked.request, error_codes.NOT_CONTROLLER)
-        controller.issue(error, Reason(RULE))
-        return
     if asked.partitions is None:
         named = list(context.reassigning)
     else:

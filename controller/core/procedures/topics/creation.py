@@ -4,14 +4,19 @@
 from collections import Counter
 
 from controller.core import error_codes, znodes
+from controller.core.api_requests.topics import (
+    AnswerCreateTopics,
+    CreatedTopic,
+    CreateTopicsReceived,
+    WaitingRequest,
+)
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import RequestRefused
 from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
-from controller.core.procedures.admin.refusals import refusal
-from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
+from controller.core.procedures.admin.waiting_requests import answer_when_done
 from controller.core.procedures.topics.validation import (
     Names,
     TopicPlan,
@@ -21,17 +26,11 @@ from controller.core.procedures.topics.validation import (
     judge,
 )
 from controller.core.replica_assignment import assign_replicas
-from controller.core.topic_requests import (
-    AnswerCreateTopics,
-    CreatedTopic,
-    CreateTopicsReceived,
-    WaitingRequest,
-)
 from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes import TopicContent
 from controller.core.zookeeper_io import draw_numbers, draw_topic_ids, read_children, write
 
-_RULE = "topics created by request"
+_RULE = CreateTopicsReceived.RULE
 _SLICE_TOPICS = 200
 
 Answers = dict[str, CreatedTopic]
@@ -46,10 +45,6 @@ async def process_create_topics(
 
     KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics.
     """
-    if not controller.is_active:
-        for asked in requests:
-            give_answer(controller, refusal(asked, error_codes.NOT_CONTROLLER), _RULE)
-        return
     plans, answers = await _judge_all(controller, requests)
     answers |= await _create(controller, list(plans.values()))
     release = controller.context.oldest_release()

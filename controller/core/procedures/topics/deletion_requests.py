@@ -2,21 +2,20 @@
 11.8)."""
 
 from controller.core import error_codes, znodes
-from controller.core.commands import Reason
-from controller.core.controller import Controller
-from controller.core.operations import NODE_EXISTS, OK, Create, WriteOperation
-from controller.core.procedures.admin.refusals import refusal
-from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
-from controller.core.topic_requests import (
+from controller.core.api_requests.topics import (
     AnswerDeleteTopics,
     DeletedTopic,
     DeleteTopicsReceived,
     DoomedTopic,
     WaitingRequest,
 )
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.operations import NODE_EXISTS, OK, Create, WriteOperation
+from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
 from controller.core.zookeeper_io import read_children, write
 
-_RULE = "topics deleted by request"
+_RULE = DeleteTopicsReceived.RULE
 _FIRST_WITH_DISABLED_ERROR = 3
 
 
@@ -25,9 +24,9 @@ async def process_delete_topics(controller: Controller, asked: DeleteTopicsRecei
 
     KafkaApis.handleDeleteTopicsRequest, ZkAdminManager.deleteTopics.
     """
-    refused = _refusal_of_all(controller, asked)
-    if refused:
-        give_answer(controller, refused, _RULE)
+    error = _error_of_request(controller, asked)
+    if error:
+        give_answer(controller, asked.refusal(error), _RULE)
         return
     found = [_find(controller, one) for one in asked.topics]
     marked = await _mark(
@@ -44,23 +43,15 @@ async def process_delete_topics(controller: Controller, asked: DeleteTopicsRecei
     answer_when_done(controller, WaitingRequest(answer, [], waited), _RULE)
 
 
-def _refusal_of_all(
-    controller: Controller, asked: DeleteTopicsReceived
-) -> AnswerDeleteTopics | None:
-    error = error_codes.NONE
-    if not controller.is_active:
-        error = error_codes.NOT_CONTROLLER
-    elif not controller.configuration.delete_topic_enable:
-        error = error_codes.TOPIC_DELETION_DISABLED
+def _error_of_request(controller: Controller, asked: DeleteTopicsReceived) -> int:
+    """What is wrong with the request as a whole; 0 if nothing is."""
+    if not controller.configuration.delete_topic_enable:
         if asked.version < _FIRST_WITH_DISABLED_ERROR:
-            error = error_codes.INVALID_REQUEST
-    elif any(one.name is not None and one.topic_id is not None for one in asked.topics):
-        error = error_codes.INVALID_REQUEST
-    if not error:
-        return None
-    refused = refusal(asked, error)
-    assert isinstance(refused, AnswerDeleteTopics)
-    return refused
+            return error_codes.INVALID_REQUEST
+        return error_codes.TOPIC_DELETION_DISABLED
+    if any(one.name is not None and one.topic_id is not None for one in asked.topics):
+        return error_codes.INVALID_REQUEST
+    return error_codes.NONE
 
 
 def _find(controller: Controller, asked: DoomedTopic) -> DeletedTopic:

@@ -8,27 +8,26 @@ ZkAdminManager.createPartitions and AdminZkClient.createNewPartitionsAssignment,
 from typing import Final, NamedTuple
 
 from controller.core import error_codes, znodes
-from controller.core.commands import Reason
-from controller.core.controller import Controller
-from controller.core.errors import RequestRefused, ZnodeError
-from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
-from controller.core.procedures.admin.refusals import refusal
-from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
-from controller.core.procedures.topics.daemon_id import daemon_id_problem
-from controller.core.procedures.topics.validation import check_size, check_size_of_counts
-from controller.core.replica_assignment import assign_replicas, check_counts, lacks_racks
-from controller.core.topic_requests import (
+from controller.core.api_requests.topics import (
     AnswerCreatePartitions,
     CreatePartitionsReceived,
     NewPartitions,
     TopicAnswer,
     WaitingRequest,
 )
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.errors import RequestRefused, ZnodeError
+from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
+from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
+from controller.core.procedures.topics.daemon_id import daemon_id_problem
+from controller.core.procedures.topics.validation import check_size, check_size_of_counts
+from controller.core.replica_assignment import assign_replicas, check_counts, lacks_racks
 from controller.core.values import Assignment, Broker
 from controller.core.znodes import TopicContent
 from controller.core.zookeeper_io import read_znodes, write
 
-_RULE = "partitions added by request"
+_RULE = CreatePartitionsReceived.RULE
 _ROUNDS_MAX: Final = 5
 """The limit of attempts while others keep writing the topic's znode."""
 
@@ -50,14 +49,9 @@ async def process_create_partitions(
     """Validate every topic, write the valid ones, answer when all their partitions have a
     leader."""
     brokers = controller.context.sorted_live_brokers()
-    error = error_codes.NONE
-    if not controller.is_active:
-        error = error_codes.NOT_CONTROLLER
-    elif lacks_racks(brokers):
+    if lacks_racks(brokers):
         # Kafka checks this first, and then answers nothing else.
-        error = error_codes.UNKNOWN_SERVER_ERROR
-    if error:
-        give_answer(controller, refusal(asked, error), _RULE)
+        give_answer(controller, asked.refusal(error_codes.UNKNOWN_SERVER_ERROR), _RULE)
         return
     answers = _judge_request(controller, asked)
     wanted = {one.topic: one for one in asked.topics if not answers[one.topic].error}

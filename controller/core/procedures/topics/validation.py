@@ -7,13 +7,13 @@ AdminZkClient.validateTopicCreate, in their order.
 from typing import Final, NamedTuple
 
 from controller.core import error_codes, topic_configs, topic_names, znodes
+from controller.core.api_requests.topics import NOT_GIVEN, NewTopic
 from controller.core.controller import Controller
 from controller.core.deviations import EMPTY_ASSIGNMENT_REFUSED
 from controller.core.errors import RequestRefused
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.releases import release_named
 from controller.core.replica_assignment import check_counts
-from controller.core.topic_requests import NOT_GIVEN, NewTopic
 from controller.core.values import Broker
 
 _BOTH_GIVEN: Final = (

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from controller.core import znodes
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    ReassignmentTarget,
+)
 from controller.core.errors import ZnodeError
-from controller.core.events import AlterPartitionReassignmentsReceived, ReassignmentTarget
 from controller.core.state import Partition
 from controller.core.triggers import ApiCall
 from controller.core.values import LeaderAndIsr

@@ -8,11 +8,8 @@ from typing import Final
 from msgspec import structs
 
 from controller.core import znodes
-from controller.core.events import (
-    AlterPartitionReassignmentsReceived,
-    AlterPartitionReceived,
-    ProposedState,
-)
+from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.state import ControllerContext
 from controller.core.triggers import ApiCall
 from controller.core.values import NO_BROKER, NO_EPOCH

@@ -9,15 +9,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from controller.core import znodes
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.configuration import Configuration
 from controller.core.election import by_preferred_replica, imbalanced
 from controller.core.errors import ZnodeError
-from controller.core.events import (
-    AllocateProducerIdsReceived,
-    BrokerAnswered,
-    ControlledShutdownReceived,
-    ElectLeadersReceived,
-)
+from controller.core.events import BrokerAnswered
 from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
 from controller.core.values import UNKNOWN_BROKER_EPOCH, LeaderAndIsr

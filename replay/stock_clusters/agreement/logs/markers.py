@@ -11,13 +11,11 @@ from typing import Final, Literal
 from msgspec import Struct, structs
 
 from controller.core import error_codes, znodes
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.error_codes import NONE, UNKNOWN_SERVER_ERROR
-from controller.core.events import (
-    AlterPartitionReassignmentsReceived,
-    AlterPartitionReceived,
-    ControlledShutdownReceived,
-    ElectLeadersReceived,
-)
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,

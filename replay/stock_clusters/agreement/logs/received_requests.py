@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from controller.core.events import ApiRequest
+from controller.core.api_requests import ApiRequest
 
 
 class ReceivedRequest(Struct, frozen=True):

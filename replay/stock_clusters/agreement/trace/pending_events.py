@@ -6,19 +6,17 @@ from itertools import starmap, takewhile
 from typing import Final, NamedTuple
 
 from controller.core import znodes
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.features import UpdateFeaturesReceived
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.controller import Controller
-from controller.core.events import (
-    AllocateProducerIdsReceived,
-    AlterPartitionReassignmentsReceived,
-    AlterPartitionReceived,
-    ApiRequest,
-    ControlledShutdownReceived,
-    ElectLeadersReceived,
-)
 from controller.core.procedures.elections.alter_partition import accepted
 from controller.core.state import Partition
 from controller.core.state_machines import ReplicaState
-from controller.core.topic_requests import UpdateFeaturesReceived
 from controller.core.triggers import (
     ApiCall,
     BrokerChange,

@@ -4,7 +4,8 @@ import json
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import AnswerAllocateProducerIds, WriteZnodes
+from controller.core.api_requests.producer_ids import AnswerAllocateProducerIds
+from controller.core.commands import WriteZnodes
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import allocate_producer_ids
 

@@ -8,14 +8,14 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.operations import Create, CreateSequential, Delete, SetData
-from controller.core.scram_requests import (
+from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
     AnswerAlterUserScramCredentials,
     ScramDeletion,
     ScramUpsertion,
     UserAnswer,
 )
+from controller.core.operations import Create, CreateSequential, Delete, SetData
 from replay.world.requests import GetChildren
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, reads, writes

@@ -4,12 +4,12 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.topic_requests import (
+from controller.core.api_requests.features import (
     AnswerUpdateFeatures,
     FeatureUpdate,
-    TopicAnswer,
     UpdateFeaturesReceived,
 )
+from controller.core.api_requests.topics import TopicAnswer
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.endpoint import call, next_request

@@ -5,15 +5,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core.events import ApiRequest, TimerFired
-from controller.core.snapshot import load_snapshot, take_snapshot
-from controller.core.topic_requests import (
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
     DoomedTopic,
     NewPartitions,
 )
+from controller.core.events import TimerFired
+from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import answers
 from tests.controller.core.eventful import TOPICS, Eventful, Step, after, replicas, steps, topics

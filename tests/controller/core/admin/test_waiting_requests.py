@@ -6,14 +6,9 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import (
-    AnswerElectLeaders,
-    AnswerLater,
-)
-from controller.core.events import ApiRequest, ElectLeadersReceived, TimerFired
-from controller.core.procedures.admin import waiting_requests
-from controller.core.snapshot import load_snapshot, take_snapshot
-from controller.core.topic_requests import (
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.topics import (
     AnswerCreatePartitions,
     AnswerCreateTopics,
     AnswerDeleteTopics,
@@ -23,6 +18,10 @@ from controller.core.topic_requests import (
     DoomedTopic,
     NewPartitions,
 )
+from controller.core.commands import AnswerLater
+from controller.core.events import TimerFired
+from controller.core.procedures.admin import waiting_requests
+from controller.core.snapshot import load_snapshot, take_snapshot
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes, writes_state
 from tests.controller.core.endpoint import answers, call

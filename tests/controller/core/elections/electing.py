@@ -6,8 +6,9 @@ import msgspec
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import AnswerElectLeaders, CancelTimer, StartTimer
-from controller.core.events import ElectLeadersReceived, TimerFired
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.commands import CancelTimer, StartTimer
+from controller.core.events import TimerFired
 from controller.core.operations import CreateSequential
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from tests.controller.core.cluster import Cluster, Seen

@@ -6,8 +6,12 @@ import msgspec
 import pytest
 
 from controller.core import error_codes as codes
-from controller.core.commands import AnswerAlterPartition, WriteZnodes
-from controller.core.events import AlterPartitionReceived, ProposedState
+from controller.core.api_requests.alter_partition import (
+    AlterPartitionReceived,
+    AnswerAlterPartition,
+    ProposedState,
+)
+from controller.core.commands import WriteZnodes
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.endpoint import alter_partition, answers, next_request, proposal

@@ -4,22 +4,21 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import (
-    AnswerAlterPartitionReassignments,
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.controlled_shutdown import (
     AnswerControlledShutdown,
-    AnswerElectLeaders,
-    AnswerListPartitionReassignments,
-    PartitionAnswer,
-    WriteZnodes,
-)
-from controller.core.events import (
-    AlterPartitionReassignmentsReceived,
-    ApiRequest,
     ControlledShutdownReceived,
-    ElectLeadersReceived,
+)
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    AnswerAlterPartitionReassignments,
+    AnswerListPartitionReassignments,
     ListPartitionReassignmentsReceived,
     ReassignmentTarget,
 )
+from controller.core.commands import WriteZnodes
 from controller.core.procedures.elections.replica_election import process_elect_leaders
 from controller.core.state_machines import PartitionState
 from replay.world.simulation import Fate

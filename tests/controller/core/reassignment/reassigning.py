@@ -10,18 +10,15 @@ import msgspec
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import (
-    AnswerAlterPartitionReassignments,
-    AnswerElectLeaders,
-    AnswerListPartitionReassignments,
-    Notice,
-)
-from controller.core.events import (
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    ElectLeadersReceived,
+    AnswerAlterPartitionReassignments,
+    AnswerListPartitionReassignments,
     ListPartitionReassignmentsReceived,
     ReassignmentTarget,
 )
+from controller.core.commands import Notice
 from controller.core.values import Assignment, LeaderAndIsr
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import alter_partition, call, next_request, proposal

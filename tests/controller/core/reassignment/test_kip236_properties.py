@@ -12,6 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.core import znodes
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    ReassignmentTarget,
+)
 from controller.core.commands import (
     BrokerRequest,
     Issued,
@@ -23,11 +28,6 @@ from controller.core.commands import (
     WriteZnodes,
 )
 from controller.core.error_codes import KAFKA_STORAGE_ERROR
-from controller.core.events import (
-    AlterPartitionReassignmentsReceived,
-    AlterPartitionReceived,
-    ReassignmentTarget,
-)
 from controller.core.operations import SetData
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.replica_deletion import TIMER as DELETION_TIMER

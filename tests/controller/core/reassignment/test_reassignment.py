@@ -4,13 +4,13 @@ from typing import Any
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import (
+from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
     AnswerAlterPartitionReassignments,
-    BrokerRequest,
-    LeaderAndIsrRequest,
-    PartitionAnswer,
+    ReassignmentTarget,
 )
-from controller.core.events import AlterPartitionReassignmentsReceived, ReassignmentTarget
+from controller.core.commands import BrokerRequest, LeaderAndIsrRequest
 from controller.core.state_machines import ReplicaState
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.endpoint import answers, controlled_shutdown

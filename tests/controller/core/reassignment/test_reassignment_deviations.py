@@ -4,8 +4,8 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
+from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.commands import ReadStats, WriteZnodes
-from controller.core.events import ElectLeadersReceived
 from controller.core.state_machines import PartitionState
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, by_rule, writes

@@ -6,18 +6,17 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import (
-    AnswerAlterPartitionReassignments,
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.controlled_shutdown import (
     AnswerControlledShutdown,
-    AnswerElectLeaders,
-    AnswerListPartitionReassignments,
-    PartitionAnswer,
-)
-from controller.core.events import (
-    AlterPartitionReassignmentsReceived,
-    ApiRequest,
     ControlledShutdownReceived,
-    ElectLeadersReceived,
+)
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    AnswerAlterPartitionReassignments,
+    AnswerListPartitionReassignments,
     ListPartitionReassignmentsReceived,
     ReassignmentTarget,
 )

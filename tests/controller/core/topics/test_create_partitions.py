@@ -6,7 +6,7 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.topic_requests import (
+from controller.core.api_requests.topics import (
     AnswerCreatePartitions,
     CreatePartitionsReceived,
     NewPartitions,

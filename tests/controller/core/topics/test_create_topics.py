@@ -7,11 +7,11 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
+from controller.core.api_requests.topics import CreatedTopic, NewTopic
 from controller.core.commands import ReadChildren, WriteZnodes
 from controller.core.events import VersionsOffered
 from controller.core.operations import Create
 from controller.core.releases import Release
-from controller.core.topic_requests import CreatedTopic, NewTopic
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes
 from tests.controller.core.test_releases import OFFERED

@@ -6,17 +6,18 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import Issued, WriteZnodes
-from controller.core.events import ApiRequest, TimerFired
-from controller.core.operations import Create
-from controller.core.procedures.topics import creation
-from controller.core.topic_requests import (
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.topics import (
     AnswerCreateTopics,
     CreateTopicsReceived,
     DeleteTopicsReceived,
     DoomedTopic,
     NewTopic,
 )
+from controller.core.commands import Issued, WriteZnodes
+from controller.core.events import TimerFired
+from controller.core.operations import Create
+from controller.core.procedures.topics import creation
 from tests.controller.core.cluster import Cluster, Seen, reads, writes
 from tests.controller.core.endpoint import answers
 from tests.controller.core.topics.topic_requests import TIMEOUT_MS, create, new_topic

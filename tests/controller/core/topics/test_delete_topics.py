@@ -4,8 +4,8 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
+from controller.core.api_requests.topics import DeletedTopic, DoomedTopic
 from controller.core.commands import ReadChildren, WriteZnodes
-from controller.core.topic_requests import DeletedTopic, DoomedTopic
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.topics.deleting import (

@@ -6,7 +6,7 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.events import ElectLeadersReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.operations import Create, SetData
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.state_machines import PartitionState

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from controller.core.commands import CancelTimer, StartTimer
-from controller.core.events import ApiRequest, TimerFired
-from controller.core.topic_requests import (
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.topics import (
     NOT_GIVEN,
     AnswerCreatePartitions,
     AnswerCreateTopics,
@@ -16,6 +15,8 @@ from controller.core.topic_requests import (
     NewPartitions,
     NewTopic,
 )
+from controller.core.commands import CancelTimer, StartTimer
+from controller.core.events import TimerFired
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.endpoint import answers, call, next_request
 

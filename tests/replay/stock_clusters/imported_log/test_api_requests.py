@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.events import (
-    AllocateProducerIdsReceived,
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.features import FeatureUpdate, UpdateFeaturesReceived
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
+from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AlterPartitionReceived,
-    ApiRequest,
-    ControlledShutdownReceived,
-    ElectLeadersReceived,
-    ProposedState,
     ReassignmentTarget,
 )
-from controller.core.topic_requests import FeatureUpdate, UpdateFeaturesReceived
 from replay.stock_clusters.imported_log.api_requests import UnreadableRequestError, api_request_of
 from replay.stock_clusters.imported_log.events import RequestServed
 

@@ -1,4 +1,4 @@
-"""Which writes count as a controller's decisions: the rules of docs/import.md."""
+"""Which writes count as a controller's decisions: the rules of docs/imported-logs.md."""
 
 from typing import Any
 

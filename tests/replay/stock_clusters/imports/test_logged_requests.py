@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from controller.core.events import ProposedState, ReassignmentTarget
+from controller.core.api_requests.alter_partition import ProposedState
+from controller.core.api_requests.reassignments import ReassignmentTarget
 from replay.stock_clusters.zookeeper_log.transactions import SetData
 from tests.replay.stock_clusters.imports.cluster import (
     REASSIGN,

@@ -3,7 +3,8 @@
 import pytest
 
 from controller.core import znodes
-from controller.core.events import ProposedState, ReassignmentTarget
+from controller.core.api_requests.alter_partition import ProposedState
+from controller.core.api_requests.reassignments import ReassignmentTarget
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.imported_log.events import (
     RequestInferred,

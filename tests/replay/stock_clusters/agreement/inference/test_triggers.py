@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import pytest
 from msgspec import structs
 
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.configuration import Configuration
-from controller.core.events import ControlledShutdownReceived, ElectLeadersReceived
 from controller.core.state import ControllerContext
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection
 from controller.core.values import Assignment, LeaderAndIsr

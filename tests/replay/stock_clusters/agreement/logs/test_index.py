@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.core import operations, znodes
-from controller.core.events import AllocateProducerIdsReceived
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.protocol_versions import LATEST
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,

@@ -2,16 +2,16 @@
 
 import pytest
 
-from controller.core.commands import CommandId
-from controller.core.events import (
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AlterPartitionReceived,
-    ApiRequest,
-    BrokerAnswered,
-    ControlledShutdownReceived,
-    ElectLeadersReceived,
     ReassignmentTarget,
 )
+from controller.core.commands import CommandId
+from controller.core.events import BrokerAnswered
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,

@@ -2,14 +2,12 @@
 
 from typing import Any
 
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.commands import CommandId
 from controller.core.configuration import Configuration
-from controller.core.events import (
-    AlterPartitionReceived,
-    BrokerAnswered,
-    ControlledShutdownReceived,
-    ElectLeadersReceived,
-)
+from controller.core.events import BrokerAnswered
 from controller.core.processing_order import ProcessingOrder
 from controller.core.triggers import (
     ApiCall,

@@ -1,11 +1,14 @@
-"""Requests of admin tools about the SCRAM credentials of users, and their answers.
+"""AlterUserScramCredentials: an admin tool changes the SCRAM credentials of users (KIP-554).
 
-They hold no secrets: a salted password is replaced by a keyed digest, whose secret the daemon keeps
-in memory (controller/event_log/secret_digests.py). So the log has no secret either.
+The request has no secrets, and so the log has none: keyed digests replace credentials. The daemon
+keeps the secrets in memory (controller/event_log/secret_digests.py).
 """
+
+from typing import ClassVar
 
 from msgspec import Struct
 
+from controller.core.api_requests.received_request import ReceivedRequest
 from controller.core.error_codes import NONE
 
 
@@ -17,8 +20,8 @@ class ScramDeletion(Struct, frozen=True, array_like=True, gc=False):
 
 
 class ScramUpsertion(Struct, frozen=True, array_like=True, gc=False):
-    """One credential to set. `credential` is its seal; empty if Kafka cannot make a credential of
-    the salted password."""
+    """One credential to set. `credential` is its keyed digest; empty if Kafka cannot make a
+    credential of the salted password."""
 
     user: str
     mechanism: int
@@ -27,14 +30,20 @@ class ScramUpsertion(Struct, frozen=True, array_like=True, gc=False):
 
 
 class AlterUserScramCredentialsReceived(
-    Struct, frozen=True, array_like=True, tag="alter_user_scram_credentials_received"
+    ReceivedRequest, frozen=True, array_like=True, tag="alter_user_scram_credentials_received"
 ):
     """An admin tool changes credentials (ZkAdminManager.alterUserScramCredentials)."""
 
-    request: int
-    version: int
+    RULE: ClassVar[str] = "SCRAM credentials altered by request"
+
     deletions: list[ScramDeletion]
     upsertions: list[ScramUpsertion]
+
+    def refusal(self, error: int) -> "AnswerAlterUserScramCredentials":
+        """The answer with the error for each user, sorted by name, without messages."""
+        users = {one.user for one in self.deletions} | {one.user for one in self.upsertions}
+        refused = tuple(UserAnswer(user, error) for user in sorted(users))
+        return AnswerAlterUserScramCredentials(self.request, refused)
 
 
 class UserAnswer(Struct, frozen=True, array_like=True, gc=False):

@@ -1,13 +1,12 @@
-"""Requests of admin tools about topics and features, and their answers.
+"""CreateTopics, CreatePartitions and DeleteTopics (KB 11.8). `timeout_ms` limits how long an answer
+waits for brokers."""
 
-Requests are events, answers are commands (events.py, commands.py). `request` numbers the requests
-of one daemon run, and the answer has the same number. `version` is the API version where it affects
-the outcome, `timeout_ms` how long the answer may wait.
-"""
+from typing import ClassVar
 
 from msgspec import Struct
 
-from controller.core.error_codes import NONE
+from controller.core.api_requests.received_request import ReceivedRequest
+from controller.core.error_codes import NONE, NOT_CONTROLLER
 from controller.core.releases import LATEST, Release
 
 NOT_GIVEN = -1
@@ -26,14 +25,23 @@ class NewTopic(Struct, frozen=True, array_like=True):
     configs: list[tuple[str, str | None]]
 
 
-class CreateTopicsReceived(Struct, frozen=True, array_like=True, tag="create_topics_received"):
-    """An admin tool creates topics (KB 11.8, ZkAdminManager.createTopics)."""
+class CreateTopicsReceived(
+    ReceivedRequest, frozen=True, array_like=True, tag="create_topics_received"
+):
+    """An admin tool creates topics (ZkAdminManager.createTopics)."""
 
-    request: int
-    version: int
+    RULE: ClassVar[str] = "topics created by request"
+
     timeout_ms: int
     validate_only: bool
     topics: list[NewTopic]
+
+    def refusal(self, error: int) -> "AnswerCreateTopics":
+        """The answer with the error for each topic. As in Kafka, NOT_CONTROLLER has an empty
+        message, and other errors have none."""
+        text = "" if error == NOT_CONTROLLER else None
+        refused = tuple(CreatedTopic(one.name, error, text) for one in self.topics)
+        return AnswerCreateTopics(self.request, refused)
 
 
 class CreatedTopic(Struct, frozen=True, array_like=True, gc=False):
@@ -72,15 +80,22 @@ class NewPartitions(Struct, frozen=True, array_like=True):
 
 
 class CreatePartitionsReceived(
-    Struct, frozen=True, array_like=True, tag="create_partitions_received"
+    ReceivedRequest, frozen=True, array_like=True, tag="create_partitions_received"
 ):
-    """An admin tool adds partitions (KB 11.8, ZkAdminManager.createPartitions)."""
+    """An admin tool adds partitions (ZkAdminManager.createPartitions)."""
 
-    request: int
-    version: int
+    RULE: ClassVar[str] = "partitions added by request"
+
     timeout_ms: int
     validate_only: bool
     topics: list[NewPartitions]
+
+    def refusal(self, error: int) -> "AnswerCreatePartitions":
+        """The answer with the error for each topic, without messages."""
+        names = dict.fromkeys(one.topic for one in self.topics)
+        return AnswerCreatePartitions(
+            self.request, tuple(TopicAnswer(name, error) for name in names)
+        )
 
 
 class TopicAnswer(Struct, frozen=True, array_like=True, gc=False):
@@ -105,13 +120,20 @@ class DoomedTopic(Struct, frozen=True, array_like=True, gc=False):
     topic_id: bytes | None
 
 
-class DeleteTopicsReceived(Struct, frozen=True, array_like=True, tag="delete_topics_received"):
-    """An admin tool deletes topics (KB 11.8, ZkAdminManager.deleteTopics)."""
+class DeleteTopicsReceived(
+    ReceivedRequest, frozen=True, array_like=True, tag="delete_topics_received"
+):
+    """An admin tool deletes topics (ZkAdminManager.deleteTopics)."""
 
-    request: int
-    version: int
+    RULE: ClassVar[str] = "topics deleted by request"
+
     timeout_ms: int
     topics: list[DoomedTopic]
+
+    def refusal(self, error: int) -> "AnswerDeleteTopics":
+        """The answer with the error for each topic."""
+        refused = tuple(DeletedTopic(one.name, one.topic_id, error) for one in self.topics)
+        return AnswerDeleteTopics(self.request, error, refused)
 
 
 class DeletedTopic(Struct, frozen=True, array_like=True, gc=False):
@@ -131,35 +153,6 @@ class AnswerDeleteTopics(Struct, frozen=True, array_like=True, tag="answer_delet
     topics: tuple[DeletedTopic, ...]
 
 
-class FeatureUpdate(Struct, frozen=True, array_like=True, gc=False):
-    """One feature of an UpdateFeatures request. `upgrade_type`: 1 upgrade, 2 safe downgrade, 3
-    unsafe downgrade; version 0's "allow downgrade" is 2."""
-
-    feature: str
-    level: int
-    upgrade_type: int
-
-
-class UpdateFeaturesReceived(Struct, frozen=True, array_like=True, tag="update_features_received"):
-    """An admin tool changes finalized features (KB 11.9.2)."""
-
-    request: int
-    version: int
-    timeout_ms: int
-    validate_only: bool
-    updates: list[FeatureUpdate]
-
-
-class AnswerUpdateFeatures(Struct, frozen=True, array_like=True, tag="answer_update_features"):
-    """The answer to an `UpdateFeaturesReceived`: an error of the whole request, or one for each
-    feature (`TopicAnswer.name` is the feature's name)."""
-
-    request: int
-    error: int
-    message: str | None = None
-    features: tuple[TopicAnswer, ...] = ()
-
-
 WaitingAnswer = AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics
 
 
@@ -173,11 +166,3 @@ class WaitingRequest(Struct, array_like=True):
     answer: WaitingAnswer
     leaderless: list[tuple[str, int]]
     undeleted: list[str]
-
-
-TopicRequest = (
-    CreateTopicsReceived | CreatePartitionsReceived | DeleteTopicsReceived | UpdateFeaturesReceived
-)
-AnswerTopicRequest = (
-    AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics | AnswerUpdateFeatures
-)

@@ -5,7 +5,7 @@ from base64 import b64decode
 
 import pytest
 
-from controller.wire.scram import credential_of
+from controller.wire.admin.scram_credentials import credential_of
 
 RFC_7677 = (
     "salt=W22ZaJ0SNY7soEsUEjb6gQ==,"

@@ -1,0 +1,72 @@
+"""The requests that the endpoint receives and their answers: one module for each Kafka API, or for
+a few that belong together.
+
+A request is an event, its answer a command; the number `request` connects them. The class of a
+request declares what the controller does with the API (`ReceivedRequest`). Its procedure is in
+procedures/admin/api_calls.py, its wire format in controller/wire.
+"""
+
+from controller.core.api_requests.alter_partition import (
+    AlterPartitionReceived,
+    AnswerAlterPartition,
+)
+from controller.core.api_requests.controlled_shutdown import (
+    AnswerControlledShutdown,
+    ControlledShutdownReceived,
+)
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.features import AnswerUpdateFeatures, UpdateFeaturesReceived
+from controller.core.api_requests.producer_ids import (
+    AllocateProducerIdsReceived,
+    AnswerAllocateProducerIds,
+)
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    AnswerAlterPartitionReassignments,
+    AnswerListPartitionReassignments,
+    ListPartitionReassignmentsReceived,
+)
+from controller.core.api_requests.scram_credentials import (
+    AlterUserScramCredentialsReceived,
+    AnswerAlterUserScramCredentials,
+)
+from controller.core.api_requests.topics import (
+    AnswerCreatePartitions,
+    AnswerCreateTopics,
+    AnswerDeleteTopics,
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+)
+
+BrokerApiRequest = AlterPartitionReceived | ControlledShutdownReceived | AllocateProducerIdsReceived
+"""Requests that brokers send to their controller."""
+AdminRequest = (
+    AlterPartitionReassignmentsReceived
+    | ListPartitionReassignmentsReceived
+    | ElectLeadersReceived
+    | CreateTopicsReceived
+    | CreatePartitionsReceived
+    | DeleteTopicsReceived
+    | UpdateFeaturesReceived
+    | AlterUserScramCredentialsReceived
+)
+"""Requests of admin tools."""
+ApiRequest = BrokerApiRequest | AdminRequest
+TimedRequest = (
+    CreateTopicsReceived | CreatePartitionsReceived | DeleteTopicsReceived | ElectLeadersReceived
+)
+"""Requests whose answers wait for brokers, up to `timeout_ms`."""
+
+BrokerApiAnswer = AnswerAlterPartition | AnswerControlledShutdown | AnswerAllocateProducerIds
+AdminAnswer = (
+    AnswerAlterPartitionReassignments
+    | AnswerListPartitionReassignments
+    | AnswerElectLeaders
+    | AnswerCreateTopics
+    | AnswerCreatePartitions
+    | AnswerDeleteTopics
+    | AnswerUpdateFeatures
+    | AnswerAlterUserScramCredentials
+)
+ApiAnswer = BrokerApiAnswer | AdminAnswer

@@ -1,0 +1,40 @@
+"""ElectLeaders: an admin tool asks for elections (KB 3.9, 11.5)."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.received_request import ReceivedRequest
+
+
+class ElectLeadersReceived(
+    ReceivedRequest, frozen=True, array_like=True, tag="elect_leaders_received"
+):
+    """An admin tool asks for elections. `partitions` is None for all. `timeout_ms`: how long the
+    answer may wait until brokers know the new leaders; 0: not at all."""
+
+    election: Literal["preferred", "unclean"]
+    partitions: list[tuple[str, int]] | None
+    timeout_ms: int = 0
+
+    @property
+    def rule(self) -> str:
+        """The rule names the type of election."""
+        return f"{self.election} leader election by request"
+
+    def refusal(self, error: int) -> "AnswerElectLeaders":
+        """The answer with the error for each partition that is named."""
+        answers = tuple(PartitionAnswer(*name, error) for name in self.partitions or ())
+        return AnswerElectLeaders(self.request, error, answers)
+
+
+class AnswerElectLeaders(Struct, frozen=True, array_like=True, tag="answer_elect_leaders"):
+    """The answer to an `ElectLeadersReceived`, in the order of the request.
+
+    If all partitions were requested, they are sorted, without those that needed no election.
+    """
+
+    request: int
+    error: int
+    partitions: tuple[PartitionAnswer, ...] = ()

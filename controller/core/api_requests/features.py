@@ -1,0 +1,45 @@
+"""UpdateFeatures: an admin tool changes finalized features (KB 11.9.2)."""
+
+from typing import ClassVar
+
+from msgspec import Struct
+
+from controller.core.api_requests.received_request import ReceivedRequest
+from controller.core.api_requests.topics import TopicAnswer
+from controller.core.error_codes import NOT_CONTROLLER, NOT_CONTROLLER_TEXT
+
+
+class FeatureUpdate(Struct, frozen=True, array_like=True, gc=False):
+    """One feature of an UpdateFeatures request. `upgrade_type`: 1 upgrade, 2 safe downgrade, 3
+    unsafe downgrade; version 0's "allow downgrade" is 2."""
+
+    feature: str
+    level: int
+    upgrade_type: int
+
+
+class UpdateFeaturesReceived(
+    ReceivedRequest, frozen=True, array_like=True, tag="update_features_received"
+):
+    """An admin tool changes finalized features."""
+
+    RULE: ClassVar[str] = "features updated by request"
+
+    timeout_ms: int
+    validate_only: bool
+    updates: list[FeatureUpdate]
+
+    def refusal(self, error: int) -> "AnswerUpdateFeatures":
+        """The answer without features. As in Kafka, only NOT_CONTROLLER has a message."""
+        text = NOT_CONTROLLER_TEXT if error == NOT_CONTROLLER else None
+        return AnswerUpdateFeatures(self.request, error, text)
+
+
+class AnswerUpdateFeatures(Struct, frozen=True, array_like=True, tag="answer_update_features"):
+    """The answer to an `UpdateFeaturesReceived`: an error of the whole request, or one for each
+    feature (`TopicAnswer.name` is the feature's name)."""
+
+    request: int
+    error: int
+    message: str | None = None
+    features: tuple[TopicAnswer, ...] = ()

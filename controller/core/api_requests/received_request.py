@@ -1,0 +1,55 @@
+"""What each request of the endpoint declares."""
+
+from typing import ClassVar
+
+from msgspec import Struct
+
+from controller.core.error_codes import NOT_CONTROLLER
+
+
+class ReceivedRequest(Struct, frozen=True, array_like=True):
+    """A request of the endpoint. `request` numbers the requests of one daemon run; `version` is the
+    API version.
+
+    The class attributes declare how the controller treats an API; their defaults are those of an
+    admin tool's request. Each class also has a method `refusal(error)`: the answer with this error
+    for everything in the request.
+    """
+
+    RULE: ClassVar[str]
+    """The rule of the answer (`Reason.rule`)."""
+    NOT_CONTROLLER_ERROR: ClassVar[int] = NOT_CONTROLLER
+    """The error if the daemon is not controller, or if the term ends before the request begins."""
+    FENCED_ERROR: ClassVar[int] = NOT_CONTROLLER
+    """The error if a newer controller fences a write of the request. Kafka never answers then; with
+    NOT_CONTROLLER an admin tool looks for the new controller."""
+    RESIGNS_WHEN_FENCED: ClassVar[bool] = True
+    """Whether Kafka's controller resigns after a fencing error in the request (KB 1.3.5)."""
+    IS_URGENT: ClassVar[bool] = False
+    """Whether partitions may be without a leader, or producers waiting, until the request is
+    handled (LONG_WORK_INTERRUPTED)."""
+
+    request: int
+    version: int
+
+    @property
+    def rule(self) -> str:
+        """`RULE`, unless it depends on the request."""
+        return self.RULE
+
+    @property
+    def subject(self) -> str:
+        """The subject of notices about the request."""
+        return f"request {self.request}"
+
+
+class BrokerRequestReceived(ReceivedRequest, frozen=True, array_like=True):
+    """A request of a broker to its controller. `broker_epoch` is -1 if the version has none."""
+
+    broker: int
+    broker_epoch: int
+
+    @property
+    def subject(self) -> str:
+        """The broker, which may repeat the request."""
+        return f"broker {self.broker}"

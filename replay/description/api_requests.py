@@ -1,0 +1,213 @@
+"""Requests of the endpoint and their answers in words: what it is, then a line for each part."""
+
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests.alter_partition import (
+    AlteredPartition,
+    AlterPartitionReceived,
+    AnswerAlterPartition,
+)
+from controller.core.api_requests.controlled_shutdown import (
+    AnswerControlledShutdown,
+    ControlledShutdownReceived,
+)
+from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.features import AnswerUpdateFeatures, UpdateFeaturesReceived
+from controller.core.api_requests.producer_ids import (
+    AllocateProducerIdsReceived,
+    AnswerAllocateProducerIds,
+)
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    AnswerAlterPartitionReassignments,
+    AnswerListPartitionReassignments,
+    ListPartitionReassignmentsReceived,
+)
+from controller.core.api_requests.scram_credentials import (
+    AlterUserScramCredentialsReceived,
+    AnswerAlterUserScramCredentials,
+)
+from controller.core.api_requests.topics import (
+    NOT_GIVEN,
+    AnswerCreatePartitions,
+    AnswerCreateTopics,
+    AnswerDeleteTopics,
+    CreatedTopic,
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeletedTopic,
+    DeleteTopicsReceived,
+    NewPartitions,
+    NewTopic,
+    TopicAnswer,
+)
+from controller.core.znodes import write_topic_id
+from replay.description.phrases import bracketed, bracketed_assignment, listed
+from replay.subjects import NameOf
+
+
+def _unchanged(topic: str) -> str:
+    return topic
+
+
+def described_request(request: ApiRequest, name_of: NameOf = _unchanged) -> list[str]:
+    """A request, then a line for each part. `name_of` returns the name of the topic that a request
+    names by its id, in hex."""
+    name = type(request).__name__.removesuffix("Received")
+    head = f"{name}, request {request.request}"
+    match request:
+        case CreateTopicsReceived(validate_only=dry, timeout_ms=timeout_ms, topics=new):
+            return [head + _how(dry, timeout_ms), *map(_new_topic, new)]
+        case CreatePartitionsReceived(validate_only=dry, timeout_ms=timeout_ms, topics=grown):
+            return [head + _how(dry, timeout_ms), *map(_new_partitions, grown)]
+        case DeleteTopicsReceived(timeout_ms=timeout_ms, topics=doomed):
+            return [
+                head + _how(False, timeout_ms),
+                *(_topic(one.name, one.topic_id) for one in doomed),
+            ]
+        case UpdateFeaturesReceived(validate_only=dry, timeout_ms=timeout_ms, updates=updates):
+            levels = [f"{one.feature} to {one.level}, type {one.upgrade_type}" for one in updates]
+            return [head + _how(dry, timeout_ms), *levels]
+        case AlterUserScramCredentialsReceived(deletions=deletions, upsertions=upsertions):
+            gone = [f"{one.user} mechanism {one.mechanism} deleted" for one in deletions]
+            given = [
+                f"{one.user} mechanism {one.mechanism} of {one.iterations} iterations"
+                for one in upsertions
+            ]
+            return [head, *gone, *given]
+        case AlterPartitionReceived(version=version, broker=broker, partitions=proposed):
+            named = name_of if version > 1 else _unchanged
+            states = [
+                f"{named(one.topic)}-{one.partition} ISR {listed(one.isr)} in leader epoch"
+                f" {one.leader_epoch} at version {one.partition_epoch}"
+                for one in proposed
+            ]
+            return [f"{name} v{version}, request {request.request} of broker {broker}", *states]
+        case AlterPartitionReassignmentsReceived(partitions=targets):
+            wanted = [
+                f"{one.topic}-{one.partition} "
+                + ("cancel" if one.replicas is None else f"to {listed(one.replicas)}")
+                for one in targets
+            ]
+            return [head, *wanted]
+        case ListPartitionReassignmentsReceived(partitions=named_ones):
+            return [head, *_names(named_ones)]
+        case ElectLeadersReceived(election=election, partitions=named_ones):
+            return [f"{head}, {election}", *_names(named_ones)]
+        case ControlledShutdownReceived(broker=broker) | AllocateProducerIdsReceived(broker=broker):
+            return [f"{head} of broker {broker}"]
+        case _:
+            assert_never(request)
+
+
+def described_answer(answer: ApiAnswer) -> list[str]:
+    """The error of the whole request, if the answer has one, then a line for each part."""
+    head = f"answer {answer.request}:"
+    match answer:
+        case AnswerCreateTopics(topics=created):
+            return [head.rstrip(":"), *map(_created, created)]
+        case AnswerCreatePartitions(topics=grown):
+            return [head.rstrip(":"), *map(_answered, grown)]
+        case AnswerDeleteTopics(error=error, topics=deleted):
+            return [f"{head} code {error}", *map(_deleted, deleted)]
+        case AnswerUpdateFeatures(error=error, message=message, features=features):
+            return [_coded(head, error, message), *map(_answered, features)]
+        case AnswerAlterUserScramCredentials(users=users):
+            codes = [f"{one.user} code {one.error} {one.message or ''}".rstrip() for one in users]
+            return [head, *codes]
+        case AnswerAlterPartition(error=error, partitions=altered):
+            return [f"{head} code {error}", *map(_altered, altered)]
+        case (
+            AnswerAlterPartitionReassignments(error=error, partitions=answered)
+            | AnswerElectLeaders(error=error, partitions=answered)
+        ):
+            return [
+                f"{head} code {error}",
+                *(
+                    f"{one.topic}-{one.partition} code {one.error} {one.message}".rstrip()
+                    for one in answered
+                ),
+            ]
+        case AnswerListPartitionReassignments(error=error, partitions=ongoing):
+            assignments = [
+                f"{one.topic}-{one.partition} {bracketed_assignment(one.assignment)}"
+                for one in ongoing
+            ]
+            return [f"{head} code {error}", *assignments]
+        case AnswerControlledShutdown(error=error, remaining=remaining):
+            leading = ", ".join(f"{topic}-{number}" for topic, number in remaining)
+            return [f"{head} code {error}, leading still {leading or 'nothing'}"]
+        case AnswerAllocateProducerIds(error=error, start=start, length=length):
+            return [f"{head} code {error}, {length} from {start} on"]
+        case _:
+            assert_never(answer)
+
+
+def _names(named: list[tuple[str, int]] | None) -> list[str]:
+    if named is None:
+        return ["all partitions"]
+    return [f"{topic}-{number}" for topic, number in named]
+
+
+def _altered(one: AlteredPartition) -> str:
+    topic = write_topic_id(one.topic_id) if one.topic_id else one.topic
+    if one.error:
+        return f"{topic}-{one.partition} code {one.error}"
+    return (
+        f"{topic}-{one.partition} leader {one.leader} e {one.leader_epoch} isr {bracketed(one.isr)}"
+        f" v {one.partition_epoch}"
+    )
+
+
+def _how(dry: bool, timeout_ms: int) -> str:
+    return f"{', validate only' if dry else ''}, within {timeout_ms} ms"
+
+
+def _new_topic(topic: NewTopic) -> str:
+    if topic.assignments:
+        wanted = _assigned(topic.assignments)
+    else:
+        wanted = f"partitions {_count(topic.partitions)} of {_count(topic.replication_factor)}"
+    configs = "".join(f" {key}={value}" for key, value in topic.configs)
+    return f"{topic.name} {wanted}{configs}"
+
+
+def _count(count: int) -> str:
+    return "by default" if count == NOT_GIVEN else str(count)
+
+
+def _new_partitions(asked: NewPartitions) -> str:
+    given = "" if asked.assignments is None else f" {_assigned(enumerate(asked.assignments))}"
+    return f"{asked.topic} to {asked.count}{given}"
+
+
+def _assigned(assignments: Iterable[tuple[int, Sequence[int]]]) -> str:
+    return " ".join(f"{number}:[{','.join(map(str, ids))}]" for number, ids in assignments)
+
+
+def _created(one: CreatedTopic) -> str:
+    if one.error:
+        return _coded(one.name, one.error, one.message)
+    named = f" id {write_topic_id(one.topic_id)}" if one.topic_id else ""
+    configs = "".join(f" {key}={value}" for key, value in one.configs)
+    return f"{one.name} {one.partitions} partitions of {one.replication_factor}{named}{configs}"
+
+
+def _answered(one: TopicAnswer) -> str:
+    return _coded(one.name, one.error, one.message)
+
+
+def _deleted(one: DeletedTopic) -> str:
+    return _coded(_topic(one.name, one.topic_id), one.error, None)
+
+
+def _coded(what: str, error: int, message: str | None) -> str:
+    return f"{what} code {error} {message or ''}".strip()
+
+
+def _topic(name: str | None, topic_id: bytes | None) -> str:
+    return " ".join(
+        one for one in (name, f"id {write_topic_id(topic_id)}" if topic_id else "") if one
+    )

@@ -1,0 +1,107 @@
+"""Every API of the endpoint is declared completely: core, wire format, description and page."""
+
+import re
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from kio.schema.index import api_key_map
+from msgspec.structs import fields
+
+from controller.core.api_requests import (
+    AdminAnswer,
+    AdminRequest,
+    ApiAnswer,
+    ApiRequest,
+    BrokerApiRequest,
+    TimedRequest,
+)
+from controller.core.api_requests.received_request import BrokerRequestReceived, ReceivedRequest
+from controller.core.events import Event
+from controller.wire.admin.apis import ADMIN_APIS
+from controller.wire.apis import Api
+from controller.wire.controller_requests import BROKER_APIS
+from replay.description.api_requests import described_answer, described_request
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.endpoint import call
+
+ENDPOINT_PAGE = Path(__file__).parents[2] / "docs/endpoint.md"
+EVERY_API = pytest.mark.parametrize(
+    "api", [*ADMIN_APIS.values(), *BROKER_APIS.values()], ids=lambda api: api.name
+)
+EVERY_REQUEST = pytest.mark.parametrize("kind", get_args(ApiRequest), ids=lambda one: name_of(one))
+SAMPLES = {int: 7, bool: False, list: [], tuple: (), type(None): None}
+
+
+def name_of(request: type[Any]) -> str:
+    """The name of a request's API."""
+    return request.__name__.removesuffix("Received")
+
+
+def sample(kind: type[Any]) -> Any:
+    """A request that names nothing."""
+    return kind(*(_sample_of(field.type) for field in fields(kind)))
+
+
+def _sample_of(hint: Any) -> object:
+    if get_origin(hint) is Literal:
+        return get_args(hint)[0]
+    if type(None) in get_args(hint):
+        return None
+    return SAMPLES[get_origin(hint) or hint]
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def test_unions_name_every_request_and_answer() -> None:
+    kinds = {*ReceivedRequest.__subclasses__(), *BrokerRequestReceived.__subclasses__()}
+    assert kinds - {BrokerRequestReceived} == set(get_args(ApiRequest))
+    assert set(get_args(ApiRequest)) < set(get_args(Event))
+    names = {one.__name__ for one in get_args(ApiAnswer)}
+    assert names == {f"Answer{name_of(one)}" for one in get_args(ApiRequest)}
+
+
+@EVERY_REQUEST
+def test_daemon_without_role_refuses_request_with_answer_of_its_kind(kind: type[Any]) -> None:
+    answer = call(Cluster(1), sample(kind))
+    assert type(answer).__name__ == f"Answer{name_of(kind)}"
+    assert answer.request == sample(kind).request
+
+
+@EVERY_REQUEST
+def test_log_describes_request_and_refusal(kind: type[Any]) -> None:
+    request = sample(kind)
+    assert described_request(request)[0].startswith(name_of(kind))
+    assert described_answer(request.refusal(41))[0].startswith(f"answer {request.request}")
+
+
+def test_every_admin_request_has_one_api_on_the_wire() -> None:
+    declared = {api.name: api.answer for api in ADMIN_APIS.values()}
+    answer_of = {one.__name__: one for one in get_args(AdminAnswer)}
+    assert declared == {
+        name_of(one): answer_of[f"Answer{name_of(one)}"] for one in get_args(AdminRequest)
+    }
+    assert {api.name for api in BROKER_APIS.values()} == {
+        name_of(one) for one in get_args(BrokerApiRequest)
+    }
+
+
+@EVERY_API
+def test_api_has_the_key_of_its_name(api: Api) -> None:
+    assert api_key_map[api.key] == snake_case(api.name)
+
+
+def test_responses_that_wait_are_those_of_requests_with_a_timeout() -> None:
+    waiting = {api.name for api in ADMIN_APIS.values() if api.may_wait}
+    assert waiting <= {name_of(one) for one in get_args(TimedRequest)}
+    assert all("timeout_ms" in one.__struct_fields__ for one in get_args(TimedRequest))
+
+
+@EVERY_API
+def test_endpoint_page_names_the_versions(api: Api) -> None:
+    joined = {0: "{0}", 1: "{0} and {1}"}.get(api.last - api.first, "{0} to {1}")
+    versions = joined.format(api.first, api.last)
+    page = ENDPOINT_PAGE.read_text(encoding="utf-8")
+    assert re.search(rf"\b{api.name} {versions}\b(?! and| to)", page)
