@@ -124,7 +124,7 @@ def test_snapshots_in_a_separate_folder_belong_to_the_nearest_logs(tmp_path: Pat
         assert [one.name for one in source.server.snapshots] == ["zk1/data/version-2/snapshot.0"]
 
 
-def test_other_files_with_such_names_are_not_logs(tmp_path: Path) -> None:
+def test_files_with_similar_names_are_not_logs(tmp_path: Path) -> None:
     fill(tmp_path, {**ONE_SERVER, "app/log.1": b"some text", "app/log.txt": b"text"})
     assert zxids(tmp_path) == [*range(1, 21)]
 
