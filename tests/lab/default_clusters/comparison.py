@@ -266,8 +266,8 @@ def table(stock: Answers, refold: Answers) -> str:
         rows.setdefault((row.request, row.case, text), []).append(row.version)
     lines = ["| request | case | versions | answer |", "|---|---|---|---|"]
     for (request, case, text), versions in rows.items():
-        spelt = ", ".join(map(str, versions))
-        lines.append(f"| {request} | {case} | {spelt} | {text} |")
+        version_list = ", ".join(map(str, versions))
+        lines.append(f"| {request} | {case} | {version_list} | {text} |")
     return "\n".join(lines) + "\n"
 
 

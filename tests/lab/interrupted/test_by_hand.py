@@ -33,9 +33,9 @@ async def test_overwritten_topic_is_repaired_and_can_be_cancelled(
     await moving.until_isr(topic, {0: 3})
     before = await moving.view.content(path)
     await moving.view.overwrite(path, TOPIC_BY_HAND[what])
-    told = await moving.until_told(daemon, "assignment_mended")
-    assert told["subject"] == f"{topic}-0"
-    assert f"another client changed them in {path}" in told["message"]
+    notice = await moving.until_told(daemon, "assignment_mended")
+    assert notice["subject"] == f"{topic}-0"
+    assert f"another client changed them in {path}" in notice["message"]
 
     async def as_before() -> bool:
         return bool(await moving.view.content(path) == before)
@@ -83,8 +83,8 @@ async def test_deleted_record_is_reported_and_created_again(moving: Moving) -> N
     await moving.view.delete(path)
     assert "no-record-0: under way without a record" in await moving.reassign("--list")
     await moving.reassign("--request", given={("another", 0): [3, 4]})
-    told = await moving.until_told(daemon, "record_mended")
-    assert told["subject"] == path
+    notice = await moving.until_told(daemon, "record_mended")
+    assert notice["subject"] == path
     assert await moving.view.content(path) == before
     assert "without a record" not in await moving.reassign("--list")
     await moving.request({"no-record": {0: [1, 2]}})

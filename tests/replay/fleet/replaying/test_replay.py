@@ -77,7 +77,7 @@ def collected(spark: SparkSession, fleet: Fleet) -> list[tuple[int, set[str]]]:
     collected rows on the driver: the number of rows, and their columns."""
     frame = type(spark.range(1))
     found: list[tuple[int, set[str]]] = []
-    shutil.copytree(fleet.table, whole_of(fleet))
+    shutil.copytree(fleet.table, unsplit_table(fleet))
     with pytest.MonkeyPatch.context() as patch:
         collect = frame.collect
 
@@ -90,11 +90,11 @@ def collected(spark: SparkSession, fleet: Fleet) -> list[tuple[int, set[str]]]:
         for refused in ("toLocalIterator", "toPandas", "toArrow"):
             patch.delattr(frame, refused)
         replay(spark, fleet.table, fleet.versions, split_events=1)
-    replay(spark, whole_of(fleet), fleet.versions)
+    replay(spark, unsplit_table(fleet), fleet.versions)
     return found
 
 
-def whole_of(fleet: Fleet) -> Path:
+def unsplit_table(fleet: Fleet) -> Path:
     return fleet.table.with_name("whole")
 
 
@@ -231,7 +231,7 @@ def test_filter_finds_a_single_divergence(
 def test_split_replay_equals_the_whole_one(
     spark: SparkSession, fleet: Fleet, collected: object
 ) -> None:
-    split, whole = rows_of(spark, fleet.table), rows_of(spark, whole_of(fleet))
+    split, whole = rows_of(spark, fleet.table), rows_of(spark, unsplit_table(fleet))
     assert split.keys() == whole.keys()
     assert max(row.pieces for row in whole.values()) == 1
     # A version that leaves a log continues in a diverged simulation, with or without
@@ -245,7 +245,7 @@ def test_split_replay_equals_the_whole_one(
         assert {name: ours[name] for name in ours.keys() - free} == {
             name: theirs[name] for name in theirs.keys() - free
         }
-    tables = (fleet.table, whole_of(fleet))
+    tables = (fleet.table, unsplit_table(fleet))
     of_split, of_whole = (results.divergences(spark, one).drop("batch") for one in tables)
     assert of_split.exceptAll(of_whole).count() == of_whole.exceptAll(of_split).count() == 0
     assert of_split.count() > 0

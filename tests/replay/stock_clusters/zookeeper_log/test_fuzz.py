@@ -29,21 +29,21 @@ EDITS = st.lists(
 
 def edited(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
     """The content with bytes flipped, cut off, inserted, removed or zeroed."""
-    for how, where, with_what in edits:
+    for how, where, edit in edits:
         place = int(where * len(content))
-        end = place + len(with_what)
+        end = place + len(edit)
         match how:
             case "flip":
-                flipped = [a ^ b for a, b in zip(content[place:end], with_what, strict=False)]
+                flipped = [a ^ b for a, b in zip(content[place:end], edit, strict=False)]
                 content = content[:place] + bytes(flipped) + content[end:]
             case "cut":
                 content = content[:place]
             case "insert":
-                content = content[:place] + with_what + content[place:]
+                content = content[:place] + edit + content[place:]
             case "drop":
                 content = content[:place] + content[end:]
             case _:
-                content = content[:place] + bytes(len(with_what)) + content[end:]
+                content = content[:place] + bytes(len(edit)) + content[end:]
     return content
 
 

@@ -219,7 +219,7 @@ def test_last_writes_are_repeated_after_lost_replies(tree: Tree) -> None:
     assert outcome(one) == ([OK, operations.BAD_VERSION, OK], [2, -1, 0])
 
 
-def test_repeated_creation_finds_its_own_znode(tree: Tree) -> None:
+def test_repeated_creation_is_answered_by_its_znode(tree: Tree) -> None:
     third = f"{TOPIC}/partitions/2/state"
     one = batch(tree, operations.Create(third, DATA))
     assert claims(one, create(third, DATA)) == []

@@ -57,7 +57,7 @@ def moved(log: Log, number: int) -> RequestInferred:
     return found
 
 
-def asked_of(index: Index, *found: RequestInferred) -> list[list[int]]:
+def requested_partitions(index: Index, *found: RequestInferred) -> list[list[int]]:
     """The requested partitions, by the first write of each request."""
     return [
         [each.partition for each in index.inferred.whole_request(one).reassignments]
@@ -68,13 +68,13 @@ def asked_of(index: Index, *found: RequestInferred) -> list[list[int]]:
 def test_reassignments_in_the_order_of_kafkas_map_are_one_request() -> None:
     log = Log()
     found = [moved(log, number) for number in (2, 1, 0)]
-    assert asked_of(log.index(), *found) == [[2, 1, 0], [], []]
+    assert requested_partitions(log.index(), *found) == [[2, 1, 0], [], []]
 
 
 def test_reassignments_in_another_order_are_several_requests() -> None:
     log = Log()
     found = [moved(log, number) for number in (0, 2, 1)]
-    assert asked_of(log.index(), *found) == [[0], [2, 1], []]
+    assert requested_partitions(log.index(), *found) == [[0], [2, 1], []]
 
 
 def test_reassignments_with_another_write_between_are_several_requests() -> None:
@@ -82,12 +82,12 @@ def test_reassignments_with_another_write_between_are_several_requests() -> None
     one = moved(log, 2)
     log.decide(SetData(znodes.state_path("t", 7), b"{}", 2))
     other = moved(log, 1)
-    assert asked_of(log.index(), one, other) == [[2], [1]]
+    assert requested_partitions(log.index(), one, other) == [[2], [1]]
 
 
-@pytest.mark.parametrize(("is_done", "asked"), [(True, [[2, 1], []]), (False, [[2], [1]])])
+@pytest.mark.parametrize(("is_done", "expected"), [(True, [[2, 1], []]), (False, [[2], [1]])])
 def test_write_of_the_znode_after_a_finished_reassignment_does_not_split_a_request(
-    is_done: bool, asked: list[list[int]]
+    is_done: bool, expected: list[list[int]]
 ) -> None:
     """Otherwise the znode is written because a new request begins."""
     log = Log()
@@ -96,7 +96,7 @@ def test_write_of_the_znode_after_a_finished_reassignment_does_not_split_a_reque
         log.decide(SetData(TOPIC, b"{}", 3))
     log.decide(SetData(znodes.REASSIGN_PARTITIONS, b"{}", 1))
     other = moved(log, 1)
-    assert asked_of(log.index(), one, other) == asked
+    assert requested_partitions(log.index(), one, other) == expected
 
 
 def test_request_is_preceded_by_its_write_of_the_reassignment_znode() -> None:

@@ -120,17 +120,17 @@ def test_states_written_together_were_requested_together() -> None:
             )
         ]
 
-    def asked(*numbers: int) -> ApiCall:
+    def request(*numbers: int) -> ApiCall:
         names = [("t", number) for number in numbers]
         return ApiCall(ElectLeadersReceived(0, 1, "preferred", names))
 
-    assert found(0, 1) == [REBALANCE, asked(0, 1)]
-    assert found(0, 2) == [asked(0, 2)]
-    assert found(0, 1, 2) == [asked(0, 1, 2)]
+    assert found(0, 1) == [REBALANCE, request(0, 1)]
+    assert found(0, 2) == [request(0, 2)]
+    assert found(0, 1, 2) == [request(0, 1, 2)]
     # t-1 would be rebalanced as well, but was not.
-    assert found(0) == [asked(0)]
+    assert found(0) == [request(0)]
     # The rebalance of broker 1 comes before that of broker 3.
-    assert found(2) == [asked(2)]
+    assert found(2) == [request(2)]
     # The log has no request.
     assert found(0, 2, has_requests=True) == [REBALANCE]
 

@@ -232,9 +232,9 @@ def searched(
 
 def test_later_read_explains_a_divergence() -> None:
     """The order explains all divergences of its time, and later decisions agree in it."""
-    said = [divergence(9, 2), divergence(10, 3)]
+    divergences = [divergence(9, 2), divergence(10, 3)]
     later = structs.replace(divergence(20), since=15)
-    result, _ = searched(lambda order: [] if order.get(READ) == 9 else [*said, later])
+    result, _ = searched(lambda order: [] if order.get(READ) == 9 else [*divergences, later])
     assert [(one.seq, one.explained) for one in result.divergences] == [
         (9, "either-order"),
         (10, "either-order"),

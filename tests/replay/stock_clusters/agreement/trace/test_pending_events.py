@@ -147,10 +147,10 @@ def test_request_received_just_after_a_write_can_be_its_cause() -> None:
 
 
 def test_controlled_shutdown_is_the_cause_only_for_a_replica_of_the_broker() -> None:
-    asked: Served = ("CONTROLLED_SHUTDOWN", 3, {"brokerId": 2, "brokerEpoch": 70})
+    request: Served = ("CONTROLLED_SHUTDOWN", 3, {"brokerId": 2, "brokerEpoch": 70})
     shutdown = ControlledShutdownReceived(ANSWERED_SEQ, 3, 2, 70)
-    assert cause(asked, STATE, 990) == ApiCall(shutdown)
-    assert cause(asked, OTHER, 990) is None
+    assert cause(request, STATE, 990) == ApiCall(shutdown)
+    assert cause(request, OTHER, 990) is None
 
 
 def test_request_with_a_line_is_no_inferred_cause() -> None:
