@@ -2,8 +2,13 @@
 
 
 class ReplayError(Exception):
-    """A log that cannot be used for what was asked; the text says why and what to do."""
+    """A log cannot be used for a command. The text says why and what to do."""
 
 
 class OtherCoreError(ReplayError):
-    """The log was recorded by another core than this one: its decisions need not agree."""
+    """The log was recorded by another core, whose decisions may differ."""
+
+
+class DiffError(ReplayError):
+    """A version, log or file cannot be used by `refold diff`. The text names it and says what to
+    do."""

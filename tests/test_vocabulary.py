@@ -43,11 +43,6 @@ ALLOWED: Final = {
 """The beginning of a path and a word that is right there, with the reason."""
 
 NOT_YET: Final = (
-    "replay/cli/",
-    "replay/diff/",
-    "replay/export/",
-    "replay/incidents/",
-    "replay/inspect/",
     "replay/kafka_text/",
     "replay/listing/",
     "replay/logs/",

@@ -8,7 +8,7 @@ work pauses between two parts, in which urgent controller events are handled
 
 from collections.abc import Coroutine, Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, assert_never, cast
 
 from controller.core.api_requests import ApiRequest
 from controller.core.commands import Issued
@@ -145,6 +145,8 @@ class Fold:
                 else:
                     time_out(self.controller, timer)
                 return self._offer(fired)
+            case unknown:
+                assert_never(unknown)
         return None
 
     def _offer(self, event: BrokerAnswered | TimerFired) -> Answers | None:

@@ -1,4 +1,4 @@
-"""`refold agree`: whether a stock cluster's controller decided as the fold does."""
+"""`refold agree`: compare a stock cluster's decisions with those that the fold derives."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -9,13 +9,11 @@ from typing import Annotated, Final
 import typer
 
 from controller.cli.output import print_result
-from eventstore.errors import LogError
 from eventstore.folders import segments_in
-from replay.cli.ending import unwound_by_sigterm
+from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
 from replay.cli.import_source import UTC, Chroot, Zone, selection_of
-from replay.cli.moments import From, To
+from replay.cli.options import BrokerConfig, From, Json, To, broker_settings
 from replay.cli.progress import progress
-from replay.errors import ReplayError
 from replay.escape_path import escape_path
 from replay.stock_clusters.agreement.comparison import Rules, agree, imported
 from replay.stock_clusters.agreement.results import (
@@ -26,7 +24,7 @@ from replay.stock_clusters.agreement.results import (
 )
 from replay.stock_clusters.agreement.search.event_order import RUNS_MAX
 
-_AGREES, _DIVERGES, _UNUSABLE = 0, 1, 2
+_AGREES, _DIVERGES = 0, 1
 _SHOWN: Final = 50
 _FILES_SHOWN: Final = 10
 
@@ -39,25 +37,19 @@ def agree_command(
         Path,
         typer.Argument(
             metavar="SOURCE|LOG",
-            help="A folder, .tar.gz or .tar.xz as for refold import, or a log that it made.",
+            help="A folder, .tar.gz or .tar.xz as for refold import, or a log made by it.",
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
     rules: Annotated[
-        Rules, typer.Option(help="The rules to decide by; refold's say what it does better.")
+        Rules,
+        typer.Option(help="Decide by Kafka's rules, or by refold's, which deviate from them."),
     ] = "kafka",
-    broker_config: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="A setting of the brokers that changes decisions and is in no log, as"
-            " unclean.leader.election.enable=true. May be given several times.",
-        ),
-    ] = None,
+    broker_config: BrokerConfig = None,
     orders: Annotated[
         int,
         typer.Option(
-            min=0, help="How many other orders are tried, at most, where something does not agree."
+            min=0, help="How many other event orders to try, at most, if a decision does not agree."
         ),
     ] = RUNS_MAX,
     chroot: Chroot = None,
@@ -65,14 +57,15 @@ def agree_command(
     last: To = None,
     zone: Zone = UTC,
 ) -> None:
-    """Derive the decisions of a stock cluster's controllers from what ZooKeeper and the brokers
-    kept, and compare them with what was decided.
+    """Derive the decisions of a stock cluster's controllers from the files of ZooKeeper and the
+    brokers, and compare them with the decisions in these files.
 
-    Exit status: 0 all decisions and requests agree or are explained, 1 some do not, or
-    transactions are out of order or missing, or SOURCE is cut, 2 SOURCE cannot be used.
+    Exit status: 0 all decisions and requests agree or are explained; 1 a decision or request does
+    not agree, or transactions are out of order or missing, or SOURCE is cut; 2 SOURCE cannot be
+    used.
     """
     selection = selection_of(chroot, first, last, zone)
-    settings = dict(map(_setting, broker_config or ()))
+    settings = broker_settings(broker_config)
     is_log = source.is_dir() and bool(segments_in(source))
     given = {
         "--chroot": chroot,
@@ -83,27 +76,16 @@ def agree_command(
     of_source = [name for name, value in given.items() if value is not None]
     if is_log and of_source:
         raise typer.BadParameter(
-            f"{source} is a log: what of a source is imported was chosen when it was made",
+            f"{source} is a log: these options are for refold import, which made it",
             param_hint=", ".join(of_source),
         )
-    try:
-        with unwound_by_sigterm(), progress() as report:
-            opened = nullcontext(source) if is_log else imported(source, selection, report)
-            with opened as log:
-                result = agree(log, rules, settings, report, orders)
-    except (LogError, ReplayError) as error:
-        typer.echo(f"refold agree: {error}", err=True)
-        raise typer.Exit(_UNUSABLE) from None
+    with errors_in_one_line("agree"), unwound_by_sigterm(), progress() as report:
+        opened = nullcontext(source) if is_log else imported(source, selection, report)
+        with opened as log:
+            result = agree(log, rules, settings, report, orders)
     result.source = escape_path(source)
     print_result(result, lambda: _print(result), as_json=as_json)
     raise typer.Exit(_AGREES if result.agrees else _DIVERGES)
-
-
-def _setting(text: str) -> tuple[str, str]:
-    key, is_pair, value = text.partition("=")
-    if not is_pair or not key:
-        raise typer.BadParameter(f"{text} is not KEY=VALUE", param_hint="--broker-config")
-    return key.strip(), value.strip()
 
 
 def _print(result: AgreementResult) -> None:
@@ -111,15 +93,15 @@ def _print(result: AgreementResult) -> None:
         typer.echo(note)
     _print_divergences(result.divergences)
     assumed = ", ".join(f"{key}={value}" for key, value in result.settings.items())
-    typer.echo(f"settings of the brokers: {assumed or 'no controller shows any'}")
+    typer.echo(f"broker settings: {assumed or 'unknown'}")
     typer.echo(
         f"decisions: {_counts(result)}; {result.warm} before the first election, "
-        f"{result.inputs} were asked for"
+        f"{result.inputs} inputs"
     )
     _print_kinds(result)
     if result.requests.decisions or result.requests.extra or result.requests.unjudged:
         unjudged = result.requests.unjudged
-        more = f"; {unjudged} more cannot be judged" if unjudged else ""
+        more = f"; {unjudged} more could not be compared" if unjudged else ""
         typer.echo(f"requests to brokers: {_counts(result.requests)}{more}")
         _print_kinds(result.requests)
     typer.echo(f"{result.source}: {_verdict(result)}{_damage(result)}")
@@ -128,22 +110,22 @@ def _print(result: AgreementResult) -> None:
 def _verdict(result: AgreementResult) -> str:
     requests = result.requests
     if not (result.decisions or result.extra or requests.decisions or requests.extra):
-        return "nothing was judged"
+        return "nothing to compare"
     if not result.is_explained:
         return "does not agree"
     if result.passed_over:
-        return f"not all was judged, {result.passed_over} transactions are out of order"
+        return f"incomplete: {result.passed_over} transactions are out of order"
     if result.missing_transactions:
-        return f"not all was judged, {result.missing_transactions} transactions are missing"
+        return f"incomplete: {result.missing_transactions} transactions are missing"
     if result.altered:
-        return f"not all is as it was, {result.altered} transactions were changed or come again"
+        return f"altered: {result.altered} transactions were changed or repeated"
     if result.is_cut:
-        return "not all was judged, the source is cut"
+        return "incomplete: the source is cut"
     return "agrees"
 
 
 def _damage(result: AgreementResult) -> str:
-    """What of the source could not be used, behind the verdict."""
+    """The damaged files, for the end of the line with the verdict."""
     if not result.damaged:
         return ""
     files = [f"{count} in {name}" for name, count in result.damaged.items()]
@@ -170,7 +152,7 @@ def _print_kinds(side: Side) -> None:
 
 
 def _print_divergences(divergences: Sequence[Divergence]) -> None:
-    """A request to several brokers once."""
+    """Print a request to several brokers once."""
     alike = groupby(
         divergences, key=lambda one: (one.batch_key, one.verdict, one.epoch, one.explained)
     )
@@ -178,7 +160,7 @@ def _print_divergences(divergences: Sequence[Divergence]) -> None:
     for first, *others in groups[:_SHOWN]:
         _print_divergence(first)
         for one in others:
-            typer.echo(f"  so at {one.seq}: {'; '.join(one.differences)}")
+            typer.echo(f"  also at {one.seq}: {'; '.join(one.differences)}")
     left = sum(map(len, groups[_SHOWN:]))
     if left:
         typer.echo(f"... and {left} more; --json lists all")
@@ -194,7 +176,7 @@ def _print_divergence(one: Divergence) -> None:
     )
     _print_indented(one.differences)
     if one.cause:
-        typer.echo(f"  the fold was at {one.cause}, since {one.since}")
+        typer.echo(f"  the fold was processing {one.cause}, since {one.since}")
     _print_indented(one.between)
 
 

@@ -1,24 +1,14 @@
-"""`refold decisions`: what was decided, and by which rule."""
+"""`refold decisions`: the decisions in a log, each with its rule."""
 
 from collections.abc import Iterator
 from typing import Annotated, Final
 
 import typer
 
-from replay.cli.kinds import demand_decisions
-from replay.cli.listing import (
-    Broker,
-    From,
-    Json,
-    Limit,
-    Log,
-    Partition,
-    Term,
-    To,
-    Topic,
-    Wanted,
-    show,
-)
+from replay.cli.kinds import demand_decision_kinds
+from replay.cli.listing import Broker, Filter, Limit, Partition, Topic, print_list
+from replay.cli.options import FromMoment, JsonLines, Log, Term, ToMoment
+from replay.description.phrases import passed_over_in_words
 from replay.listing import observed, recorded
 from replay.listing.values import Chosen, Decision
 from replay.logs.open_log import OpenedLog, RecordedLog
@@ -37,7 +27,7 @@ _STEPS: Final = {
     "draw_numbers",
     "answer_later",
 }
-"""What only leads to decisions."""
+"""Kinds of commands that decide nothing themselves."""
 _SHOWN: Final = 5
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -46,17 +36,17 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command(name="decisions")
 def decisions(
     log: Log,
-    first: From = None,
-    last: To = None,
+    first: FromMoment = None,
+    last: ToMoment = None,
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            help="Kind, as `refold log stats` names commands, or docs/imported-logs.md decisions; "
-            "may be given again."
+            help="Only this kind: a command of `refold log stats`, or a decision of"
+            " docs/imported-logs.md. Can be repeated."
         ),
     ] = None,
     rule: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="By a rule whose name has this in it.")
+        str | None, typer.Option(metavar="TEXT", help="Only rules whose name contains TEXT.")
     ] = None,
     topic: Topic = None,
     partition: Partition = None,
@@ -64,40 +54,32 @@ def decisions(
     term: Term = None,
     limit: Limit = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Also reads, timers and channels, which decide nothing.")
+        bool, typer.Option("--all", help="Include reads, timers and channels.")
     ] = False,
-    as_json: Json = False,
+    as_json: JsonLines = False,
 ) -> None:
-    """List what was decided: the command, the rule, and for each choice who was chosen and who was
-    passed over.
+    """List decisions: the command, the rule, and for each choice the chosen broker and the brokers
+    that were passed over.
 
-    Of a recorded log these are its commands, folded again. Of an imported one they are what its
-    controllers wrote; the rule is the one by which the fold beside them decides the same.
+    For a recorded log, the decisions are its commands, which are derived again. For an imported
+    log, they are the writes of its controllers. Their rules come from the fold that derives the
+    same decisions.
 
     Exit status: 0 done, 2 LOG cannot be used.
     """
-    wanted = Wanted(
-        first=first,
-        last=last,
-        kinds=kind or [],
-        topic=topic,
-        partition=partition,
-        broker=broker,
-        term=term,
-        limit=limit,
-    )
+    criteria = Filter(first, last, kind or [], topic, partition, broker, term, limit)
 
     def fits(one: Decision) -> bool:
-        is_step = one.kind in _STEPS and not every and one.kind not in wanted.kinds
+        is_step = one.kind in _STEPS and not every and one.kind not in criteria.kinds
         return not is_step and (rule is None or rule.lower() in one.rule.lower())
 
-    show(
+    print_list(
         "decisions",
         log,
-        wanted,
+        criteria,
         _source,
         _lines,
-        demand=demand_decisions,
+        demand=demand_decision_kinds,
         as_json=as_json,
         fits=fits,
     )
@@ -119,7 +101,7 @@ def _lines(one: Decision) -> str:
     if one.rule:
         lines.append(f"{'':10}rule: {one.rule}{verdict}")
     elif verdict:
-        lines.append(f"{'':10}no rule decides so{verdict}")
+        lines.append(f"{'':10}no rule derives this decision{verdict}")
     lines += [f"{'':10}{_chosen(each)}" for each in one.choices[:_SHOWN]]
     if len(one.choices) > _SHOWN:
         lines.append(f"{'':10}... and {len(one.choices) - _SHOWN} more choices; --json has all")
@@ -127,6 +109,8 @@ def _lines(one: Decision) -> str:
 
 
 def _chosen(one: Chosen) -> str:
-    whom = "nobody" if one.chosen < 0 else str(one.chosen)
-    over = ", ".join(f"{each.broker} is {each.why}" for each in one.passed_over)
-    return f"{one.partition}: {whom}, {one.why}{f'; passed over: {over}' if over else ''}"
+    text = f"{one.partition}: {'none' if one.chosen < 0 else one.chosen}, {one.why}"
+    if not one.passed_over:
+        return text
+    candidates = ((each.broker, each.why) for each in one.passed_over)
+    return f"{text}; passed over: {passed_over_in_words(candidates)}"

@@ -1,4 +1,4 @@
-"""`refold diff`: what two versions of the code decide otherwise on the same logs."""
+"""`refold diff`: compare the decisions of two versions of the code on the same logs."""
 
 import sys
 from contextlib import suppress
@@ -9,19 +9,19 @@ from typing import Annotated
 import typer
 
 from controller.cli.output import OutputFault
-from eventstore.errors import LogError
+from replay.cli.exit_status import UNUSABLE, errors_in_one_line
+from replay.cli.options import BrokerConfig, broker_settings
 from replay.cli.progress import progress
 from replay.diff.accepted import accept, read_accepted
 from replay.diff.comparing import Comparison, Group, compare
 from replay.diff.logs import opened
 from replay.diff.references import WORKING_TREE, cache_folder, find_version
-from replay.errors import ReplayError
 
-_SAME, _DIFFERS, _UNUSABLE = 0, 1, 2
+_SAME, _DIFFERS = 0, 1
 
 
 class Format(StrEnum):
-    """How it is told."""
+    """The format of the report."""
 
     TEXT = "text"
     JSON = "json"
@@ -31,7 +31,7 @@ class Format(StrEnum):
 
 
 class FailOn(StrEnum):
-    """What makes the exit status 1."""
+    """The differences for which the exit status is 1."""
 
     CHANGED = "changed"
     ANY = "any"
@@ -47,78 +47,70 @@ def diff_command(
         list[Path],
         typer.Argument(
             metavar="LOG...",
-            help="Logs of the daemon or imported ones, packed ones (.tar.xz), recordings as for"
-            " refold import (folders or packed), incidents, or folders of these.",
+            help="Logs of the daemon or imported logs, may be packed (.tar.xz); recordings as for"
+            " refold import (folders or packed); incidents; or folders of these.",
         ),
     ],
     base: Annotated[
         str,
         typer.Option(
             metavar="REF",
-            help="A git ref, working-tree, installed, a wheel, or a folder with the code.",
+            help="A git ref, working-tree, installed, a wheel, or a folder of the code.",
         ),
     ],
     head: Annotated[str, typer.Option(metavar="REF", help="As --base.")] = WORKING_TREE,
-    as_format: Annotated[Format, typer.Option("--format", help="How it is told.")] = Format.TEXT,
+    as_format: Annotated[
+        Format, typer.Option("--format", help="The format of the report.")
+    ] = Format.TEXT,
     out: Annotated[
-        Path | None, typer.Option(help="A file for the report, instead of standard output.")
+        Path | None, typer.Option(help="Write the report to this file, not to standard output.")
     ] = None,
     fail_on: Annotated[
         FailOn,
-        typer.Option(help="changed: what differs in effect; any: another order, too; none."),
+        typer.Option(
+            help="Exit with 1 for: changed decisions; any difference, including harmless"
+            " reorderings; or none."
+        ),
     ] = FailOn.CHANGED,
     accepted: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Changes that are wanted, with the reason (TOML)."),
+        typer.Option(metavar="FILE", help="Intended changes with their reasons (TOML)."),
     ] = None,
-    broker_config: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE", help="A setting of an imported log's brokers, as for refold agree."
-        ),
-    ] = None,
+    broker_config: BrokerConfig = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes that fold at once; one a core if not set.")
+        int | None, typer.Option(min=1, help="The number of processes; default: one per core.")
     ] = None,
 ) -> None:
-    """Fold each log by two versions of refold and tell which decisions differ, by which rule, with
-    the first cause and what came of it.
+    """Fold each log with two versions of refold, and report the decisions that differ, with their
+    rules, the first cause and the consequences.
 
-    Each version runs in processes of its own. Where one asks for what is not in the log, it goes
-    on in a world of its own: what happens to the cluster keeps its times, brokers answer as they
-    did, or with success. What was supposed is printed. So it does with an imported log.
+    Each version runs in separate processes. A version that leaves the log continues in a simulated
+    cluster: the events of the cluster keep their times, and brokers answer as in the log, or with
+    success. The report lists the assumptions.
 
-    Exit status: 0 the same, 1 decisions differ, 2 a version, a log or FILE cannot be used.
+    Exit status: 0 no decision differs, 1 decisions differ, 2 a version, a log or FILE cannot be
+    used.
     """
-    settings = dict(map(_setting, broker_config or ()))
+    settings = broker_settings(broker_config)
     try:
-        entries = read_accepted(accepted) if accepted is not None else []
-        cache = cache_folder()
-        versions = [find_version(one, Path(), cache) for one in (base, head)]
-        with opened(logs) as found, progress(what=f"{len(found)} logs") as report:
-            comparison = compare(found, versions[0], versions[1], settings, report, jobs)
-    except (LogError, ReplayError) as error:
-        typer.echo(f"refold diff: {error}", err=True)
-        raise typer.Exit(_UNUSABLE) from None
+        with errors_in_one_line("diff"):
+            entries = read_accepted(accepted) if accepted is not None else []
+            cache = cache_folder()
+            versions = [find_version(one, Path(), cache) for one in (base, head)]
+            with opened(logs) as found, progress(what=f"{len(found)} logs") as report:
+                comparison = compare(found, versions[0], versions[1], settings, report, jobs)
     except KeyboardInterrupt:
-        raise typer.Exit(_UNUSABLE) from None
+        raise typer.Exit(UNUSABLE) from None
     accept(comparison, entries)
-    failing = comparison.left(with_harmless=fail_on is FailOn.ANY)
+    failing = comparison.unaccepted(with_harmless=fail_on is FailOn.ANY)
     text = _report(comparison, failing, as_format)
     with suppress(OutputFault):
         _write(text, out)
     for text in comparison.errors:
         typer.echo(f"refold diff: {text}", err=True)
     if comparison.errors:
-        raise typer.Exit(_UNUSABLE)
+        raise typer.Exit(UNUSABLE)
     raise typer.Exit(_DIFFERS if failing and fail_on is not FailOn.NONE else _SAME)
-
-
-def _setting(text: str) -> tuple[str, str]:
-    key, is_pair, value = text.partition("=")
-    if not is_pair or not key:
-        raise typer.BadParameter(f"{text} is not KEY=VALUE", param_hint="--broker-config")
-    return key.strip(), value.strip()
 
 
 def _report(comparison: Comparison, failing: list[Group], as_format: Format) -> str:
@@ -151,4 +143,4 @@ def _write(report: str, out: Path | None) -> None:
         out.write_text(report, encoding="utf-8")
     except OSError as error:
         typer.echo(f"refold diff: {out} cannot be written: {error.strerror}", err=True)
-        raise typer.Exit(_UNUSABLE) from None
+        raise typer.Exit(UNUSABLE) from None

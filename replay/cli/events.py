@@ -1,24 +1,13 @@
-"""`refold events`: what was observed, in plain words."""
+"""`refold events`: the events of a log, in words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from replay.cli.kinds import demand_kinds
-from replay.cli.listing import (
-    Broker,
-    From,
-    Json,
-    Limit,
-    Log,
-    Partition,
-    Term,
-    To,
-    Topic,
-    Wanted,
-    show,
-)
+from replay.cli.kinds import demand_event_kinds
+from replay.cli.listing import Broker, Filter, Limit, Partition, Topic, print_list
+from replay.cli.options import FromMoment, JsonLines, Log, Term, ToMoment
 from replay.listing import observed, recorded
 from replay.listing.values import ListedEvent
 from replay.logs.open_log import OpenedLog, RecordedLog
@@ -30,39 +19,34 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command(name="events")
 def events(
     log: Log,
-    first: From = None,
-    last: To = None,
+    first: FromMoment = None,
+    last: ToMoment = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="Kind, as `refold log stats` names it; may be given again."),
+        typer.Option(help="Only this kind of `refold log stats`. Can be repeated."),
     ] = None,
     topic: Topic = None,
     partition: Partition = None,
     broker: Broker = None,
     term: Term = None,
     limit: Limit = None,
-    as_json: Json = False,
+    as_json: JsonLines = False,
 ) -> None:
-    """List what was observed, one event a line, in plain words: what changed, what was asked for,
-    what came of each command. `refold log show` shows events as they are stored.
+    """List events in words, one per line: changes, requests, and the outcome of each command.
+    `refold log show` shows events as they are stored.
 
     Exit status: 0 done, 2 LOG cannot be used.
     """
-    wanted = Wanted(
-        first=first,
-        last=last,
-        kinds=kind or [],
-        topic=topic,
-        partition=partition,
-        broker=broker,
-        term=term,
-        limit=limit,
+    criteria = Filter(first, last, kind or [], topic, partition, broker, term, limit)
+    print_list(
+        "events",
+        log,
+        criteria,
+        _source,
+        _line,
+        demand=lambda opened, kinds: demand_event_kinds(opened.reader, kinds),
+        as_json=as_json,
     )
-    show("events", log, wanted, _source, _line, demand=_demand, as_json=as_json)
-
-
-def _demand(log: OpenedLog, kinds: Sequence[str]) -> None:
-    demand_kinds(log.reader, kinds)
 
 
 def _source(log: OpenedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:

@@ -1,4 +1,4 @@
-"""`refold import`: a log of what a stock cluster's ZooKeeper and brokers left behind."""
+"""`refold import`: make a log of the files of a stock cluster's ZooKeeper and brokers."""
 
 from datetime import tzinfo
 from pathlib import Path
@@ -9,24 +9,24 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, TextColumn
 
 from controller.cli.output import is_lost, print_result
-from eventstore.errors import LogError
-from replay.cli.ending import unwound_by_sigterm
-from replay.cli.moments import From, To, period
+from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
+from replay.cli.options import From, Json, To, period
 from replay.cli.progress import progress
-from replay.errors import ReplayError
+from replay.description.phrases import counted
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.imports.records import remove_log
 from replay.stock_clusters.imports.report import ImportResult
 from replay.times import iso_time
 
-_UNUSABLE: Final = 2
-_NS: Final = 1_000_000
+_NS_PER_MS: Final = 1_000_000
 
 UTC: Final = "UTC"
 Chroot = Annotated[
-    str | None, typer.Option(help="Of the Kafka cluster, if the ZooKeeper has several.")
+    str | None, typer.Option(help="The cluster's chroot, if the ZooKeeper has several clusters.")
 ]
-Zone = Annotated[str, typer.Option(help="The time zone of the brokers' logs, as Europe/Paris.")]
+Zone = Annotated[
+    str, typer.Option(help="The time zone of the brokers' logs, such as Europe/Paris.")
+]
 
 _COLUMNS: Final = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
 
@@ -38,38 +38,35 @@ def import_command(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A folder, .tar.gz or .tar.xz with a ZooKeeper's data (version-2) in it, and the"
-            " brokers' logs if there."
+            help="A folder, .tar.gz or .tar.xz with the data of a ZooKeeper server (version-2), and"
+            " optionally the brokers' logs."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="LOG", help="The folder of the new log.")],
+    out: Annotated[Path, typer.Option("--out", metavar="LOG", help="The folder for the new log.")],
     chroot: Chroot = None,
     first: From = None,
     last: To = None,
     zone: Zone = UTC,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Make a world-backed log of SOURCE, for refold agree and what else reads logs.
+    """Make a world-backed log of SOURCE, for refold agree and the other commands that read logs.
 
-    What was before --from goes into the log's first state. Where a file is damaged its good part
-    is imported, and said where that ends.
+    The log begins with the state at --from. The undamaged part of a damaged file is imported, and
+    the report says where it ends.
 
     Exit status: 0 done, 2 the source cannot be used or the log cannot be written.
     """
     selection = selection_of(chroot, first, last, zone)
     is_new = not out.exists()
-    try:
-        with (
-            unwound_by_sigterm(),
-            progress(*_COLUMNS, every=1) as report,
-        ):
-            result = import_source(source, out, selection, report)
-    except (LogError, ReplayError) as error:
-        typer.echo(f"refold import: {error}", err=True)
-        raise typer.Exit(_UNUSABLE) from None
+    with (
+        errors_in_one_line("import"),
+        unwound_by_sigterm(),
+        progress(*_COLUMNS, every=1) as report,
+    ):
+        result = import_source(source, out, selection, report)
     print_result(result, lambda: _print(result, source), as_json=as_json)
     if is_lost():
-        # Nobody was told what it lacks: it has to be imported again.
+        # The report with the damages was lost, so the source has to be imported again.
         remove_log(out, is_new=is_new)
 
 
@@ -88,27 +85,25 @@ def _print(result: ImportResult, source: Path) -> None:
             typer.echo(f"{what}: {listed}")
     times = ""
     if result.from_ms is not None and result.to_ms is not None:
-        times = f", {iso_time(result.from_ms * _NS)} to {iso_time(result.to_ms * _NS)}"
+        times = (
+            f", {iso_time(result.from_ms * _NS_PER_MS)} to {iso_time(result.to_ms * _NS_PER_MS)}"
+        )
     typer.echo(
-        f"{source}: {_counted(result.transactions, 'transaction')} behind zxid"
-        f" {result.from_zxid:#x}{times}, {_counted(result.sessions, 'session')},"
-        f" {_counted(result.terms, 'term')}, {_counted(result.decisions, 'decision')}"
+        f"{source}: {counted(result.transactions, 'transaction')} after zxid"
+        f" {result.from_zxid:#x}{times}, {counted(result.sessions, 'session')},"
+        f" {counted(result.terms, 'term')}, {counted(result.decisions, 'decision')}"
         f" ({result.warm} more warm) of the cluster under {result.chroot or '/'}"
     )
-    typer.echo(f"{result.log}: {_counted(result.events, 'event')}")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    typer.echo(f"{result.log}: {counted(result.events, 'event')}")
 
 
 def selection_of(chroot: str | None, first: str | None, last: str | None, zone: str) -> Selection:
-    """What of a source the options ask for. Raises typer.BadParameter."""
+    """The part of a source to import. Raises typer.BadParameter."""
     return Selection(_chroot(chroot), *period(first, last), _zone(zone))
 
 
 def _chroot(text: str | None) -> str | None:
-    """A chroot as paths begin with it: "" for that of a cluster without one."""
+    """The prefix of the cluster's paths; "" for the root."""
     if text is None:
         return None
     if not text.startswith("/"):
@@ -121,5 +116,5 @@ def _zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError):
         raise typer.BadParameter(
-            f"{name} is no time zone; write it as Europe/Paris", param_hint="--zone"
+            f"{name} is not a time zone; write it as Europe/Paris", param_hint="--zone"
         ) from None

@@ -1,66 +1,52 @@
-"""`refold inspect`: the cluster at a moment of a log, or what changed between two."""
+"""`refold inspect`: the cluster at a moment of a log, or the changes between two moments."""
 
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich.table import Table
 
-from controller.cli.output import OutputFault, print_table
-from eventstore.errors import LogError
-from replay.cli.moments import moment
+from controller.cli.output import print_result, print_table
+from replay.cli.exit_status import errors_in_one_line
+from replay.cli.options import At, Json, Log, moment, named_partition
 from replay.cli.progress import progress
-from replay.cli.subjects import partition as named_partition
 from replay.cluster_view.selecting import selected
 from replay.cluster_view.views import NO_BROKER, Cluster, PartitionView
-from replay.errors import ReplayError
+from replay.description.phrases import session_name
 from replay.inspect.at import cluster_at
 from replay.inspect.changes import Change, changes
 from replay.logs.open_log import open_log, seq_at
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
-
-_UNUSABLE: Final = 2
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command(name="inspect")
 def inspect(
-    log: Annotated[
-        str,
-        typer.Argument(
-            metavar="LOG",
-            help='A log of the daemon or an imported one, also packed, an incident, or "-".',
-        ),
-    ],
-    at: Annotated[
-        str | None,
-        typer.Option(metavar="SEQ|TIME", help="The moment; the end of the log if none is given."),
-    ] = None,
+    log: Log,
+    at: At = None,
     to: Annotated[
         str | None,
-        typer.Option(metavar="SEQ|TIME", help="A later moment: show what changed up to it."),
+        typer.Option(metavar="SEQ|TIME", help="A later moment: show the changes between the two."),
     ] = None,
-    topic: Annotated[str | None, typer.Option(metavar="T", help="This topic only.")] = None,
+    topic: Annotated[str | None, typer.Option(metavar="T", help="Only this topic.")] = None,
     partition: Annotated[
-        str | None, typer.Option(metavar="T-0", help="This partition only.")
+        str | None, typer.Option(metavar="T-0", help="Only this partition.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Show brokers, topics, partitions, reassignments, deletions, the controller and the procedure
-    that runs, as they are after the event of a moment.
+    """Show brokers, topics, partitions, reassignments, deletions, the controller and its running
+    procedure at a moment of a log.
 
-    A recorded log's state is what its daemon knew; an imported one's is what stood in ZooKeeper,
-    what its controller worked at is not known. In a long log the first call makes snapshots; then
-    any moment opens at once.
+    The state of a recorded log is what its daemon knew. The state of an imported log is what
+    ZooKeeper contained; the running procedure is unknown. The first call on a long log makes
+    snapshots, so that later calls are fast.
 
     Exit status: 0 done, 2 LOG cannot be used, or there is no such partition.
     """
     name = named_partition(partition, "--partition")
     start, end = moment(at, "--at"), moment(to, "--to")
-    try:
+    with errors_in_one_line("inspect"):
         with open_log(log) as opened, progress() as report:
             first = cluster_at(opened, seq_at(opened.reader, *start), report)
             last = cluster_at(opened, seq_at(opened.reader, *end), report) if to else None
@@ -72,33 +58,28 @@ def inspect(
         else:
             last = selected(last, topic, name)
             first = selected(first, topic, name, is_demanded=False)
-    except (LogError, ReplayError) as error:
-        typer.echo(f"refold inspect: {error}", err=True)
-        raise typer.Exit(_UNUSABLE) from None
     for note in notes:
         typer.echo(f"refold inspect: {note}", err=True)
-    with suppress(OutputFault):
-        if last is None:
-            _show(first, as_json)
-        else:
-            _show_changes(first, last, as_json)
-
-
-def _show(cluster: Cluster, as_json: bool) -> None:
-    if as_json:
-        typer.echo(msgspec.json.encode(cluster).decode())
+    if last is None:
+        print_result(first, lambda: _print(first), as_json=as_json)
         return
+    found = changes(first, last)
+    result = {"from": first.seq, "to": last.seq, "changes": found}
+    print_result(result, lambda: _print_changes(first, last, found), as_json=as_json)
+
+
+def _print(cluster: Cluster) -> None:
     typer.echo(f"after event {cluster.seq}, {cluster.time}, {cluster.log} log")
     typer.echo(f"controller: {_controller(cluster)}")
     if cluster.controller.role == "standby":
-        typer.echo("While it is not controller the daemon knows nothing: see an earlier moment.")
+        typer.echo("A standby daemon knows nothing of the cluster: choose an earlier moment.")
     if cluster.procedure is not None:
         one = cluster.procedure
-        typer.echo(f"procedure: {one.name} since event {one.since}, at {one.rule}: {one.asked}")
+        typer.echo(f"procedure: {one.name} since event {one.since}, {one.rule}: {one.asked}")
     if cluster.queued:
-        typer.echo(f"waiting: {', '.join(cluster.queued)}")
+        typer.echo(f"queued: {', '.join(cluster.queued)}")
     if cluster.requests:
-        typer.echo(f"not answered yet: {', '.join(cluster.requests)}")
+        typer.echo(f"unanswered: {', '.join(cluster.requests)}")
     for table in _tables(cluster):
         if table.row_count:
             print_table(table)
@@ -106,9 +87,9 @@ def _show(cluster: Cluster, as_json: bool) -> None:
 
 def _controller(cluster: Cluster) -> str:
     one = cluster.controller
-    session = f"session 0x{one.session & (2**64 - 1):x}"
+    session = session_name(one.session)
     if one.broker == NO_BROKER:
-        return f"{'nobody' if one.role == 'observed' else one.role}, {session}"
+        return f"{'none' if one.role == 'observed' else one.role}, {session}"
     role = "" if one.role == "observed" else f", {one.role}"
     return f"broker {one.broker}, epoch {one.epoch}{role}, {session}"
 
@@ -127,7 +108,7 @@ def _tables(cluster: Cluster) -> Iterator[Table]:
     for move in cluster.reassignments:
         waits = ", ".join(f"{broker}: {why}" for broker, why in move.waits_for.items())
         if move.becoming:
-            waits = f"is {move.course}: gets {_ids(move.becoming)}"
+            waits = f"{move.course}: new replicas {_ids(move.becoming)}"
         moves.add_row(move.partition, _ids(move.origin), _ids(move.target), waits)
     yield moves
     deletions = Table(
@@ -179,12 +160,7 @@ def _ids(brokers: tuple[int, ...]) -> str:
     return ",".join(map(str, brokers))
 
 
-def _show_changes(first: Cluster, last: Cluster, as_json: bool) -> None:
-    found = changes(first, last)
-    if as_json:
-        whole = {"from": first.seq, "to": last.seq, "changes": found}
-        typer.echo(msgspec.json.encode(whole).decode())
-        return
+def _print_changes(first: Cluster, last: Cluster, found: list[Change]) -> None:
     typer.echo(
         f"from event {first.seq}, {first.time}, to event {last.seq}, {last.time}: "
         f"{len(found)} changes"
@@ -199,7 +175,7 @@ def _show_changes(first: Cluster, last: Cluster, as_json: bool) -> None:
 def _change(one: Change) -> tuple[str, str, str]:
     if one.what:
         return one.what, _value(one.before), _value(one.after)
-    return ("is new", "", _value(one.after)) if one.before is None else ("is gone", "", "")
+    return ("new", "", _value(one.after)) if one.before is None else ("gone", "", "")
 
 
 def _value(value: Any) -> str:

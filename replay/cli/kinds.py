@@ -1,4 +1,4 @@
-"""Which kinds of event and decision may be asked for."""
+"""Checks the values of --kind."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args
@@ -14,8 +14,9 @@ from replay.stock_clusters.imported_log.encoding import SCHEMAS
 from replay.stock_clusters.imports.decisions import KINDS
 
 
-def demand_kinds(reader: LogReader, kinds: Sequence[str]) -> None:
-    """A kind that this version does not know is a slip, unless the log, of another one, has it.
+def demand_event_kinds(reader: LogReader, kinds: Sequence[str]) -> None:
+    """Refuse a kind of event that neither this version nor the log has. Another version may have
+    written the log.
 
     Raises typer.BadParameter, LogError.
     """
@@ -26,8 +27,12 @@ def demand_kinds(reader: LogReader, kinds: Sequence[str]) -> None:
         raise _unknown("event", kind, schemas)
 
 
-def demand_decisions(log: OpenedLog, kinds: Sequence[str]) -> None:
-    """Decisions are derived by this version: it knows all kinds. Raises typer.BadParameter."""
+def demand_decision_kinds(log: OpenedLog, kinds: Sequence[str]) -> None:
+    """Refuse an unknown kind of decision: this version derives the decisions, so it knows all
+    kinds.
+
+    Raises typer.BadParameter.
+    """
     commands: tuple[Any, ...] = get_args(Command)
     known = [one.__struct_config__.tag for one in commands]
     if not isinstance(log, RecordedLog):
@@ -38,5 +43,5 @@ def demand_decisions(log: OpenedLog, kinds: Sequence[str]) -> None:
 
 
 def _unknown(what: str, kind: str, known: Iterable[str]) -> typer.BadParameter:
-    text = f"no {what} is a {kind!r}; there are {', '.join(sorted(known))}"
+    text = f"{kind!r} is not a kind of {what}; use one of: {', '.join(sorted(known))}"
     return typer.BadParameter(text, param_hint="--kind")

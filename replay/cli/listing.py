@@ -1,49 +1,31 @@
-"""What `refold events` and `refold decisions` have in common: a range of a log, what of it is
-wanted, a line each."""
+"""The common part of `refold events` and `refold decisions`: filter a log and print a line per
+item."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Annotated, Final, Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import msgspec
 import typer
 
-from eventstore.errors import LogError
 from eventstore.reader import LogReader
-from replay.cli.moments import moment
+from replay.cli.exit_status import errors_in_one_line
+from replay.cli.options import moments, named_partition
 from replay.cli.progress import progress
-from replay.cli.subjects import partition as named_partition
-from replay.errors import ReplayError
 from replay.logs.open_log import OpenedLog, open_log
 from replay.progress import Progress
 
-_UNUSABLE: Final = 2
-_TERM_MAX: Final = 2**31 - 1
-
-Log = Annotated[
-    str,
-    typer.Argument(
-        metavar="LOG",
-        help='A log of the daemon or an imported one, also packed, an incident, or "-".',
-    ),
-]
-From = Annotated[
-    str | None, typer.Option("--from", metavar="SEQ|TIME", help="First number, or time.")
-]
-To = Annotated[str | None, typer.Option("--to", metavar="SEQ|TIME", help="Last number, or time.")]
 Topic = Annotated[
-    str | None, typer.Option(metavar="T", help="About this topic or a partition of it.")
+    str | None, typer.Option(metavar="T", help="Only about this topic or one of its partitions.")
 ]
-Partition = Annotated[str | None, typer.Option(metavar="T-0", help="About this partition.")]
-Broker = Annotated[int | None, typer.Option(min=0, help="About this broker.")]
-Term = Annotated[int | None, typer.Option(min=0, max=_TERM_MAX, help="The controller epoch.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="End after so many.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON, one object a line.")]
+Partition = Annotated[str | None, typer.Option(metavar="T-0", help="Only about this partition.")]
+Broker = Annotated[int | None, typer.Option(min=0, help="Only about this broker.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="The maximum number of lines.")]
 
 
 class Listed(Protocol):
-    """What both lists are made of."""
+    """An event or a decision in a list."""
 
     @property
     def term(self) -> int:
@@ -51,19 +33,19 @@ class Listed(Protocol):
 
     @property
     def kind(self) -> str:
-        """Of the event or the decision."""
+        """The kind of the event or decision."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """What it is about."""
+        """The topics, partitions and brokers that the item is about."""
 
 
 Item = TypeVar("Item", bound=Listed)
 Source = Callable[[OpenedLog, int, int, Progress], Iterator[Item]]
 
 
-class Wanted(msgspec.Struct, kw_only=True):
-    """What the options that both commands have ask for."""
+class Filter(msgspec.Struct):
+    """The options that both commands have."""
 
     first: str | None
     last: str | None
@@ -77,14 +59,11 @@ class Wanted(msgspec.Struct, kw_only=True):
     def __post_init__(self) -> None:
         """Raises typer.BadParameter."""
         named_partition(self.partition, "--partition")
-        first, last = moment(self.first, "--from"), moment(self.last, "--to")
-        if any(a is not None and b is not None and a > b for a, b in zip(first, last, strict=True)):
-            raise typer.BadParameter(f"{self.first} is after --to {self.last}", param_hint="--from")
+        moments(self.first, self.last)
 
     def range(self, reader: LogReader) -> tuple[int, int]:
         """The numbers of the first and the last event."""
-        first, from_ns = moment(self.first, "--from")
-        last, to_ns = moment(self.last, "--to")
+        (first, from_ns), (last, to_ns) = moments(self.first, self.last)
         begin, end = reader.header.first_seq, reader.last_seq
         if from_ns is not None:
             first = (reader.last_seq_at(from_ns - 1) or 0) + 1
@@ -93,7 +72,7 @@ class Wanted(msgspec.Struct, kw_only=True):
         return max(begin, first or 0), end if last is None else min(end, last)
 
     def fits(self, one: Listed) -> bool:
-        """Whether it is asked for."""
+        """Whether an item matches the options."""
         broker = None if self.broker is None else f"broker {self.broker}"
         asked = (self.topic, self.partition, broker)
         return (
@@ -103,10 +82,10 @@ class Wanted(msgspec.Struct, kw_only=True):
         )
 
 
-def show(
+def print_list(
     command: str,
     log: str,
-    wanted: Wanted,
+    criteria: Filter,
     source: Source[Item],
     line: Callable[[Item], str],
     *,
@@ -114,26 +93,25 @@ def show(
     as_json: bool,
     fits: Callable[[Item], bool] = lambda _: True,
 ) -> None:
-    """Write what is wanted of a log, a line each, if `demand` does not refuse its kinds; an exit
-    code in the place of a traceback."""
+    """Print the items of `source` that match, each as a `line` or as JSON.
+
+    `demand` checks the kinds. Errors are printed in one line with an exit code.
+    """
     text = _in_json if as_json else line
     try:
-        with open_log(log) as opened:
+        with errors_in_one_line(command), open_log(log) as opened:
             with progress() as report:
-                between = wanted.range(opened.reader)
-                demand(opened, wanted.kinds)
+                between = criteria.range(opened.reader)
+                demand(opened, criteria.kinds)
                 items = source(opened, *between, report)
-                fitting = (one for one in items if wanted.fits(one) and fits(one))
+                fitting = (one for one in items if criteria.fits(one) and fits(one))
                 first = next(fitting, None)
-            # From here on lines tell how far it is.
+            # The printed lines show the progress from here on.
             if first is None:
                 typer.echo(f"refold {command}: {log}: nothing matches", err=True)
                 return
-            for one in islice(chain([first], fitting), wanted.limit):
+            for one in islice(chain([first], fitting), criteria.limit):
                 sys.stdout.write(f"{text(one)}\n")
-    except (LogError, ReplayError) as error:
-        typer.echo(f"refold {command}: {error}", err=True)
-        raise typer.Exit(_UNUSABLE) from None
     except KeyboardInterrupt:
         raise typer.Exit() from None
 

@@ -15,7 +15,7 @@ _CANNOT_WRITE: Final = 2
 
 
 class SubCommand(NamedTuple):
-    """Where a sub-command's typer app lies, as "module:name", and its line in the help."""
+    """A sub-command: its typer app as "module:name", and its line in the help."""
 
     app: str
     help: str
@@ -23,36 +23,34 @@ class SubCommand(NamedTuple):
 
 SUB_COMMANDS: Final = {
     "run": SubCommand("controller.cli.run:app", "Run the controller of a Kafka cluster."),
-    "check": SubCommand("controller.cli.check:app", "Say whether a take-over would go well."),
+    "check": SubCommand("controller.cli.check:app", "Check whether a take-over would succeed."),
     "reassign": SubCommand(
-        "controller.cli.reassign:app", "Move replicas, interruptibly, and take it back."
+        "controller.cli.reassign:app", "Reassign replicas; interrupt and cancel reassignments."
     ),
     "import": SubCommand(
-        "replay.cli.import_source:app", "Make a log of what a stock cluster left behind."
+        "replay.cli.import_source:app", "Make a log of the files of a stock cluster."
     ),
     "agree": SubCommand(
-        "replay.cli.agree:app", "Say whether a stock cluster's controller decided rightly."
+        "replay.cli.agree:app", "Compare a stock cluster's decisions with derived ones."
     ),
     "diff": SubCommand(
-        "replay.cli.diff:app", "Say what two versions of refold decide otherwise on logs."
+        "replay.cli.diff:app", "Compare the decisions of two versions of refold on logs."
     ),
     "new-incident": SubCommand(
-        "replay.cli.new_incident:app", "Cut a log to what matters and make it a test."
+        "replay.cli.new_incident:app", "Cut a log and keep it as a regression test."
     ),
-    "why": SubCommand("replay.cli.why:app", "Say why a partition, broker or term is as it is."),
+    "why": SubCommand("replay.cli.why:app", "Explain the state of a partition, broker or term."),
     "inspect": SubCommand(
-        "replay.cli.inspect:app", "Show the cluster at a moment, or what changed between two."
+        "replay.cli.inspect:app", "Show the cluster at a moment, or changes between two."
     ),
-    "events": SubCommand("replay.cli.events:app", "List what was observed, in plain words."),
-    "decisions": SubCommand(
-        "replay.cli.decisions:app", "List what was decided, and by which rule."
-    ),
+    "events": SubCommand("replay.cli.events:app", "List the events of a log, in words."),
+    "decisions": SubCommand("replay.cli.decisions:app", "List decisions, each with its rule."),
     "log": SubCommand(
         "replay.cli.log.commands:app", "Verify, show, follow, copy, export, mirror event logs."
     ),
     "replay": SubCommand("replay.cli.replay:app", "Fold a log again and compare every command."),
     "fleet": SubCommand(
-        "replay.cli.fleet.commands:app", "Work on the logs of many clusters, on Spark."
+        "replay.cli.fleet.commands:app", "Analyse the logs of many clusters, on Spark."
     ),
 }
 
@@ -61,7 +59,7 @@ class LazyGroup(TyperGroup):
     """Shows its sub-commands without importing them, and imports the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The real command in the place of the one that stands for it in the help."""
+        """Replace the placeholder of the help by the real command."""
         name, command, rest = super().resolve_command(ctx, args)
         if name in SUB_COMMANDS:
             command = _load(name)
@@ -80,8 +78,11 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """The entry point of the `refold` script. Output that nobody reads leaves the status as it is;
-    output that cannot be written is told in one line, with status 2."""
+    """The entry point of the `refold` script.
+
+    A closed output pipe does not change the exit code. If output cannot be written, one line says
+    so, and the exit code is 2.
+    """
     output = standard_output()
     status: Any = 0
     try:
@@ -125,14 +126,16 @@ def _print_version(wanted: bool) -> None:
 def _root(
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it, exit."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     pass
 
 
 def _placeholder() -> None:
-    """Stands for a sub-command in the help; `LazyGroup` puts the real one in its place."""
+    """The placeholder of a sub-command in the help; `LazyGroup` replaces it."""
 
 
 for _name, _sub_command in SUB_COMMANDS.items():

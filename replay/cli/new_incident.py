@@ -1,4 +1,4 @@
-"""`refold new-incident`: a log becomes a test."""
+"""`refold new-incident`: make a regression test of a log."""
 
 import re
 from contextlib import ExitStack
@@ -8,18 +8,23 @@ from typing import Annotated, Final
 
 import typer
 
-from eventstore.errors import LogError
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
-from replay.cli.moments import moment
+from replay.cli.exit_status import errors_in_one_line
+from replay.cli.options import Moment, moment, named_partition
 from replay.cli.progress import progress
-from replay.cli.subjects import partition as named_partition
 from replay.errors import ReplayError
 from replay.incidents.cutting import cut
-from replay.incidents.keeping import TRANSCRIPT, About, incidents_in, keep, update
+from replay.incidents.keeping import (
+    TRANSCRIPT,
+    About,
+    demand_new,
+    incidents_in,
+    keep,
+    update,
+)
 from replay.logs.open_log import open_reader, seq_at
 
-_UNUSABLE: Final = 2
 _INTO: Final = Path("tests/incidents")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
@@ -32,17 +37,19 @@ def new_incident(
         Path | None,
         typer.Argument(
             metavar="LOG",
-            help="A log of the daemon or an imported one, also packed; with --update: incidents.",
+            help="A log of the daemon or an imported log, may be packed; with --update: incidents.",
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Its folder's name, as broker-crash.")] = None,
-    title: Annotated[str, typer.Option(help="What happened, in a sentence.")] = "",
+    name: Annotated[
+        str | None, typer.Option(help="The name of its folder, such as broker-crash.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="What happened, in one sentence.")] = "",
     first: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="SEQ|TIME",
-            help="What comes before is left out, as far as the rest replays without it.",
+            help="Leave out earlier events, as far as the others replay without them.",
         ),
     ] = None,
     last: Annotated[
@@ -50,28 +57,29 @@ def new_incident(
     ] = None,
     partition: Annotated[
         str | None,
-        typer.Option(metavar="T-0", help="From the first to the last event that is about it."),
+        typer.Option(metavar="T-0", help="From the first to the last event about this partition."),
     ] = None,
     redact: Annotated[
-        bool, typer.Option("--redact", help="Under other names of topics, hosts, principals.")
+        bool, typer.Option("--redact", help="Replace the names of topics, hosts and principals.")
     ] = False,
-    into: Annotated[Path, typer.Option(help="Where the incidents are.")] = _INTO,
+    into: Annotated[Path, typer.Option(help="The folder of the incidents.")] = _INTO,
     is_update: Annotated[
         bool,
-        typer.Option("--update", help="Write the transcripts of the incidents anew instead."),
+        typer.Option("--update", help="Write the transcripts of existing incidents again."),
     ] = False,
 ) -> None:
-    """Cut LOG to what matters and keep it as a test: the log, what it is, and a transcript of what
-    is decided on it, which is reviewed like code.
+    """Cut LOG to the relevant part and keep it as a regression test: the log, a description, and a
+    transcript of the decisions, which is reviewed like code.
 
-    A cut log begins where a session begins, or LOG does; of an imported log where a controller is
-    elected, with the state of ZooKeeper then. That it decides the same is checked.
+    The cut log begins where a session or LOG begins. A cut imported log begins at an election,
+    with the state of ZooKeeper at that time. The command checks that the cut log yields the same
+    decisions.
 
-    `refold new-incident --update` writes the transcripts anew after a change that is meant.
+    After an intended change, `refold new-incident --update` writes the transcripts again.
 
-    Exit status: 0 done, 2 LOG cannot be used, or the incident is there already.
+    Exit status: 0 done, 2 LOG cannot be used, or the incident exists already.
     """
-    try:
+    with errors_in_one_line("new-incident"):
         if is_update:
             _update([log] if log is not None else [into])
             return
@@ -79,33 +87,29 @@ def new_incident(
             raise typer.BadParameter("needs LOG and --name", param_hint="LOG, --name")
         if not _NAME.fullmatch(name):
             raise typer.BadParameter(
-                f"{name!r}: small letters, digits, dots and hyphens", param_hint="--name"
+                f"{name!r}: use lower-case letters, digits, dots and hyphens", param_hint="--name"
             )
-        _keep(log, into / name, title or name, (first, last), partition, redact=redact)
-    except (LogError, ReplayError) as error:
-        typer.echo(f"refold new-incident: {error}", err=True)
-        raise typer.Exit(_UNUSABLE) from None
+        between = moment(first, "--from"), moment(last, "--to")
+        _keep(log, into / name, title or name, between, partition, redact=redact)
 
 
 def _keep(
     log: Path,
     folder: Path,
     title: str,
-    between: tuple[str | None, str | None],
+    between: tuple[Moment, Moment],
     partition: str | None,
     *,
     redact: bool,
 ) -> None:
-    if folder.exists():
-        raise ReplayError(f"{folder} is there already: give the incident another name")
-    first_seq, first_ns = moment(between[0], "--from")
-    last_seq, last_ns = moment(between[1], "--to")
+    demand_new(folder)
+    (first_seq, first_ns), (last_seq, last_ns) = between
     with TemporaryDirectory(prefix="refold-incident-") as scratch, ExitStack() as opened:
         reader = opened.enter_context(open_reader(log))
         first = seq_at(reader, first_seq or reader.header.first_seq, first_ns)
         last = seq_at(reader, last_seq, last_ns)
         if partition is not None:
-            first, last = _about(reader, partition, first, last)
+            first, last = _events_about(reader, partition, first, last)
         if last < first:
             raise ReplayError(f"event {first} is after event {last}")
         made = cut(reader, Path(scratch) / "log", first, last)
@@ -117,16 +121,16 @@ def _keep(
             cut_log = opened.enter_context(open_reader(Path(scratch) / "log"))
             with progress() as report:
                 redact_log(cut_log, shorter, report)
-        how = f"refold new-incident: events {made.first} to {made.last} of a log"
-        about = About(title, f"{how}, redacted" if redact else how, partition or "")
+        origin = f"refold new-incident: events {made.first} to {made.last} of a log"
+        about = About(title, f"{origin}, redacted" if redact else origin, partition or "")
         if redact and partition:
             about.matters = ""
         keep(shorter, folder, about)
     typer.echo(f"{folder}: {made.events} events; read {folder / TRANSCRIPT}")
 
 
-def _about(reader: LogReader, partition: str, first: int, last: int) -> tuple[int, int]:
-    """The first and the last event that is about a partition."""
+def _events_about(reader: LogReader, partition: str, first: int, last: int) -> tuple[int, int]:
+    """The first and the last event about a partition."""
     from replay.logs.subject_index import SubjectsOfRecords
 
     named_partition(partition, "--partition")
@@ -140,4 +144,4 @@ def _about(reader: LogReader, partition: str, first: int, last: int) -> tuple[in
 def _update(folders: list[Path]) -> None:
     for incident in incidents_in(folders):
         if update(incident):
-            typer.echo(f"{incident / TRANSCRIPT} is another one")
+            typer.echo(f"{incident / TRANSCRIPT} changed")

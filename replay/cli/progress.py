@@ -1,4 +1,4 @@
-"""Shows progress on standard error, where that is a terminal."""
+"""Shows progress on standard error, if it is a terminal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
 EACH_RECORD: Final = 1000
-"""For work that reports each record: show every thousandth."""
+"""Default for work that reports each record: show every thousandth report."""
 
 
 @contextmanager
@@ -20,9 +20,9 @@ def progress(
     total: int | None = None,
     every: int = EACH_RECORD,
 ) -> Iterator[Progress]:
-    """Yield the callback that moves a bar with these columns and the time.
+    """Yield the callback that updates a progress bar with these columns and the elapsed time.
 
-    Of the reports the bar shows the last one and those whose `done` is a multiple of `every`.
+    The bar shows the reports whose `done` is a multiple of `every`, and the last one.
     """
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn

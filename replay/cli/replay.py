@@ -1,6 +1,5 @@
 """`refold replay`: fold a recorded log again and compare every decision."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -8,53 +7,43 @@ import msgspec
 import typer
 from rich.progress import BarColumn, TextColumn
 
-from controller.cli.output import OutputFault
-from eventstore.errors import LogError
-from eventstore.reader import LogReader
+from controller.cli.output import print_result
+from replay.cli.exit_status import errors_in_one_line
+from replay.cli.options import Json
 from replay.cli.progress import progress
-from replay.errors import ReplayError
 from replay.logs.open_log import open_reader
 from replay.verify.differences import DIFFERENCES_MAX
 from replay.verify.verification import Mismatch, Verification, verify_decisions
 
 _SHOWN = 50
-_AGREED, _DIFFERS, _UNUSABLE = 0, 1, 2
+_AGREED, _DIFFERS = 0, 1
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command(name="replay")
 def replay(
-    log: Annotated[Path, typer.Argument(help="A log folder, or - for a stream on stdin.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    log: Annotated[
+        Path,
+        typer.Argument(help="A log of the daemon, may be packed; an incident; or - for stdin."),
+    ],
+    as_json: Json = False,
 ) -> None:
-    """Derive the controller's decisions again from LOG and compare them with what it did.
+    """Derive the controller's decisions again from LOG and compare them with the recorded ones.
 
-    A log that another version recorded is compared without the wording of reasons and notices.
+    For a log of another version, the wording of reasons and notices is not compared.
+
     Exit status: 0 every command agrees, 1 at least one does not, 2 the log cannot be used.
     """
-    try:
-        with open_reader(log) as reader:
-            result = _verify_with_progress(reader)
-    except (LogError, ReplayError) as error:
-        typer.echo(f"refold replay: {error}", err=True)
-        raise typer.Exit(_UNUSABLE) from None
-    with suppress(OutputFault):
-        if as_json:
-            typer.echo(_as_json(result))
-        else:
-            _print(result, log)
+    columns = (TextColumn("folding"), BarColumn(), TextColumn("{task.completed} events"))
+    with errors_in_one_line("replay"), open_reader(log) as reader, progress(*columns) as report:
+        result = verify_decisions(reader, report)
+    print_result(_document(result), lambda: _print(result, log), as_json=as_json)
     raise typer.Exit(_DIFFERS if result.mismatched else _AGREED)
 
 
-def _verify_with_progress(reader: LogReader) -> Verification:
-    columns = (TextColumn("folding"), BarColumn(), TextColumn("{task.completed} events"))
-    with progress(*columns) as report:
-        return verify_decisions(reader, report)
-
-
-def _as_json(result: Verification) -> str:
-    document = {
+def _document(result: Verification) -> dict[str, object]:
+    return {
         "events": result.events,
         "commands": result.commands,
         "agreed": result.agreed,
@@ -62,7 +51,6 @@ def _as_json(result: Verification) -> str:
         "other_core": result.other_core,
         "mismatches": msgspec.to_builtins(result.mismatches),
     }
-    return msgspec.json.encode(document).decode()
 
 
 def _print(result: Verification, log: Path) -> None:
@@ -96,6 +84,6 @@ def _print_differences(mismatch: Mismatch) -> None:
             f"    derived:  {one.derived if one.derived is not None else 'nothing'}"
         )
     if len(mismatch.differences) == DIFFERENCES_MAX:
-        typer.echo(f"  ... the first {DIFFERENCES_MAX} values that differ")
+        typer.echo(f"  ... only the first {DIFFERENCES_MAX} values that differ")
     if not mismatch.is_stored:
-        typer.echo("  its content is too large to be in the log: only a digest of it is compared")
+        typer.echo("  the content is too large to be in the log: only its digest was compared")

@@ -1,16 +1,14 @@
-"""`refold why`: the chain of causes of what a log shows."""
+"""`refold why`: the causes of a state that a log shows."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from controller.cli.output import print_result
-from eventstore.errors import LogError
-from replay.cli.moments import moment
+from replay.cli.exit_status import errors_in_one_line
+from replay.cli.options import At, Json, moment, named_partition
 from replay.cli.progress import progress
-from replay.cli.subjects import partition as named_partition
-from replay.description.phrases import listed
-from replay.errors import ReplayError
+from replay.description.phrases import listed, passed_over_in_words
 from replay.logs.open_log import open_log, seq_at
 from replay.why.answers.answer import Answer, Link
 from replay.why.answers.finding import last_undone
@@ -18,8 +16,6 @@ from replay.why.asking import ask, ask_runs
 from replay.why.move import Move
 from replay.why.runs import logs_of, open_runs, parts_of
 from replay.why.subject import Subject
-
-_UNUSABLE: Final = 2
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -30,68 +26,63 @@ def why(
         list[str],
         typer.Argument(
             metavar="LOG...",
-            help='A log of the daemon or an imported one, also packed, an incident, or "-". '
-            "Several logs of the daemon, or the folder of its runs, are read as one.",
+            help="A log of the daemon or an imported log, may be packed; an incident; or - for"
+            " stdin. Several logs of a daemon, or the folder of its runs, are read as one.",
         ),
     ],
     partition: Annotated[
         str | None,
-        typer.Option(metavar="T-0", help="Why is it offline, why this leader, why this ISR?"),
+        typer.Option(metavar="T-0", help="Why is it offline; why this leader and ISR?"),
     ] = None,
     broker: Annotated[
         int | None,
-        typer.Option(min=0, help="Why is it gone? With --partition: why out of its ISR?"),
+        typer.Option(
+            min=0, help="Why is it not alive? With --partition: why is it not in the ISR?"
+        ),
     ] = None,
     topic: Annotated[
-        str | None, typer.Option(metavar="T", help="Why is its deletion stuck, what is not well?")
+        str | None, typer.Option(metavar="T", help="Why is its deletion stuck; is it healthy?")
     ] = None,
     reassignment: Annotated[
         str | None,
-        typer.Option(metavar="T-0", help="Why does it not end, why was it refused or undone?"),
+        typer.Option(metavar="T-0", help="Why does it not end; why was it rejected or undone?"),
     ] = None,
     term: Annotated[
         int | None,
-        typer.Option(min=1, help="A controller epoch: why did it begin, why did it end?"),
+        typer.Option(min=1, help="A controller epoch: why did it begin and end?"),
     ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option(metavar="SEQ|TIME", help="The moment; the end of the log if none is given."),
-    ] = None,
+    at: At = None,
     limit: Annotated[
-        int, typer.Option("-n", "--limit", min=0, help="Causes shown, the newest first; 0: all.")
+        int, typer.Option("-n", "--limit", min=0, help="The number of causes to show; 0: all.")
     ] = 12,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, all causes.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Tell why something is as it is: the first line answers, then come the causes, newest first,
-    each with the number of its event.
+    """Explain a state of the cluster: first the answer, then its causes, the newest first, each
+    with the number of its event.
 
-    Without an option for what is asked about: who is controller, and why. `refold log show LOG
-    --from N --to N --commands` shows an event whole.
+    Without --partition, --broker, --topic, --reassignment or --term: which broker is controller,
+    and why. `refold log show LOG --from N --to N --commands` shows an event completely.
 
     Exit status: 0 answered, 2 LOG cannot be used, or there is no such partition.
     """
     subject = _subject(partition, broker, topic, reassignment, term)
     seq, wall_ns = moment(at, "--at")
-    try:
-        found = _asked(logs_of(log), subject, seq, wall_ns)
-    except (LogError, ReplayError) as error:
-        typer.echo(f"refold why: {error}", err=True)
-        raise typer.Exit(_UNUSABLE) from None
+    with errors_in_one_line("why"):
+        found = _answer(logs_of(log), subject, seq, wall_ns)
     print_result(
         found,
-        lambda: _print(found, limit, is_story_wanted=subject.is_reassignment),
+        lambda: _print(found, limit, with_history=subject.is_reassignment),
         as_json=as_json,
     )
 
 
-def _asked(logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None) -> Answer:
-    """Raises ReplayError, LogError."""
+def _answer(logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None) -> Answer:
     if len(logs) == 1:
         with open_log(logs[0]) as opened, progress() as report:
             return ask(opened, subject, seq_at(opened.reader, seq, wall_ns), report)
     if seq is not None:
         raise typer.BadParameter(
-            "event numbers begin again in each log: give a time, or one log", param_hint="--at"
+            "each log numbers its events from 1: give a time, or only one log", param_hint="--at"
         )
     with open_runs(logs) as several, progress() as report:
         return ask_runs(parts_of(several, wall_ns), subject, report)
@@ -104,10 +95,10 @@ def _subject(
     reassignment: str | None,
     term: int | None,
 ) -> Subject:
-    asked = [one for one in (partition, topic, reassignment, term) if one is not None]
-    if len(asked) > 1 or (broker is not None and (topic or reassignment or term is not None)):
+    given = [one for one in (partition, topic, reassignment, term) if one is not None]
+    if len(given) > 1 or (broker is not None and (topic or reassignment or term is not None)):
         raise typer.BadParameter(
-            "ask about one thing; only --broker and --partition go together",
+            "use only one of these options; --broker and --partition may be combined",
             param_hint="--partition, --broker, --topic, --reassignment, --term",
         )
     name = named_partition(partition, "--partition")
@@ -117,13 +108,13 @@ def _subject(
     return Subject(topic=topic, broker=broker, term=term)
 
 
-def _print(found: Answer, limit: int, *, is_story_wanted: bool) -> None:
+def _print(found: Answer, limit: int, *, with_history: bool) -> None:
     typer.echo(found.answer)
     for note in found.notes:
         typer.echo(f"note: {note}")
-    for move in found.moves if is_story_wanted else ():
+    for move in found.moves if with_history else ():
         if move is found.moves[-1] or move is last_undone(found.moves):
-            _print_story(move)
+            _print_history(move)
     shown = found.chain[:limit] if limit else found.chain
     for one in shown:
         typer.echo("")
@@ -132,8 +123,8 @@ def _print(found: Answer, limit: int, *, is_story_wanted: bool) -> None:
         typer.echo(f"\n... and {len(found.chain) - len(shown)} earlier; --limit 0 shows all")
 
 
-def _print_story(move: Move) -> None:
-    """What became of a reassignment, the oldest first, with the name of each log once."""
+def _print_history(move: Move) -> None:
+    """Print the steps of a reassignment, the oldest first, with the name of each log once."""
     typer.echo(f"\nThe move from {listed(move.origin)} to {listed(move.target)}:")
     log = ""
     for one in move.story:
@@ -147,13 +138,13 @@ def _print_link(one: Link) -> None:
     log = f"{one.log}: " if one.log else ""
     typer.echo(f"{one.seq:>8}  {one.time}  {log}{one.text}")
     if one.because is not None:
-        told = f": {one.because.text}" if one.because.text else ""
+        text = f": {one.because.text}" if one.because.text else ""
         of_log = f" of {one.because.log}" if one.because.log not in ("", one.log) else ""
         place = f"{one.because.seq}{of_log}"
-        typer.echo(f"{'':10}because of event {place}{told} ({one.because.procedure})")
+        typer.echo(f"{'':10}because of event {place}{text} ({one.because.procedure})")
     if one.rule:
-        passed_over = ", ".join(f"{each.broker} is {each.why}" for each in one.passed_over)
-        over = f"; passed over: {passed_over}" if passed_over else ""
+        candidates = [(each.broker, each.why) for each in one.passed_over]
+        over = f"; passed over: {passed_over_in_words(candidates)}" if candidates else ""
         typer.echo(f"{'':10}rule: {one.rule}{over}")
     if one.command:
         typer.echo(f"{'':10}command {one.command}, its outcome is event {one.seq}")

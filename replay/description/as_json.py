@@ -1,8 +1,10 @@
-"""Records as JSON, in two forms.
+"""Records as JSON, in three forms.
 
 For people and scripts (`event_object`, `command_object`): a value of the core's or an imported
 log's types is an object with the names of its fields; one that has a tag begins with "kind". Bytes
 are text, or 0x... in hex where they are no UTF-8.
+
+For comparisons (`plain_object`): the same without kinds; znode data that is JSON is parsed.
 
 For exports (`readable_...`) the same, such that it gives the same bytes again (`stored_bytes`). The
 tag is "tag"; bytes are {"text": ...}, or {"base64": ...} where they are no UTF-8; maps are
@@ -88,6 +90,14 @@ def _object(content: bytes, decode: Decode) -> Any:
     return _named(content, _FOR_PEOPLE)
 
 
+# For comparisons --------------------------------------------------------------------------------
+
+
+def plain_object(value: Any) -> Any:
+    """A value of the core's types as dicts by field name, lists, strings and numbers."""
+    return _named(value, _PLAIN)
+
+
 # For exports ------------------------------------------------------------------------------------
 
 
@@ -132,9 +142,9 @@ def stored_bytes(value: Any) -> bytes:
 
 
 class _Form(NamedTuple):
-    """How a value is written for which JSON has no type, and the name of the tag."""
+    """How a value is written for which JSON has no type, and the name of the tag, if it has one."""
 
-    tag: str
+    tag: str | None
     of_bytes: Callable[[bytes], Any]
     of_map: Callable[[dict[Any, Any]], Any]
     of_other: Callable[[Any], Any]
@@ -149,7 +159,7 @@ def _named(value: Any, form: _Form) -> Any:
         return form.of_bytes(value)
     if isinstance(value, msgspec.Struct):
         config = value.__struct_config__
-        named = {form.tag: config.tag} if config.tag is not None else {}
+        named = {form.tag: config.tag} if form.tag and config.tag is not None else {}
         named |= {name: _named(getattr(value, name), form) for name in value.__struct_fields__}
         return named if config.array_like else form.of_map(named)
     if isinstance(value, dict):
@@ -171,6 +181,19 @@ def _exact_bytes(value: bytes) -> dict[str, str]:
         return {_BASE64: b64encode(value).decode()}
 
 
+def _parsed_bytes(value: bytes) -> Any:
+    if value[:1] in (b"{", b"["):
+        try:
+            return msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return value.decode(errors="replace")
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return value.hex()
+    return text if text.isprintable() else value.hex()
+
+
 def _refuse(value: Any) -> Any:
     raise TypeError(f"no form for a {type(value).__name__}")
 
@@ -179,6 +202,12 @@ _FOR_PEOPLE: Final[_Form] = _Form(
     "kind",
     _shown_bytes,
     lambda found: {str(_named(key, _FOR_PEOPLE)): one for key, one in found.items()},
+    lambda value: value,
+)
+_PLAIN: Final[_Form] = _Form(
+    None,
+    _parsed_bytes,
+    lambda found: {str(key): one for key, one in found.items()},
     lambda value: value,
 )
 _EXACT: Final[_Form] = _Form("tag", _exact_bytes, lambda found: {_MAP: found}, _refuse)

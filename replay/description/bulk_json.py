@@ -63,11 +63,17 @@ def _twins(kind: Any) -> Any:
     return list[twin]
 
 
+def _hints(kind: type[Struct]) -> dict[str, Any]:
+    """The types of the fields."""
+    hints = get_type_hints(kind)
+    return {name: hints[name] for name in kind.__struct_fields__}
+
+
 @cache
 def _has_tags(kind: Any) -> bool:
     """Whether a kind, or a kind in it, has text or a union of structures."""
     if isinstance(kind, type) and issubclass(kind, Struct):
-        hints = get_type_hints(kind)
+        hints = _hints(kind)
         return any(_is_text(name, hint) or _has_tags(hint) for name, hint in hints.items())
     return _is_of_structures(kind) or any(map(_has_tags, _arguments(kind)))
 
@@ -76,7 +82,7 @@ def _has_tags(kind: Any) -> bool:
 def _twin(kind: type[Struct], has_tags: bool) -> type[Struct]:
     fields = [
         (name, _Written if _is_text(name, hint) else _twin_of_hint(hint, has_tags))
-        for name, hint in get_type_hints(kind).items()
+        for name, hint in _hints(kind).items()
     ]
     tag = kind.__struct_config__.tag if has_tags else None
     tag_field = None if tag is None else "tag"

@@ -1,6 +1,7 @@
 """A command in plain words."""
 
 from collections.abc import Callable, Sequence
+from typing import assert_never
 
 from controller.core import commands, znodes
 from controller.core.api_requests import ApiAnswer
@@ -16,6 +17,19 @@ from controller.core.operations import (
 from controller.core.values import ANY_VERSION
 from replay.description.error_names import error_name
 from replay.description.phrases import listed, some, state
+
+PlainCommand = (
+    commands.OpenChannel
+    | commands.CloseChannel
+    | commands.Notice
+    | commands.DrawTopicIds
+    | commands.DrawNumbers
+    | commands.StartTimer
+    | commands.CancelTimer
+    | commands.AnswerLater
+    | commands.Stop
+)
+"""All commands but those about znodes, requests to brokers and answers to API requests."""
 
 
 def command_in_words(command: commands.Command) -> str:
@@ -74,7 +88,7 @@ def _named(one: object) -> str:
     return topic if number is None else f"{topic}-{number}"
 
 
-def described(command: commands.Command) -> str:
+def described(command: PlainCommand) -> str:
     """A command about channels, timers, draws, requests that wait, or the operator."""
     match command:
         case commands.OpenChannel(broker=broker, broker_epoch=epoch, endpoint=endpoint):
@@ -96,7 +110,7 @@ def described(command: commands.Command) -> str:
         case commands.Stop(reason=reason):
             return f"stop: {reason or 'as asked for'}"
         case _:
-            raise AssertionError(f"a command without words: {command}")
+            assert_never(command)
 
 
 def operation_in_words(one: WriteOperation, content_of: Callable[[str, bytes], str]) -> str:

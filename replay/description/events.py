@@ -4,7 +4,7 @@
 """
 
 import re
-from typing import Final
+from typing import Final, assert_never
 
 from controller.core import events
 from controller.core.api_requests import ApiRequest
@@ -17,6 +17,18 @@ from replay.subjects import NameOf
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 """Brokers name topics by their ids in answers to later versions of LeaderAndIsr."""
+
+
+PlainEvent = (
+    events.BrokerAnswered
+    | events.ChannelFault
+    | events.VersionsOffered
+    | events.TimerFired
+    | events.TopicIdsDrawn
+    | events.NumbersDrawn
+    | events.ShutdownRequested
+)
+"""All events but those of the ZooKeeper session, those about znodes, and API requests."""
 
 
 def _as_it_is(topic: str) -> str:
@@ -67,7 +79,7 @@ def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritt
             return f"{len(errors) - failed} writes done, {failed} refused, outcome {of}"
 
 
-def described(event: events.Event, name_of: NameOf = _as_it_is) -> list[str]:
+def described(event: PlainEvent, name_of: NameOf = _as_it_is) -> list[str]:
     """What brokers, timers, draws and the operator have to say, then a line for each part."""
     match event:
         case events.BrokerAnswered(broker=broker, error=error, partition_errors=errors):
@@ -92,4 +104,4 @@ def described(event: events.Event, name_of: NameOf = _as_it_is) -> list[str]:
         case events.ShutdownRequested(reason=reason):
             return [f"shutdown requested: {reason}"]
         case _:
-            raise AssertionError(f"an event without words: {event}")
+            assert_never(event)

@@ -2,7 +2,7 @@
 
 from replay.description.commands import content
 from replay.description.error_names import zookeeper_error_name
-from replay.description.phrases import some
+from replay.description.phrases import session_name, some
 from replay.stock_clusters.imported_log import events
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
@@ -26,8 +26,7 @@ def imported_event_in_words(event: events.WorldEvent, chroot: str) -> str:
     """What is in it, in one line."""
     match event:
         case Transaction(session=session):
-            who = f"session 0x{session & (2**64 - 1):x}"
-            return f"{who}: {transaction_in_words(event, chroot)}"
+            return f"{session_name(session)}: {transaction_in_words(event, chroot)}"
         case events.Observed(what=what, broker=broker, epoch=epoch, zxid=zxid):
             return f"transaction 0x{zxid:x} is a decision of broker {broker}, epoch {epoch}: {what}"
         case events.RequestInferred(zxid=zxid, broker=broker):

@@ -1,4 +1,4 @@
-"""What several descriptions say of brokers, leaders, assignments and candidates."""
+"""Phrases that several descriptions share: brokers, leaders, assignments, candidates, counts."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -18,17 +18,27 @@ def bracketed(brokers: Iterable[int]) -> str:
     return "[" + ",".join(map(str, brokers)) + "]"
 
 
-def some(texts: Iterable[str]) -> str:
-    """The first few texts, and how many more there are."""
+def some(texts: Iterable[str], separator: str = "; ") -> str:
+    """The first few texts, and the number of the others."""
     items = list(texts)
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
-    return ("; ".join(items[:_SHOWN]) or "nothing") + more
+    return (separator.join(items[:_SHOWN]) or "nothing") + more
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: "1 log", "2 logs"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def joined(texts: Iterable[str]) -> str:
     """Texts as a list in a sentence."""
     *items, last = list(texts) or [""]
     return f"{', '.join(items)} and {last}" if items else last
+
+
+def session_name(session: int) -> str:
+    """A ZooKeeper session by its id."""
+    return f"session 0x{session & (2**64 - 1):x}"
 
 
 def leader(broker: int) -> str:

@@ -1,10 +1,16 @@
-"""Two versions of the code on the same logs: what one of them decides otherwise
-(docs/design.md#replay).
+"""Compares the decisions of two versions of the code on the same logs (docs/design.md#replay).
 
-- `protocol` is what runs in each version, `messages` what it is asked and answers: kept stable, so
-  that versions that are years apart can be compared. `version` is the rest of that side: a log
-  folded as far as it goes, and on in a world of its own where the version leaves the log
-- the rest is the side that compares: `references` finds a version, `processes` starts it,
-  `logs` opens what is given, `matching` and `contents` say what differs, `grouping` what belongs
-  together, `consequences` what came of it, `accepted` what is wanted, `reports` tells it
+The compared version:
+
+- `protocol` is the process that runs in each version, `messages` are its requests and responses.
+  They are stable, so that versions of different years can be compared.
+- `version` folds a log, and continues in a simulated cluster after the version leaves the log.
+
+The comparing version:
+
+- `references` finds a version, `processes` starts it, `logs` opens the given logs
+- `comparing` folds each log with both versions
+- `matching` and `contents` find the decisions that differ, `grouping` finds their first causes
+- `consequences` describes the effect on partitions
+- `accepted` reads the intended changes, `reports` writes the report
 """

@@ -1,9 +1,9 @@
-"""The file of accepted changes: divergences that are wanted, and why.
+"""The file of accepted changes: intended divergences with their reasons.
 
 [[accepted]]
 id = "1f0c3a9e"                  # as the report names it
 why = "leaders are chosen by rack"
-log = "tests/incidents/failover"     # in this log only, if it is given
+log = "tests/incidents/failover"     # optional: only in this log
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from replay.diff.comparing import Comparison, Group
-from replay.diff.errors import DiffError
+from replay.errors import DiffError
 
 
 class Accepted(Struct, forbid_unknown_fields=True):
-    """One divergence that is wanted. `log`: only there."""
+    """One intended divergence, in all logs or only in `log`."""
 
     id: str
     why: str
@@ -29,19 +29,19 @@ class _File(Struct, forbid_unknown_fields=True):
 
 
 def read_accepted(path: Path) -> list[Accepted]:
-    """What the file names. Raises DiffError."""
+    """The entries of the file. Raises DiffError."""
     try:
         entries = msgspec.toml.decode(path.read_bytes(), type=_File).accepted
     except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise DiffError(f"{path}, the accepted changes, cannot be used: {error}") from None
+        raise DiffError(f"{path}, the file of accepted changes, cannot be used: {error}") from None
     for one in entries:
         if not one.why.strip():
-            raise DiffError(f"{path}: {one.id} is accepted without a reason: say why")
+            raise DiffError(f"{path}: {one.id} has no reason: fill in `why`")
     return entries
 
 
 def accept(comparison: Comparison, entries: Sequence[Accepted]) -> None:
-    """Mark the groups that are wanted; what is named and not there is told as unused."""
+    """Mark the accepted groups, and list the entries that match no group as unused."""
     used: set[int] = set()
     for group in comparison.groups:
         reasons = []

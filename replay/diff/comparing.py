@@ -1,4 +1,4 @@
-"""Two versions on many logs: each log folded by both at once, several logs at a time."""
+"""Folds logs with two versions: both at the same time, and several logs in parallel."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,12 +12,20 @@ from msgspec import Struct, field, structs
 
 from replay.diff.consequences import consequences
 from replay.diff.contents import partitions_of
-from replay.diff.errors import DiffError
-from replay.diff.grouping import Root, alike, divergences, first_difference, id_of, roots, signature
+from replay.diff.grouping import (
+    Root,
+    common_keys,
+    divergences,
+    first_difference,
+    group_id,
+    roots,
+    signature,
+)
 from replay.diff.logs import GivenLog
 from replay.diff.messages import Decision, Folded, FoldLog, Hello
-from replay.diff.processes import Answered, VersionProcess
+from replay.diff.processes import FoldResult, VersionProcess
 from replay.diff.references import Version
+from replay.errors import DiffError
 from replay.progress import Progress
 from replay.subjects import partition_named
 
@@ -26,17 +34,17 @@ HEAD: Final = "head"
 
 
 class Instance(Struct):
-    """A root in a log, with what came of it; that is not known where one of the versions was only
-    `is_beside` the log's controller."""
+    """A first cause in a log, with its consequences. They are unknown if a version was only a
+    shadow of the log's controller (`is_shadow`)."""
 
     log: str
     root: Root
     consequences: list[str]
-    is_beside: bool = False
+    is_shadow: bool = False
 
 
 class LogResult(Struct):
-    """One log. `left_at` is the event at which base and head left it, 0: never."""
+    """The result for one log. `left_at` is the event at which base and head left it, 0: never."""
 
     log: str
     events: int = 0
@@ -48,7 +56,7 @@ class LogResult(Struct):
 
 
 class Group(Struct):
-    """What differs in the same way in any number of logs. `accepted`: why it is wanted."""
+    """The same difference in any number of logs. `accepted` is the reason if it is intended."""
 
     id: str
     signature: tuple[str, ...]
@@ -57,28 +65,28 @@ class Group(Struct):
 
     @property
     def first(self) -> Instance:
-        """The one to be shown."""
+        """The instance that reports show."""
         return self.instances[0]
 
     @property
     def is_harmless(self) -> bool:
-        """Nobody can tell the difference."""
+        """Whether no broker or client can observe the difference."""
         return self.first.root.first.is_harmless
 
     @property
     def logs(self) -> list[str]:
-        """Those in which it is."""
+        """The logs that have the difference."""
         return list(dict.fromkeys(one.log for one in self.instances))
 
     @property
     def partitions(self) -> list[tuple[str, str]]:
-        """All that are touched, each with its log."""
+        """All affected partitions, each with its log."""
         found = [(one.log, name) for one in self.instances for name in one.root.partitions]
         return list(dict.fromkeys(found))
 
 
 class Side(Struct):
-    """A version, as it was named and as it names itself."""
+    """A version: the given reference, and what the version reports about itself."""
 
     reference: str
     code_version: str
@@ -86,22 +94,21 @@ class Side(Struct):
 
 
 class Comparison(Struct):
-    """All that was found."""
+    """The result of a diff. `unused` are entries of the accepted changes that match nothing."""
 
     base: Side
     head: Side
     logs: list[LogResult]
     groups: list[Group]
     unused: list[str] = field(default_factory=list)
-    """What the file of accepted changes names, and is not there."""
 
     @property
     def errors(self) -> list[str]:
-        """Logs that one of the versions could not fold."""
+        """The errors of logs that a version could not fold."""
         return [one.error for one in self.logs if one.error]
 
-    def left(self, *, with_harmless: bool = False) -> list[Group]:
-        """What nobody has accepted."""
+    def unaccepted(self, *, with_harmless: bool = False) -> list[Group]:
+        """The groups that are not accepted."""
         return [
             one
             for one in self.groups
@@ -117,26 +124,28 @@ def compare(
     progress: Progress,
     jobs: int | None = None,
 ) -> Comparison:
-    """Compare on all logs; one that cannot be folded is told in its result. `jobs` is how many
-    processes fold at once, as many as there are cores if not given. Raises DiffError where a
-    version does not start."""
+    """Compare two versions on all logs. The result of a log that cannot be folded has the error.
+
+    `jobs` is the number of processes, by default the number of cores. Raises DiffError if a version
+    does not start.
+    """
     pairs = max(1, (jobs or len(os.sched_getaffinity(0))) // 2)
     with _Pool(base, head, min(pairs, max(1, len(logs)))) as pool:
         sides = [
             Side(version.reference, hello.code_version, hello.core_fingerprint)
             for version, hello in zip((base, head), pool.hellos, strict=True)
         ]
-        results = pool.compare_all(logs, settings, _InAll(len(logs), progress))
+        results = pool.compare_all(logs, settings, _TotalProgress(len(logs), progress))
     return Comparison(sides[0], sides[1], results, _grouped(results))
 
 
 def _grouped(results: Sequence[LogResult]) -> list[Group]:
-    """The harmful ones first, then those that are in most logs."""
+    """The groups, sorted: not harmless ones first, then by the number of logs."""
     groups: dict[tuple[str, ...], Group] = {}
     for result in results:
         for one in result.instances:
             parts = signature(one.root.first)
-            groups.setdefault(parts, Group(id_of(parts), parts)).instances.append(one)
+            groups.setdefault(parts, Group(group_id(parts), parts)).instances.append(one)
     return sorted(groups.values(), key=lambda one: (one.is_harmless, -len(one.logs)))
 
 
@@ -153,8 +162,8 @@ class _Pair:
         self._opened.close()
 
 
-class _InAll:
-    """Progress over all logs. The logs that no version has begun yet are not in the total."""
+class _TotalProgress:
+    """Progress over all logs. The total does not include logs that no version has begun."""
 
     def __init__(self, logs: int, progress: Progress) -> None:
         self._logs = logs
@@ -163,7 +172,7 @@ class _InAll:
         self._events: dict[tuple[str, str], tuple[int, int]] = {}
 
     def of(self, log: str, side: str) -> Progress:
-        """For one version on one log."""
+        """The callback for one version on one log."""
 
         def report(what: str, done: int, total: int | None) -> None:
             with self._lock:
@@ -176,7 +185,7 @@ class _InAll:
 
 
 class _Pool:
-    """Pairs of processes, each at one log. A context manager."""
+    """Pairs of processes, each of which folds one log at a time. A context manager."""
 
     def __init__(self, base: Version, head: Version, pairs: int) -> None:
         self._base = base
@@ -192,21 +201,23 @@ class _Pool:
         self._opened = [first]
 
     def compare_all(
-        self, logs: Sequence[GivenLog], settings: Mapping[str, str], in_all: _InAll
+        self, logs: Sequence[GivenLog], settings: Mapping[str, str], in_all: _TotalProgress
     ) -> list[LogResult]:
-        """In the order of the logs."""
+        """The results in the order of the logs."""
         asked = [self._threads.submit(self._compare, log, settings, in_all) for log in logs]
         return [one.result() for one in asked]
 
-    def _compare(self, log: GivenLog, settings: Mapping[str, str], in_all: _InAll) -> LogResult:
+    def _compare(
+        self, log: GivenLog, settings: Mapping[str, str], in_all: _TotalProgress
+    ) -> LogResult:
         pair = self._free.get()
         try:
             if pair is None:
                 pair = _Pair(self._base, self._head)
                 self._opened.append(pair)
-            return self._compared(pair, log, settings, in_all)
+            return self._result(pair, log, settings, in_all)
         except DiffError as error:
-            # What is left of a process that failed is of no use for the next log.
+            # After an error the processes are not used again.
             if pair is not None:
                 pair.close()
             pair = None
@@ -214,8 +225,8 @@ class _Pool:
         finally:
             self._free.put(pair)
 
-    def _compared(
-        self, pair: _Pair, log: GivenLog, settings: Mapping[str, str], in_all: _InAll
+    def _result(
+        self, pair: _Pair, log: GivenLog, settings: Mapping[str, str], in_all: _TotalProgress
     ) -> LogResult:
         request = FoldLog(str(log.path), settings=dict(settings))
         base, head = self._folded(pair, log, request, in_all)
@@ -234,34 +245,34 @@ class _Pool:
         pair: _Pair,
         log: GivenLog,
         request: FoldLog,
-        in_all: _InAll,
-        found: tuple[Answered, Answered],
-    ) -> tuple[Answered, Answered]:
-        """Folded again with contents, and once more where what differs touches partitions that the
-        writes to states do not show."""
-        known = b"".join(alike(found[0].decisions, found[1].decisions))
-        followed = _written(found[0].decisions, found[1].decisions)
+        in_all: _TotalProgress,
+        found: tuple[FoldResult, FoldResult],
+    ) -> tuple[FoldResult, FoldResult]:
+        """Fold again with contents, and a third time if the differences affect partitions other
+        than those whose states only one version writes."""
+        known = b"".join(common_keys(found[0].decisions, found[1].decisions))
+        followed = _written_by_one(found[0].decisions, found[1].decisions)
         request = structs.replace(request, known=known, partitions=_named(followed))
         base, head = self._folded(pair, log, request, in_all)
         all_roots = roots(divergences(base.decisions, head.decisions))
         touched = {name for one in all_roots if one.may_matter for name in one.partitions}
-        if not _is_beside(base, head) and not touched <= followed:
+        if not _is_shadow(base, head) and not touched <= followed:
             request = structs.replace(request, partitions=_named(touched))
             base, head = self._folded(pair, log, request, in_all)
         return base, head
 
     def _folded(
-        self, pair: _Pair, log: GivenLog, request: FoldLog, in_all: _InAll
-    ) -> tuple[Answered, Answered]:
-        """By both versions at once. Raises DiffError."""
+        self, pair: _Pair, log: GivenLog, request: FoldLog, in_all: _TotalProgress
+    ) -> tuple[FoldResult, FoldResult]:
+        """Fold with both versions at the same time. Raises DiffError."""
 
-        def fold(process: VersionProcess, side: str) -> Future[Answered]:
+        def fold(process: VersionProcess, side: str) -> Future[FoldResult]:
             return self._folds.submit(process.fold, request, in_all.of(log.name, side))
 
         base, head = fold(pair.base, BASE), fold(pair.head, HEAD)
         failed = base.exception() or head.exception()
         if failed is not None:
-            # Its path is one in a temporary folder where the log came packed.
+            # The path of a packed log is in a temporary folder.
             raise DiffError(str(failed).replace(request.log, log.name)) from None
         return base.result(), head.result()
 
@@ -275,8 +286,8 @@ class _Pool:
         self._folds.shutdown()
 
 
-def _written(base: Sequence[Decision], head: Sequence[Decision]) -> set[str]:
-    """The partitions whose states only one of the versions writes, or at another time."""
+def _written_by_one(base: Sequence[Decision], head: Sequence[Decision]) -> set[str]:
+    """The partitions whose states only one of the versions writes, or at another event."""
     ours = {(one.key, one.seq): one for one in base}
     theirs = {(one.key, one.seq): one for one in head}
     alone = [
@@ -289,22 +300,22 @@ def _named(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
     return tuple(map(partition_named, sorted(names)))
 
 
-def _instances(log: GivenLog, base: Answered, head: Answered) -> list[Instance]:
-    """What differs, and what came of it."""
+def _instances(log: GivenLog, base: FoldResult, head: FoldResult) -> list[Instance]:
+    """The first causes in a log, with their consequences."""
     return [
         Instance(
             log.name,
             one,
             _consequences(one, base.folded, head.folded),
-            is_beside=_is_beside(base, head),
+            is_shadow=_is_shadow(base, head),
         )
         for one in roots(divergences(base.decisions, head.decisions))
     ]
 
 
-def _is_beside(base: Answered, head: Answered) -> bool:
-    """Whether one of them is a version that does not go its own way through an imported log."""
-    return base.folded.is_beside or head.folded.is_beside
+def _is_shadow(base: FoldResult, head: FoldResult) -> bool:
+    """Whether a version was only a shadow of an imported log's controllers."""
+    return base.folded.is_shadow or head.folded.is_shadow
 
 
 def _consequences(root: Root, base: Folded, head: Folded) -> list[str]:
@@ -313,5 +324,5 @@ def _consequences(root: Root, base: Folded, head: Folded) -> list[str]:
 
 
 def _only(folded: Folded, names: set[str]) -> Folded:
-    courses = [one for one in folded.courses if f"{one.topic}-{one.partition}" in names]
-    return Folded(folded.events, folded.end_ns, courses=courses)
+    timelines = [one for one in folded.timelines if f"{one.topic}-{one.partition}" in names]
+    return Folded(folded.events, folded.end_ns, timelines=timelines)

@@ -1,4 +1,4 @@
-"""What two decisions say otherwise, in parts; and which partitions are in what they say."""
+"""The parts in which decisions differ, and the partitions that decisions are about."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,13 +13,13 @@ from replay.structural_diff import NOTHING
 from replay.subjects import subject_of
 
 _TEXT_MAX: Final = 200
-_NO_DECISION: Final = {"data.timestamp", "request"}
-"""When /controller was written; the number that a request has in one run of the daemon."""
+_NOT_COMPARED: Final = {"data.timestamp", "request"}
+"""The timestamp of /controller, and the number of a request, which differ in each run."""
 _EMPTY: Final[tuple[Any, ...]] = (None, 0, "", False, [], {})
 
 
 class Difference(Struct, frozen=True):
-    """One part of a decision, in both versions; None: that one has no such part."""
+    """One part of a decision in both versions; None if the version has no such part."""
 
     part: str
     base: str | None
@@ -27,7 +27,7 @@ class Difference(Struct, frozen=True):
 
 
 class Compared(Struct, frozen=True):
-    """Two decisions that are about the same; one of them None where it has no counterpart."""
+    """Two decisions with the same subject. One is None if it has no counterpart."""
 
     base: Decision | None
     head: Decision | None
@@ -36,12 +36,13 @@ class Compared(Struct, frozen=True):
 
 
 def compared(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[Compared]:
-    """Put together what is about the same; what says the same, in other portions, is left out."""
+    """Pair decisions with the same subject. Partitions with the same content are left out, whatever
+    batches they are sent in."""
     of_base, of_head = _by_subject(base), _by_subject(head)
     for subject in dict.fromkeys([*of_base, *of_head]):
         ours, theirs = of_base.get(subject, []), of_head.get(subject, [])
         if _has_partitions(ours) or _has_partitions(theirs):
-            yield from _portions(ours, theirs)
+            yield from _batches(ours, theirs)
         else:
             yield from _one_by_one(ours, theirs)
 
@@ -55,8 +56,8 @@ def partitions_of(decision: Decision) -> tuple[str, ...]:
 
 
 def touched_by(decision: Decision) -> tuple[str, ...]:
-    """The partitions that a decision is about: where the assignments of a topic are written, those
-    of them that were chosen for."""
+    """The partitions that a decision affects. For a write to a topic's assignments, these are the
+    partitions with a choice."""
     subject = subject_of(decision.target)
     if subject.kind == "topic":
         chosen = [one for one in decision.choices if one.get("topic") == subject.topic]
@@ -68,7 +69,7 @@ def _names_in(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         topic, partition = value.get("topic"), value.get("partition")
         if isinstance(topic, str) and isinstance(partition, int):
-            # An answer by the topic's id has no name for it.
+            # In an answer with topic ids the name is empty.
             if topic:
                 yield f"{topic}-{partition}"
             return
@@ -126,9 +127,9 @@ def _nearest(
 
 def _differences(part: str, base: Any, head: Any) -> Iterator[Difference]:
     for one in structural_diff.differences(base, head, (part,) if part else ()):
-        # A field that only one version knows says nothing as long as it is empty.
+        # An empty field that only one version knows is not a difference.
         is_empty = NOTHING in one[1:] and any(each in _EMPTY for each in one[1:])
-        if one.name not in _NO_DECISION and not is_empty:
+        if one.name not in _NOT_COMPARED and not is_empty:
             ours, theirs = (structural_diff.text(each, _TEXT_MAX) for each in one[1:])
             yield Difference(one.name or "content", ours, theirs)
 
@@ -146,11 +147,11 @@ def _has_partitions(decisions: Sequence[Decision]) -> bool:
 
 
 Item = tuple[str, str, Any]
-"""A name, the same as a text that can be compared, and the content."""
+"""The name of a partition, its content as text for comparison, and the content."""
 
 
-def _portions(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[Compared]:
-    """What requests of one kind to one broker say of each partition, in whatever portions."""
+def _batches(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[Compared]:
+    """Compare requests of one kind to one broker partition by partition."""
     ours, theirs = _without_common(base, head), _without_common(head, base)
     others: dict[str, list[tuple[Decision, Any]]] = defaultdict(list)
     for place, items in theirs.items():
@@ -161,31 +162,31 @@ def _portions(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[Co
         alone = []
         for name, _, content in items:
             if others[name]:
-                other, said = others[name].pop(0)
-                pairs[id(other)].append((other, name, content, said))
+                other, their_content = others[name].pop(0)
+                pairs[id(other)].append((other, name, content, their_content))
             else:
                 alone.append(name)
         for found in pairs.values():
             differences = [
                 difference
-                for _, name, content, said in found
-                for difference in _differences(name, content, said)
+                for _, name, content, their_content in found
+                for difference in _differences(name, content, their_content)
             ]
             if differences:
                 names = tuple(name for _, name, _, _ in found if name)
                 yield Compared(base[place], found[0][0], tuple(differences), names)
-        if any(alone) or (alone and not _has_portions(base[place])):
+        if any(alone) or (alone and not _names_partitions(base[place])):
             yield Compared(base[place], None, (), tuple(one for one in alone if one))
-    yield from _left(others)
+    yield from _head_only(others)
 
 
-def _left(others: Mapping[str, Sequence[tuple[Decision, Any]]]) -> Iterator[Compared]:
-    """What only head says."""
+def _head_only(others: Mapping[str, Sequence[tuple[Decision, Any]]]) -> Iterator[Compared]:
+    """The partitions and requests that only head has."""
     names: dict[int, list[str]] = defaultdict(list)
     of: dict[int, Decision] = {}
     for name, left in others.items():
         for decision, _ in left:
-            if name or not _has_portions(decision):
+            if name or not _names_partitions(decision):
                 names[id(decision)].append(name)
                 of[id(decision)] = decision
     for key, decision in of.items():
@@ -195,8 +196,8 @@ def _left(others: Mapping[str, Sequence[tuple[Decision, Any]]]) -> Iterator[Comp
 def _without_common(
     decisions: Sequence[Decision], others: Sequence[Decision]
 ) -> dict[int, list[Item]]:
-    """By place: what each one says that the others do not."""
-    said = Counter(text for one in others for _, text, _ in _items(one))
+    """By position: the content of each decision that the others do not have."""
+    common = Counter(text for one in others for _, text, _ in _items(one))
     heads = {text for one in others for name, text, _ in _items(one) if not name}
     found: dict[int, list[Item]] = {}
     for place, one in enumerate(decisions):
@@ -204,20 +205,20 @@ def _without_common(
             name, text, _ = item
             if not name and text in heads:
                 continue
-            if said[text] > 0:
-                said[text] -= 1
+            if common[text] > 0:
+                common[text] -= 1
             else:
                 found.setdefault(place, []).append(item)
     return found
 
 
-def _has_portions(decision: Decision) -> bool:
-    """Whether it is of any partition: else it is one thing."""
+def _names_partitions(decision: Decision) -> bool:
+    """Whether a request names any partition."""
     return bool((decision.content or {}).get("partitions"))
 
 
 def _items(decision: Decision) -> Iterator[Item]:
-    """A request's partitions, and the rest of it under no name."""
+    """The partitions of a request, and its other fields with the name ""."""
     content = decision.content or {}
     rest = {key: value for key, value in content.items() if key != "partitions"}
     yield "", msgspec.json.encode(rest, order="sorted").decode(), rest

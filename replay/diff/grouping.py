@@ -1,4 +1,4 @@
-"""What differs, put together: by the rule that decides otherwise, with what follows from it."""
+"""Groups the decisions that differ by their first cause and by the rule that differs."""
 
 import hashlib
 import re
@@ -9,13 +9,13 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 
 from replay.diff.contents import Compared, Difference, compared, partitions_of, touched_by
-from replay.diff.matching import Matched, Moved, Pair, match
+from replay.diff.matching import Matched, Pair, Reordered, match
 from replay.diff.messages import Decision
 
 What = Literal["changed", "missing", "new", "reordered"]
 
 _LATE_NS: Final = 1_000_000_000
-"""What is decided so much later than in the other version is decided otherwise."""
+"""A decision that is so much later than in the other version counts as changed."""
 _NUMBERS: Final = re.compile(r"\d+")
 _TIMERS: Final = ("start_timer", "cancel_timer")
 _ANSWER: Final = "answer_"
@@ -23,8 +23,8 @@ _PASSED_OVER_MAX: Final = 10
 
 
 class Divergence(Struct):
-    """One decision that the versions do not share. `seq` is the event of the log that it comes
-    from, `cause` the controller event that was handled; `details` are sentences on the choice."""
+    """One decision that differs. `seq` is the event of the log that led to it, and `cause` the
+    controller event that was processed. `details` are sentences about the choice."""
 
     what: What
     kind: str
@@ -43,21 +43,21 @@ class Divergence(Struct):
 
     @property
     def rule(self) -> str:
-        """The rule, or both of them."""
+        """The rule, or both rules if they differ."""
         if not self.base_rule or not self.head_rule or self.base_rule == self.head_rule:
             return self.base_rule or self.head_rule
         return f"{self.base_rule} / {self.head_rule}"
 
 
 class Root(Struct):
-    """A divergence that no earlier one of its log explains, and those that follow from it."""
+    """A first cause: a divergence that follows from no other, and those that follow from it."""
 
     first: Divergence
     followers: list[Divergence] = field(default_factory=list)
 
     @property
     def partitions(self) -> list[str]:
-        """All that are touched."""
+        """All affected partitions."""
         names = [*self.first.partitions]
         for one in self.followers:
             names += one.partitions
@@ -65,29 +65,29 @@ class Root(Struct):
 
     @property
     def may_matter(self) -> bool:
-        """Whether a partition can fare otherwise: not by the same decisions in another order."""
+        """Whether it can have consequences: the same decisions in another order have none."""
         return any(one.what != "reordered" for one in (self.first, *self.followers))
 
 
 def divergences(base: Sequence[Decision], head: Sequence[Decision]) -> list[Divergence]:
-    """Everything that differs, in order."""
+    """All decisions that differ, in order."""
     matched = match(base, head)
     ours = [base[place] for place in matched.base_only]
     theirs = [head[place] for place in matched.head_only]
     found = [_of_compared(one) for one in compared(ours, theirs)]
-    found += [_of_moved(one, base, head) for one in matched.moved]
-    moved = {one.pair for one in matched.moved if not one.is_harmless}
+    found += [_of_reordered(one, base, head) for one in matched.reordered]
+    reordered = {one.pair for one in matched.reordered if not one.is_harmless}
     for pair, late_ns in _late(matched, base, head):
-        if pair not in moved:
+        if pair not in reordered:
             found.append(_of_late(base[pair[0]], head[pair[1]], late_ns))
     return sorted(found, key=lambda one: one.place)
 
 
-def alike(base: Sequence[Decision], head: Sequence[Decision]) -> set[bytes]:
-    """The keys of what both versions decide, as often, at the same time and in the same order: no
-    more need be known of it."""
+def common_keys(base: Sequence[Decision], head: Sequence[Decision]) -> set[bytes]:
+    """The keys of decisions that both versions make equally often, at the same time and in the same
+    order. Their contents are not needed."""
     matched = match(base, head)
-    pairs = {one.pair for one in matched.moved}
+    pairs = {one.pair for one in matched.reordered}
     pairs.update(pair for pair, _ in _late(matched, base, head))
     differing = {base[place].key for place in matched.base_only}
     differing.update(head[place].key for place in matched.head_only)
@@ -96,8 +96,10 @@ def alike(base: Sequence[Decision], head: Sequence[Decision]) -> set[bytes]:
 
 
 def first_difference(base: Sequence[Decision], head: Sequence[Decision]) -> int | None:
-    """The event from which on there is anything to compare more closely, None if there is nothing;
-    needs no contents. Of an imported log each session of a controller is told by itself."""
+    """The first event at which decisions differ, or None. Contents are not needed.
+
+    The decisions of an imported log are ordered by session, so they are sorted here.
+    """
     for ours, theirs in zip_longest(sorted(base, key=_seq_of), sorted(head, key=_seq_of)):
         if ours is None or theirs is None:
             return (ours or theirs).seq
@@ -113,7 +115,7 @@ def _seq_of(decision: Decision) -> int:
 def _late(
     matched: Matched, base: Sequence[Decision], head: Sequence[Decision]
 ) -> Iterator[tuple[Pair, int]]:
-    """What head decides at quite another time, and how much later."""
+    """The pairs that head decides at another time, and how much later."""
     for pair in matched.pairs:
         late_ns = head[pair[1]].time_ns - base[pair[0]].time_ns
         if abs(late_ns) >= _LATE_NS:
@@ -121,9 +123,12 @@ def _late(
 
 
 def roots(found: Iterable[Divergence]) -> list[Root]:
-    """The divergences that come by themselves, each with those on the same partitions, or out of
-    the same controller event, that come after it. Timers and answers follow what was last done on
-    a controller event of the same name. The harmless ones stand alone."""
+    """The first causes, each with the divergences that follow from it.
+
+    A divergence follows from an earlier one of the same partition or the same controller event.
+    Timers and answers follow from the last divergence of a controller event with the same name.
+    Harmless divergences are separate.
+    """
     all_roots: list[Root] = []
     of_partition: dict[str, Root] = {}
     of_event: dict[tuple[int, str], Root] = {}
@@ -142,7 +147,7 @@ def roots(found: Iterable[Divergence]) -> list[Root]:
             all_roots.append(root)
         else:
             root.followers.append(one)
-        # Nothing follows on a partition from what is only in another order.
+        # A reordering has no consequences for a partition.
         for name in one.partitions if one.what != "reordered" else ():
             of_partition.setdefault(name, root)
         of_event.setdefault((one.seq, one.cause), root)
@@ -151,46 +156,31 @@ def roots(found: Iterable[Divergence]) -> list[Root]:
 
 
 def signature(one: Divergence) -> tuple[str, ...]:
-    """What is alike in all divergences of one group: numbers of brokers and partitions are not."""
+    """What all divergences of a group have in common, without ids of brokers and partitions."""
     parts = sorted({_general(difference.part) for difference in one.differences})
     harmless = "harmless" if one.is_harmless else ""
     return (one.what, harmless, one.base_rule, one.head_rule, one.kind, ", ".join(parts))
 
 
-def id_of(parts: Sequence[str]) -> str:
-    """A short name for a group, the same in every run: for the file of accepted changes."""
+def group_id(parts: Sequence[str]) -> str:
+    """The short name of a group for the file of accepted changes. It is the same in each run."""
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=4).hexdigest()
 
 
 def _general(part: str) -> str:
-    """A part without the partition or the broker that it is of."""
+    """The name of a part without ids of partitions and brokers."""
     last = part.rpartition(".")[2] if "." in part else part
     return _NUMBERS.sub("N", last)
 
 
 def _of_compared(one: Compared) -> Divergence:
     what: What = "changed" if one.base and one.head else "missing" if one.base else "new"
-    shown = one.base or one.head
-    assert shown is not None, "one of them is there"
-    earlier = min((each for each in (one.base, one.head) if each), key=lambda each: each.time_ns)
-    return Divergence(
-        what,
-        shown.kind,
-        shown.target,
-        one.base.rule if one.base else "",
-        one.head.rule if one.head else "",
-        earlier.seq,
-        earlier.time_ns,
-        earlier.event,
-        earlier.cause,
-        one.differences,
-        one.partitions,
-        tuple(_details(one)),
-        place=(earlier.time_ns, earlier.turn),
+    return _divergence(
+        what, one.base, one.head, one.partitions, tuple(_details(one)), one.differences
     )
 
 
-def _of_moved(one: Moved, base: Sequence[Decision], head: Sequence[Decision]) -> Divergence:
+def _of_reordered(one: Reordered, base: Sequence[Decision], head: Sequence[Decision]) -> Divergence:
     ours, passed = base[one.pair[0]], base[one.passes[0]]
     how = "after" if one.pair[0] < one.passes[0] else "before"
     channels = (
@@ -198,41 +188,42 @@ def _of_moved(one: Moved, base: Sequence[Decision], head: Sequence[Decision]) ->
         if ours.channel == passed.channel
         else f"{ours.channel} and {passed.channel}"
     )
-    text = f"head decides it {how} {passed.kind} {passed.target} ({channels})"
-    earlier = min(ours, head[one.pair[1]], key=lambda each: each.time_ns)
-    return Divergence(
-        "reordered",
-        ours.kind,
-        ours.target,
-        ours.rule,
-        head[one.pair[1]].rule,
-        earlier.seq,
-        earlier.time_ns,
-        earlier.event,
-        earlier.cause,
-        (),
-        touched_by(ours),
-        (text,),
-        one.is_harmless,
-        (earlier.time_ns, earlier.turn),
-    )
+    text = f"head makes this decision {how} {passed.kind} {passed.target} ({channels})"
+    found = _divergence("reordered", ours, head[one.pair[1]], touched_by(ours), (text,))
+    found.is_harmless = one.is_harmless
+    return found
 
 
 def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> Divergence:
-    earlier = min(ours, theirs, key=lambda each: each.time_ns)
+    time = Difference("time", f"event {ours.seq}", f"event {theirs.seq}")
+    return _divergence("changed", ours, theirs, touched_by(ours), (_when(late_ns),), (time,))
+
+
+def _divergence(
+    what: What,
+    base: Decision | None,
+    head: Decision | None,
+    partitions: tuple[str, ...],
+    details: tuple[str, ...],
+    differences: tuple[Difference, ...] = (),
+) -> Divergence:
+    """A divergence at the earlier of two decisions, one of which may not exist."""
+    shown = base or head
+    assert shown is not None, "a pair has at least one"
+    earlier = min((one for one in (base, head) if one), key=lambda one: one.time_ns)
     return Divergence(
-        "changed",
-        ours.kind,
-        ours.target,
-        ours.rule,
-        theirs.rule,
+        what,
+        shown.kind,
+        shown.target,
+        base.rule if base else "",
+        head.rule if head else "",
         earlier.seq,
         earlier.time_ns,
         earlier.event,
         earlier.cause,
-        (Difference("time", f"event {ours.seq}", f"event {theirs.seq}"),),
-        touched_by(ours),
-        (_when(late_ns),),
+        differences,
+        partitions,
+        details,
         place=(earlier.time_ns, earlier.turn),
     )
 
@@ -242,12 +233,12 @@ def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> Divergence:
 
 def _when(late_ns: int) -> str:
     how = "later" if late_ns > 0 else "earlier"
-    return f"head decides it {abs(late_ns) / 1e9:.1f} s {how}"
+    return f"head makes this decision {abs(late_ns) / 1e9:.1f} s {how}"
 
 
 def _details(one: Compared) -> Iterator[str]:
-    """Whom each version chose, and whom it passed over and why, where the two differ; how much
-    later one of them did."""
+    """The choices of each version that differ, with the replicas that were passed over; and the
+    delay between the two decisions."""
     late_ns = one.head.time_ns - one.base.time_ns if one.base and one.head else 0
     if one.head and abs(late_ns) >= _LATE_NS:
         yield f"{_when(late_ns)}, at event {one.head.seq}"
@@ -261,7 +252,7 @@ def _details(one: Compared) -> Iterator[str]:
 
 
 def _choices(decision: Decision | None) -> dict[str, dict[str, Any]]:
-    """Those of the partitions that the decision is about."""
+    """The choices for the partitions that the decision is about."""
     if decision is None:
         return {}
     names = set(partitions_of(decision))

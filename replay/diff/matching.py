@@ -1,4 +1,4 @@
-"""Which decisions of two versions are the same: by what they say, not by where they stand."""
+"""Finds the decisions that two versions have in common, by content and not by position."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -8,18 +8,18 @@ from typing import Final
 from msgspec import Struct, field
 
 from replay.diff.messages import Decision
-from replay.diff.version.decided import ZOOKEEPER
+from replay.diff.version.decisions import ZOOKEEPER
 
-_MOVED_MAX: Final = 1000
-"""Decisions in another order whose reasons are looked for; there are seldom any."""
+_REORDERED_MAX: Final = 1000
+"""The number of reordered decisions that are reported. There are rarely any."""
 
 Pair = tuple[int, int]
-"""The places of a decision in base and in head."""
+"""The positions of a decision in base and in head."""
 
 
-class Moved(Struct, frozen=True):
-    """A decision in another order. `passes` is one that it stands before in one version and after
-    in the other; `is_harmless`: nobody can tell the difference."""
+class Reordered(Struct, frozen=True):
+    """A decision in another order. It comes before the decision `passes` in one version and after
+    it in the other. `is_harmless`: no broker or client can observe the difference."""
 
     pair: Pair
     passes: Pair
@@ -27,16 +27,16 @@ class Moved(Struct, frozen=True):
 
 
 class Matched(Struct):
-    """Two versions' decisions: those of both, and the places of those that only one has."""
+    """The decisions of both versions, and the positions of those that only one version has."""
 
     pairs: list[Pair] = field(default_factory=list)
-    moved: list[Moved] = field(default_factory=list)
+    reordered: list[Reordered] = field(default_factory=list)
     base_only: list[int] = field(default_factory=list)
     head_only: list[int] = field(default_factory=list)
 
 
 def match(base: Sequence[Decision], head: Sequence[Decision]) -> Matched:
-    """Match decisions: those at the same event of the log first, then the others in order."""
+    """Match decisions at the same event of the log, then the others in order."""
     if [one.key for one in base] == [one.key for one in head]:
         return Matched([(place, place) for place in range(len(base))])
     matched = Matched()
@@ -45,7 +45,7 @@ def match(base: Sequence[Decision], head: Sequence[Decision]) -> Matched:
     left = _pair_off(*left, base, head, partner, at_event=False)
     matched.pairs = sorted(partner.items())
     matched.base_only, matched.head_only = sorted(left[0]), sorted(left[1])
-    matched.moved = list(_moved(matched.pairs, base, head))
+    matched.reordered = list(_reordered(matched.pairs, base, head))
     return matched
 
 
@@ -58,7 +58,7 @@ def _pair_off(
     *,
     at_event: bool,
 ) -> tuple[list[int], list[int]]:
-    """Pair what says the same, first with first; the places that are left on both sides."""
+    """Pair decisions with the same content in order. Return the positions that remain."""
     waiting: dict[tuple[bytes, int], list[int]] = defaultdict(list)
     for place in reversed(head_places):
         waiting[head[place].key, head[place].seq if at_event else 0].append(place)
@@ -75,28 +75,28 @@ def _pair_off(
 # Another order ------------------------------------------------------------------------------------
 
 
-def _moved(
+def _reordered(
     pairs: Sequence[Pair], base: Sequence[Decision], head: Sequence[Decision]
-) -> Iterator[Moved]:
-    """Those that have to be taken out for the rest to be in the same order."""
-    kept = _longest_rising([there for _, there in pairs])
+) -> Iterator[Reordered]:
+    """The decisions without which the others are in the same order."""
+    kept = _longest_increasing([there for _, there in pairs])
     if len(kept) == len(pairs):
         return
     staying = [pairs[number] for number in kept]
     moved = [pair for number, pair in enumerate(pairs) if number not in set(kept)]
-    for pair in moved[:_MOVED_MAX]:
+    for pair in moved[:_REORDERED_MAX]:
         passed = [one for one in staying if (one[0] < pair[0]) != (one[1] < pair[1])]
         if not passed:
             continue
         harmful = [one for one in passed if not _is_harmless(pair, one, base, head)]
-        yield Moved(pair, (harmful or passed)[0], not harmful)
+        yield Reordered(pair, (harmful or passed)[0], not harmful)
 
 
 def _is_harmless(
     one: Pair, other: Pair, base: Sequence[Decision], head: Sequence[Decision]
 ) -> bool:
-    """Order is promised within a channel. Across channels only ZooKeeper's answers make one: what
-    is decided after the answer to a write may depend on it."""
+    """Whether the order of two decisions cannot be observed. Order matters within a channel. Across
+    channels, a decision after ZooKeeper's reply to a write may depend on the reply."""
     first, second = base[one[0]], base[other[0]]
     if first.channel == second.channel:
         return False
@@ -105,8 +105,8 @@ def _is_harmless(
     return first.turn == second.turn and head[one[1]].turn == head[other[1]].turn
 
 
-def _longest_rising(values: Sequence[int]) -> list[int]:
-    """The places of a longest rising sequence among different numbers."""
+def _longest_increasing(values: Sequence[int]) -> list[int]:
+    """The positions of a longest increasing subsequence of distinct numbers."""
     ends: list[int] = []
     at_end: list[int] = []
     before: list[int] = []

@@ -1,18 +1,19 @@
-"""What the two sides of a diff say to each other: lengths of 4 bytes, then msgpack maps.
+"""The messages between the two sides of a diff: a length of 4 bytes, then a msgpack map.
 
-The version's side answers to each request with any number of messages, the last of them `Folded`
-or `Failed`. Kept stable: a field may be added with a default, since a reader passes over fields
-that it does not know; anything else is a new PROTOCOL.
+The compared version responds to each request with any number of messages, of which the last one is
+`Folded` or `Failed`. The messages are stable: a field may be added with a default, because readers
+ignore unknown fields. Any other change needs a new PROTOCOL. Fields that were renamed keep their
+name in the messages.
 """
 
 import struct
 from typing import IO, Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 PROTOCOL: Final = 1
-"""What is spoken here. `Hello` tells the one of the other side."""
+"""The version of these messages. `Hello` has the version of the other side."""
 
 DECISIONS_IN_A_MESSAGE: Final = 2000
 
@@ -20,7 +21,7 @@ _LENGTH: Final = struct.Struct(">I")
 
 
 class Hello(Struct, frozen=True, tag_field="is", tag="hello"):
-    """The first thing that a version says, and the only one that no other protocol may change."""
+    """The first message of a version. It has this form in all protocols."""
 
     protocol: int
     core_fingerprint: str
@@ -28,10 +29,13 @@ class Hello(Struct, frozen=True, tag_field="is", tag="hello"):
 
 
 class FoldLog(Struct, frozen=True, tag_field="is", tag="fold_log"):
-    """Fold a log. `with_contents`: decisions come with their content and choices, but for those
-    whose key is one of `known`, the keys of 16 bytes one after the other. `partitions` are those
-    whose course is wanted. Of an imported log, `settings` are those of the brokers, and `since` is
-    the event from which on the versions decide otherwise; 0: none is known."""
+    """The request to fold a log.
+
+    `with_contents`: send the content and the choices of decisions, except for those with a key in
+    `known`, the concatenation of keys of 16 bytes. `partitions` are the partitions whose timelines
+    are sent. For an imported log, `settings` are broker settings, and `since` is the first event at
+    which the versions decide differently, or 0.
+    """
 
     log: str
     with_contents: bool = False
@@ -42,12 +46,13 @@ class FoldLog(Struct, frozen=True, tag_field="is", tag="fold_log"):
 
 
 class Decision(Struct, frozen=True, omit_defaults=True):
-    """One thing that was decided.
+    """One decision.
 
-    `key` is a digest of what it says, `channel` where it goes: order is promised within one only.
-    `seq` is the event of the log that came last, `turn` the event of the version's own, `time_ns`
-    its wall clock; `event` is the kind of the event, `cause` the controller event under way.
-    `content` is made of plain values, by the names of fields; `choices` are those of its reason.
+    `key` is a digest of its content. `channel` is its destination: order matters within a channel
+    only. `seq` is the last event of the log before it, `turn` the number of the event that the
+    version folded, `time_ns` the wall clock of that event, `event` its kind, and `cause` the
+    controller event that was processed. `content` has plain values by field name; `choices` are
+    those of the reason.
     """
 
     key: bytes
@@ -65,20 +70,21 @@ class Decision(Struct, frozen=True, omit_defaults=True):
 
 
 class Decisions(Struct, frozen=True, tag_field="is", tag="decisions"):
-    """Some of what was decided, in order."""
+    """A part of the decisions, in order."""
 
     decisions: list[Decision]
 
 
 class FoldProgress(Struct, frozen=True, tag_field="is", tag="progress"):
-    """How many events of the log are folded, of how many."""
+    """The number of folded events, and of all events."""
 
     done: int
     total: int
 
 
 class Sample(Struct, frozen=True):
-    """A partition from a time on. `leader` -1: none; `is_online`: its leader is there."""
+    """The state of a partition from a time on. `leader` is -1 for none. `is_online`: the leader is
+    alive."""
 
     time_ns: int
     leader: int
@@ -89,17 +95,19 @@ class Sample(Struct, frozen=True):
 
 
 class PartitionTimeline(Struct, frozen=True):
-    """What became of a partition, as the controller knew it."""
+    """The states of a partition in order, as the controller knew them."""
 
     topic: str
     partition: int
-    moments: list[Sample]
+    samples: list[Sample] = field(name="moments")
 
 
 class Disagreement(Struct, frozen=True):
-    """Where this version does not decide as a stock controller did, in the words of `refold agree`:
-    `verdict` is differs, missing or extra, `subject` decision or request; `explained` is the rule
-    that says why it is no fault, "" if none does."""
+    """A decision in which this version and a stock controller differ, as in `refold agree`.
+
+    `verdict` is differs, missing or extra; `subject` is decision or request. `explained` is the
+    rule by which the difference is not a fault, or "".
+    """
 
     verdict: str
     subject: str
@@ -113,8 +121,8 @@ class Disagreement(Struct, frozen=True):
 
 
 class Agreed(Struct, frozen=True):
-    """How many decisions of stock controllers, and requests of theirs, could be judged, and how
-    many of these the version made, too: also by the rules by which it was deciding."""
+    """The agreement with stock controllers: how many of their decisions and requests were compared,
+    and how many the version made, too; `by_rule` has the same numbers for each rule."""
 
     decisions: int
     agreed: int
@@ -123,23 +131,26 @@ class Agreed(Struct, frozen=True):
 
 
 class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
-    """The end of a log. `left_at` is the event at which the version wanted something that is not
-    in the log, or became the controller of an imported one, 0 if never; `assumptions` what was
-    supposed from then on, with how often. `is_beside`: another controller's decisions count,
-    nothing follows from the version's own; then `agreed` says how far it decides as that one, None
-    where a version does not tell."""
+    """The last message for a log.
+
+    `left_at` is the event at which the version left the log, or became the controller of an
+    imported cluster; 0 if never. `assumptions` are the assumptions after that, with their counts.
+    `is_shadow`: the version was not the controller, so its decisions have no consequences. Then
+    `agreed` is its agreement with the log's controllers, or None if the version is too old to
+    report it.
+    """
 
     events: int
     end_ns: int
     left_at: int = 0
     assumptions: dict[str, int] = {}
-    courses: list[PartitionTimeline] = []
-    is_beside: bool = False
+    timelines: list[PartitionTimeline] = field(default_factory=list, name="courses")
+    is_shadow: bool = field(default=False, name="is_beside")
     agreed: Agreed | None = None
 
 
 class Failed(Struct, frozen=True, tag_field="is", tag="failed"):
-    """The log cannot be folded. `is_fault`: by a fault of this version, not of the log."""
+    """The log cannot be folded. `is_fault`: because of a bug in the version, not of the log."""
 
     text: str
     is_fault: bool = False
@@ -153,20 +164,20 @@ _requests: Final[msgspec.msgpack.Decoder[FoldLog]] = msgspec.msgpack.Decoder(Fol
 
 
 def write(stream: IO[bytes], message: Answer | FoldLog) -> None:
-    """Say something."""
+    """Write a message."""
     body = _encoder.encode(message)
     stream.write(_LENGTH.pack(len(body)) + body)
     stream.flush()
 
 
 def read_answer(stream: IO[bytes]) -> Answer | None:
-    """What the version says next; None at its end. Raises msgspec.DecodeError."""
+    """Read the version's next message; None at the end. Raises msgspec.DecodeError."""
     body = _read(stream)
     return None if body is None else _answers.decode(body)
 
 
 def read_request(stream: IO[bytes]) -> FoldLog | None:
-    """What is asked for next; None if nothing more is. Raises msgspec.DecodeError."""
+    """Read the next request; None at the end. Raises msgspec.DecodeError."""
     body = _read(stream)
     return None if body is None else _requests.decode(body)
 

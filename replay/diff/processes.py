@@ -1,16 +1,14 @@
-"""A version as a process, spoken to by `messages`."""
+"""Runs a version of the code in a process, which exchanges `messages`."""
 
 import os
 import re
 import subprocess
 import tempfile
-from types import TracebackType
 from typing import Final, Self
 
 import msgspec
 from msgspec import Struct, field
 
-from replay.diff.errors import DiffError
 from replay.diff.messages import (
     PROTOCOL,
     Decision,
@@ -24,22 +22,23 @@ from replay.diff.messages import (
     write,
 )
 from replay.diff.references import Version
+from replay.errors import DiffError
 from replay.progress import Progress, unreported
 
 _NO_PROTOCOL: Final = re.compile(r"No module named '?replay(\.diff(\.protocol)?)?\b(?!\.)")
-"""What Python says where the protocol itself is not there."""
+"""Python's error for a version without the protocol."""
 
 
-class Answered(Struct):
-    """What a version has to say of a log."""
+class FoldResult(Struct):
+    """The response of a version for a log."""
 
     decisions: list[Decision] = field(default_factory=list)
     folded: Folded = Folded(0, 0)
 
 
 def environment_of(version: Version) -> dict[str, str]:
-    """That of a process of a version: its own code comes first, wherever it is started and whatever
-    else is installed."""
+    """The environment for a process of a version. The version's code is imported first, whatever
+    the current folder is and whatever is installed."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     if version.folder is None:
         environment["PYTHONSAFEPATH"] = "1"
@@ -49,12 +48,12 @@ def environment_of(version: Version) -> dict[str, str]:
 
 
 class VersionProcess:
-    """One process of a version. A context manager; folds one log at a time."""
+    """A process of a version. It folds one log at a time. A context manager."""
 
     def __init__(self, version: Version) -> None:
-        """Raises DiffError where it cannot be started, or speaks another protocol."""
+        """Raises DiffError if the version cannot be started or has another protocol."""
         self.version = version
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as the process
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         self._process = subprocess.Popen(
             [version.python, "-m", "replay.diff.protocol"],
             cwd=version.folder,
@@ -76,66 +75,66 @@ class VersionProcess:
         except msgspec.DecodeError:
             hello = None
         if not isinstance(hello, Hello):
-            last = self._last_words()
+            last = self._last_error()
             if _NO_PROTOCOL.search(last):
                 raise DiffError(
-                    f"{self.version.reference} is from before refold diff: it has no "
+                    f"{self.version.reference} is too old for refold diff: it has no "
                     "replay.diff.protocol. Name a later version"
                 )
             raise DiffError(f"{self.version.reference} does not start: {last}")
         if hello.protocol != PROTOCOL:
             raise DiffError(
-                f"{self.version.reference} speaks protocol {hello.protocol} of refold diff, this "
-                f"version {PROTOCOL}: run the diff of that version"
+                f"{self.version.reference} has protocol {hello.protocol} of refold diff, this "
+                f"version has {PROTOCOL}: use that version's refold diff"
             )
         return hello
 
-    def fold(self, request: FoldLog, progress: Progress = unreported) -> Answered:
+    def fold(self, request: FoldLog, progress: Progress = unreported) -> FoldResult:
         """Fold a log. Raises DiffError."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        answered = Answered()
+        result = FoldResult()
         try:
             write(self._process.stdin, request)
             while True:
                 match read_answer(self._process.stdout):
                     case Decisions(decisions=decisions):
-                        answered.decisions += decisions
+                        result.decisions += decisions
                     case FoldProgress(done=done, total=total):
                         progress("folding", done, total)
                     case Folded() as folded:
-                        answered.folded = folded
-                        return answered
+                        result.folded = folded
+                        return result
                     case Failed(text=text, is_fault=is_fault):
                         raise DiffError(self._failure(request, text, is_fault=is_fault))
                     case _:
                         break
         except (BrokenPipeError, msgspec.DecodeError):
             pass
-        raise DiffError(f"{self.version.reference} ended at {request.log}: {self._last_words()}")
+        raise DiffError(f"{self.version.reference} exited at {request.log}: {self._last_error()}")
 
     def _failure(self, request: FoldLog, text: str, *, is_fault: bool) -> str:
         if is_fault:
-            return f"{self.version.reference} fails at {request.log}: {text}"
+            return f"{self.version.reference} failed at {request.log}: {text}"
         return f"{request.log} cannot be used with {self.version.reference}: {text}"
 
-    def _last_words(self) -> str:
-        """The end of what it said on its standard error: the error and where it is."""
+    def _last_error(self) -> str:
+        """Stop the process; the error at the end of its standard error, with the place."""
         self._process.kill()
         self._process.wait()
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         if not lines:
-            return f"it ended with status {self._process.returncode} and said nothing"
+            return f"exit status {self._process.returncode}, no error message"
         places = [one.strip() for one in lines if one.lstrip().startswith("File ")]
         return f"{lines[-1]} ({places[-1]})" if places else lines[-1]
 
     def kill(self) -> None:
-        """End it where it stands, from any thread: `fold` raises DiffError then."""
+        """Kill the process, from any thread. A running `fold` raises DiffError."""
         self._process.kill()
 
     def close(self) -> None:
-        """End the process."""
+        """Close the streams and wait for the process; kill it if it does not exit."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
@@ -149,10 +148,5 @@ class VersionProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -1,5 +1,8 @@
-"""What runs in each version: `python -m replay.diff.protocol` speaks `messages` on its standard
-streams. It folds one log after the other, until nothing more is asked."""
+"""The process of a compared version: `python -m replay.diff.protocol`.
+
+It reads requests (`messages`) from standard input, folds one log after the other, and writes the
+responses to standard output.
+"""
 
 import os
 import sys
@@ -10,7 +13,6 @@ import msgspec
 
 from controller.fingerprint import code_version, core_fingerprint
 from eventstore.errors import LogError
-from eventstore.reader import LogReader
 from eventstore.verify import verify
 from replay.diff.messages import (
     DECISIONS_IN_A_MESSAGE,
@@ -24,53 +26,48 @@ from replay.diff.messages import (
     read_request,
     write,
 )
-from replay.diff.version.decided import Deciding
-from replay.diff.version.fold_options import Wanted
+from replay.diff.version.decisions import DecisionRecorder
+from replay.diff.version.fold_recorder import FoldRecorder, TimelineRecorder
 from replay.diff.version.folding import fold_log
-from replay.diff.version.imported import fold_imported
-from replay.diff.version.partition_timelines import Courses
 from replay.errors import ReplayError
-from replay.logs.decode import UPCASTERS
+from replay.logs.open_log import open_reader
 from replay.progress import Progress
 
 _STEP: Final = 2000
-"""Events from one message about the progress to the next."""
+"""The number of events between two messages about the progress."""
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Say hello, then do what is asked for."""
+    """Write `Hello`, then respond to each request."""
     write(answers, Hello(PROTOCOL, core_fingerprint(), code_version()))
     while (request := read_request(requests)) is not None:
         _answer(request, answers)
 
 
 def _answer(request: FoldLog, answers: IO[bytes]) -> None:
-    deciding = Deciding(with_contents=request.with_contents, known=request.known)
-    wanted = Wanted(deciding, Courses(request.partitions))
+    decisions = DecisionRecorder(with_contents=request.with_contents, known=request.known)
+    recorder = FoldRecorder(decisions, TimelineRecorder(request.partitions))
     try:
-        folded = _fold(request, wanted, answers)
+        folded = _fold(request, recorder, answers)
     except (LogError, ReplayError) as error:
         write(answers, Failed(str(error)))
         return
-    except Exception as error:  # Whatever a version does wrong is told, with the log it was at.
+    except Exception as error:  # A bug in the version is reported with the log.
         where = _place_of(error)
         write(answers, Failed(f"{type(error).__name__}: {error}{where}", is_fault=True))
         return
-    decisions = deciding.decisions
-    for place in range(0, len(decisions), DECISIONS_IN_A_MESSAGE):
-        write(answers, Decisions(decisions[place : place + DECISIONS_IN_A_MESSAGE]))
+    found = decisions.decisions
+    for begin in range(0, len(found), DECISIONS_IN_A_MESSAGE):
+        write(answers, Decisions(found[begin : begin + DECISIONS_IN_A_MESSAGE]))
     write(answers, folded)
 
 
-def _fold(request: FoldLog, wanted: Wanted, answers: IO[bytes]) -> Folded:
+def _fold(request: FoldLog, recorder: FoldRecorder, answers: IO[bytes]) -> Folded:
     log = Path(request.log)
     for damage in verify(log).damages:
         raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")
-    with LogReader.open(log, UPCASTERS) as reader:
-        progress = _progress(answers)
-        if reader.header.kind == "recorded":
-            return fold_log(reader, wanted, progress)
-    return fold_imported(log, wanted, request.settings, progress, request.since)
+    with open_reader(log) as reader:
+        return fold_log(reader, recorder, _progress(answers), request.settings, request.since)
 
 
 def _progress(answers: IO[bytes]) -> Progress:
@@ -82,7 +79,7 @@ def _progress(answers: IO[bytes]) -> Progress:
 
 
 def _place_of(error: Exception) -> str:
-    """The last line of the version's own code that it comes from."""
+    """The file and line that raised an error."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -92,13 +89,13 @@ def _place_of(error: Exception) -> str:
 
 
 def main() -> None:
-    """The process: what it prints by accident must not come between the messages."""
+    """The process. Other output of the version goes to standard error, not between messages."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:
         serve(sys.stdin.buffer, answers)
     except (msgspec.DecodeError, BrokenPipeError):
-        sys.exit("replay.diff.protocol: spoken to in another protocol, or not any more")
+        sys.exit("replay.diff.protocol: the request cannot be read, or its sender exited")
 
 
 if __name__ == "__main__":

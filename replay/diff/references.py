@@ -1,7 +1,7 @@
-"""Finding a version of the code: a git ref, the working tree, a folder, a wheel, what is installed.
+"""Finds a version of the code: a git ref, the working tree, a folder, a wheel, the installation.
 
-A version runs from its own files, in a process of its own, on the Python of this installation with
-the packages beside it, if it asks for the same ones. Else it gets an environment of its own.
+A version runs from its own files in a separate process. It uses the Python and the packages of this
+installation if it requires the same packages. Otherwise a virtual environment is made for it.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from replay.diff.errors import DiffError
+from replay.errors import DiffError
 
 INSTALLED: Final = "installed"
 WORKING_TREE: Final = "working-tree"
@@ -32,8 +32,8 @@ _PROTOCOL: Final = Path("replay", "diff", "protocol.py")
 
 
 class Version(Struct, frozen=True):
-    """One version: the reference as it was given, the folder of its code (None: as installed), and
-    the Python that runs it."""
+    """A version: the given reference, the folder of its code (None: as installed), and the Python
+    that runs it."""
 
     reference: str
     folder: Path | None
@@ -41,25 +41,27 @@ class Version(Struct, frozen=True):
 
 
 def find_version(reference: str, repository: Path, cache: Path) -> Version:
-    """A version by its reference. Code that is not in a folder is put into `cache`, once. Raises
-    DiffError."""
+    """The version with a reference. Its code is stored in `cache` if it is not in a folder.
+
+    Raises DiffError.
+    """
     if reference == INSTALLED:
         return Version(reference, None, sys.executable)
     if reference == WORKING_TREE:
         folder = _top_of(repository)
-        return Version(reference, folder, _python_for(reference, _asked_by(folder), cache))
+        return Version(reference, folder, _python_for(reference, _required_by(folder), cache))
     path = Path(reference)
     if path.suffix == ".whl":
         return _of_wheel(reference, path, cache)
     if (path / "controller" / "core").is_dir():
         folder = path.resolve()
         _check_protocol(reference, folder)
-        return Version(reference, folder, _python_for(reference, _asked_by(folder), cache))
+        return Version(reference, folder, _python_for(reference, _required_by(folder), cache))
     return _of_ref(reference, repository, cache)
 
 
 def cache_folder() -> Path:
-    """Where versions are kept: XDG_CACHE_HOME's refold/diff."""
+    """The folder of stored versions: refold/diff in XDG_CACHE_HOME."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "refold" / "diff"
 
@@ -68,13 +70,13 @@ def cache_folder() -> Path:
 
 
 def _of_ref(reference: str, repository: Path, cache: Path) -> Version:
-    """By the hash of its tree: the same code is kept once, whatever it is called."""
+    """A git ref. The code is stored by the hash of its tree, once for all refs with this tree."""
     top = _top_of(repository)
     tree = _git(top, "rev-parse", "--verify", "--quiet", f"{reference}^{{tree}}")
     if tree is None:
         raise DiffError(
-            f"{reference} is no version: there is no such ref in {top}, no folder with the code, "
-            f"no wheel; {WORKING_TREE} and {INSTALLED} are versions, too"
+            f"{reference} is not a version: it is neither a ref in {top}, nor a folder of the "
+            f"code, nor a wheel, nor {WORKING_TREE} or {INSTALLED}"
         )
     name = tree.decode().strip()
 
@@ -83,21 +85,21 @@ def _of_ref(reference: str, repository: Path, cache: Path) -> Version:
         rooms = [one for one in _ROOMS if one in known]
         archive = _git(top, "archive", name, *rooms) if rooms else None
         if archive is None or "controller" not in rooms:
-            raise DiffError(f"{reference} has no code of refold in it")
+            raise DiffError(f"{reference} does not contain refold's code")
         with tarfile.open(fileobj=BytesIO(archive)) as files:
             files.extractall(folder, filter="data")
 
     folder = _kept(cache / "trees" / name, unpack)
     _check_protocol(reference, folder)
-    return Version(reference, folder, _python_for(reference, _asked_by(folder), cache))
+    return Version(reference, folder, _python_for(reference, _required_by(folder), cache))
 
 
 def _top_of(repository: Path) -> Path:
     top = _git(repository, "rev-parse", "--show-toplevel")
     if top is None:
         raise DiffError(
-            f"{repository.resolve()} is in no git repository: go into one of refold, or name "
-            "folders or wheels"
+            f"{repository.resolve()} is not in a git repository: run the command in a clone of "
+            "refold, or name folders or wheels"
         )
     return Path(top.decode().strip())
 
@@ -127,15 +129,16 @@ def _of_wheel(reference: str, path: Path, cache: Path) -> Version:
     _check_protocol(reference, folder)
     metadata = next(folder.glob("*.dist-info/METADATA"), None)
     text = metadata.read_text(encoding="utf-8") if metadata else ""
-    asked = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
-    return Version(reference, folder, _python_for(reference, _without_extras(asked), cache))
+    required = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
+    return Version(reference, folder, _python_for(reference, _without_extras(required), cache))
 
 
-# What all have ------------------------------------------------------------------------------------
+# All versions ------------------------------------------------------------------------------------
 
 
 def _kept(folder: Path, fill: Callable[[Path], None]) -> Path:
-    """A folder of the cache; filled beside it and then moved: it is whole if it is there."""
+    """A folder of the cache. It is filled under a temporary name and then renamed, so that it is
+    complete if it exists."""
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +149,7 @@ def _kept(folder: Path, fill: Callable[[Path], None]) -> Path:
         try:
             made.rename(folder)
         except OSError:
-            # Another diff was faster.
+            # Another process made the folder in the meantime.
             if not folder.is_dir():
                 raise
     return folder
@@ -155,13 +158,13 @@ def _kept(folder: Path, fill: Callable[[Path], None]) -> Path:
 def _check_protocol(reference: str, folder: Path) -> None:
     if not (folder / _PROTOCOL).is_file():
         raise DiffError(
-            f"{reference} is from before refold diff: it has no {_PROTOCOL.as_posix()}, through "
-            "which versions are compared. Name a later one"
+            f"{reference} is too old for refold diff: it has no {_PROTOCOL.as_posix()}. Name a "
+            "later version"
         )
 
 
-def _asked_by(folder: Path) -> list[str]:
-    """The packages that a checkout asks for."""
+def _required_by(folder: Path) -> list[str]:
+    """The packages that a checkout requires."""
     try:
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
         return [str(one) for one in project["project"]["dependencies"]]
@@ -169,15 +172,16 @@ def _asked_by(folder: Path) -> list[str]:
         raise DiffError(f"{folder}/pyproject.toml cannot be used: {error!r}") from None
 
 
-def _without_extras(asked: list[str]) -> list[str]:
-    return [one for one in asked if "extra ==" not in one]
+def _without_extras(required: list[str]) -> list[str]:
+    return [one for one in required if "extra ==" not in one]
 
 
-def _python_for(reference: str, asked: list[str], cache: Path) -> str:
-    """This Python, where the version asks for what is installed beside it; else one of its own."""
-    wanted = _in_form(asked)
+def _python_for(reference: str, required: list[str], cache: Path) -> str:
+    """This Python if the version requires the installed packages; otherwise that of a new
+    environment."""
+    wanted = _normalized(required)
     try:
-        ours = _in_form(_without_extras(requires("refold") or []))
+        ours = _normalized(_without_extras(requires("refold") or []))
     except PackageNotFoundError:
         ours = wanted
     if wanted == ours:
@@ -185,25 +189,25 @@ def _python_for(reference: str, asked: list[str], cache: Path) -> str:
     name = hashlib.blake2b("\n".join(wanted).encode(), digest_size=16).hexdigest()
     folder = cache / "environments" / name
     if not folder.is_dir():
-        _make_environment(reference, folder, asked)
+        _make_environment(reference, folder, required)
     return str(folder / "bin" / "python")
 
 
-def _make_environment(reference: str, folder: Path, asked: list[str]) -> None:
-    """An environment is not moved once it is made: what is not whole is taken away again."""
+def _make_environment(reference: str, folder: Path, required: list[str]) -> None:
+    """Make a virtual environment in place, because it cannot be moved. Remove it after an error."""
     for command in (
         [sys.executable, "-m", "venv", str(folder)],
-        [str(folder / "bin" / "pip"), "install", "--quiet", *asked],
+        [str(folder / "bin" / "pip"), "install", "--quiet", *required],
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             shutil.rmtree(folder, ignore_errors=True)
             last = (done.stderr.strip() or "no reason given").splitlines()[-1]
             raise DiffError(
-                f"{reference} asks for other packages than this version, and they cannot be "
+                f"{reference} requires other packages than this version, and they cannot be "
                 f"installed: {last}"
             )
 
 
-def _in_form(asked: list[str]) -> list[str]:
-    return sorted(one.replace(" ", "").lower() for one in asked)
+def _normalized(required: list[str]) -> list[str]:
+    return sorted(one.replace(" ", "").lower() for one in required)

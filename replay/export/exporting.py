@@ -1,4 +1,4 @@
-"""A log to JSON lines, record by record, also while its daemon writes it."""
+"""Writes a log as JSON lines, record by record. The daemon may be writing the log."""
 
 from collections.abc import Iterator
 from itertools import chain as joined
@@ -28,10 +28,10 @@ from replay.progress import Progress, unreported
 
 
 def export_log(path: Path, out: BinaryIO, progress: Progress = unreported) -> int:
-    """Write the log at `path`, a folder or a segment, as it is now; how many events it has. Its
-    checksum chain is followed on the way.
+    """Write the current content of the log at `path`, a folder or a segment, and check its checksum
+    chain. Return the number of events.
 
-    Raises LogCorrupt and what reading raises, OSError when `out` cannot be written.
+    Raises LogCorrupt and other LogErrors, OSError if `out` cannot be written.
     """
     events = 0
     for line, seq in _lines(path):
@@ -44,7 +44,7 @@ def export_log(path: Path, out: BinaryIO, progress: Progress = unreported) -> in
 
 
 def _lines(path: Path) -> Iterator[tuple[Line, int | None]]:
-    """The lines of a log, those of events with their number."""
+    """The lines of a log. The lines of events have the number of the event."""
     tip: Tip | None = None
     for position, segment_path in enumerate(folders.segments_of(path)):
         with open_segment(segment_path) as segment:
@@ -68,12 +68,12 @@ def _snapshots_at_start(path: Path, seq: int) -> Iterator[SnapshotLine]:
 
 
 class _Exported:
-    """One segment while it is exported; `tip` is how far that has come."""
+    """A segment that is being exported, up to `tip`."""
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
-        # In this order it is consistent while the log grows: nothing comes after a closing
-        # record, and a command is stored after the event that caused it.
+        # This order is consistent while the log grows: no record follows a closing record, and a
+        # command is stored after the event that caused it.
         self._closing = segment.closing
         [(self._commands,)] = segment.query("select count(*) from commands")
         [(self._events,)] = segment.query("select count(*) from events")
@@ -83,7 +83,7 @@ class _Exported:
 
     @property
     def tip(self) -> Tip:
-        """What the last record has made of both chains."""
+        """Both chains at the last record."""
         return Tip(
             self._last_seq,
             self._tip.commands + self._commands,
@@ -92,7 +92,7 @@ class _Exported:
         )
 
     def lines(self) -> Iterator[tuple[Line, int | None]]:
-        """Events, each before its commands; those of events before the segment come first."""
+        """Each event before its commands. Commands of events in earlier segments come first."""
         commands = self._commands_in_order()
         command = next(commands, None)
         for event in self._events_in_order():
@@ -118,10 +118,10 @@ class _Exported:
             yield CommandRecord._make(row[:-1])
 
     def _follow(self, which: str, row: Row) -> None:
-        """Go on with the chain. Raises LogCorrupt if the row is not the one that follows."""
+        """Continue the chain. Raises LogCorrupt if the row is not the next one."""
         chained: Any = row[-1]
         if chain.link(self._chains[which], row[:-1]) != chained:
-            # An event begins with its number, a command with that of its event.
-            text = f"it was changed, moved or put in, or the one before it was: {PUT_A_COPY}"
+            # The first field of an event is its number, that of a command the number of its event.
+            text = f"this record or the one before it was changed, moved or inserted: {PUT_A_COPY}"
             raise LogCorrupt(self._segment.path, text, f"{which} {row[0]}")
         self._chains[which] = chained

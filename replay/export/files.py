@@ -1,4 +1,4 @@
-"""What an export goes to and comes from: a file, compressed if its name says so."""
+"""Opens the files of exports, which are compressed if their names end in .gz or .xz."""
 
 import gzip
 import lzma
@@ -16,17 +16,18 @@ _DAMAGED: Final = (gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file, compressed if it is called .gz or .xz, there only when it is whole.
+    """Yield a new file, compressed if its name ends in .gz or .xz. It has a temporary name until it
+    is complete.
 
     Raises LogExists, LogFull, LogReadOnly, LogFailed.
     """
     if path.exists():
-        raise LogExists(path, "is there already: name another file, or remove it first")
+        raise LogExists(path, "exists already: name another file, or delete it first")
     partial = path.with_name(path.name + _PARTIAL)
     try:
         with ExitStack() as resources:
             file = resources.enter_context(partial.open("wb"))
-            yield resources.enter_context(_packing(file, path.suffix))
+            yield resources.enter_context(_compressed(file, path.suffix))
         partial.rename(path)
     except OSError as error:
         raise from_os(error, path) from error
@@ -36,22 +37,22 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def old_file(path: Path) -> Iterator[BinaryIO]:
-    """A file for reading, unpacked if it is called .gz or .xz.
+    """Yield a file for reading, uncompressed if its name ends in .gz or .xz.
 
     Raises LogNotFound, LogFailed, LogCorrupt.
     """
     try:
         with ExitStack() as resources:
             file = resources.enter_context(path.open("rb"))
-            yield resources.enter_context(_unpacking(file, path.suffix))
+            yield resources.enter_context(_uncompressed(file, path.suffix))
     except _DAMAGED as error:
-        raise LogCorrupt(path, f"cannot be unpacked: {error}") from error
+        raise LogCorrupt(path, f"cannot be uncompressed: {error}") from error
     except OSError as error:
         raise from_os(error, path) from error
 
 
-def _packing(file: BinaryIO, suffix: str) -> BinaryIO:
-    """The same content gives the same bytes: no name and no time goes in."""
+def _compressed(file: BinaryIO, suffix: str) -> BinaryIO:
+    """Compress without name and time, so that the same content results in the same bytes."""
     match suffix:
         case ".gz":
             return cast(BinaryIO, gzip.GzipFile("", "wb", fileobj=file, mtime=0))
@@ -61,7 +62,7 @@ def _packing(file: BinaryIO, suffix: str) -> BinaryIO:
             return file
 
 
-def _unpacking(file: BinaryIO, suffix: str) -> BinaryIO:
+def _uncompressed(file: BinaryIO, suffix: str) -> BinaryIO:
     match suffix:
         case ".gz":
             return cast(BinaryIO, gzip.GzipFile(fileobj=file))

@@ -1,4 +1,4 @@
-"""JSON lines to the log that they were exported from: the same records, the same checksum chain."""
+"""Makes a log of JSON lines, with the records and the checksum chain of the exported log."""
 
 import shutil
 from collections.abc import Iterator
@@ -30,12 +30,12 @@ from replay.progress import Progress, unreported
 
 _BATCH: Final = 10_000
 _BATCH_BYTES: Final = 8 << 20
-_CHANGED: Final = "its records are not those that were exported: export it again, change nothing"
-_CUT: Final = 'is cut: its last line is not "end"; export it again'
+_CHANGED: Final = "the records were changed after the export: export the log again"
+_CUT: Final = 'is cut: its last line is not "end"; export the log again'
 
 
 class Imported(NamedTuple):
-    """What was made."""
+    """The size of the new log."""
 
     segments: int
     events: int
@@ -43,7 +43,7 @@ class Imported(NamedTuple):
 
 
 class _First(msgspec.Struct):
-    """What tells an export's first line, also one of a newer layout."""
+    """The fields by which the first line of an export is recognized, in any layout."""
 
     record: str
     layout: int
@@ -52,10 +52,10 @@ class _First(msgspec.Struct):
 def import_lines(
     source: BinaryIO, name: str, folder: Path, progress: Progress = unreported
 ) -> Imported:
-    """Make a log in `folder` of what `source`, called `name` in errors, brings.
+    """Make a log in `folder` of the lines of `source`. Errors call the source `name`.
 
-    Raises NotALog, LogTooNew, LogCorrupt where it was cut or changed, LogExists, LogFull; what was
-    written is removed then.
+    Raises NotALog, LogTooNew, LogCorrupt if lines were cut or changed, LogExists, LogFull. After an
+    error no log is left.
     """
     with _new_folder(folder):
         importing = _Importing(name, folder, progress)
@@ -75,14 +75,14 @@ def import_lines(
 
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[None]:
-    """A folder for a new log, which is left as it was if the log does not become whole."""
+    """Make a folder for a new log. After an error the folder is restored."""
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise from_os(error, folder) from None
     if folders.segments_in(folder):
-        raise LogExists(folder, "holds a log already: name another folder")
+        raise LogExists(folder, "contains a log already: name another folder")
     try:
         yield
     except BaseException:
@@ -95,7 +95,7 @@ def _new_folder(folder: Path) -> Iterator[None]:
 
 
 class _Importing:
-    """Stores lines as they come."""
+    """Stores lines one after the other."""
 
     def __init__(self, name: str, folder: Path, progress: Progress) -> None:
         self._name = name
@@ -110,26 +110,26 @@ class _Importing:
         self._count = Imported(0, 0, 0)
 
     def take(self, number: int, text: bytes) -> None:
-        """Store what a line holds."""
+        """Store the record of a line."""
         self._number = number
         line = self._line(text)
         if self._ended:
-            raise LogCorrupt(self._name, 'goes on after "end"', self._place)
+            raise LogCorrupt(self._name, 'continues after "end"', self._place)
         try:
             self._store(line, len(text))
         except ValueError as error:
             raise LogCorrupt(self._name, f"cannot be read: {error}", self._place) from error
 
     def result(self) -> Imported:
-        """What was stored. Raises LogCorrupt if something is missing, NotALog if all of it is."""
+        """The size of the log. Raises LogCorrupt if lines are missing, NotALog if all are."""
         if not self._number:
-            raise NotALog(self._name, "is empty: it is not made by `refold log export`")
+            raise NotALog(self._name, "is empty: it was not made by `refold log export`")
         if not self._ended:
             raise LogCorrupt(self._name, _CUT)
         return self._count
 
     def close(self) -> None:
-        """Let go of the segment that was written last."""
+        """Close the last segment."""
         if self._segment:
             self._segment.close()
 
@@ -152,7 +152,7 @@ class _Importing:
         except (msgspec.DecodeError, UnicodeDecodeError):
             first = None
         if first is None or first.record != "segment":
-            raise NotALog(self._name, "is not made by `refold log export`")
+            raise NotALog(self._name, "was not made by `refold log export`")
         if first.layout > LAYOUT:
             text_ = f"made by a newer refold (layout {first.layout}, this one reads {LAYOUT})"
             raise LogTooNew(self._name, f"{text_}: upgrade")
@@ -193,7 +193,7 @@ class _Importing:
         self._current().end(body)
 
     def _tip(self) -> Tip:
-        """How far the segment has come with all that was read of it."""
+        """Both checksum chains at the last line that was read."""
         self._flush()
         return self._current().tip
 

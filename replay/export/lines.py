@@ -1,14 +1,14 @@
-"""The layout of an exported log: JSON lines, one record each, in the order of the log.
+"""The layout of an exported log: JSON lines, one per record, in the order of the log.
 
-Each segment is a "segment" line with its header, then its events, each before the commands that it
-caused, then its closing record if it has one. A log whose earlier segments are gone has the
-snapshot at its start before them. The last line is "end": without it the file is cut.
+Each segment has a "segment" line with its header, then its events, each before the commands that it
+caused, then its closing record if there is one. If earlier segments were deleted, the snapshot at
+the start of the log comes before the events. The last line is "end"; without it the file is cut.
 """
 
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from eventstore.records import CommandRecord, EventRecord, Origin, Tip
 from replay.description.as_json import (
@@ -23,14 +23,14 @@ LAYOUT: Final = 1
 
 
 class SegmentLine(Struct, frozen=True, tag="segment", tag_field="record"):
-    """A segment begins. `header` is the very text that is stored: the chain begins with it."""
+    """The beginning of a segment. `header` is the stored text, with which the chain begins."""
 
     layout: int
     header: Raw
 
 
 class SnapshotLine(Struct, frozen=True, tag="snapshot", tag_field="record"):
-    """The state after event `seq`, folded by the core `fingerprint`: bytes in base64."""
+    """The state after event `seq` by the core `fingerprint`, as base64."""
 
     seq: int
     fingerprint: str
@@ -38,7 +38,7 @@ class SnapshotLine(Struct, frozen=True, tag="snapshot", tag_field="record"):
 
 
 class EventLine(Struct, frozen=True, tag="event", tag_field="record"):
-    """An event (eventstore.records.EventRecord); `event` is its payload, readable."""
+    """An event (eventstore.records.EventRecord). `event` is its payload as JSON."""
 
     seq: int
     wall_ns: int
@@ -53,8 +53,8 @@ class EventLine(Struct, frozen=True, tag="event", tag_field="record"):
 
 
 class CommandLine(Struct, frozen=True, tag="command", tag_field="record"):
-    """A command (eventstore.records.CommandRecord); `digest` in hex, `body` null where it was too
-    large to be stored."""
+    """A command (eventstore.records.CommandRecord). `digest` is in hex; `body` is null if it was
+    too large to be stored."""
 
     cause: int
     ordinal: int
@@ -67,13 +67,13 @@ class CommandLine(Struct, frozen=True, tag="command", tag_field="record"):
 
 
 class ClosingLine(Struct, frozen=True, tag="closing", tag_field="record"):
-    """The closing record, as it is stored."""
+    """The stored closing record."""
 
     closing: Raw
 
 
 class EndLine(Struct, frozen=True, tag="end", tag_field="record"):
-    """How far the last segment has come, its checksum chains in hex."""
+    """The end of the last segment, with its checksum chains in hex."""
 
     last_seq: int
     commands: int
@@ -88,12 +88,12 @@ _decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 
 
 def line_bytes(line: Line) -> bytes:
-    """A line with its end."""
+    """A line with its newline."""
     return _encode(line) + b"\n"
 
 
 def read_line(text: bytes) -> Line:
-    """The line again. Raises msgspec.DecodeError."""
+    """Parse a line. Raises msgspec.DecodeError."""
     return _decoder.decode(text)
 
 
@@ -103,29 +103,15 @@ def event_line(record: EventRecord) -> EventLine:
 
 
 def event_record(line: EventLine) -> EventRecord:
-    """The event again. Raises ValueError."""
-    return EventRecord(
-        line.seq,
-        line.wall_ns,
-        line.mono_ns,
-        line.term,
-        line.kind,
-        line.schema,
-        line.channel,
-        line.origin,
-        line.cause,
-        stored_bytes(line.event),
-    )
+    """The event of a line. Raises ValueError."""
+    *fields, event = structs.astuple(line)
+    return EventRecord._make((*fields, stored_bytes(event)))
 
 
 def command_line(record: CommandRecord) -> CommandLine:
     """A command as a line."""
     return CommandLine(
-        record.cause,
-        record.ordinal,
-        record.term,
-        record.kind,
-        record.target,
+        *record[:5],
         record.digest.hex(),
         readable_reason(record.reason),
         None if record.body is None else readable_body(record.body),
@@ -133,19 +119,12 @@ def command_line(record: CommandRecord) -> CommandLine:
 
 
 def command_record(line: CommandLine) -> CommandRecord:
-    """The command again. Raises ValueError."""
-    return CommandRecord(
-        line.cause,
-        line.ordinal,
-        line.term,
-        line.kind,
-        line.target,
-        stored_bytes(line.reason),
-        bytes.fromhex(line.digest),
-        None if line.body is None else stored_bytes(line.body),
-    )
+    """The command of a line. Raises ValueError."""
+    *fields, digest, reason, body = structs.astuple(line)
+    stored_body = None if body is None else stored_bytes(body)
+    return CommandRecord._make((*fields, stored_bytes(reason), bytes.fromhex(digest), stored_body))
 
 
 def end_line(tip: Tip) -> EndLine:
-    """The last line of a log that has come to `tip`."""
+    """The last line of a log that ends at `tip`."""
     return EndLine(tip.last_seq, tip.commands, tip.event_chain.hex(), tip.command_chain.hex())

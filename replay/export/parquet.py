@@ -1,6 +1,6 @@
-"""A log as two Parquet tables, events and commands, for analysis: DuckDB, pandas, Spark.
+"""Writes a log as two Parquet tables, events and commands, for analysis with DuckDB, pandas, Spark.
 
-Needs pyarrow, which no other part of refold does: it is imported when a table is written.
+This needs pyarrow, an optional package, which is imported when a table is written.
 """
 
 import shutil
@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
@@ -51,15 +50,16 @@ _COMMANDS: Final = {
     "digest": "binary",
     "body": "string",
 }
-"""The columns. Times are UTC, in ns; `event`, `reason` and `body` are readable as JSON lines are,
-`body` null where it was too large to be stored."""
+"""The columns. Times are UTC, in ns. `event`, `reason` and `body` are JSON as in JSON lines; `body`
+is null if it was too large to be stored."""
 
 
 def export_parquet(path: Path, folder: Path, progress: Progress = unreported) -> int:
-    """Write the tables of the log at `path` into the new folder `folder`; how many events.
+    """Write the tables of the log at `path` into the new folder `folder`. Return the number of
+    events.
 
-    Raises ReplayError without pyarrow, LogExists, LogFull, and what reading raises. The checksum
-    chain is not followed: `refold log verify` does.
+    The checksum chain is not checked; `refold log verify` checks it. Raises ReplayError without
+    pyarrow, LogExists, LogFull and other LogErrors.
     """
     arrow = _arrow()
     events = 0
@@ -84,15 +84,15 @@ def _arrow() -> Any:
         return import_module("pyarrow")
     except ImportError as error:
         raise ReplayError(
-            f"Parquet needs pyarrow ({error}): install it beside refold, or export JSON lines"
+            f"Parquet needs pyarrow ({error}): install pyarrow, or export JSON lines"
         ) from None
 
 
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[Path]:
-    """A folder that is there under its name only when it is whole."""
+    """Yield a new folder. It has a temporary name until it is complete."""
     if folder.exists():
-        raise LogExists(folder, "is there already: name another folder, or remove it first")
+        raise LogExists(folder, "exists already: name another folder, or delete it first")
     partial = folder.with_name(folder.name + ".partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)
@@ -106,18 +106,14 @@ def _new_folder(folder: Path) -> Iterator[Path]:
 
 
 def _event_row(event: EventRecord) -> tuple[Any, ...]:
-    """The fields of the record, its wall clock being the column "time"."""
+    """The fields of the record. The column "time" is the wall clock."""
     return (*event[:-1], _json(readable_event(event.kind, event.payload)), event.payload)
 
 
 def _command_row(command: CommandRecord) -> tuple[Any, ...]:
     reason = readable_reason(command.reason)
     return (
-        command.cause,
-        command.ordinal,
-        command.term,
-        command.kind,
-        command.target,
+        *command[:5],
         reason.get("rule") if isinstance(reason, dict) else None,
         _json(reason),
         command.digest,
@@ -130,7 +126,7 @@ def _json(value: Any) -> str:
 
 
 class _Table:
-    """One table while it is written, many rows at once. A context manager."""
+    """A table that is being written in batches of rows. A context manager."""
 
     def __init__(self, arrow: Any, path: Path, columns: dict[str, str], header: Header) -> None:
         types = {
@@ -148,7 +144,7 @@ class _Table:
         self._bytes = 0
 
     def add(self, row: tuple[Any, ...], size: int) -> None:
-        """Put a row in, in the order of the columns, with about so many bytes."""
+        """Add a row, in the order of the columns, with its approximate size in bytes."""
         self._rows.append(row)
         self._bytes += size
         if len(self._rows) >= _ROWS or self._bytes >= _BYTES:
@@ -168,12 +164,7 @@ class _Table:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is None:
             self._flush()
         self._writer.close()

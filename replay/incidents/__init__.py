@@ -1,6 +1,6 @@
-"""Incidents that are kept as tests: a log cut to what matters, and what is decided on it.
+"""Incidents: short logs that are kept as regression tests, each with its decisions as text.
 
-- `cutting` makes the shorter log and sees to it that it still replays
-- `transcript` is what a version decides on it, as text that is reviewed like code
+- `cutting` and `imported_cutting` make the short log and check that it still replays
+- `transcript` is the text of the decisions, which is reviewed like code
 - `keeping` is the folder of an incident: log.tar.xz, incident.toml, transcript.txt
 """

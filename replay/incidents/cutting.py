@@ -1,4 +1,4 @@
-"""A shorter log of the same incident: from a session's beginning on, up to an event."""
+"""Cuts a log to an incident: from the beginning of a session to an event."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,25 +6,24 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from controller.core.canonical import digest, encode_command
 from controller.core.commands import CommandId, Issued
 from controller.core.events import BrokerAnswered, Outcome, Recorded, SessionConnected
 from controller.core.fold import Fold
 from controller.event_log.records import command_record, event_record
-from controller.fingerprint import code_version, core_fingerprint
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
-from replay.incidents.world_cutting import cut_world
+from replay.incidents.imported_cutting import cut_imported
 from replay.logs.decode import configuration_of, records
+from replay.logs.other_core import header_of_rewritten_log, is_same_decision
 from replay.logs.recorded_fold import fold_event
 
 _WRITTEN_AT_ONCE: Final = 500
 
 
 class Cut(Struct, frozen=True):
-    """What was cut out: its first and last event in the log that it is of, and how many it has."""
+    """The cut part: its first and last event in the original log, and its number of events."""
 
     first: int
     last: int
@@ -32,14 +31,16 @@ class Cut(Struct, frozen=True):
 
 
 def cut(reader: LogReader, target: Path, first: int, last: int) -> Cut:
-    """Write the events up to `last` to the new log `target`, from the last beginning of a session
-    on from which event `first` is decided on as in the log; of an imported log from the last
-    election on. Raises ReplayError, LogError."""
+    """Write the events up to `last` to the new log `target`.
+
+    A recorded log is cut at the last session before event `first` from which the decisions are the
+    same as in the whole log, an imported log at the last election. Raises ReplayError, LogError.
+    """
     if reader.header.kind != "recorded":
-        return Cut(*cut_world(reader, target, first, last))
+        return Cut(*cut_imported(reader, target, first, last))
     if reader.header.first_seq != 1:
         raise ReplayError(
-            f"{reader.path} begins with event {reader.header.first_seq}: what was before is only "
+            f"{reader.path} begins with event {reader.header.first_seq}: the earlier state is only "
             "in a snapshot, which other versions cannot read"
         )
     for begin in _beginnings(reader, first):
@@ -54,7 +55,7 @@ Decided = tuple[Recorded, list[Issued]]
 
 
 def _beginnings(reader: LogReader, first: int) -> list[int]:
-    """The events at which a session begins, the last one up to `first` in front; and the log's."""
+    """The events up to `first` at which a session begins, the last one first, and event 1."""
     found = [
         event.seq
         for event, _ in records(reader)
@@ -66,15 +67,15 @@ def _beginnings(reader: LogReader, first: int) -> list[int]:
 
 
 def _cut(reader: LogReader, begin: int, last: int) -> list[Decided] | None:
-    """The events with other numbers, and what is decided on them; None where that is not what the
-    log has: something from before the beginning counts."""
+    """The renumbered events with their decisions; None if the decisions differ from the log's,
+    because they depend on earlier events."""
     fold = Fold(configuration_of(reader.header))
     numbers: dict[int, int] = {}
     found: list[Decided] = []
     for event, stored in _between(reader, begin, last):
         answered = _answered(event)
         if answered is not None and answered.cause not in numbers:
-            # It answers what was asked before: nobody waits for it.
+            # The outcome of a command from before the cut.
             if stored:
                 return None
             continue
@@ -84,7 +85,7 @@ def _cut(reader: LogReader, begin: int, last: int) -> list[Decided] | None:
             id = CommandId(numbers[answered.cause], answered.ordinal)
             own = structs.replace(own, event=structs.replace(event.event, command=id))
         issued = fold_event(fold, own)
-        if not is_as_stored(issued, stored):
+        if not are_same_decisions(issued, stored):
             return None
         found.append((own, issued))
     return found
@@ -104,22 +105,13 @@ def _answered(event: Recorded) -> CommandId | None:
     return event.event.command if isinstance(event.event, (Outcome, BrokerAnswered)) else None
 
 
-def is_as_stored(issued: list[Issued], stored: list[CommandRecord]) -> bool:
-    """A log that was not closed may lack the last commands."""
-    return len(stored) <= len(issued) and all(
-        record.digest == digest(encode_command(one.command))
-        for one, record in zip(issued, stored, strict=False)
-    )
+def are_same_decisions(issued: list[Issued], stored: list[CommandRecord]) -> bool:
+    """Whether the stored commands were issued. A log that was not closed may lack the last ones."""
+    return len(stored) <= len(issued) and all(map(is_same_decision, stored, issued))
 
 
 def _write(reader: LogReader, target: Path, decided: list[Decided]) -> None:
-    header = structs.replace(
-        reader.header,
-        predecessor=None,
-        core_fingerprint=core_fingerprint(),
-        code_version=code_version(),
-    )
-    with LogWriter.create(target, header) as writer:
+    with LogWriter.create(target, header_of_rewritten_log(reader.header)) as writer:
         for place in range(0, len(decided), _WRITTEN_AT_ONCE):
             some = decided[place : place + _WRITTEN_AT_ONCE]
             writer.append(

@@ -1,4 +1,4 @@
-"""The folder of an incident: the log, packed; what it is; what is decided on it."""
+"""The folder of an incident: the packed log, its description, the transcript of the decisions."""
 
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -19,34 +19,39 @@ TRANSCRIPT: Final = "transcript.txt"
 
 
 class About(Struct, omit_defaults=True):
-    """incident.toml: what happened, how the log was made, what of it matters."""
+    """incident.toml: what happened, how the log was made, and the partition that it is about."""
 
     title: str
     how: str
     matters: str = ""
 
 
-def keep(log: Path, folder: Path, about: About) -> None:
-    """Make the folder of an incident. Raises ReplayError where it is there already."""
+def demand_new(folder: Path) -> None:
+    """Raises ReplayError if the folder exists."""
     if folder.exists():
-        raise ReplayError(f"{folder} is there already: give the incident another name")
+        raise ReplayError(f"{folder} exists already: give the incident another name")
+
+
+def keep(log: Path, folder: Path, about: About) -> None:
+    """Make the folder of an incident. Raises ReplayError if the folder exists."""
+    demand_new(folder)
     folder.mkdir(parents=True)
     with tarfile.open(folder / LOG_OF_INCIDENT, "w:xz") as archive:
         for segment in segments_in(log):
-            archive.add(segment, f"log/{segment.name}", filter=_of_nobody)
+            archive.add(segment, f"log/{segment.name}", filter=_without_owner)
     write_about(folder, about)
     (folder / TRANSCRIPT).write_text(transcript(log), encoding="utf-8")
 
 
 def write_about(folder: Path, about: About) -> None:
-    """Strings in TOML are as in JSON."""
+    """Write incident.toml. TOML strings have the syntax of JSON."""
     fields = msgspec.to_builtins(about)
     lines = [f"{name} = {msgspec.json.encode(text).decode()}\n" for name, text in fields.items()]
     (folder / ABOUT).write_text("".join(lines), encoding="utf-8")
 
 
 def incidents_in(folders: Sequence[Path]) -> list[Path]:
-    """The incidents among folders and in them. Raises ReplayError where there is none."""
+    """The folders that are incidents or contain incidents. Raises ReplayError if there is none."""
     found = [
         one
         for folder in folders
@@ -62,13 +67,13 @@ def incidents_in(folders: Sequence[Path]) -> list[Path]:
 
 @contextmanager
 def unpacked(incident: Path) -> Iterator[Path]:
-    """The log of an incident, for a while. Raises ReplayError."""
+    """Yield the log of an incident. Raises ReplayError."""
     with log_at(incident) as log:
         yield Path(log)
 
 
 def update(incident: Path) -> bool:
-    """Write the transcript that this version gives; whether it is another one than before."""
+    """Write the transcript of this version. Return whether it changed."""
     with unpacked(incident) as log:
         text = transcript(log)
     path = incident / TRANSCRIPT
@@ -78,8 +83,8 @@ def update(incident: Path) -> bool:
     return True
 
 
-def _of_nobody(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The same log gives the same archive."""
+def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Remove owner and time, so that the same log results in the same archive."""
     member.uid = member.gid = member.mtime = 0
     member.uname = member.gname = ""
     return member

@@ -1,5 +1,8 @@
-"""What this version decides on an incident, as text: the same however it reads, so that a change
-of the text is a change of decisions."""
+"""The decisions of this version on an incident, as text.
+
+The text does not depend on how the version reads ZooKeeper, so a change of the text is a change of
+decisions.
+"""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -10,33 +13,26 @@ import msgspec
 
 from replay.diff.contents import partitions_of
 from replay.diff.messages import Decision, Folded
-from replay.diff.version.decided import Deciding
-from replay.diff.version.fold_options import Wanted
+from replay.diff.version.decisions import DecisionRecorder
+from replay.diff.version.fold_recorder import FoldRecorder, TimelineRecorder
 from replay.diff.version.folding import fold_log
-from replay.diff.version.imported import fold_imported
-from replay.diff.version.partition_timelines import Courses
 from replay.logs.open_log import open_reader
-from replay.progress import unreported
 
-_UNSAID: Final = (
+_LEFT_OUT: Final = (
     *("path", "broker", "timer", "request", "timestamp", "topic", "partition", "topic_id"),
 )
-"""What stands in the line already, and clocks and numbers of one run."""
+"""Fields that are in the line already, and clocks and numbers that differ in each run."""
 _LIVE: Final = ("live_leaders", "live_brokers")
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [])
 
 
 def transcript(log: Path) -> str:
-    """One paragraph for each event on which something is decided. Raises ReplayError, LogError."""
-    deciding = Deciding(with_contents=True)
-    wanted = Wanted(deciding, Courses(()))
+    """One paragraph for each event that leads to decisions. Raises ReplayError, LogError."""
+    recorder = FoldRecorder(DecisionRecorder(with_contents=True), TimelineRecorder(()))
     with open_reader(log) as reader:
-        if reader.header.kind == "recorded":
-            folded = fold_log(reader, wanted, unreported)
-        else:
-            folded = fold_imported(log, wanted, {}, unreported)
-    # Of an imported log each session of a controller is folded by itself.
-    decisions = sorted(deciding.decisions, key=lambda one: one.seq)
+        folded = fold_log(reader, recorder)
+    # The sessions of an imported log are folded one after the other.
+    decisions = sorted(recorder.decisions.decisions, key=lambda one: one.seq)
     return "\n".join(_lines(decisions, folded)) + "\n"
 
 
@@ -48,7 +44,7 @@ def _lines(decisions: list[Decision], folded: Folded) -> Iterator[str]:
     ):
         if folded.left_at and seq >= folded.left_at and not left:
             left = True
-            yield f"--- from event {folded.left_at} on this version goes its own way"
+            yield f"--- this version leaves the log at event {folded.left_at}"
         some = list(group)
         about = f"{event}: {cause}" if event else cause
         yield f"{seq} +{(some[0].time_ns - begun) / 1e9:.3f} s {about}"
@@ -76,11 +72,11 @@ def _chosen(choice: dict[str, Any]) -> str:
 
 
 def _fields(content: dict[str, Any]) -> str:
-    """ " leader=1 isr=1,2", without what is empty and what says nothing of a decision."""
+    """Fields as " leader=1 isr=1,2", without empty fields and those in _LEFT_OUT."""
     return "".join(
         f" {name}={_value(value)}"
         for name, value in _flat(content)
-        if name not in _UNSAID and value is not False and value not in _EMPTY
+        if name not in _LEFT_OUT and value is not False and value not in _EMPTY
     )
 
 

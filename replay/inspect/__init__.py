@@ -1,2 +1,6 @@
-"""What a log says of the cluster at a moment, and what changed between two: `at` opens a moment,
-`folding` is the state there and takes the next event, `changes` compares two moments."""
+"""The cluster at a moment of a log, and the changes between two moments.
+
+- `at` opens a moment, from the last snapshot before it
+- `projections` are the states of both kinds of log, updated event by event
+- `changes` compares two moments
+"""

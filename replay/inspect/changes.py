@@ -1,4 +1,4 @@
-"""What changed between two moments."""
+"""The changes between two moments."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,8 +11,8 @@ from replay.structural_diff import NOTHING, differences
 
 
 class Change(Struct, frozen=True):
-    """One thing that is otherwise. `what` is the field; "" for the whole subject, which is new
-    (`before` None) or gone (`after` None)."""
+    """One difference. `what` is the field; "" for the whole subject, which was created (`before`
+    is None) or removed (`after` is None)."""
 
     subject: str
     what: str
@@ -21,15 +21,15 @@ class Change(Struct, frozen=True):
 
 
 def changes(before: Cluster, after: Cluster) -> list[Change]:
-    """All that differs, by subject: the controller, brokers, topics, partitions, and so on."""
+    """All differences, by subject: the controller, brokers, topics, partitions, and so on."""
     return list(_changes(_subjects(before), _subjects(after)))
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     for (subject, *field), was, now in differences(before, after, depth=2):
-        before_it, after_it = (None if one is NOTHING else one for one in (was, now))
-        if before_it != after_it:
-            yield Change(subject, "".join(field), before_it, after_it)
+        old, new = (None if one is NOTHING else one for one in (was, now))
+        if old != new:
+            yield Change(subject, "".join(field), old, new)
 
 
 def _subjects(cluster: Cluster) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from replay.description.commands import command_in_words
 from replay.description.events import event_in_words
-from replay.inspect.at import folding_before
-from replay.inspect.folding import RecordedFolding
+from replay.inspect.at import projection_before
+from replay.inspect.projections import RecordedProjection
 from replay.listing.values import Decision, ListedEvent, chosen
 from replay.logs.decode import recorded
 from replay.logs.open_log import RecordedLog
@@ -41,8 +41,8 @@ def listed(
     log: RecordedLog, first: int, last: int, progress: Progress
 ) -> Iterator[tuple[ListedEvent, list[Decision]]]:
     """Each event of a range, with what was decided at it. Raises ReplayError, LogError."""
-    folding = folding_before(log, first)
-    assert isinstance(folding, RecordedFolding), "of a recorded log"
+    folding = projection_before(log, first)
+    assert isinstance(folding, RecordedProjection), "of a recorded log"
     listing = _Listing(folding, log.configuration.broker_id)
     for record in log.reader.events(EventFilter(first_seq=folding.seq + 1, last_seq=last)):
         progress("folding", record.seq, last)
@@ -53,7 +53,7 @@ def listed(
 
 
 class _Listing:
-    def __init__(self, folding: RecordedFolding, broker: int) -> None:
+    def __init__(self, folding: RecordedProjection, broker: int) -> None:
         self._folding = folding
         self._broker = broker
         self._asked: dict[CommandId, Issued] = {}

@@ -1,7 +1,7 @@
 """Events as older versions of refold stored them, taken to those that the core folds.
 
-A kind whose fields change gets the next version in `controller.core.canonical.EVENT_SCHEMAS` and a
-step here. What the older version did without a field is what the step puts in its place.
+A kind whose fields change gets the next version in controller/core/canonical.py and a step here.
+The step adds the value of a field that the older version did without.
 """
 
 from typing import Final

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
+from msgspec import structs
 
 from controller.core.canonical import decode_command, digest, encode_command, kind_of
 from controller.core.commands import Issued, Notice, target_of
-from controller.fingerprint import core_fingerprint
+from controller.fingerprint import code_version, core_fingerprint
 from eventstore.records import CommandRecord, Header
 from replay.errors import OtherCoreError, ReplayError
 
@@ -25,6 +26,16 @@ def is_of_this_core(header: Header) -> bool:
 def recorded_by(header: Header) -> str:
     """The core and the version that recorded a log, in words."""
     return f"core {header.core_fingerprint} (refold {header.code_version})"
+
+
+def header_of_rewritten_log(header: Header) -> Header:
+    """The header of a log that this version derives from the first events of another log."""
+    return structs.replace(
+        header,
+        predecessor=None,
+        core_fingerprint=core_fingerprint(),
+        code_version=code_version(),
+    )
 
 
 def is_same_decision(stored: CommandRecord, now: Issued) -> bool:

@@ -1,5 +1,6 @@
 """Every API of the endpoint is declared completely: core, wire format, description and page."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -22,6 +23,7 @@ from controller.wire.admin.apis import ADMIN_APIS
 from controller.wire.apis import Api
 from controller.wire.controller_requests import BROKER_APIS
 from replay.description.api_requests import described_answer, described_request
+from replay.description.bulk_json import json_of_each
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import call
 
@@ -75,6 +77,12 @@ def test_log_describes_request_and_refusal(kind: type[Any]) -> None:
     request = sample(kind)
     assert described_request(request)[0].startswith(name_of(kind))
     assert described_answer(request.refusal(41))[0].startswith(f"answer {request.request}")
+
+
+@EVERY_REQUEST
+def test_fleet_table_names_the_fields_of_request(kind: type[Any]) -> None:
+    [stored] = json_of_each([sample(kind)])
+    assert json.loads(stored).keys() - {"tag"} == set(kind.__struct_fields__)
 
 
 def test_every_admin_request_has_one_api_on_the_wire() -> None:

@@ -22,7 +22,7 @@ import typer
 from replay.diff.comparing import Comparison, compare
 from replay.diff.logs import opened
 from replay.diff.references import find_version
-from replay.diff.reports import told
+from replay.diff.reports import sentences
 from tools.bench.inspect import make_log
 
 _ROOMS: Final = ("controller", "eventstore", "replay")
@@ -51,7 +51,7 @@ def main(
         found = _compare(scratch, head, jobs)
         took, busy = time.perf_counter() - begun, _used() - used
     total = sum(one.events for one in found.logs)
-    typer.echo(told.summary(found))
+    typer.echo(sentences.summary(found))
     typer.echo(
         f"refold diff: {took:.1f} s, {2 * total / took:,.0f} events/s (each event twice), "
         f"{busy / took:.1f} cores"

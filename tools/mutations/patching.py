@@ -3,7 +3,8 @@
 import ast
 import gc
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -36,7 +37,7 @@ class ImportedFunctions:
         self.recompile(mutant.function)
 
     def recompile(self, function: Function) -> None:
-        """Let the function run what its syntax tree says now.
+        """Let the function, and closures that it has returned, run what its syntax tree says.
 
         Raises MutationError if the process does not have it, or if its closure would change.
         """
@@ -50,6 +51,13 @@ class ImportedFunctions:
             if code.co_freevars != one.__code__.co_freevars:
                 raise MutationError(f"{function.full_name}: the change needs another closure")
             one.__code__ = code
+        inner = list(_nested(code))
+        places = Counter(_place(one) for one in inner)
+        for changed in inner:
+            for closure in self._functions.get(_place(changed), []):
+                before = closure.__code__.co_freevars
+                if places[_place(changed)] == 1 and before == changed.co_freevars:
+                    closure.__code__ = changed
 
 
 def replace_value(module: str, name: str, expression: str) -> None:
@@ -71,10 +79,16 @@ def _place(code: CodeType) -> _Place:
 
 def _code_of(code: CodeType, function: Function) -> CodeType:
     """The function's code within that of its module."""
-    waiting = [code]
-    while waiting:
-        one = waiting.pop()
+    for one in _nested(code):
         if one.co_qualname == function.name and one.co_firstlineno == function.first_line:
             return one
-        waiting += [const for const in one.co_consts if isinstance(const, CodeType)]
     raise MutationError(f"{function.full_name} is not in its module")
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    """The code objects in a code object, at all depths."""
+    waiting = [code]
+    while waiting:
+        within = [one for one in waiting.pop().co_consts if isinstance(one, CodeType)]
+        yield from within
+        waiting += within

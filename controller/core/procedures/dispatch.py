@@ -1,7 +1,7 @@
 """Which procedure handles which controller event, which events are handled together, and what
 follows an error (KB 3.1)."""
 
-from typing import Final
+from typing import Final, assert_never
 
 from controller.core import topic_names
 from controller.core.api_requests.topics import CreateTopicsReceived
@@ -108,12 +108,8 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
             await controller_election.hand_back(controller, reason)
         case ApiCall() as call:
             await process_request(controller, call)
-        case _ if controller.is_active:
-            await _run_active(controller, trigger)
-
-
-async def _run_active(controller: Controller, trigger: Trigger) -> None:
-    match trigger:
+        case _ if not controller.is_active:
+            pass
         case BrokerChange():
             await process_broker_change(controller)
         case BrokerModifications(broker=broker):
@@ -159,6 +155,8 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
             await retry_offline_partitions(controller, _UNCLEAN_ENABLED)
         case TopicUncleanLeaderElectionEnable(topic=topic):
             await retry_offline_partitions(controller, _UNCLEAN_ENABLED, topic)
+        case unknown:
+            assert_never(unknown)
 
 
 # Events that are handled together ----------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`refold fleet analyse`: what the logs tell of their clusters."""
+"""`refold fleet analyse` and `refold fleet report`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.output import print_result, print_table
-from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of, task_progress
-from replay.cli.moments import From, To, period
+from replay.cli.fleet.options import (
+    Conf,
+    Master,
+    fleet_errors,
+    settings_of,
+    spark_with_progress,
+)
+from replay.cli.options import From, Json, To, period
 from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
@@ -15,41 +21,43 @@ if TYPE_CHECKING:
 
 
 def analyse(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `ingest` made.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `ingest` made.")],
     window: Annotated[
-        float, typer.Option(min=0, help="Seconds between two events that are a race.")
+        float, typer.Option(min=0, help="Two events within this number of seconds are a race.")
     ] = 1.0,
     flap_window: Annotated[
-        float, typer.Option(min=0, help="Seconds within which a broker that flaps goes.")
+        float, typer.Option(min=0, help="The seconds in which a flapping broker is counted.")
     ] = 300.0,
-    flap_times: Annotated[int, typer.Option(min=2, help="How often it goes within them.")] = 3,
+    flap_times: Annotated[
+        int, typer.Option(min=2, help="The number of failures of a flapping broker in them.")
+    ] = 3,
     stuck_after: Annotated[
-        float, typer.Option(min=0, help="Seconds after which a reassignment is stuck.")
+        float, typer.Option(min=0, help="A reassignment is stuck after this number of seconds.")
     ] = 600.0,
     cluster: Annotated[
-        list[str] | None, typer.Option(help="Only this cluster; again for more.")
+        list[str] | None, typer.Option(help="Only this cluster. Can be repeated.")
     ] = None,
     first: From = None,
     last: To = None,
     master: Master = None,
     conf: Conf = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Say what the logs tell of their clusters: failovers, outages, leader churn, reassignments,
-    races, brokers that flap, zombie controllers.
+    """Find failovers, outages, leader churn, reassignments, races, flapping brokers and zombie
+    controllers in the logs.
 
-    Parquet tables below DIR/analysis (docs/fleet.md), in the place of those of before; printed is
-    what they come to. With --from and --to: the logs of that time, each of them whole.
+    Writes Parquet tables below DIR/analysis (docs/fleet-tables.md), which replace those of the
+    previous analysis, and prints a summary. --from and --to select logs by time; a selected log is
+    analysed completely.
 
-    Exit status: 0 done, 2 DIR or Spark cannot be used, or Ctrl-C or SIGTERM came; then the
-    analysis of before is left.
+    Exit status: 0 done; 2 DIR or Spark cannot be used, or the command was stopped. Then the
+    previous analysis remains.
     """
     begin, end = period(first, last)
     settings = settings_of(conf)
-    with fleet_errors("analyse", "the analysis is as it was, run it again"):
+    with fleet_errors("analyse", "the analysis did not change; run the command again"):
         from replay.fleet.analysis.analyse import Options, is_brief
         from replay.fleet.analysis.analyse import analyse as analyse_table
-        from replay.fleet.session import spark_session
         from replay.fleet.table import check_table
 
         check_table(folder)
@@ -62,15 +70,14 @@ def analyse(
             end=end,
             clusters=tuple(cluster or ()),
         )
-        with task_progress() as progress:
-            progress("starting Spark", 0, None)
-            with spark_session(master, settings, is_brief=is_brief(folder)) as spark:
-                result = analyse_table(spark, folder, options, progress)
+        brief = is_brief(folder)
+        with spark_with_progress(master, settings, is_brief=brief) as (spark, progress):
+            result = analyse_table(spark, folder, options, progress)
     print_result(result, lambda: _print(result), as_json=as_json)
 
 
 def _print(analysis: "Analysis") -> None:
-    """The topics with something to tell, then where the tables are."""
+    """Print a table for each topic that has results, then the folder of the tables."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -92,3 +99,39 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     return "" if value is None else escape_path(value)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the table.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The .html file to write.")
+    ],
+    incidents: Annotated[
+        int,
+        typer.Option(
+            min=1, max=100, help="The number of worst incidents to show, half of each kind."
+        ),
+    ] = 20,
+    master: Master = None,
+    conf: Conf = None,
+) -> None:
+    """Write the results of `refold fleet analyse` as one HTML file that needs no network.
+
+    The page has charts and tables of outages, failovers, leaders, reassignments, races, flapping
+    brokers and zombie controllers, the replays by other versions, and the events of single
+    incidents.
+
+    Exit status: 0 written; 2 DIR has no analysis, or FILE or Spark cannot be used.
+    """
+    settings = settings_of(conf)
+    with fleet_errors("report", "nothing was written; run the command again"):
+        from replay.fleet.analysis.analyse import is_brief
+        from replay.fleet.report.write import check_target, write_report
+        from replay.fleet.session import spark_session
+        from replay.fleet.table import check_table
+
+        check_target(output)
+        check_table(folder)
+        with spark_session(master, settings, is_brief=is_brief(folder)) as spark:
+            size = write_report(spark, folder, output, incidents)
+    typer.echo(f"{output}: {size / 1e6:.1f} MB")

@@ -1,4 +1,4 @@
-"""`refold fleet`: the logs of many clusters, on Spark."""
+"""`refold fleet`: the app, and the commands ingest, decode and package."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from controller.cli.output import print_result
-from replay.cli.fleet.analysis import analyse
+from replay.cli.fleet.analysis import analyse, report
 from replay.cli.fleet.live import live
-from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of, task_progress
+from replay.cli.fleet.options import (
+    Conf,
+    Master,
+    fleet_errors,
+    settings_of,
+    spark_with_progress,
+)
 from replay.cli.fleet.replay import divergences, replay
-from replay.cli.fleet.report import report
+from replay.cli.options import Json
 from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
@@ -20,7 +26,8 @@ if TYPE_CHECKING:
 _SET_ASIDE: Final = 1
 
 app = typer.Typer(
-    help="The logs of many clusters, on Spark: on this machine, or by --master on a cluster.",
+    help="Analyse the logs of many clusters with Spark, on this machine or with --master on a"
+    " Spark cluster.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -38,33 +45,30 @@ def ingest(
         list[str],
         typer.Argument(
             metavar="SOURCES",
-            help="Logs, folders with logs below them, archives (.tar, .tar.gz, .tar.xz) of logs or"
-            " of a stock cluster's data, folders as `refold import` takes them, globs.",
+            help="Logs, folders that contain logs, archives (.tar, .tar.gz, .tar.xz) of logs or of"
+            " a stock cluster's data, folders as for `refold import`, globs.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the table.")],
     master: Master = None,
     conf: Conf = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Bring logs into a Parquet table by cluster and date, each record once.
+    """Add logs to a Parquet table by cluster and date, each record once.
 
-    What is in the table is not read again; of a log that grew, only what is new. It may be killed
-    at any time: run it again. What cannot be read is set aside: DIR/set_aside.jsonl says why.
+    Records that are in the table are not read again. The command can be killed at any time: run it
+    again. A log that cannot be read is set aside, and DIR/set_aside.jsonl has the reason.
 
-    Exit status: 0 done, 1 something was set aside, 2 a source, DIR or Spark cannot be used.
+    Exit status: 0 done, 1 a log was set aside, 2 a source, DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
     with fleet_errors("ingest", into=out / "records"):
-        from replay.fleet.ingest import ingest as bring_in
+        from replay.fleet.ingest import ingest as ingest_sources
         from replay.fleet.inputs import check_inputs
-        from replay.fleet.session import spark_session
 
         check_inputs(sources)
-        with task_progress() as progress:
-            progress("starting Spark", 0, None)
-            with spark_session(master, settings, is_brief=True) as spark:
-                result = bring_in(spark, sources, out, progress)
+        with spark_with_progress(master, settings, is_brief=True) as (spark, progress):
+            result = ingest_sources(spark, sources, out, progress)
     print_result(result, lambda: _print(result), as_json=as_json)
     if result.set_aside:
         raise typer.Exit(_SET_ASIDE)
@@ -72,30 +76,27 @@ def ingest(
 
 @app.command()
 def decode(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `ingest` made.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `ingest` made.")],
     master: Master = None,
     conf: Conf = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Decode the records into columns for queries.
+    """Decode newly ingested records into columns for queries.
 
-    Which znode, broker, topic and partition each is about, leaders and ISRs, errors, rules, and its
-    content as JSON: Parquet below DIR/decoded (docs/fleet.md), of what was ingested since the last
-    time. `analyse` and `report` do it by themselves.
+    Writes Parquet below DIR/decoded (docs/fleet-tables.md): the znode, broker, topic and partition
+    of each record, leaders and ISRs, errors, rules, and the content as JSON. `analyse` and `report`
+    do this themselves.
 
     Exit status: 0 done, 2 DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
-    with fleet_errors("decode", "run it again"):
+    with fleet_errors("decode", "run the command again"):
         from replay.fleet.decoding import decode_table, nothing_to_decode
-        from replay.fleet.session import spark_session
 
         result = nothing_to_decode(folder)
         if result is None:
-            with task_progress() as progress:
-                progress("starting Spark", 0, None)
-                with spark_session(master, settings, is_brief=True) as spark:
-                    result = decode_table(spark, folder, progress)
+            with spark_with_progress(master, settings, is_brief=True) as (spark, progress):
+                result = decode_table(spark, folder, progress)
     print_result(result, lambda: _print_decoded(result), as_json=as_json)
 
 
@@ -108,13 +109,14 @@ app.command()(report)
 
 @app.command()
 def package(
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to write, a .zip.")],
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="The .zip file to write.")],
 ) -> None:
-    """Write refold's code as an archive for executors, for spark-submit's --py-files.
+    """Write refold's code as an archive for spark-submit's --py-files.
 
-    `refold fleet` gives it to the executors by itself; what refold needs they must have.
+    `refold fleet` sends the archive to the executors itself. The packages that refold requires
+    must be installed there.
     """
-    with fleet_errors("package", "run it again"):
+    with fleet_errors("package", "run the command again"):
         from replay.fleet.session import package as write
 
         write(target)
@@ -123,8 +125,8 @@ def package(
 def _print(result: "IngestResult") -> None:
     for one in result.examples:
         is_named = one.reason.startswith(one.path)
-        told = one.reason if is_named else f"{one.path}: {one.reason}"
-        typer.echo(f"set aside: {escape_path(told)}")
+        text = one.reason if is_named else f"{one.path}: {one.reason}"
+        typer.echo(f"set aside: {escape_path(text)}")
     if result.set_aside > len(result.examples):
         typer.echo(f"set aside: {result.set_aside - len(result.examples)} more")
     added = "nothing new"

@@ -1,4 +1,4 @@
-"""`refold fleet live`: the health of partitions, kept up from the mirror's topic."""
+"""`refold fleet live`: a table of the partitions' health, updated from the mirror's topic."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -23,22 +23,27 @@ if TYPE_CHECKING:
 def live(
     servers: Servers,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The folder of the table, of its own.")
+        Path, typer.Option("--out", metavar="DIR", help="The folder for this table only.")
     ],
     topic: TopicName = "refold-log",
     config: Config = None,
-    once: Annotated[bool, typer.Option("--once", help="Take what is there, and end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process the current content of the topic and exit.")
+    ] = False,
     master: Master = None,
     conf: Conf = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON, one object a batch.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, one object per batch.")
+    ] = False,
 ) -> None:
-    """Keep a table of each partition's health up, from the logs that daemons publish to a topic.
+    """Maintain a table of each partition's health from the logs that daemons publish to a topic.
 
-    DIR/health says of each partition whether it is offline, under-replicated, led by another than
-    its preferred replica, or healthy; DIR/status.json whether that is all that the topic has. It
-    may be killed at any time: run it again. It needs Spark's Kafka connector:
-    --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION, of Spark's
-    version.
+    DIR/health says for each partition whether it is offline, under-replicated, led by a replica
+    other than the preferred one, or healthy. DIR/status.json says whether the whole topic was
+    processed. The command can be killed at any time: run it again.
+
+    Requires Spark's Kafka connector of the same version as Spark:
+    --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION
 
     Exit status: 0 ended by Ctrl-C, SIGTERM or --once; 2 the topic, DIR or Spark cannot be used.
     """
@@ -55,15 +60,14 @@ def live(
             owned_folder(out.absolute(), source) as folder,
             spark_session(master, settings, is_brief=True) as spark,
         ):
-            tell = partial(_tell, as_json=as_json)
             follow(
                 spark,
                 source,
                 folder,
-                tell,
-                on_start=partial(_tell_line, f"started, reads {source.place}"),
-                on_trouble=_tell_line,
-                options=_of_spark(config),
+                partial(_print_batch, as_json=as_json),
+                on_start=partial(_log_line, f"started, reads {source.place}"),
+                on_trouble=_log_line,
+                options=_kafka_options(config),
                 once=once,
             )
 
@@ -75,26 +79,26 @@ def _topic(servers: str, name: str, config: Path | None) -> Any:
         raise ReplayError("; ".join(error.problems)) from None
 
 
-def _of_spark(config: Path | None) -> dict[str, str]:
-    """The settings of a Kafka client as Spark's Kafka source takes them."""
+def _kafka_options(config: Path | None) -> dict[str, str]:
+    """Kafka client settings as options of Spark's Kafka source."""
     return {f"kafka.{one.key}": one.text for one in from_file(config)} if config else {}
 
 
-def _tell_line(text: str) -> None:
+def _log_line(text: str) -> None:
     with suppress(OutputFault):
         typer.echo(f"{datetime.now():%H:%M:%S} {text}", err=True)
 
 
-def _tell(batch: "Batch", *, as_json: bool) -> None:
+def _print_batch(batch: "Batch", *, as_json: bool) -> None:
     with suppress(OutputFault):
         if as_json:
             typer.echo(msgspec.json.encode(batch).decode())
             return
         counts = batch.taken
-        lag = "" if batch.lag_s is None else f", {batch.lag_s:.1f} s behind"
+        lag = "" if batch.lag_s is None else f", lag {batch.lag_s:.1f} s"
         typer.echo(
             f"{datetime.now():%H:%M:%S} batch {batch.number}: {counts.events} events of"
             f" {counts.clusters} clusters{lag}"
         )
         for log, why in sorted(counts.broken.items()):
-            typer.echo(f"not followed any further: {log}: {why}", err=True)
+            typer.echo(f"stopped following {log}: {why}", err=True)

@@ -1,50 +1,50 @@
-"""What the commands of `refold fleet` have in common: Spark's options, errors in one line."""
+"""What the commands of `refold fleet` share: Spark's options, errors in one line, progress."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from replay.cli.ending import interrupted_by_sigterm
+from replay.cli.exit_status import UNUSABLE, interrupted_by_sigterm
+from replay.cli.options import settings
 from replay.cli.progress import progress
 from replay.errors import ReplayError
 from replay.progress import Progress
 
-_UNUSABLE: Final = 2
-_ADDED: Final = "all was added before that, run it again to see what"
+_ADDED: Final = "the batch was already added; run again to see it"
 _NEEDED: Final = ("pyspark", "py4j", "pyarrow", "plotly")
 
 Master = Annotated[
     str | None,
     typer.Option(
-        help="Of Spark: local[N], spark://HOST:PORT, yarn, k8s://URL. Else $MASTER, else local[*]."
+        help="Spark's master: local[N], spark://HOST:PORT, yarn or k8s://URL. Default: $MASTER, or"
+        " local[*]."
     ),
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; again for more."),
+    typer.Option("--conf", metavar="NAME=VALUE", help="A Spark setting. Can be repeated."),
 ]
 
 
 def settings_of(conf: list[str] | None) -> dict[str, str]:
-    """Settings of Spark's as options give them. Raises typer.BadParameter."""
-    settings: dict[str, str] = {}
-    for one in conf or ():
-        name, equals, value = one.partition("=")
-        if not name or not equals:
-            raise typer.BadParameter(f"{one} is not NAME=VALUE", param_hint="--conf")
-        settings[name] = value
-    return settings
+    """Spark's settings. Raises typer.BadParameter."""
+    return settings(conf, "--conf", "NAME=VALUE")
 
 
 @contextmanager
 def fleet_errors(
-    command: str, stopped: str = "nothing was added, run it again", into: Path | None = None
+    command: str,
+    stopped: str = "nothing was added; run the command again",
+    into: Path | None = None,
 ) -> Iterator[None]:
-    """A clear line and an exit status in the place of a traceback; `stopped` is what Ctrl-C and
-    SIGTERM leave. `into`: where a batch is added, which may be before they come."""
+    """Print an error in one line and exit with UNUSABLE. Ctrl-C and SIGTERM print `stopped`.
+
+    `into` is the folder that the command adds a batch to. If a signal comes after that, the line
+    says so.
+    """
     before = _batches(into)
     try:
         with interrupted_by_sigterm(f"refold fleet {command}: stopping"):
@@ -54,7 +54,7 @@ def fleet_errors(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _NEEDED:
             raise
-        text = f"needs {error.name}: pip install 'refold[fleet]'"
+        text = f"{error.name} is not installed: run pip install 'refold[fleet]'"
     except OSError as error:
         text = f"{error.filename or 'a file'}: {error.strerror or error}"
     except KeyboardInterrupt:
@@ -63,7 +63,7 @@ def fleet_errors(
     else:
         return
     typer.echo(f"refold fleet {command}: {text}", err=True)
-    raise typer.Exit(_UNUSABLE)
+    raise typer.Exit(UNUSABLE)
 
 
 def _batches(folder: Path | None) -> list[Path]:
@@ -74,9 +74,22 @@ def _batches(folder: Path | None) -> list[Path]:
 
 @contextmanager
 def task_progress() -> Iterator[Progress]:
-    """Yield the callback that shows how many of Spark's tasks are done."""
+    """Yield the callback that shows the number of finished Spark tasks."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with progress(*columns, TextColumn("tasks"), what="", every=1) as report:
         yield report
+
+
+@contextmanager
+def spark_with_progress(
+    master: str | None, conf: dict[str, str], *, is_brief: bool
+) -> Iterator[tuple[Any, Progress]]:
+    """Yield a Spark session, and the callback that shows the progress of its tasks."""
+    from replay.fleet.session import spark_session
+
+    with task_progress() as report:
+        report("starting Spark", 0, None)
+        with spark_session(master, conf, is_brief=is_brief) as spark:
+            yield spark, report

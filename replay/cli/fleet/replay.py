@@ -1,4 +1,4 @@
-"""`refold fleet replay` and `divergences`: the logs of a table folded by versions of the code."""
+"""`refold fleet replay` and `refold fleet divergences`: fold a table's logs with other versions."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +8,7 @@ import typer
 
 from controller.cli.output import print_result, print_table
 from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of, task_progress
+from replay.cli.options import Json
 from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ _RULES_SHOWN: Final = 40
 Table = Annotated[
     Path, typer.Argument(metavar="DIR", help="The folder that `refold fleet ingest` made.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def replay(
@@ -31,29 +31,31 @@ def replay(
         str,
         typer.Option(
             metavar="A,B,C",
-            help="Each a git ref, working-tree, installed, a wheel, or a folder with the code.",
+            help="Each a git ref, working-tree, installed, a wheel, or a folder of the code.",
         ),
     ],
     patience: Annotated[
         float,
-        typer.Option(min=1, metavar="SECONDS", help="A version that is silent so long hangs."),
+        typer.Option(
+            min=1, metavar="SECONDS", help="Stop a version without progress for this time."
+        ),
     ] = _PATIENCE_S,
     split_above: Annotated[
         int,
-        typer.Option(min=1, metavar="EVENTS", help="Longer logs are split at their segments."),
+        typer.Option(min=1, metavar="EVENTS", help="Split longer logs at their segments."),
     ] = _SPLIT_EVENTS,
     master: Master = None,
     conf: Conf = None,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """Fold each log of a table by each version, and say how far it decides as the log says.
+    """Fold each log of a table with each version, and compare the decisions with the log.
 
-    What is known already is not folded again. What was found is kept in DIR/replays; `refold fleet
-    divergences` lists it. It may be killed at any time: run it again. A log that cannot be folded
-    by a version is told with its reason, and tried again the next time.
+    Results are stored in DIR/replays and are not derived again; `refold fleet divergences` lists
+    them. The command can be killed at any time: run it again. A log that a version cannot fold is
+    reported with the reason, and tried again at the next call.
 
-    Exit status: 0 done, whatever differs; 1 a log could not be replayed; 2 a version, DIR or Spark
-    cannot be used.
+    Exit status: 0 done, with or without differences; 1 a log could not be replayed; 2 a version,
+    DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
     with fleet_errors("replay", into=table / "replays"):
@@ -78,26 +80,32 @@ def replay(
 
 def divergences(
     table: Table,
-    version: Annotated[str | None, typer.Option(help="Of this version, as it was named.")] = None,
-    rule: Annotated[str | None, typer.Option(help="By this rule, or following from it.")] = None,
-    cluster: Annotated[str | None, typer.Option(help="Of this cluster.")] = None,
-    log: Annotated[str | None, typer.Option(help="In this log.")] = None,
-    partition: Annotated[str | None, typer.Option(metavar="T-0", help="About this one.")] = None,
-    seq: Annotated[int | None, typer.Option(help="At this event.")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Only of this version, by its name in `replay`.")
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option(help="Only by this rule, or following from it.")
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(help="Only of this cluster.")] = None,
+    log: Annotated[str | None, typer.Option(help="Only in this log.")] = None,
+    partition: Annotated[
+        str | None, typer.Option(metavar="T-0", help="Only about this partition.")
+    ] = None,
+    seq: Annotated[int | None, typer.Option(help="Only at this event.")] = None,
     with_harmless: Annotated[
-        bool, typer.Option("--all", help="Also what is harmless or explained.")
+        bool, typer.Option("--all", help="Include harmless and explained divergences.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="The maximum number of divergences.")] = 20,
     master: Master = None,
     conf: Conf = None,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """List single divergences that replays found: the event, the decision, and both sides of it.
+    """List the divergences that replays found: the event, the decision, and both sides of it.
 
     Exit status: 0 done, 2 DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
-    with fleet_errors("divergences", "run it again"):
+    with fleet_errors("divergences", "run the command again"):
         from replay.fleet.replaying.divergence_list import DivergenceFilter, list_divergences
         from replay.fleet.replaying.results import check_replays
         from replay.fleet.session import spark_session
@@ -132,7 +140,7 @@ def _print(result: "ReplayResult") -> None:
     for of in result.versions:
         if of.untold:
             typer.echo(
-                f"{of.version} does not tell how far it agrees with stock clusters' logs:"
+                f"{of.version} is too old to report agreement with stock clusters' logs:"
                 f" {of.untold} are not counted"
             )
     if result.rules:
@@ -149,13 +157,13 @@ def _print(result: "ReplayResult") -> None:
         print_table(rules)
         if result.all_rules > _RULES_SHOWN:
             typer.echo(
-                f"... and {result.all_rules - _RULES_SHOWN} more rows of rules and clusters, with"
-                " no more divergences each: replaying.results.by_rule"
+                f"... and {result.all_rules - _RULES_SHOWN} more rows with fewer divergences;"
+                " replay.fleet.replaying.results.by_rule reads all"
             )
     added = "nothing new" if result.batch is None else f"batch {result.batch}"
     typer.echo(
-        f"{result.table}: {result.todo} logs by versions replayed, {added}, {result.failed} failed;"
-        f" {result.seconds:.1f} s"
+        f"{result.table}: {result.todo} logs replayed by a version, {added},"
+        f" {result.failed} failed; {result.seconds:.1f} s"
     )
 
 
@@ -176,6 +184,6 @@ def _list(count: int, found: "Sequence[ListedDivergence]") -> None:
         if one.explained:
             typer.echo(f"  explained by {one.explained}")
     if count > len(found):
-        typer.echo(f"... and {count - len(found)} more: name more of it, or --limit")
+        typer.echo(f"... and {count - len(found)} more; use more options, or --limit")
     if not count:
         typer.echo("no divergence")

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from eventstore.errors import LogError
 from eventstore.reader import LogReader
-from replay.cli.log.folder import local_log, log_errors
+from replay.cli.log.conventions import Log, local_log, log_errors, print_note
 from replay.cli.progress import progress
 
 _COLUMNS: Final = (
@@ -26,41 +26,40 @@ _COLUMNS: Final = (
 
 
 class Format(StrEnum):
-    """What a log is exported to."""
+    """The format of an export."""
 
     JSONL = "jsonl"
     PARQUET = "parquet"
 
 
 def export(
-    log: Annotated[
-        str, typer.Argument(metavar="LOG", help='Folder, segment, a packed log, incident, or "-".')
-    ],
+    log: Log,
     out: Annotated[
         str,
         typer.Option(
             "--out",
             metavar="FILE",
-            help='The new file, packed if called .gz or .xz, or "-". For Parquet a new folder.',
+            help="The new file, compressed if its name ends in .gz or .xz; - for stdout; for"
+            " Parquet a new folder.",
         ),
     ] = "-",
     as_format: Annotated[
-        Format, typer.Option("--format", help="JSON lines, or two tables to analyse.")
+        Format, typer.Option("--format", help="JSON lines, or two Parquet tables for analysis.")
     ] = Format.JSONL,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Replace the names of topics, hosts, principals, racks."),
+        typer.Option("--redact", help="Replace the names of topics, hosts, principals and racks."),
     ] = False,
     names: Annotated[
         Path | None,
-        typer.Option(help="With --redact: a new file that says what stands for what. Keep it."),
+        typer.Option(help="With --redact: a new file with the replaced names. Keep it secret."),
     ] = None,
 ) -> None:
-    """Write LOG as JSON lines, of which `refold log import` makes the same log again.
+    """Write LOG as JSON lines. `refold log import` makes the same log from them.
 
-    With --redact decisions stay what they were, under other names: that is checked event by event.
+    With --redact, the decisions remain the same under other names. This is checked event by event.
 
-    Exit code 1: the log is damaged; 2: it cannot be used, or FILE cannot be written.
+    Exit code: 0 done, 1 the log is damaged, 2 the log cannot be used or FILE cannot be written.
     """
     if names is not None and not redact:
         raise typer.BadParameter("needs --redact", param_hint="--names")
@@ -74,14 +73,16 @@ def export(
 
 def import_command(
     source: Annotated[
-        str, typer.Argument(metavar="FILE", help='Of `refold log export`, or "-" for a pipe.')
+        str,
+        typer.Argument(metavar="FILE", help="A file of `refold log export`, or - for stdin."),
     ],
     log: Annotated[Path, typer.Argument(metavar="LOG", help="The folder of the new log.")],
 ) -> None:
-    """Make a log of JSON lines: the very log that was exported, its checksums included.
+    """Make a log of JSON lines. The log is the same as the exported one, including its checksums.
 
-    Exit code 1: FILE was cut or changed; 2: it is no export, or LOG cannot be written. Then no log
-    is left.
+    If the command fails, it leaves no log.
+
+    Exit code: 0 done, 1 FILE was cut or changed, 2 FILE is not an export or LOG cannot be written.
     """
     from eventstore.stream import standard_input
     from replay.export.files import old_file
@@ -93,7 +94,9 @@ def import_command(
         else:
             with old_file(Path(source)) as file:
                 made = import_lines(file, source, log, report)
-    _note(f"{log}: {made.events} events, {made.commands} commands in {made.segments} segment(s)")
+    print_note(
+        f"{log}: {made.events} events, {made.commands} commands in {made.segments} segment(s)"
+    )
 
 
 def _export(path: Path, out: str, as_format: Format) -> None:
@@ -107,7 +110,9 @@ def _export(path: Path, out: str, as_format: Format) -> None:
             from replay.export.parquet import export_parquet
 
             if out == "-":
-                raise LogError("standard output", "takes no Parquet: name a new folder with --out")
+                raise LogError(
+                    "standard output", "cannot hold Parquet: name a new folder with --out"
+                )
             events = export_parquet(path, Path(out), report)
         elif out == "-":
             if sys.stdout.isatty():
@@ -117,12 +122,12 @@ def _export(path: Path, out: str, as_format: Format) -> None:
         else:
             with new_file(Path(out)) as file:
                 events = export_log(path, file, report)
-    _note(f"{out}: {events} events")
+    print_note(f"{out}: {events} events")
 
 
 @contextmanager
 def _redacted(path: Path, names: Path | None) -> Iterator[Path]:
-    """The log under other names, in a temporary folder."""
+    """Yield the log with other names, in a temporary folder."""
     from replay.export.files import new_file
     from replay.logs.open_log import open_reader
     from replay.redaction.redacting import redact
@@ -134,9 +139,3 @@ def _redacted(path: Path, names: Path | None) -> Iterator[Path]:
             with new_file(names) as file:
                 file.write(msgspec.json.format(msgspec.json.encode(stand_ins.of, order="sorted")))
         yield Path(folder) / "log"
-
-
-def _note(line: str) -> None:
-    """Tell a person at a terminal; scripts go by the exit code."""
-    if sys.stderr.isatty():
-        typer.echo(line, err=True)

@@ -11,38 +11,43 @@ import msgspec
 import typer
 
 from controller.settings.errors import SettingsError
-from replay.cli.log.folder import DAMAGED, UNUSABLE, log_errors
+from replay.cli.exit_status import DAMAGED, UNUSABLE
+from replay.cli.log.conventions import log_errors
+from replay.cli.options import JsonLines
 from replay.cli.progress import progress
 
 _CONFIG = "--command-config"
 
 Servers = Annotated[
     str,
-    typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers with the topic."),
+    typer.Option(
+        "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers of the cluster with the topic."
+    ),
 ]
-TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic of logs.")]
+TopicName = Annotated[
+    str, typer.Option("--topic", metavar="NAME", help="The topic that contains the logs.")
+]
 Config = Annotated[
-    Path | None, typer.Option(_CONFIG, metavar="FILE", help="Settings of a Kafka client.")
+    Path | None, typer.Option(_CONFIG, metavar="FILE", help="Kafka client settings.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="JSON, one object a line.")]
 
 
 def mirror(
     parent: Annotated[
-        Path, typer.Argument(metavar="LOGS", help="The folder whose folders are logs.")
+        Path, typer.Argument(metavar="LOGS", help="The folder that contains the logs.")
     ],
     servers: Servers,
     topic: TopicName = "refold-log",
     config: Config = None,
-    as_json: Json = False,
+    as_json: JsonLines = False,
 ) -> None:
-    """Publish the logs below LOGS, as far as the topic does not have them: each record once.
+    """Publish the logs below LOGS to a topic, each record once.
 
-    Each log is verified first; of one that is damaged nothing is published. A daemon does the same
-    while it runs, with `refold run --mirror`, but for verifying. It may be ended at any moment, and
-    goes on at the next call.
+    Each log is verified first, and a damaged log is not published. The command can be stopped at
+    any time and continues at the next call. A daemon with `refold run --mirror` publishes its log
+    while it runs, without verifying it.
 
-    Exit code 1: a log is damaged; 2: the logs or the topic cannot be used.
+    Exit code: 0 done, 1 a log is damaged, 2 the logs or the topic cannot be used.
     """
     from anyio import run as run_async
 
@@ -56,7 +61,7 @@ def mirror(
         if as_json:
             typer.echo(msgspec.json.encode(event))
         elif event.kind == "whole":
-            typer.echo(f"{event.log}: {event.records} records published, all of it is there")
+            typer.echo(f"{event.log}: {event.records} records published, complete")
         elif event.kind == "damaged":
             typer.echo(event.text, err=True)
         elif event.text:
@@ -74,20 +79,22 @@ def mirror(
 def fetch(
     servers: Servers,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where the logs go.")
+        Path | None, typer.Option("--out", metavar="DIR", help="The folder for the logs.")
     ] = None,
     run: Annotated[
-        str | None, typer.Option("--run", metavar="NAME", help="Only this log; or CLUSTER/NAME.")
+        str | None,
+        typer.Option("--run", metavar="NAME", help="Only this log: NAME or CLUSTER/NAME."),
     ] = None,
-    is_list: Annotated[bool, typer.Option("--list", help="Say which logs there are.")] = False,
+    is_list: Annotated[bool, typer.Option("--list", help="List the logs of the topic.")] = False,
     topic: TopicName = "refold-log",
     config: Config = None,
-    as_json: Json = False,
+    as_json: JsonLines = False,
 ) -> None:
-    """Make logs again of what a mirror published, each in a folder of its name below DIR.
+    """Copy mirrored logs from a topic, each into a folder with its name below DIR.
 
-    A log that cannot be made of what the topic has is told, and the others are made. Exit code 1: a
-    log could not be made, or is damaged; 2: the topic cannot be used, or DIR.
+    A log that is incomplete on the topic is reported, and the others are copied.
+
+    Exit code: 0 done, 1 a log is incomplete or damaged, 2 the topic or DIR cannot be used.
     """
     if is_list == (out is not None):
         raise typer.BadParameter("one of --out and --list is needed", param_hint="--out")
@@ -113,7 +120,7 @@ def _list(source: Any, reading: Any, as_json: bool) -> None:
 
 
 def _fetch(source: Any, out: Path, run: str | None, reading: Any, as_json: bool) -> bool:
-    """Whether all is there and sound."""
+    """Whether all logs were copied and are sound."""
     from anyio import run as run_async
 
     from eventstore.mirror.fetching import NotFetched
@@ -127,9 +134,9 @@ def _fetch(source: Any, out: Path, run: str | None, reading: Any, as_json: bool)
             content = {"sound": is_sound, **msgspec.to_builtins(one, enc_hook=str)}
             typer.echo(msgspec.json.encode(content))
         elif isinstance(one, NotFetched):
-            typer.echo(f"{one.log} was not made: {one.reason}", err=True)
+            typer.echo(f"{one.log} was not copied: {one.reason}", err=True)
         else:
-            cut = ", its beginning is no longer on the topic" if one.is_cut else ""
+            cut = ", without its beginning, which is no longer on the topic" if one.is_cut else ""
             typer.echo(f"{one.folder}: {one.records} records, cluster {one.cluster}{cut}")
             for damage in one.report.damages:
                 typer.echo(f"{damage.file}, {damage.record}: {damage.text}", err=True)
@@ -141,14 +148,14 @@ def mirrored_topic(servers: str, name: str, config: Path | None) -> Any:
     from controller.settings.client_options import client_options
     from eventstore.mirror.topic import Topic
 
-    # What it says of each try, the error says once.
+    # aiokafka logs each attempt; the error reports the failure once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     return Topic(name, {**client_options(config, _CONFIG), "bootstrap_servers": servers})
 
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """As `log_errors`; and a file of settings may be wrong."""
+    """As `log_errors`, and also print errors in a file of settings."""
     try:
         with log_errors():
             yield

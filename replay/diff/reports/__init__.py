@@ -1,1 +1,1 @@
-"""A comparison told: `told` says what all formats say, the others write it in theirs."""
+"""The report of a comparison: `sentences` has the common text, the other modules the formats."""

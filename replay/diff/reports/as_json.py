@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 
 from replay.diff.comparing import Comparison, Group, Instance
-from replay.diff.reports import told
+from replay.diff.reports import sentences
 
 
 def as_json(comparison: Comparison, failing: list[Group]) -> str:
-    """Everything, with the divergences that follow from others."""
+    """All results, including the divergences that follow from others."""
     content = {
-        "summary": told.summary(comparison),
+        "summary": sentences.summary(comparison),
         "differs": bool(failing),
         "base": comparison.base,
         "head": comparison.head,
@@ -38,7 +38,7 @@ def _group(group: Group) -> dict[str, Any]:
     first = group.first.root.first
     return {
         "id": group.id,
-        "title": told.title(group),
+        "title": sentences.title(group),
         "what": first.what,
         "is_harmless": group.is_harmless,
         "base_rule": first.base_rule,
@@ -57,5 +57,5 @@ def _instance(instance: Instance) -> dict[str, Any]:
         "first": instance.root.first,
         "followers": instance.root.followers,
         "partitions": instance.root.partitions,
-        "consequences": None if instance.is_beside else instance.consequences,
+        "consequences": None if instance.is_shadow else instance.consequences,
     }

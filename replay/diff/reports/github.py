@@ -1,13 +1,13 @@
-"""A comparison as workflow commands of GitHub Actions: each difference an annotation."""
+"""A comparison as workflow commands of GitHub Actions: one annotation per difference."""
 
 from collections.abc import Iterator
 
 from replay.diff.comparing import Comparison, Group
-from replay.diff.reports import told
+from replay.diff.reports import sentences
 
 
 def github(comparison: Comparison, failing: list[Group]) -> str:
-    """`failing` are errors, the other differences notices."""
+    """The groups in `failing` become errors, the others notices."""
     return "\n".join(_lines(comparison, failing)) + "\n"
 
 
@@ -17,14 +17,14 @@ def _lines(comparison: Comparison, failing: list[Group]) -> Iterator[str]:
     for group in comparison.groups:
         level = "error" if group in failing else "notice"
         first = group.first
-        lines = [f"{told.title(group)}, {told.counted(group)} [{group.id}]"]
+        lines = [f"{sentences.title(group)}, {sentences.extent(group)} [{group.id}]"]
         lines += [f"accepted: {group.accepted}"] if group.accepted else []
-        lines += [told.where(first), *told.details(first), *told.outcome(first)]
-        lines += [one for one in (told.outcomes_elsewhere(group),) if one]
-        yield f"::{level} title={_property(told.title(group))}::{_data(chr(10).join(lines))}"
+        lines += [sentences.where(first), *sentences.details(first), *sentences.outcome(first)]
+        lines += [one for one in (sentences.outcomes_elsewhere(group),) if one]
+        yield f"::{level} title={_property(sentences.title(group))}::{_data(chr(10).join(lines))}"
     for one in comparison.unused:
-        yield f"::notice title=refold diff::accepted, but not there any more: {_data(one)}"
-    yield told.summary(comparison)
+        yield f"::notice title=refold diff::{_data(sentences.unused(one))}"
+    yield sentences.summary(comparison)
 
 
 def _data(text: str) -> str:

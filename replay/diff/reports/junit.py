@@ -1,13 +1,13 @@
-"""A comparison as JUnit XML: each log a test, which fails by what nobody has accepted in it."""
+"""A comparison as JUnit XML: one test per log, which fails if it has unaccepted differences."""
 
 from xml.etree import ElementTree
 
 from replay.diff.comparing import Comparison, Group, LogResult
-from replay.diff.reports import told
+from replay.diff.reports import sentences
 
 
 def junit(comparison: Comparison, failing: list[Group]) -> str:
-    """`failing` are the groups that make a log fail."""
+    """A log fails if it is in one of the groups `failing`."""
     failures = {
         one.log: [group for group in failing if one.log in group.logs] for one in comparison.logs
     }
@@ -31,17 +31,23 @@ def _case(suite: ElementTree.Element, result: LogResult, failing: list[Group]) -
     if result.error:
         ElementTree.SubElement(case, "error", message=_legal(result.error))
     elif failing:
-        message = "; ".join(told.title(one) for one in failing)
+        message = "; ".join(sentences.title(one) for one in failing)
         failure = ElementTree.SubElement(case, "failure", message=_legal(message))
-        failure.text = _legal("\n\n".join(_told(one, result.log) for one in failing))
+        failure.text = _legal("\n\n".join(_text(one, result.log) for one in failing))
 
 
-def _told(group: Group, log: str) -> str:
+def _text(group: Group, log: str) -> str:
     here = next(one for one in group.instances if one.log == log)
-    lines = [f"{group.id}  {told.title(group)}", told.where(here), *told.details(here)]
-    return "\n".join([*lines, *(one for one in (told.followers(here), *told.outcome(here)) if one)])
+    lines = [
+        f"{group.id}  {sentences.title(group)}",
+        sentences.where(here),
+        *sentences.details(here),
+    ]
+    return "\n".join(
+        [*lines, *(one for one in (sentences.followers(here), *sentences.outcome(here)) if one)]
+    )
 
 
 def _legal(text: str) -> str:
-    """XML has no control characters but these."""
+    """Replace control characters that XML does not allow."""
     return "".join(one if one >= " " or one in "\n\t" else "?" for one in text)

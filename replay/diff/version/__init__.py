@@ -1,10 +1,12 @@
-"""The version's side of a diff: folds a log, and where it leaves the log, goes its own way.
+"""The compared version: folds a log, and continues in a simulated cluster after it leaves the log.
 
-- `folding` follows a log as long as everything that is asked for is in it, command by command
-- `own_way` is what comes after that: exogenous events keep their times, `own_world` is the
-  ZooKeeper, `log_commands` knows which of its own commands the log has, too
-- `log_story` is what a log tells of ZooKeeper and of times, `log_znodes` the znodes in it
-- `decided` says what counts as a decision, `courses` what became of partitions
-- `imported` folds a stock cluster's log `beside` its controllers; in `imported_way` the version
-  becomes the controller itself, term by term (`imported_term`), in `imported_world`
+- `folding` folds a recorded log as long as the log contains each command of the version
+- `counterfactual_run` continues after that: the events of the cluster keep their times
+- `recorded_history` is what the log contains, with its znodes in `log_znodes`; `log_commands` finds
+  the log's outcome for a command of the version
+- `command_responder` answers the version's commands, in `diverged_zookeeper`
+- `imported` folds an imported log as a shadow of its controllers; in `imported_run` the version is
+  the controller, term by term (`imported_term`), in `imported_zookeeper`
+- `adapted_requests` are brokers' requests as they would have been
+- `decisions` defines what a decision is; `fold_recorder` records decisions and partition timelines
 """

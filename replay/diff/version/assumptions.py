@@ -1,27 +1,24 @@
-"""What is supposed where a version asks for what is not in the log: sentences, for the report."""
+"""The assumptions of a run after a version left the log, as sentences for the report."""
 
 from typing import Final
 
 READS: Final = "a read that is not in the log was answered at once, with what the log shows"
-WRITES: Final = "a write that is not in the log was done after the usual time"
+WRITES: Final = "a write that is not in the log succeeded after the usual time"
 REQUESTS: Final = "a request that is not in the log was answered with success after the usual time"
 TIMERS: Final = "a timer that is not in the log fired when it was due"
-DRAWS: Final = "topic ids or numbers that are not in the log were made up"
-ALTER_PARTITION: Final = (
-    "a leader that asked for another ISR asked it with the epochs that it would have known"
-)
-OTHER_LEADER: Final = (
-    "another ISR that the log's leader asked for was asked for by the leader that there is"
-)
+DRAWS: Final = "topic ids or random numbers that are not in the log were generated"
+ALTER_PARTITION: Final = "a leader requested another ISR with the epochs that it would have known"
+OTHER_LEADER: Final = "the simulated leader requested the ISR that the log's leader requested"
 STATE_BY_LEADER: Final = (
-    "a leader's own write to a partition's state was left out, where the state differs by then"
+    "a leader's write to a partition's state was left out, because the state differed by then"
 )
-CUT: Final = "what was under way at the end of the log was answered as if it went on"
-UNKNOWN: Final = "a znode that the log never saw was taken as not there"
-EARLY: Final = "a znode that the log saw only later was taken to have been as it was then"
-BODIES: Final = "of a large command the log has a digest only: what it was about is not known"
-BESIDE: Final = (
-    "beside a stock controller, what comes of it is found by a cluster of the version's own, from"
-    " the election before the first difference on: reads are answered at once, writes after 2 ms,"
-    " timers fire when they are due"
+CUT: Final = (
+    "commands without an outcome at the end of the log were answered as if the log continued"
+)
+UNKNOWN: Final = "a znode that the log never shows did not exist"
+EARLY: Final = "a znode that the log shows only later had the same content before"
+BODIES: Final = "a large command, of which the log has only a digest, was ignored"
+SIMULATED_CLUSTER: Final = (
+    "the consequences in an imported log come from a simulated cluster, from the election before"
+    " the first difference on: reads are answered at once, writes after 2 ms, timers fire when due"
 )

@@ -1,12 +1,15 @@
-"""The commands of a version that has left the log: who answers them, and when.
+"""Answers the commands of a version that has left the log.
 
-One that the log has, too, is answered by the log (`CounterfactualRun`); reads that it has not are
-answered at once, everything else after the usual time.
+A command that the log also contains gets the log's outcome (`CounterfactualRun`). Other reads are
+answered at once, and other commands after the usual time.
 """
 
+import hashlib
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Final, Protocol
 
 from msgspec import Struct, field, structs
 
@@ -20,15 +23,12 @@ from controller.core.commands import (
     DrawNumbers,
     DrawTopicIds,
     Issued,
-    LeaderAndIsrRequest,
     ReadChildren,
     ReadStats,
     ReadZnodes,
     Reason,
     StartTimer,
-    StopReplicaRequest,
     SyncZnodes,
-    UpdateMetadataRequest,
     WriteAtomically,
     WriteZnodes,
     ZooKeeperCommand,
@@ -48,74 +48,94 @@ from controller.core.events import (
 from controller.core.fold import Fold
 from controller.core.operations import OK
 from replay.diff.version import assumptions
-from replay.diff.version.draws import numbers, topic_ids
-from replay.diff.version.fold_options import Wanted
+from replay.diff.version.fold_recorder import FoldRecorder
 from replay.diff.version.log_commands import LogCommand, LogCommands
-from replay.diff.version.own_zookeeper import OwnZooKeeper
-from replay.diff.version.schedule import Schedule
 from replay.errors import ReplayError
 from replay.logs.recorded_fold import fold_event
 from replay.world.outcomes import ZooKeeperOutcome
+from replay.world.tree import Znode
 
 READS: Final = (ReadZnodes, ReadStats, ReadChildren, SyncZnodes)
 WRITES: Final = (WriteZnodes, WriteAtomically)
 AS_IN_LOG: Final = 0
-"""Of a timer: it fires when it does in the log."""
+"""For a timer that fires when it fires in the log."""
 
-_REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 _DRAWS: Final = (DrawTopicIds, DrawNumbers)
 _EVENTS_IN_A_ROW_MAX: Final = 20_000
 _ZOOKEEPER: Final = "zookeeper"
 _END_NS: Final = 1 << 63
 _NO_REASON: Final = Reason("")
+_DRAWN_BYTES: Final = 16
+
+Act = Callable[[], None]
 
 
-class Waiting(Struct, eq=False):
-    """A command that is not answered. Where the log answers it in parts: the results that are
-    there by place, (error, version) each, and how many are not."""
+class SimulatedZooKeeper(Protocol):
+    """The ZooKeeper that carries out the commands of the controller's `session`."""
+
+    session: int
+
+    def find(self, path: str) -> Znode | None:
+        """A znode, or None if it does not exist."""
+
+    def watch(self, command: ZooKeeperCommand) -> None:
+        """Set the watches of a command, whether or not it is carried out here."""
+
+    def carry_out(
+        self, id: CommandId, command: ZooKeeperCommand, now_ms: int
+    ) -> tuple[list[ZooKeeperOutcome], list[WatchFired]]:
+        """Carry out a command. Return its outcomes, and the watches that fire before them."""
+
+
+class PendingCommand(Struct, eq=False):
+    """A command without an outcome. If the log answers it in parts, `results` are the received
+    results (error, version) by position, and `missing` is the number of the others."""
 
     issued: Issued
     results: dict[int, tuple[int, int]] = field(default_factory=dict)
-    open: int = 0
+    missing: int = 0
 
 
 class CommandResponder:
-    """The fold, and what its commands wait for. `seq` and `event` are the event of the log that
-    came last and its kind, `now_ns` the wall clock, `turn` the number of the last own event.
-    `usual_ns` tells how long the answer to a kind of command takes, `timers` are those that run."""
+    """Drives the fold with the outcomes of its commands.
+
+    `seq` and `event` are the last event of the log and its kind, `now_ns` is the wall clock, and
+    `turn` the number of the last folded event. `usual_ns` returns the usual time until the outcome
+    of a kind of command. `timers` are the running timers.
+    """
 
     def __init__(
         self,
         fold: Fold,
-        world: OwnZooKeeper,
+        zookeeper: SimulatedZooKeeper,
         log: LogCommands,
         usual_ns: Callable[[str], int],
         timers: Iterable[str],
         last: Recorded,
-        wanted: Wanted,
+        recorder: FoldRecorder,
     ) -> None:
         self.seq = self.turn = last.seq
         self.event = kind_of(last.event)
         self.now_ns = last.wall_ns
         self.timers: dict[str, int] = dict.fromkeys(timers, AS_IN_LOG)
-        self.waiting: dict[CommandId, Waiting] = {}
+        self.pending: dict[CommandId, PendingCommand] = {}
         self.assumed: Counter[str] = Counter()
         self.drawn: dict[bytes, deque[TopicIdsDrawn | NumbersDrawn]] = defaultdict(deque)
-        """What the log has drawn and the version has not, by the digest of the command."""
+        """Random draws of the log that the version has not requested, by the command's digest."""
         self.answered: dict[bytes, deque[BrokerAnswered]] = defaultdict(deque)
-        """The same for brokers' answers to requests that the version had not sent by then."""
+        """Brokers' responses in the log to requests that the version had not sent, by digest."""
         self.is_timed_by_log: Callable[[str], bool] = lambda _: False
-        """Of a timer that the log need not have: whether it fires only when the log says."""
-        self.is_silent: Callable[[int], bool] = lambda _: False
-        """Of a broker that is registered: whether it answers nothing now."""
+        """Whether a timer that the log may lack fires only when the log says so."""
+        self.is_unresponsive: Callable[[int], bool] = lambda _: False
+        """Whether a registered broker sends no responses now."""
         self._fold = fold
-        self._world = world
+        self._zookeeper = zookeeper
         self._log = log
         self._usual_ns = usual_ns
-        self._wanted = wanted
+        self._recorder = recorder
         self._mono_ns = last.mono_ns - last.wall_ns
         self._inbox: deque[tuple[str, Event]] = deque()
-        self._schedule = Schedule()
+        self._schedule = _Schedule()
         self._timer_starts = AS_IN_LOG
 
     @property
@@ -124,39 +144,38 @@ class CommandResponder:
         return self.now_ns // 1_000_000
 
     def adopt(self, id: CommandId, command: Command) -> None:
-        """It was asked for, as in the log, before the version left it."""
+        """Add a command from before the version left the log, which has no outcome yet."""
         issued = Issued(id, 0, command, _NO_REASON)
-        self.waiting[id] = Waiting(issued)
+        self.pending[id] = PendingCommand(issued)
         self._log.adopt(issued)
 
-    # What happens
+    # Events
 
-    def happen(self, event: Event, channel: str) -> None:
-        """An event has come; `work` folds it."""
+    def receive(self, event: Event, channel: str) -> None:
+        """Queue an event for `work`."""
         self._inbox.append((channel, event))
 
     def work(self) -> None:
-        """Fold what has come, carry out what comes of it, until nothing more does."""
+        """Fold the queued events and carry out their commands, until the queue is empty."""
         begun = self.turn
         while self._inbox:
             if self.turn - begun > _EVENTS_IN_A_ROW_MAX:
                 raise ReplayError(
-                    f"behind event {self.seq} this version goes round in circles: "
-                    f"{_EVENTS_IN_A_ROW_MAX} events in a row, and no end"
+                    f"this version does not stop after event {self.seq}: it caused "
+                    f"{_EVENTS_IN_A_ROW_MAX} further events"
                 )
             channel, event = self._inbox.popleft()
             self.turn += 1
             mono_ns = self.now_ns + self._mono_ns
             own = Recorded(self.turn, self.now_ns, mono_ns, self._fold.term, channel, event)
             issued = fold_event(self._fold, own)
-            causes = self._wanted.causes.take()
-            deciding = self._wanted.deciding
-            deciding.take(issued, self.seq, self.turn, self.now_ns, self.event, causes)
-            self._wanted.courses.look(self._fold.controller, self.now_ns)
+            self._recorder.record(
+                self._fold.controller, issued, self.seq, self.turn, self.now_ns, self.event
+            )
             self.carry_out(issued)
 
     def run_until(self, time_ns: int) -> None:
-        """All that is due before."""
+        """Do everything that is due up to a time."""
         while (due := self._schedule.take(time_ns)) is not None:
             self.now_ns = max(self.now_ns, due[0])
             due[1]()
@@ -164,7 +183,7 @@ class CommandResponder:
         self.now_ns = max(self.now_ns, time_ns)
 
     def finish(self) -> None:
-        """The log is over. What is under way goes on to its end; no timer fires any more."""
+        """The log has ended: complete the pending commands. Timers do not fire any more."""
         begun = self.turn
         while self.turn - begun < _EVENTS_IN_A_ROW_MAX:
             self.timers.clear()
@@ -173,33 +192,33 @@ class CommandResponder:
             if due is not None:
                 self.now_ns = max(self.now_ns, due[0])
                 due[1]()
-            elif self.waiting and self._fold.controller.is_connected:
+            elif self.pending and self._fold.controller.is_connected:
                 self.assumed[assumptions.CUT] += 1
-                self._answer_open(next(iter(self.waiting.values())).issued)
+                self._answer_pending(next(iter(self.pending.values())).issued)
             else:
                 return
             self.work()
 
     def lose_all(self, error: int) -> None:
-        """The connection or the session is over: nothing that waits for it is answered."""
+        """Fail all pending ZooKeeper commands: the connection was lost or the session expired."""
         self._schedule.drop(_ZOOKEEPER)
-        for waiting in list(self.waiting.values()):
-            command = waiting.issued.command
-            if isinstance(command, (*READS, *WRITES)):
-                del self.waiting[waiting.issued.id]
-                self.happen(_lost(waiting.issued.id, command, error), _ZOOKEEPER)
+        for pending in list(self.pending.values()):
+            command = pending.issued.command
+            if isinstance(command, ZooKeeperCommand):
+                del self.pending[pending.issued.id]
+                self.receive(_failed(pending.issued.id, command, error), _ZOOKEEPER)
 
     # Commands
 
     def carry_out(self, issued: Iterable[Issued]) -> None:
-        """What the fold wants done."""
+        """Carry out the commands of the fold."""
         for one in issued:
             command = one.command
             if isinstance(command, READS):
                 self._read(one, command)
             elif isinstance(command, WRITES):
                 self._write(one, command)
-            elif isinstance(command, _REQUESTS):
+            elif isinstance(command, BrokerRequest):
                 self._send(one, command)
             elif isinstance(command, StartTimer):
                 self._start_timer(one, command)
@@ -209,18 +228,18 @@ class CommandResponder:
                 self._draw(one, command)
 
     def _read(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        self._world.watch(command)
-        self.waiting[issued.id] = waiting = Waiting(issued)
+        self._zookeeper.watch(command)
+        self.pending[issued.id] = pending = PendingCommand(issued)
         if self._log.take(issued, self.now_ns, ahead=False) is not None:
             return
         if isinstance(command, (ReadZnodes, ReadStats)):
-            waiting.open = len(self._log.take_items(issued, self.now_ns))
-        if not waiting.open:
+            pending.missing = len(self._log.take_items(issued, self.now_ns))
+        if not pending.missing:
             self.assumed[assumptions.READS] += not isinstance(command, SyncZnodes)
-            self.answer_by_world(issued)
+            self.answer_simulated(issued)
 
     def _write(self, issued: Issued, command: WriteZnodes | WriteAtomically) -> None:
-        self.waiting[issued.id] = waiting = Waiting(issued)
+        self.pending[issued.id] = pending = PendingCommand(issued)
         if self._log.take(issued, self.now_ns, ahead=True) is not None:
             return
         found: dict[int, LogCommand] = {}
@@ -228,56 +247,56 @@ class CommandResponder:
             found = self._log.take_items(issued, self.now_ns)
         if not found:
             self.assumed[assumptions.WRITES] += 1
-            self._later(command, _ZOOKEEPER, lambda: self.answer_by_world(issued))
+            self._later(command, _ZOOKEEPER, lambda: self.answer_simulated(issued))
             return
-        waiting.open = len(command.operations)
-        rest = [place for place in range(waiting.open) if place not in found]
+        pending.missing = len(command.operations)
+        rest = [place for place in range(pending.missing) if place not in found]
         if rest:
             self.assumed[assumptions.WRITES] += 1
-            self._later(command, _ZOOKEEPER, lambda: self.write_places(waiting, rest))
+            self._later(command, _ZOOKEEPER, lambda: self.write_places(pending, rest))
 
-    def write_places(self, waiting: Waiting, places: list[int]) -> None:
-        """Write some operations of a bulk in the world."""
-        command = waiting.issued.command
+    def write_places(self, pending: PendingCommand, places: list[int]) -> None:
+        """Carry out some operations of a batch in the simulated ZooKeeper."""
+        command = pending.issued.command
         assert isinstance(command, WriteZnodes), "an atomic write has no parts"
         operations = tuple(command.operations[place] for place in places)
         part = WriteZnodes(operations, command.epoch_version)
-        [written], fired = self._world.carry_out(waiting.issued.id, part, self.now_ms)
-        assert isinstance(written, ZnodesWritten), "what is written has written outcomes"
-        self.tell(fired)
+        [written], fired = self._zookeeper.carry_out(pending.issued.id, part, self.now_ms)
+        assert isinstance(written, ZnodesWritten), "writes have this outcome"
+        self.fire(fired)
         for place, error, version in zip(places, written.errors, written.versions, strict=True):
-            self.settle(waiting, place, error, version)
+            self.add_result(pending, place, error, version)
 
-    def settle(self, waiting: Waiting, place: int, error: int, version: int) -> None:
-        """One write of a bulk has its result; with the last one the fold is told."""
-        waiting.results[place] = (error, version)
-        waiting.open -= 1
-        if waiting.open > 0:
+    def add_result(self, pending: PendingCommand, place: int, error: int, version: int) -> None:
+        """Add the result of one write of a batch. The last result completes the outcome."""
+        pending.results[place] = (error, version)
+        pending.missing -= 1
+        if pending.missing > 0:
             return
-        results = [result for _, result in sorted(waiting.results.items())]
-        id = waiting.issued.id
-        self.waiting.pop(id, None)
+        results = [result for _, result in sorted(pending.results.items())]
+        id = pending.issued.id
+        self.pending.pop(id, None)
         errors, versions = [one for one, _ in results], [one for _, one in results]
-        self.happen(ZnodesWritten(id, 0, errors, versions), _ZOOKEEPER)
+        self.receive(ZnodesWritten(id, 0, errors, versions), _ZOOKEEPER)
 
-    def answer_by_world(self, issued: Issued) -> None:
-        """Do what is asked in the version's own ZooKeeper."""
+    def answer_simulated(self, issued: Issued) -> None:
+        """Carry out a command in the simulated ZooKeeper."""
         command = issued.command
-        if self.waiting.pop(issued.id, None) is None:
+        if self.pending.pop(issued.id, None) is None:
             return
-        assert isinstance(command, (*READS, *WRITES)), "the world is ZooKeeper"
-        outcomes, fired = self._world.carry_out(issued.id, command, self.now_ms)
-        # What changed before the reply is told before the reply.
-        self.tell(fired)
+        assert isinstance(command, ZooKeeperCommand), "the simulation is of ZooKeeper only"
+        outcomes, fired = self._zookeeper.carry_out(issued.id, command, self.now_ms)
+        # ZooKeeper sends the watch events of a change before the reply.
+        self.fire(fired)
         for one in outcomes:
-            self.happen(one, _ZOOKEEPER)
+            self.receive(one, _ZOOKEEPER)
 
-    def tell(self, fired: Iterable[WatchFired]) -> None:
-        """Watches have fired."""
+    def fire(self, fired: Iterable[WatchFired]) -> None:
+        """Queue watch events."""
         for one in fired:
-            self.happen(one, "watches")
+            self.receive(one, "watches")
 
-    def _later(self, command: Command, kind: str, act: Callable[[], None]) -> None:
+    def _later(self, command: Command, kind: str, act: Act) -> None:
         self._schedule.add(self.now_ns + self._usual_ns(kind_of(command)), kind, act)
 
     def _send(self, issued: Issued, request: BrokerRequest) -> None:
@@ -291,9 +310,9 @@ class CommandResponder:
             answered = BrokerAnswered(issued.id, request.broker, request.broker_epoch, OK, [])
 
         def answer() -> None:
-            is_there = self._world.find(znodes.broker_path(request.broker)) is not None
-            if is_there and not self.is_silent(request.broker):
-                self.happen(answered, f"broker:{request.broker}")
+            is_registered = self._zookeeper.find(znodes.broker_path(request.broker)) is not None
+            if is_registered and not self.is_unresponsive(request.broker):
+                self.receive(answered, f"broker:{request.broker}")
 
         self._later(request, "broker", answer)
 
@@ -310,37 +329,73 @@ class CommandResponder:
         def fire() -> None:
             if self.timers.get(timer) == start:
                 del self.timers[timer]
-                self.happen(TimerFired(timer), f"timer:{timer}")
+                self.receive(TimerFired(timer), f"timer:{timer}")
 
         self._schedule.add(self.now_ns + command.delay_ms * 1_000_000, "timer", fire)
 
     def _draw(self, issued: Issued, command: DrawTopicIds | DrawNumbers) -> None:
         if self._log.take(issued, self.now_ns, ahead=False) is not None:
-            self.waiting[issued.id] = Waiting(issued)
+            self.pending[issued.id] = PendingCommand(issued)
         elif missed := self.drawn.get(digest(encode_command(command))):
-            # It draws later than the log did: a value is as good then.
-            self.happen(structs.replace(missed.popleft(), command=issued.id), "draw")
+            # The version draws later than the log did; the same value is valid.
+            self.receive(structs.replace(missed.popleft(), command=issued.id), "draw")
         else:
-            self._make_up(issued.id, command)
+            self._generate(issued.id, command)
 
-    def _make_up(self, id: CommandId, command: DrawTopicIds | DrawNumbers) -> None:
+    def _generate(self, id: CommandId, command: DrawTopicIds | DrawNumbers) -> None:
         self.assumed[assumptions.DRAWS] += 1
         seed = encode_command(command) + bytes([self.assumed[assumptions.DRAWS] % 256])
         if isinstance(command, DrawTopicIds):
-            self.happen(TopicIdsDrawn(id, topic_ids(seed, command.count)), "draw")
+            ids = [_drawn(seed, number) for number in range(command.count)]
+            self.receive(TopicIdsDrawn(id, ids), "draw")
         else:
-            self.happen(NumbersDrawn(id, numbers(seed, command.bounds)), "draw")
+            self.receive(NumbersDrawn(id, _numbers(seed, command.bounds)), "draw")
 
-    def _answer_open(self, issued: Issued) -> None:
+    def _answer_pending(self, issued: Issued) -> None:
         command = issued.command
         if isinstance(command, _DRAWS):
-            del self.waiting[issued.id]
-            self._make_up(issued.id, command)
+            del self.pending[issued.id]
+            self._generate(issued.id, command)
         else:
-            self.answer_by_world(issued)
+            self.answer_simulated(issued)
 
 
-def _lost(id: CommandId, command: ZooKeeperCommand, error: int) -> ZooKeeperOutcome:
+class _Schedule:
+    """Actions to run at a time. Actions of the same time run in the order of their addition."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._waiting: list[tuple[int, int, str, Act]] = []
+
+    def add(self, time_ns: int, kind: str, act: Act) -> None:
+        """Add an action. `kind` is for `drop`."""
+        heappush(self._waiting, (time_ns, next(self._numbers), kind, act))
+
+    def take(self, until_ns: int) -> tuple[int, Act] | None:
+        """Remove and return the next action that is due, with its time."""
+        if not self._waiting or self._waiting[0][0] > until_ns:
+            return None
+        time_ns, _, _, act = heappop(self._waiting)
+        return time_ns, act
+
+    def drop(self, kind: str) -> None:
+        """Remove all actions of a kind."""
+        self._waiting = [one for one in self._waiting if one[2] != kind]
+        heapify(self._waiting)
+
+
+def _numbers(seed: bytes, bounds: Sequence[int]) -> list[int]:
+    """A number below each bound."""
+    return [int.from_bytes(_drawn(seed, number)) % bound for number, bound in enumerate(bounds)]
+
+
+def _drawn(seed: bytes, number: int) -> bytes:
+    """A pseudo-random value. It depends on the command only, so that all versions draw the same."""
+    content = seed + number.to_bytes(8, "big")
+    return hashlib.blake2b(content, digest_size=_DRAWN_BYTES).digest()
+
+
+def _failed(id: CommandId, command: ZooKeeperCommand, error: int) -> ZooKeeperOutcome:
     match command:
         case ReadChildren():
             return ChildrenRead(id, error, [])

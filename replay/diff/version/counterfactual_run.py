@@ -1,8 +1,8 @@
-"""A version that has left the log: what the world does stays, what it is answered is its own.
+"""Runs a version that has left a recorded log, to the end of the log.
 
-Exogenous events keep their order and times. A command that the log has, too, is answered as in the
-log, when it was. A znode is as in the log until the two differ on it: the version wrote what the
-log did not, or did not write what the log did.
+The events of the cluster keep their order and times. A command that the log also contains gets the
+log's outcome, at the log's time. A znode has the log's content until the version writes it and the
+log does not, or the other way around.
 """
 
 from collections import deque
@@ -37,11 +37,11 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.diff.messages import Folded
 from replay.diff.version import assumptions
+from replay.diff.version.adapted_requests import adapt_request, adapt_state
 from replay.diff.version.command_responder import AS_IN_LOG, READS, WRITES, CommandResponder
 from replay.diff.version.diverged_zookeeper import DivergedZooKeeper
-from replay.diff.version.fold_options import Wanted
+from replay.diff.version.fold_recorder import FoldRecorder
 from replay.diff.version.log_commands import AHEAD_NS, LogCommand, LogCommands
-from replay.diff.version.own_requests import as_it_would_be, state_as_it_would_be
 from replay.diff.version.recorded_history import RecordedHistory
 from replay.logs.decode import recorded
 from replay.progress import Progress
@@ -51,63 +51,69 @@ _LOST: Final = (CONNECTION_LOSS, SESSION_EXPIRED)
 
 
 class CounterfactualRun:
-    """One version from where it leaves the log, to the log's end and what was under way then."""
+    """One version, from the event at which it leaves the log to the log's end."""
 
     def __init__(
         self,
         fold: Fold,
         reader: LogReader,
-        story: RecordedHistory,
-        wanted: Wanted,
+        history: RecordedHistory,
+        recorder: FoldRecorder,
         last: Recorded,
         progress: Progress,
     ) -> None:
-        """`last` is the event at which it leaves, folded already."""
+        """`last` is the event at which the version leaves the log; the fold includes it."""
         self._fold = fold
         self._reader = reader
-        self._story = story
-        self._wanted = wanted
+        self._history = history
+        self._recorder = recorder
         self._progress = progress
         self._left_at = last.seq
         self._log = LogCommands()
-        self._world = DivergedZooKeeper(
-            story.znodes, last.seq, story.session_when_left, story.watches
+        self._zookeeper = DivergedZooKeeper(
+            history.znodes, last.seq, history.session_when_left, history.watches
         )
-        timers = story.timers_when_left
-        self._own = CommandResponder(
-            fold, self._world, self._log, story.usual_ns, timers, last, wanted
+        self._responder = CommandResponder(
+            fold,
+            self._zookeeper,
+            self._log,
+            history.usual_ns,
+            history.timers_when_left,
+            last,
+            recorder,
         )
-        for id, command in story.open_when_left.items():
-            self._own.adopt(id, command)
+        for id, command in history.pending_when_left.items():
+            self._responder.adopt(id, command)
 
     def leave(self, issued: Sequence[Issued], stored: Sequence[CommandRecord]) -> None:
-        """What the version wants instead of what the log has is the beginning."""
+        """Begin with the commands that the version issued instead of the stored ones."""
         for record in stored:
-            self._log.add(record, self._own.now_ns)
-        self._own.carry_out(issued)
-        self._own.work()
+            self._log.add(record, self._responder.now_ns)
+        self._responder.carry_out(issued)
+        self._responder.work()
 
-    def go(self) -> Folded:
-        """On to the end. Raises ReplayError, LogError."""
-        own, last = self._own, self._reader.last_seq
+    def run(self) -> Folded:
+        """Run to the end of the log. Raises ReplayError, LogError."""
+        responder, last = self._responder, self._reader.last_seq
         for event in self._rest():
-            if self._fold.controller.is_stopping and not own.waiting:
+            if self._fold.controller.is_stopping and not responder.pending:
                 break
-            own.run_until(event.wall_ns)
-            own.event = kind_of(event.event)
-            self._take(event)
-            self._end(event)
-            own.work()
+            responder.run_until(event.wall_ns)
+            responder.event = kind_of(event.event)
+            self._apply(event)
+            self._complete(event)
+            responder.work()
             self._progress("following", event.seq, last)
-        own.finish()
-        own.assumed[assumptions.UNKNOWN] += len(self._world.unknown)
-        own.assumed[assumptions.EARLY] += len(self._world.early)
-        own.assumed[assumptions.BODIES] += self._story.without_body
-        courses = self._wanted.courses.result()
-        return Folded(own.seq, own.now_ns, self._left_at, dict(+own.assumed), courses)
+        responder.finish()
+        assumed = responder.assumed
+        assumed[assumptions.UNKNOWN] += len(self._zookeeper.unknown)
+        assumed[assumptions.EARLY] += len(self._zookeeper.early)
+        assumed[assumptions.BODIES] += self._history.without_body
+        timelines = self._recorder.timelines.result()
+        return Folded(responder.seq, responder.now_ns, self._left_at, dict(+assumed), timelines)
 
     def _rest(self) -> Iterator[Recorded]:
-        """The rest of the log. Its commands can be taken a moment before their event comes."""
+        """The rest of the log. Its commands are known up to AHEAD_NS before their event."""
         coming: deque[Recorded] = deque()
         for record, stored in self._reader.records(EventFilter(first_seq=self._left_at + 1)):
             event = recorded(record)
@@ -120,54 +126,53 @@ class CounterfactualRun:
 
     # Events of the log
 
-    def _take(self, event: Recorded) -> None:
-        """What an event of the log is here."""
+    def _apply(self, event: Recorded) -> None:
+        """Translate an event of the log into events for the version."""
         happened = event.event
         if isinstance(happened, ZnodesWritten):
             self._written(event.seq, happened)
             return
-        self._move_on(event.seq)
+        self._advance(event.seq)
         match happened:
             case ZnodesRead() | ChildrenRead():
                 self._read(happened)
             case TopicIdsDrawn() | NumbersDrawn() | BrokerAnswered():
                 self._pass_on(happened, event.channel)
             case TimerFired(timer=timer):
-                if self._own.timers.get(timer) == AS_IN_LOG:
-                    del self._own.timers[timer]
-                    self._own.happen(happened, event.channel)
+                if self._responder.timers.get(timer) == AS_IN_LOG:
+                    del self._responder.timers[timer]
+                    self._responder.receive(happened, event.channel)
             case WatchFired():
-                if self._is_told(event.seq):
-                    self._own.happen(happened, event.channel)
+                if self._fires_here(event.seq):
+                    self._responder.receive(happened, event.channel)
             case SessionConnected() | SessionDisconnected() | SessionExpired():
                 self._change_session(happened, event.channel)
             case AlterPartitionReceived():
                 context = self._fold.controller.context
-                requests, adapted, moved = as_it_would_be(happened, context, self._story.accepted)
-                self._own.assumed[assumptions.ALTER_PARTITION] += adapted
-                self._own.assumed[assumptions.OTHER_LEADER] += moved
-                for request in requests:
-                    self._own.happen(request, event.channel)
+                adapted = adapt_request(happened, context, self._history.accepted)
+                self._responder.assumed.update(adapted.assumed)
+                for request in adapted.requests:
+                    self._responder.receive(request, event.channel)
             case _:
-                self._own.happen(happened, event.channel)
+                self._responder.receive(happened, event.channel)
 
-    def _move_on(self, seq: int) -> None:
-        """The log's ZooKeeper counts as it is after this event."""
-        world = self._world
-        for path in self._story.znodes.changed_by_others.get(seq, ()):
-            if not world.has_own(path):
+    def _advance(self, seq: int) -> None:
+        """Advance the simulated ZooKeeper to an event of the log."""
+        zookeeper = self._zookeeper
+        for path in self._history.znodes.changed_by_others.get(seq, ()):
+            if not zookeeper.has_diverged(path):
                 continue
             if znodes.state_of(path) is None:
-                world.take_from_log(path)
+                zookeeper.take_from_log(path)
                 continue
-            logged = self._story.znodes.at(path, seq)
-            now = state_as_it_would_be(path, world.find(path), logged)
+            logged = self._history.znodes.at(path, seq)
+            now = adapt_state(path, zookeeper.find(path), logged)
             if now is None:
-                self._own.assumed[assumptions.STATE_BY_LEADER] += 1
+                self._responder.assumed[assumptions.STATE_BY_LEADER] += 1
             else:
-                self._own.assumed[assumptions.OTHER_LEADER] += 1
-                world.put(path, now)
-        self._own.seq = world.seq = seq
+                self._responder.assumed[assumptions.OTHER_LEADER] += 1
+                zookeeper.put(path, now)
+        self._responder.seq = zookeeper.seq = seq
 
     def _read(self, outcome: ZnodesRead | ChildrenRead) -> None:
         one = self._log.of.get(outcome.command)
@@ -176,97 +181,99 @@ class CounterfactualRun:
         taken = one.taken_by
         if taken is not None:
             command = taken.command
-            is_own = isinstance(command, READS) and self._world.has_own_among(command)
-            if is_own and not _is_lost(outcome):
-                self._own.answer_by_world(taken)
+            has_diverged = isinstance(command, READS) and self._zookeeper.any_diverged(command)
+            if has_diverged and not _is_lost(outcome):
+                self._responder.answer_simulated(taken)
             else:
                 self._pass_on(outcome, _ZOOKEEPER)
             return
         for place in _places(outcome):
             issued, _ = one.items.get(place, (None, 0))
-            waiting = self._own.waiting.get(issued.id) if issued is not None else None
-            if waiting is not None:
-                waiting.open -= 1
-                if waiting.open <= 0:
-                    self._own.answer_by_world(waiting.issued)
+            pending = self._responder.pending.get(issued.id) if issued is not None else None
+            if pending is not None:
+                pending.missing -= 1
+                if pending.missing <= 0:
+                    self._responder.answer_simulated(pending.issued)
 
     def _written(self, seq: int, outcome: ZnodesWritten) -> None:
         one = self._log.of.get(outcome.command)
         if one is None:
-            self._move_on(seq)
+            self._advance(seq)
         elif one.taken_by is not None:
             self._written_by_both(seq, one.taken_by, outcome)
         else:
             self._written_by_log(seq, one, outcome)
 
     def _written_by_both(self, seq: int, taken: Issued, outcome: ZnodesWritten) -> None:
-        """The same command. Where anything of it differs, the version does it in its own world, in
-        which what the log's did is not done before."""
-        world, command = self._world, taken.command
+        """Apply a write that the log and the version have in common. If any of its znodes has
+        diverged, the write is simulated, and the log's write is not applied."""
+        zookeeper, command = self._zookeeper, taken.command
         operations = command.operations if isinstance(command, WRITES) else ()
-        is_own = (
-            isinstance(command, WRITES) and world.has_own_among(command) and not _is_lost(outcome)
+        is_simulated = (
+            isinstance(command, WRITES)
+            and zookeeper.any_diverged(command)
+            and not _is_lost(outcome)
         )
-        if is_own:
+        if is_simulated:
             for operation in operations:
-                world.keep(operation.path)
-        self._move_on(seq)
-        if is_own:
-            self._own.answer_by_world(taken)
+                zookeeper.keep(operation.path)
+        self._advance(seq)
+        if is_simulated:
+            self._responder.answer_simulated(taken)
         else:
             self._pass_on(outcome, _ZOOKEEPER)
         for operation in operations:
-            world.settle(operation.path)
+            zookeeper.rejoin(operation.path)
 
     def _written_by_log(self, seq: int, one: LogCommand, outcome: ZnodesWritten) -> None:
-        """What of it the version does not do, is different from now on."""
-        world, command = self._world, one.command
+        """Apply a write of the log. Znodes that the version does not write diverge."""
+        zookeeper, command = self._zookeeper, one.command
         operations = command.operations if isinstance(command, WRITES) else ()
         places = [place for place in _places(outcome) if place < len(operations)]
         for place in places:
             if place not in one.items:
-                world.keep(operations[place].path)
-        self._move_on(seq)
+                zookeeper.keep(operations[place].path)
+        self._advance(seq)
         self._written_items(one, outcome)
         for place in places:
-            world.settle(operations[place].path)
+            zookeeper.rejoin(operations[place].path)
 
     def _written_items(self, one: LogCommand, outcome: ZnodesWritten) -> None:
-        """Writes of commands that the log answers in parts."""
+        """Complete the writes of batches that the log answers in parts."""
         for number, place in enumerate(_places(outcome)):
             issued, own_place = one.items.get(place, (None, 0))
-            waiting = self._own.waiting.get(issued.id) if issued is not None else None
-            if waiting is None or not isinstance(waiting.issued.command, WRITES):
+            pending = self._responder.pending.get(issued.id) if issued is not None else None
+            if pending is None or not isinstance(pending.issued.command, WRITES):
                 continue
-            path = waiting.issued.command.operations[own_place].path
-            if self._world.has_own(path) and not _is_lost(outcome):
-                self._own.write_places(waiting, [own_place])
+            path = pending.issued.command.operations[own_place].path
+            if self._zookeeper.has_diverged(path) and not _is_lost(outcome):
+                self._responder.write_places(pending, [own_place])
             else:
                 error, version = outcome.errors[number], outcome.versions[number]
-                self._own.settle(waiting, own_place, error, version)
+                self._responder.add_result(pending, own_place, error, version)
 
-    def _is_told(self, seq: int) -> bool:
-        """Whether a watch fires here, too: not for what the log wrote and the version did not."""
-        place = self._story.own_watches.get(seq)
+    def _fires_here(self, seq: int) -> bool:
+        """Whether a watch fires for the version, too: not for a write that only the log made."""
+        place = self._history.own_watches.get(seq)
         if place is None:
             return True
         one = self._log.of.get(place[0])
         return one is not None and (one.taken_by is not None or place[1] in one.items)
 
     def _pass_on(self, outcome: Outcome | BrokerAnswered, channel: str) -> None:
-        """As the log has it, to the command that has taken the log's."""
+        """Pass an outcome of the log to the command of the version that it belongs to."""
         one = self._log.of.get(outcome.command)
         taken = one.taken_by if one is not None else None
         if taken is not None:
-            self._own.waiting.pop(taken.id, None)
-            self._own.happen(structs.replace(outcome, command=taken.id), channel)
+            self._responder.pending.pop(taken.id, None)
+            self._responder.receive(structs.replace(outcome, command=taken.id), channel)
         elif one is not None and isinstance(outcome, (TopicIdsDrawn, NumbersDrawn)):
-            self._own.drawn[one.digest].append(outcome)
+            self._responder.drawn[one.digest].append(outcome)
         elif one is not None and isinstance(outcome, BrokerAnswered):
-            self._own.answered[one.digest].append(outcome)
+            self._responder.answered[one.digest].append(outcome)
 
-    def _end(self, event: Recorded) -> None:
-        """Nobody can take a command whose last outcome has come."""
+    def _complete(self, event: Recorded) -> None:
+        """After its last outcome, a command of the log cannot be taken any more."""
         happened = event.event
         if not isinstance(happened, (Outcome, BrokerAnswered)):
             return
@@ -282,19 +289,19 @@ class CounterfactualRun:
     def _change_session(
         self, event: SessionConnected | SessionDisconnected | SessionExpired, channel: str
     ) -> None:
-        """What is not answered by then never is."""
+        """Change the session. Pending commands fail if the connection is lost."""
         if isinstance(event, SessionConnected):
-            self._world.session = event.session_id
+            self._zookeeper.session = event.session_id
         elif isinstance(event, SessionDisconnected):
-            self._own.lose_all(CONNECTION_LOSS)
+            self._responder.lose_all(CONNECTION_LOSS)
         else:
-            self._own.lose_all(SESSION_EXPIRED)
-            self._world.end_session()
-        self._own.happen(event, channel)
+            self._responder.lose_all(SESSION_EXPIRED)
+            self._zookeeper.end_session()
+        self._responder.receive(event, channel)
 
 
 def _places(outcome: ZnodesRead | ChildrenRead | ZnodesWritten) -> range:
-    """The items of a command that it is about."""
+    """The items of a command that an outcome is about."""
     if isinstance(outcome, ChildrenRead):
         return range(1)
     return range(outcome.offset, outcome.offset + len(outcome.errors))
@@ -307,7 +314,7 @@ def _is_lost(outcome: ZnodesRead | ChildrenRead | ZnodesWritten) -> bool:
 
 
 def _size(one: LogCommand) -> int:
-    """How many items have outcomes; 0 where that is not known."""
+    """The number of items that have results; 0 if unknown."""
     command = one.command
     if isinstance(command, (ReadZnodes, ReadStats)):
         return len(command.paths)

@@ -1,18 +1,16 @@
-"""The ZooKeeper of a version that goes its own way: the log's, and what has become different.
+"""The ZooKeeper of a version that has left the log: the log's znodes, and those that have diverged.
 
-Each command is carried out on a server of replay.world that holds the znodes which the command is
-about; what it changes is kept here, until it is as in the log again.
+Each command is carried out on a server of replay.world with the znodes that the command is about.
+Its changes are kept here until the log has the same content again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from controller.core import znodes
 from controller.core.commands import (
     CommandId,
     ReadChildren,
-    ReadStats,
-    ReadZnodes,
     SyncZnodes,
     WriteAtomically,
     WriteZnodes,
@@ -20,8 +18,9 @@ from controller.core.commands import (
 )
 from controller.core.events import WatchFired
 from controller.core.operations import Delete
-from replay.diff.version.log_znodes import LogZnodes, is_like
+from replay.diff.version.log_znodes import LogZnodes, is_same
 from replay.diff.version.recorded_history import watch, znode_of
+from replay.subjects import paths_of_command
 from replay.world.outcomes import ZooKeeperOutcome, answer
 from replay.world.paths import ROOT, name_of, parent_of
 from replay.world.tree import Znode
@@ -32,8 +31,10 @@ _ALL: Final = 1 << 30
 
 
 class DivergedZooKeeper:
-    """`seq` is the event of the log up to which the log's ZooKeeper counts; `session` the
-    controller's. `unknown` are znodes that were asked for and that the log never saw."""
+    """The state after event `seq` of the log. `session` is the controller's session.
+
+    `unknown` are requested znodes that the log never shows, `early` those that it shows only later.
+    """
 
     def __init__(self, log: LogZnodes, seq: int, session: int, watches: Watches) -> None:
         self.seq = seq
@@ -42,67 +43,68 @@ class DivergedZooKeeper:
         self.early: dict[str, None] = {}
         self._log = log
         self._watches = watches
-        self._own: dict[str, Znode | None] = {}
+        self._diverged: dict[str, Znode | None] = {}
         self._zxid = 1 << 40
 
-    def has_own(self, path: str) -> bool:
-        """Whether a znode is otherwise than in the log."""
-        return path in self._own
+    def has_diverged(self, path: str) -> bool:
+        """Whether a znode differs from the log."""
+        return path in self._diverged
 
-    def has_own_among(self, command: ZooKeeperCommand) -> bool:
-        """Whether any znode that a command is about is."""
-        if not self._own:
+    def any_diverged(self, command: ZooKeeperCommand) -> bool:
+        """Whether any znode of a command differs from the log."""
+        if not self._diverged:
             return False
         if isinstance(command, ReadChildren):
-            return any(parent_of(path) == command.path for path in (command.path, *self._own))
-        return any(path in self._own for path in paths_of(command))
+            paths = (command.path, *self._diverged)
+            return any(parent_of(path) == command.path for path in paths)
+        return any(path in self._diverged for path in _paths_of(command))
 
     def find(self, path: str) -> Znode | None:
-        """A znode, None if it is not there."""
-        return self._own[path] if path in self._own else self._log.at(path, self.seq)
+        """A znode, or None if it does not exist."""
+        return self._diverged[path] if path in self._diverged else self._log.at(path, self.seq)
 
     def children(self, path: str) -> list[str]:
         """The names below a znode, sorted."""
         names = set(self._log.children_at(path, self.seq))
-        for own, znode in self._own.items():
-            if parent_of(own) == path:
-                names = names - {name_of(own)} if znode is None else names | {name_of(own)}
+        for child, znode in self._diverged.items():
+            if parent_of(child) == path:
+                names = names - {name_of(child)} if znode is None else names | {name_of(child)}
         return sorted(names)
 
     def keep(self, path: str) -> None:
-        """What the log does to a znode next is not done here."""
-        self._own.setdefault(path, self._log.at(path, self.seq))
+        """Keep the content of a znode although the log changes it next."""
+        self._diverged.setdefault(path, self._log.at(path, self.seq))
 
     def put(self, path: str, znode: Znode) -> None:
-        """Somebody else wrote it here otherwise than in the log."""
-        self._own[path] = znode
+        """Set a znode that another client writes differently here than in the log."""
+        self._diverged[path] = znode
 
     def take_from_log(self, path: str) -> None:
-        """What the log shows counts from now on."""
-        self._own.pop(path, None)
+        """Give a znode the content of the log again."""
+        self._diverged.pop(path, None)
 
-    def settle(self, path: str) -> None:
-        """Forget that a znode is different, if it is not any more."""
-        if path in self._own and is_like(self._own[path], self._log.at(path, self.seq)):
-            del self._own[path]
+    def rejoin(self, path: str) -> None:
+        """End the divergence of a znode if its content is that of the log again."""
+        if path in self._diverged and is_same(self._diverged[path], self._log.at(path, self.seq)):
+            del self._diverged[path]
 
     def end_session(self) -> None:
-        """The controller's session is over: what lived as long as it is gone."""
+        """End the controller's session: remove its ephemeral znodes and watches."""
         self._watches.drop(self.session)
-        for path, znode in list(self._own.items()):
+        for path, znode in list(self._diverged.items()):
             if znode is not None and znode.owner == self.session:
-                self._own[path] = None
-                self.settle(path)
+                self._diverged[path] = None
+                self.rejoin(path)
 
     def watch(self, command: ZooKeeperCommand) -> None:
-        """Take in what a command asks to be told of, whoever answers it."""
+        """Set the watches of a command, whether or not it is carried out here."""
         watch(self._watches, self.session, command)
 
     def carry_out(
         self, id: CommandId, command: ZooKeeperCommand, now_ms: int
     ) -> tuple[list[ZooKeeperOutcome], list[WatchFired]]:
-        """Do what is asked; its outcomes, and the watches that fire: the log does not tell of
-        them, because it has not made these changes."""
+        """Carry out a command. Return its outcomes, and the watches that fire, which are not in the
+        log."""
         known = self._known(command)
         server = ZooKeeper.load(known, self._zxid)
         if not server.is_live(self.session):
@@ -119,21 +121,21 @@ class DivergedZooKeeper:
         after: dict[str, Znode],
         command: WriteZnodes | WriteAtomically,
     ) -> list[WatchFired]:
-        told: list[WatchFired] = []
+        found: list[WatchFired] = []
         for path in dict.fromkeys(one.path for one in command.operations):
             was, now = before.get(path), after.get(path)
-            if was is now or is_like(was, now):
+            if was is now or is_same(was, now):
                 continue
-            self._own[path] = now
-            self.settle(path)
+            self._diverged[path] = now
+            self.rejoin(path)
             change: Change = "created" if was is None else "deleted" if now is None else "data"
-            told += [fired for _, fired in self._watches.fire(change, path, 0)]
-        return told
+            found += [fired for _, fired in self._watches.fire(change, path, 0)]
+        return found
 
     def _known(self, command: ZooKeeperCommand) -> dict[str, Znode]:
-        """The znodes that a command is about, what is above them, and below those to delete."""
+        """The znodes that a command is about, their parents, and the children of deleted znodes."""
         known: dict[str, Znode] = {}
-        for path in paths_of(command):
+        for path in _paths_of(command):
             self._note(path)
             znode = self.find(path)
             if znode is not None:
@@ -141,25 +143,24 @@ class DivergedZooKeeper:
             for parent in _parents(path):
                 if parent not in known:
                     found = self.find(parent)
-                    # What was never read is there, if anything below it is asked for.
-                    is_there = found is not None or not self._is_told(parent) or znode is not None
-                    if is_there:
+                    # A parent that the log never shows is assumed to exist.
+                    if found is not None or not self._is_known(parent) or znode is not None:
                         known[parent] = found or znode_of(b"")
         for path in _listed(command):
             is_listed = isinstance(command, ReadChildren) and self._log.are_children_known(path)
-            if is_listed and path not in self._own:
-                # A znode whose children were listed need not have been read itself.
+            if is_listed and path not in self._diverged:
+                # The log may show the children of a znode, but not the znode itself.
                 known.setdefault(path, znode_of(b""))
             for name in self.children(path):
                 child = f"{path.rstrip('/')}/{name}"
                 known.setdefault(child, self.find(child) or znode_of(b""))
         return known
 
-    def _is_told(self, path: str) -> bool:
-        return path in self._own or self._log.is_known(path)
+    def _is_known(self, path: str) -> bool:
+        return path in self._diverged or self._log.is_known(path)
 
     def _note(self, path: str) -> None:
-        if path in self._own:
+        if path in self._diverged:
             return
         if not self._log.is_known(path) and not self._log.are_children_known(path):
             self.unknown[path] = None
@@ -167,20 +168,13 @@ class DivergedZooKeeper:
             self.early[path] = None
 
 
-def paths_of(command: ZooKeeperCommand) -> Iterable[str]:
-    """The znodes that a command is about."""
-    match command:
-        case ReadZnodes(paths=paths) | ReadStats(paths=paths):
-            return paths
-        case ReadChildren(path=path):
-            return (path,)
-        case SyncZnodes():
-            return ()
-        case WriteZnodes(operations=operations, epoch_version=epoch_version):
-            paths = tuple(one.path for one in operations)
-            return paths if epoch_version is None else (*paths, znodes.CONTROLLER_EPOCH)
-        case WriteAtomically(operations=operations):
-            return tuple(one.path for one in operations)
+def _paths_of(command: ZooKeeperCommand) -> Sequence[str]:
+    """The znodes that a command reads, writes or checks."""
+    if isinstance(command, SyncZnodes):
+        return ()
+    paths = paths_of_command(command)
+    is_guarded = isinstance(command, WriteZnodes) and command.epoch_version is not None
+    return (*paths, znodes.CONTROLLER_EPOCH) if is_guarded else paths
 
 
 def _listed(command: ZooKeeperCommand) -> list[str]:

@@ -1,6 +1,7 @@
-"""A log folded by this version: command by command along the log, then its own way."""
+"""Folds a log with this version. After it leaves a recorded log, a simulation continues."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from controller.core.canonical import digest, encode_command, kind_of
 from controller.core.commands import Command, CommandId, Issued, Notice
@@ -9,39 +10,54 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.diff.messages import Folded
 from replay.diff.version.counterfactual_run import CounterfactualRun
-from replay.diff.version.fold_options import Wanted
+from replay.diff.version.fold_recorder import FoldRecorder
+from replay.diff.version.imported import fold_imported
 from replay.diff.version.recorded_history import RecordedHistory
 from replay.logs.decode import records
 from replay.logs.recorded_fold import fold_at_start, fold_event, fold_events
-from replay.progress import Progress
+from replay.progress import Progress, unreported
 
 
-def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:
-    """Fold a recorded log. Raises ReplayError, LogError."""
+def fold_log(
+    reader: LogReader,
+    recorder: FoldRecorder,
+    progress: Progress = unreported,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    since: int = 0,
+) -> Folded:
+    """Fold a log of any kind. `settings` and `since` are for imported logs (`fold_imported`).
+
+    Raises ReplayError, LogError.
+    """
+    if reader.header.kind == "recorded":
+        return _fold_recorded(reader, recorder, progress)
+    return fold_imported(reader, recorder, settings, progress, since)
+
+
+def _fold_recorded(reader: LogReader, recorder: FoldRecorder, progress: Progress) -> Folded:
     fold = fold_at_start(reader)
-    fold.controller.observer = wanted.causes
+    fold.controller.observer = recorder.causes
     seq, now_ns, last = 0, 0, reader.last_seq
     event: Recorded | None = None
     stored_until = _stored_until(reader)
     for event, issued, stored in fold_events(fold, reader):
         seq, now_ns = event.seq, event.wall_ns
-        causes = wanted.causes.take()
-        wanted.deciding.take(issued, seq, seq, now_ns, kind_of(event.event), causes)
-        wanted.courses.look(fold.controller, now_ns)
+        recorder.record(fold.controller, issued, seq, seq, now_ns, kind_of(event.event))
         progress("folding", seq, last)
         is_cut = seq >= stored_until
         if not _is_stored(issued, stored, is_cut=is_cut):
-            way = CounterfactualRun(fold, reader, _story(reader, seq), wanted, event, progress)
-            way.leave(issued, stored)
-            return way.go()
+            run = CounterfactualRun(fold, reader, _history(reader, seq), recorder, event, progress)
+            run.leave(issued, stored)
+            return run.run()
     if event is not None and not fold.is_idle and not fold.controller.is_stopping:
-        return CounterfactualRun(fold, reader, _story(reader, seq), wanted, event, progress).go()
-    return Folded(seq, now_ns, courses=wanted.courses.result())
+        history = _history(reader, seq)
+        return CounterfactualRun(fold, reader, history, recorder, event, progress).run()
+    return Folded(seq, now_ns, timelines=recorder.timelines.result())
 
 
 def _stored_until(reader: LogReader) -> int:
-    """The event from which on commands need not be stored: after a crash, or while a daemon runs,
-    the last ones are not."""
+    """The last event whose commands are stored completely. After a crash, or while a daemon runs,
+    the last commands may be missing."""
     if reader.closing is not None:
         return reader.last_seq + 1
     last = 0
@@ -57,21 +73,21 @@ def _is_stored(issued: Sequence[Issued], stored: Sequence[CommandRecord], *, is_
 
 
 def _is_same(issued: Issued, record: CommandRecord) -> bool:
-    """Whether the log has this command. Of a notice, which has no outcome, the text may differ."""
+    """Whether the log has a command. Notices may differ, because they have no outcome."""
     if issued.id.ordinal != record.ordinal or record.kind != kind_of(issued.command):
         return False
     is_notice = isinstance(issued.command, Notice)
     return is_notice or record.digest == digest(encode_command(issued.command))
 
 
-def _story(reader: LogReader, left_at: int) -> RecordedHistory:
-    """Read the whole log. Up to `left_at` this version knows every command, however large."""
-    story = RecordedHistory(left_at)
+def _history(reader: LogReader, left_at: int) -> RecordedHistory:
+    """Read the whole log. Commands up to `left_at` are derived, because large ones have no body."""
+    history = RecordedHistory(left_at)
     fold = fold_at_start(reader)
     nothing: dict[CommandId, Command] = {}
     for event, stored in records(reader):
         derived = nothing
         if event.seq < left_at:
             derived = {one.id: one.command for one in fold_event(fold, event)}
-        story.tell(event, stored, derived)
-    return story
+        history.add(event, stored, derived)
+    return history

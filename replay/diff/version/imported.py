@@ -1,23 +1,22 @@
-"""The log of a stock cluster, folded by this version beside the cluster's own controllers.
+"""Folds the log of a stock cluster as a shadow of the cluster's controllers.
 
-The fold is held to what the log shows (replay.stock_clusters.agreement): after each of its
-decisions the cluster goes on with what the stock controller did, so that each can be compared. The
-consequences of a difference are found by a fold that is the controller itself (`imported_way`).
+The fold is held to the log (replay.stock_clusters.agreement): after each decision it continues with
+the decision of the stock controller, so that each decision can be compared. The consequences of a
+difference come from a fold that is the controller itself (`imported_run`).
 """
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.diff.messages import Agreed, Disagreement, Folded
-from replay.diff.version.fold_options import Wanted
-from replay.diff.version.imported_way import ImportedWay, is_election
-from replay.diff.version.imported_world import ImportedWorld
-from replay.logs.open_log import open_reader
+from replay.diff.version.fold_recorder import FoldRecorder
+from replay.diff.version.imported_run import ImportedRun, is_election
+from replay.diff.version.imported_zookeeper import ImportedZooKeeper
 from replay.progress import Progress
 from replay.shadow_folds import ShadowObserver, shadow_folds
 from replay.stock_clusters.agreement.comparison import told
@@ -33,43 +32,46 @@ from replay.stock_clusters.imported_log.restored import apply
 
 
 def fold_imported(
-    log: Path, wanted: Wanted, settings: Mapping[str, str], progress: Progress, since: int = 0
+    reader: LogReader,
+    recorder: FoldRecorder,
+    settings: Mapping[str, str],
+    progress: Progress,
+    since: int = 0,
 ) -> Folded:
-    """What this version decides beside a cluster's controllers; and, if `since` is not 0, what
-    becomes of the cluster if it is the controller from the last election before that record on.
+    """Derive this version's decisions for an imported log.
 
-    Raises ReplayError, LogError.
+    If `since` is not 0, also simulate the cluster with this version as controller, from the last
+    election before record `since` on. Raises ReplayError, LogError.
     """
-    with open_reader(log) as reader:
-        result, last, end_ns = AgreementResult(), reader.last_seq, 0
-        elections: dict[int, _Stretch] = {}
-        for number, found in enumerate(shadow_folds(reader, ShadowObserver, settings, progress)):
-            result.go_on(result_of(found.agreement, str(log)))
-            sessions = {trace.session: observer for trace, observer in found.sessions}
-            stretch = _Stretch(number, found.log_index, sessions)
-            elections |= dict.fromkeys(_elections(found.log), stretch)
-            end_ns = max(end_ns, _take_decided(stretch, wanted))
-        begun = max((one for one in elections if one <= since), default=0)
-        if not begun:
-            return Folded(last, end_ns, is_beside=True, agreed=_agreed(result))
-        way = _go(reader, begun, elections[begun], wanted, progress)
-    courses = wanted.courses.result()
-    return Folded(last, max(end_ns, way.end_ns), begun, way.assumed, courses)
+    result, last, end_ns = AgreementResult(), reader.last_seq, 0
+    elections: dict[int, _FoldedRange] = {}
+    for number, found in enumerate(shadow_folds(reader, ShadowObserver, settings, progress)):
+        result.go_on(result_of(found.agreement, str(reader.path)))
+        sessions = {trace.session: observer for trace, observer in found.sessions}
+        folded = _FoldedRange(number, found.log_index, sessions)
+        elections |= dict.fromkeys(_elections(found.log), folded)
+        end_ns = max(end_ns, _record_decisions(folded, recorder))
+    begun = max((one for one in elections if one <= since), default=0)
+    if not begun:
+        return Folded(last, end_ns, is_shadow=True, agreed=_agreed(result))
+    run = _simulate(reader, begun, elections[begun], recorder, progress)
+    timelines = recorder.timelines.result()
+    return Folded(last, max(end_ns, run.end_ns), begun, run.assumed, timelines)
 
 
-def _take_decided(stretch: "_Stretch", wanted: Wanted) -> int:
-    """Show what was decided; when the last of it was, in ns."""
+def _record_decisions(folded: "_FoldedRange", recorder: FoldRecorder) -> int:
+    """Record the decisions of a range. Return the time of the last one in ns."""
     end_ns = 0
-    for follower in stretch.sessions.values():
-        for issued, seq, time_ns, cause in follower.noted:
+    for observer in folded.sessions.values():
+        for issued, seq, time_ns, cause in observer.noted:
             turn = issued.id.cause
-            wanted.deciding.take([issued], seq, turn, time_ns, "", {issued.id: cause})
+            recorder.decisions.record([issued], seq, turn, time_ns, "", {issued.id: cause})
             end_ns = max(end_ns, time_ns)
     return end_ns
 
 
-class _Stretch(Struct, frozen=True):
-    """One of the log's stretches: which one, and what was found when it was folded."""
+class _FoldedRange(Struct, frozen=True):
+    """A range of the log without missing transactions: its number, and the result of its fold."""
 
     number: int
     index: Index
@@ -83,54 +85,41 @@ def _agreed(result: AgreementResult) -> Agreed:
     return Agreed(
         both.decisions,
         both.agreed,
-        [
-            Disagreement(
-                one.verdict,
-                one.subject,
-                one.kind,
-                one.seq,
-                one.zxid,
-                one.cause,
-                one.paths,
-                one.differences,
-                one.explained,
-            )
-            for one in result.divergences
-        ],
+        msgspec.convert(result.divergences, list[Disagreement], from_attributes=True),
         {rule: (one.decisions, one.agreed) for rule, one in both.by_rule.items()},
     )
 
 
-def _elections(world: ImportedLog) -> Iterator[int]:
+def _elections(log: ImportedLog) -> Iterator[int]:
     """The transactions by which a session became controller."""
-    wanted = EventFilter(first_seq=world.first_seq, last_seq=world.last_seq, kinds=("observed",))
-    for record in world.reader.events(wanted):
+    criteria = EventFilter(first_seq=log.first_seq, last_seq=log.last_seq, kinds=("observed",))
+    for record in log.reader.events(criteria):
         event = event_of(record)
         if record.cause is not None and isinstance(event, Observed) and is_election(event):
             yield record.cause
 
 
-def _go(
+def _simulate(
     reader: LogReader,
     begun: int,
-    stretch: _Stretch,
-    wanted: Wanted,
+    folded: _FoldedRange,
+    recorder: FoldRecorder,
     progress: Progress,
-) -> ImportedWay:
-    """Through the stretch anew, up to the election as in the log."""
-    world = next(islice(gap_free_ranges(reader), stretch.number, None))
-    view = ZnodeView(world.state.tree, world.begun.chroot)
-    way: ImportedWay | None = None
-    for record, event, found in paired(told(world, "following", reader.last_seq, progress)):
-        if record.seq > stretch.index.last_transaction:
+) -> ImportedRun:
+    """Read the range again, and simulate the cluster from the election `begun` on."""
+    log = next(islice(gap_free_ranges(reader), folded.number, None))
+    view = ZnodeView(log.state.tree, log.begun.chroot)
+    run: ImportedRun | None = None
+    for record, event, found in paired(told(log, "following", reader.last_seq, progress)):
+        if record.seq > folded.index.last_transaction:
             break
         if record.seq == begun:
-            now = ImportedWorld(world.state, view)
-            way = ImportedWay(now, stretch.sessions, stretch.index, wanted.courses)
-        if way is not None:
-            way.take(record, event, found)
+            zookeeper = ImportedZooKeeper(log.state, view)
+            run = ImportedRun(zookeeper, folded.sessions, folded.index, recorder.timelines)
+        if run is not None:
+            run.apply(record, event, found)
         else:
-            apply(world.state, event)
-    assert way is not None, f"record {begun} is an election"
-    way.finish()
-    return way
+            apply(log.state, event)
+    assert run is not None, f"record {begun} is an election"
+    run.finish()
+    return run

@@ -1,6 +1,6 @@
-"""A version as controller of an imported cluster, in one term.
+"""One term of a version as controller of an imported cluster.
 
-Who asks it for what, and what is answered, is as it was beside the log's own controller.
+The requests to the controller and the responses of brokers are those of the shadow fold.
 """
 
 from collections import defaultdict, deque
@@ -16,13 +16,7 @@ from controller.core.api_requests.alter_partition import (
     AnswerAlterPartition,
 )
 from controller.core.canonical import digest, encode_command, kind_of
-from controller.core.commands import (
-    Command,
-    CommandId,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-)
+from controller.core.commands import BrokerRequest, Command, CommandId
 from controller.core.events import (
     BrokerAnswered,
     Recorded,
@@ -33,139 +27,140 @@ from controller.core.events import (
 from controller.core.fold import Fold
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.triggers import ApiCall
-from replay.diff.version import assumptions
+from replay.diff.version.adapted_requests import adapt_request
 from replay.diff.version.command_responder import CommandResponder
-from replay.diff.version.decided import Deciding
-from replay.diff.version.fold_options import Wanted
-from replay.diff.version.imported_world import ImportedWorld
+from replay.diff.version.decisions import DecisionRecorder
+from replay.diff.version.fold_recorder import FoldRecorder, TimelineRecorder
+from replay.diff.version.imported_zookeeper import ImportedZooKeeper
 from replay.diff.version.log_commands import LogCommands
-from replay.diff.version.own_requests import as_it_would_be
-from replay.diff.version.partition_timelines import Courses
-from replay.diff.version.recorded_history import USUAL_NS
+from replay.diff.version.recorded_history import USUAL_NS, accepted_proposals
 from replay.shadow_folds import ShadowObserver
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.trace.fold_inputs import FoldInput
 
-_REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 _SESSION_TIMEOUT_MS: Final = 6000
 
 
 class ImportedTerm:
-    """The version as controller, in a session that was controller in the log from `seq` on."""
+    """The version as controller, in a session that becomes controller at record `seq`."""
 
     def __init__(
         self,
-        world: ImportedWorld,
-        beside: ShadowObserver,
+        zookeeper: ImportedZooKeeper,
+        shadow: ShadowObserver,
         index: Index,
         seq: int,
         time_ns: int,
-        courses: Courses,
+        timelines: TimelineRecorder,
     ) -> None:
-        """`beside` has heard what the log's controller was told."""
-        self._fold = Fold(beside.fold.controller.configuration)
+        """`shadow` has the inputs and the commands of the session's shadow fold."""
+        self._fold = Fold(shadow.fold.controller.configuration)
         self._log = LogCommands()
-        self._inputs = deque((at, one) for at, _, one in beside.fold.inputs if at >= seq)
+        self._inputs = deque((at, one) for at, _, one in shadow.fold.inputs if at >= seq)
         self._accepted: dict[tuple[int, str, int], bool] = {}
         self._unnumbered = 0
-        connected = SessionConnected(world.session, _SESSION_TIMEOUT_MS, "", renewed=False)
+        connected = SessionConnected(zookeeper.session, _SESSION_TIMEOUT_MS, "", renewed=False)
         last = Recorded(seq, time_ns, time_ns, 0, "session", connected)
-        times = _usual_ns(beside)
-        wanted = Wanted(Deciding(), courses)
-        self._fold.controller.observer = wanted.causes
-        self.own = CommandResponder(
-            self._fold, world, self._log, lambda kind: times.get(kind, USUAL_NS), (), last, wanted
+        times = _usual_ns(shadow)
+        recorder = FoldRecorder(DecisionRecorder(), timelines)
+        self._fold.controller.observer = recorder.causes
+        self.responder = CommandResponder(
+            self._fold,
+            zookeeper,
+            self._log,
+            lambda kind: times.get(kind, USUAL_NS),
+            (),
+            last,
+            recorder,
         )
-        self._obey(index)
-        self._know(beside, seq)
-        self.own.happen(connected, "session")
-        self.own.work()
+        self._follow_index(index)
+        self._add_commands(shadow, seq)
+        self.responder.receive(connected, "session")
+        self.responder.work()
 
     @property
-    def is_silent(self) -> bool:
-        """Whether its process hears nothing any more: its session is about to expire."""
-        return self.own.is_silent(self._fold.controller.configuration.broker_id)
+    def is_unresponsive(self) -> bool:
+        """Whether the controller's process is unresponsive, because its session is about to
+        expire."""
+        return self.responder.is_unresponsive(self._fold.controller.configuration.broker_id)
 
-    def come(self, seq: int, time_ns: int) -> None:
-        """The log has come to a record: what is due, and what the controller was told by then."""
-        self.own.run_until(time_ns)
-        self.own.seq = seq
+    def advance(self, seq: int, time_ns: int) -> None:
+        """Advance to a record of the log: do what is due, then pass on the controller's inputs."""
+        self.responder.run_until(time_ns)
+        self.responder.seq = seq
         while self._inputs and self._inputs[0][0] <= seq:
-            self._hear(self._inputs.popleft()[1])
-            self.own.work()
+            self._pass_on(self._inputs.popleft()[1])
+            self.responder.work()
 
-    def _obey(self, index: Index) -> None:
-        """A log of the controller tells each time that leaders are rebalanced; a process whose
-        session expires was not heard of for the time-out before."""
+    def _follow_index(self, index: Index) -> None:
+        """Rebalance leaders when the controller's log says so. A process whose session expires is
+        unresponsive for the session timeout before."""
         controller = self._fold.controller
         has_log = bool(index.markers.get(controller.configuration.broker_id))
-        self.own.is_timed_by_log = lambda timer: has_log and timer == rebalance_timer(controller)
-        self.own.is_silent = lambda broker: not index.is_responsive(broker, self.own.now_ms)
+        responder = self.responder
+        responder.is_timed_by_log = lambda timer: has_log and timer == rebalance_timer(controller)
+        responder.is_unresponsive = lambda broker: not index.is_responsive(broker, responder.now_ms)
 
-    def _know(self, beside: ShadowObserver, seq: int) -> None:
-        """What the log's controller asked of brokers, and what it answered, in this term."""
+    def _add_commands(self, shadow: ShadowObserver, seq: int) -> None:
+        """Add the requests to brokers, the accepted proposals and the draws of this term."""
         commands: dict[CommandId, Command] = {}
-        for issued, at, time_ns, _ in beside.noted:
+        for issued, at, time_ns, _ in shadow.noted:
             command = commands[issued.id] = issued.command
-            if at >= seq and isinstance(command, _REQUESTS):
+            if at >= seq and isinstance(command, BrokerRequest):
                 self._log.add_request(issued.id, command, time_ns)
             elif isinstance(command, AnswerAlterPartition):
-                for one in command.partitions:
-                    topic = one.topic_id.hex() if one.topic_id else one.topic
-                    granted = not command.error and not one.error
-                    self._accepted[command.request, topic, one.partition] = granted
-        for _, told in self._inputs:
-            if isinstance(told, TopicIdsDrawn):
-                key = digest(encode_command(commands[told.command]))
-                self.own.drawn[key].append(told)
+                self._accepted.update(accepted_proposals(command))
+        for _, one in self._inputs:
+            if isinstance(one, TopicIdsDrawn):
+                key = digest(encode_command(commands[one.command]))
+                self.responder.drawn[key].append(one)
 
-    def _hear(self, told: FoldInput) -> None:
-        match told:
+    def _pass_on(self, one: FoldInput) -> None:
+        match one:
             case ApiCall():
-                for request in told.requests:
-                    self._ask(request)
+                for request in one.requests:
+                    self._request(request)
             case BrokerAnswered():
-                self._answer(told)
+                self._answer(one)
             case TopicIdsDrawn():
                 pass
             case _:
                 timer = rebalance_timer(self._fold.controller)
-                if self.own.timers.pop(timer, None) is not None:
-                    self.own.happen(TimerFired(timer), f"timer:{timer}")
+                if self.responder.timers.pop(timer, None) is not None:
+                    self.responder.receive(TimerFired(timer), f"timer:{timer}")
 
-    def _ask(self, request: ApiRequest) -> None:
+    def _request(self, request: ApiRequest) -> None:
         requests: Sequence[ApiRequest] = [request]
         if isinstance(request, AlterPartitionReceived):
             context = self._fold.controller.context
-            # Where writes show what was asked for, it was granted, and has no number.
+            # A request without a number was inferred from a write, so it was accepted.
             accepted = self._accepted if request.request else {}
-            requests, adapted, moved = as_it_would_be(request, context, accepted)
-            self.own.assumed[assumptions.ALTER_PARTITION] += adapted
-            self.own.assumed[assumptions.OTHER_LEADER] += moved
+            requests, assumed = adapt_request(request, context, accepted)
+            self.responder.assumed.update(assumed)
         for one in requests:
             self._unnumbered -= 1
-            self.own.happen(structs.replace(one, request=self._unnumbered), "api")
+            self.responder.receive(structs.replace(one, request=self._unnumbered), "api")
 
     def _answer(self, answer: BrokerAnswered) -> None:
-        """To the request that is the same here, now or later."""
+        """Pass on a response to the same request of the version, which may be sent later."""
         one = self._log.of.get(answer.command)
         if one is None:
             return
         taken = one.taken_by
         if taken is None:
-            self.own.answered[one.digest].append(answer)
+            self.responder.answered[one.digest].append(answer)
         else:
             answer = structs.replace(answer, command=taken.id)
-            self.own.happen(answer, f"broker:{answer.broker}")
+            self.responder.receive(answer, f"broker:{answer.broker}")
         self._log.end(one.id)
 
 
-def _usual_ns(beside: ShadowObserver) -> dict[str, int]:
-    """How long the answer to each kind of request took."""
-    sent = {issued.id: (kind_of(issued.command), at_ns) for issued, _, at_ns, _ in beside.noted}
+def _usual_ns(shadow: ShadowObserver) -> dict[str, int]:
+    """The median time until the response, by kind of request."""
+    sent = {issued.id: (kind_of(issued.command), at_ns) for issued, _, at_ns, _ in shadow.noted}
     times: dict[str, list[int]] = defaultdict(list)
-    for _, told_ns, told in beside.fold.inputs:
-        if isinstance(told, BrokerAnswered):
-            kind, sent_ns = sent[told.command]
-            times[kind].append(told_ns - sent_ns)
+    for _, received_ns, one in shadow.fold.inputs:
+        if isinstance(one, BrokerAnswered):
+            kind, sent_ns = sent[one.command]
+            times[kind].append(received_ns - sent_ns)
     return {kind: int(median(found)) for kind, found in times.items()}

@@ -1,7 +1,7 @@
-"""Which of a version's own commands the log has, too: those get the log's outcomes, at its times.
+"""Finds the commands that a version has in common with the log. They get the log's outcomes.
 
-A command of the log can be taken once its event has come, or, of those that nobody waits to read,
-a moment before: a version that reads less is that much ahead.
+A command of the log can be taken after its event, or, unless it is a read, up to AHEAD_NS before:
+a version that reads less is earlier.
 """
 
 from collections import defaultdict, deque
@@ -23,18 +23,21 @@ from controller.core.commands import (
 )
 from controller.core.operations import Create, SetData, WriteOperation
 from eventstore.records import CommandRecord
-from replay.diff.version.recorded_history import body_of
+from replay.diff.version.recorded_history import decoded_body
 
 AHEAD_NS: Final = 200_000_000
-"""So much earlier than in the log a command may be to be the same one."""
+"""The time by which a common command may be earlier than in the log."""
 
 ItemKey = tuple[str, str, bytes | None]
 Item = tuple["LogCommand", int]
 
 
 class LogCommand(Struct, eq=False):
-    """A command of the log: when its event came, and who has taken it or its items. The outcomes
-    of the first `answered` items have come."""
+    """A command of the log, with the time of its event.
+
+    The version's command that takes it is in `taken_by`, or in `items` if it takes parts. The first
+    `answered` items have outcomes.
+    """
 
     id: CommandId
     kind: str
@@ -45,16 +48,16 @@ class LogCommand(Struct, eq=False):
     answered: int = 0
     taken_by: Issued | None = None
     items: dict[int, tuple[Issued, int]] = field(default_factory=dict)
-    """By place in this command: whose command has it, and at which place there."""
+    """By position in this command: the version's command, and the position there."""
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody has anything of it."""
+        """Whether no part of the command is taken or answered."""
         return self.taken_by is None and not self.items and not self.is_over and not self.answered
 
 
 class LogCommands:
-    """The commands of the log that a version may come to."""
+    """The commands of the log that the version may issue, too."""
 
     def __init__(self) -> None:
         self.of: dict[CommandId, LogCommand] = {}
@@ -62,15 +65,15 @@ class LogCommands:
         self._items: dict[ItemKey, deque[Item]] = defaultdict(deque)
 
     def add(self, record: CommandRecord, at_ns: int) -> None:
-        """A command that the log comes to."""
+        """Add a stored command."""
         id = CommandId(record.cause, record.ordinal)
-        one = LogCommand(id, record.kind, record.digest, body_of(record), at_ns)
+        one = LogCommand(id, record.kind, record.digest, decoded_body(record), at_ns)
         self._put(one)
         for place, key in enumerate(_keys(one.command) if one.command is not None else ()):
             self._items[key].append((one, place))
 
     def add_request(self, id: CommandId, request: BrokerRequest, at_ns: int) -> None:
-        """A request that the log's controller sends."""
+        """Add a request of the log's controller to a broker."""
         key = digest(encode_command(request))
         self._put(LogCommand(id, kind_of(request), key, request, at_ns))
 
@@ -79,18 +82,18 @@ class LogCommands:
         self._by_digest[one.digest].append(one)
 
     def adopt(self, issued: Issued) -> None:
-        """A command that was the same in both, and is not answered yet."""
+        """Add a command that both have in common, and that has no outcome yet."""
         one = LogCommand(issued.id, "", b"", issued.command, 0, taken_by=issued)
         self.of[issued.id] = one
 
     def end(self, id: CommandId) -> None:
-        """Its outcome has come: nobody can take it any more."""
+        """Note the last outcome of a command: it cannot be taken any more."""
         one = self.of.pop(id, None)
         if one is not None:
             one.is_over = True
 
     def take(self, issued: Issued, now_ns: int, *, ahead: bool) -> LogCommand | None:
-        """The whole command, for one that is the same; None if the log has none."""
+        """Take the same command of the log as a whole; None if the log has none."""
         waiting = self._by_digest.get(digest(encode_command(issued.command)))
         if not waiting:
             return None
@@ -102,8 +105,11 @@ class LogCommands:
         return None
 
     def take_items(self, issued: Issued, now_ns: int) -> dict[int, LogCommand]:
-        """By place in the command: the command of the log that does the same there. Reads only
-        together with one that the log is waiting for, else nobody would answer in time."""
+        """Take the same items from commands of the log, by position in the version's command.
+
+        The items of a read are taken only if the log has all of them, and one is already issued in
+        the log, because otherwise the outcome would be late.
+        """
         is_read = isinstance(issued.command, (ReadZnodes, ReadStats))
         found = {
             place: item
@@ -136,7 +142,7 @@ def _is_near(one: LogCommand, now_ns: int, *, ahead: bool) -> bool:
 
 
 def _keys(command: Command) -> Iterator[ItemKey]:
-    """What of it can be told apart, in order; an atomic write is one thing."""
+    """The items of a command that can be taken separately. An atomic write has none."""
     match command:
         case ReadZnodes(paths=paths):
             for path in paths:

@@ -1,8 +1,8 @@
-"""The znodes in a log: what stood in its ZooKeeper at each event, as far as the log tells.
+"""The znodes of ZooKeeper at each event of a log, as far as the log shows them.
 
-A log has no transactions of others. It has what was read, what its own controller wrote, and what
-watches told of; in between a znode stays as it is. What was seen first late is taken to have been
-so since its mzxid was passed.
+A log contains what its controller read and wrote, and the watches that fired, but no transactions
+of other clients. Between these, a znode is assumed not to change. A znode that was first read late
+is assumed to have the same content since the transaction with its mzxid.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,14 +18,14 @@ Children = tuple[str, ...]
 
 
 class Seen(NamedTuple):
-    """A znode from event `since` on; None: it is not there."""
+    """A znode from event `since` on; None if it does not exist."""
 
     since: int
     znode: Znode | None
 
 
 class LogZnodes:
-    """Filled in the order of the log (`RecordedHistory`), then asked."""
+    """Filled by `RecordedHistory` in the order of the log, and queried afterwards."""
 
     def __init__(self) -> None:
         self._of: dict[str, list[Seen]] = {}
@@ -35,28 +35,28 @@ class LogZnodes:
         self._zxids: list[int] = []
         self._zxids_at: list[int] = []
         self.changed_by_others: dict[int, list[str]] = defaultdict(list)
-        """By event: the znodes that others had changed by then, and the log shows how."""
+        """By event: znodes that other clients changed before it, with content in the log."""
 
-    # What the log shows
+    # Filling
 
     def passed(self, seq: int, zxid: int) -> None:
-        """The cluster had come to this transaction by then."""
+        """Note that transaction `zxid` had happened at event `seq`."""
         if not self._zxids or zxid > self._zxids[-1]:
             self._zxids.append(zxid)
             self._zxids_at.append(seq)
 
     def fired(self, seq: int, path: str, change: str) -> None:
-        """A watch told of a change that is not the log's own."""
+        """Note a watch event for a change by another client."""
         if change == "children":
             self._children_changed.setdefault(path, seq)
         elif change == "deleted":
             self._changed.pop(path, None)
-            self._others(path, seq, None)
+            self._changed_by_others(path, seq, None)
         else:
             self._changed.setdefault(path, seq)
 
     def read(self, seq: int, asked_at: int, path: str, znode: Znode | None) -> None:
-        """It was read; `asked_at` is the event that led to the read."""
+        """Note a read znode. `asked_at` is the event that led to the read."""
         seen = self._of.get(path)
         changed_at = self._changed.pop(path, None)
         if seen is None:
@@ -64,13 +64,13 @@ class LogZnodes:
             self._of[path] = [Seen(changed_at or since, znode)]
             return
         before = seen[-1]
-        if is_like(before.znode, znode) and not _is_made_anew(before.znode, znode):
-            seen[-1] = Seen(before.since, _fuller(before.znode, znode))
+        if is_same(before.znode, znode) and not _was_recreated(before.znode, znode):
+            seen[-1] = Seen(before.since, _merged(before.znode, znode))
             return
-        self._others(path, max(before.since, changed_at or asked_at), znode)
+        self._changed_by_others(path, max(before.since, changed_at or asked_at), znode)
 
     def listed(self, asked_at: int, path: str, children: Children) -> None:
-        """Its children were listed."""
+        """Note a list of children. `asked_at` is the event that led to the read."""
         lists = self._children.setdefault(path, [])
         changed_at = self._children_changed.pop(path, None)
         if lists and lists[-1][1] == children:
@@ -79,7 +79,7 @@ class LogZnodes:
         lists.append((max(since, lists[-1][0]) if lists else since, children))
 
     def wrote(self, seq: int, path: str, before: Znode | None, znode: Znode | None) -> None:
-        """The log's own controller did this; `before` is what must have been there."""
+        """Note a write of the log's controller. `before` is the znode before the write."""
         self._changed.pop(path, None)
         self._of.setdefault(path, [Seen(0, before)]).append(Seen(seq, znode))
         parent, name = parent_of(path), name_of(path)
@@ -89,30 +89,30 @@ class LogZnodes:
             lists.append((seq, tuple(sorted(names))))
 
     def latest(self, path: str) -> Znode | None:
-        """How it was when it was last heard of."""
+        """The last known state of a znode."""
         seen = self._of.get(path)
         return seen[-1].znode if seen else None
 
-    def _others(self, path: str, since: int, znode: Znode | None) -> None:
+    def _changed_by_others(self, path: str, since: int, znode: Znode | None) -> None:
         self._of.setdefault(path, []).append(Seen(since, znode))
         self.changed_by_others[since].append(path)
 
     def _since(self, zxid: int, otherwise: int) -> int:
-        """The event by which a transaction had happened for certain."""
+        """The first event at which a transaction had certainly happened."""
         place = bisect_left(self._zxids, zxid)
         return self._zxids_at[place] if place < len(self._zxids) else otherwise
 
-    # What stood there
+    # Queries
 
     def is_known(self, path: str) -> bool:
-        """Whether the log says anything of it, be it that it is not there."""
+        """Whether the log shows that a znode exists or does not exist."""
         if path in self._of:
             return True
         lists = self._children.get(parent_of(path))
         return bool(lists) and not any(name_of(path) in names for _, names in lists or ())
 
     def at(self, path: str, seq: int) -> Znode | None:
-        """The znode after an event; before it was first seen as it was then."""
+        """The znode after an event. Before the first known state, it is the first known state."""
         seen = self._of.get(path)
         if not seen:
             return None
@@ -120,12 +120,12 @@ class LogZnodes:
         return seen[max(place - 1, 0)].znode
 
     def is_early(self, path: str, seq: int) -> bool:
-        """Whether it was first seen later."""
+        """Whether the log shows a znode only after event `seq`."""
         seen = self._of.get(path)
         return bool(seen) and seen is not None and seen[0].since > seq
 
     def children_at(self, path: str, seq: int) -> Children:
-        """The children after an event; before they were first listed as they were then."""
+        """The children after an event. Before the first list, they are those of the first list."""
         lists = self._children.get(path)
         if not lists:
             return ()
@@ -133,7 +133,7 @@ class LogZnodes:
         return lists[max(place - 1, 0)][1]
 
     def are_children_known(self, path: str) -> bool:
-        """Whether they were ever listed."""
+        """Whether the log has a list of children."""
         return path in self._children
 
 
@@ -141,21 +141,22 @@ def _since_of(seen: Seen) -> int:
     return seen.since
 
 
-def is_like(one: Znode | None, other: Znode | None) -> bool:
-    """Whether a reader finds the same data and version; stats alone have no data."""
+def is_same(one: Znode | None, other: Znode | None) -> bool:
+    """Whether two znodes have the same version and data. `other` has no data if only its stat was
+    read."""
     if one is None or other is None:
         return one is other
     return one.version == other.version and (one.data == other.data or not other.data)
 
 
-def _is_made_anew(before: Znode | None, now: Znode | None) -> bool:
-    """Whether it was deleted and created in between; 0 is not known."""
+def _was_recreated(before: Znode | None, now: Znode | None) -> bool:
+    """Whether a znode was deleted and created in between. A czxid of 0 is unknown."""
     if before is None or now is None:
         return False
     return before.czxid != now.czxid and bool(before.czxid and now.czxid)
 
 
-def _fuller(before: Znode | None, now: Znode | None) -> Znode | None:
+def _merged(before: Znode | None, now: Znode | None) -> Znode | None:
     if before is None or now is None:
         return now
     return structs.replace(now, data=now.data or before.data)

@@ -1,4 +1,4 @@
-"""What a log tells beside its events: znodes, which command asked for what, and usual times."""
+"""The content of a recorded log for a simulation: znodes, pending commands, usual times."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -6,6 +6,7 @@ from statistics import median
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from controller.core.api_requests.alter_partition import AnswerAlterPartition
 from controller.core.canonical import decode_command
@@ -19,9 +20,9 @@ from controller.core.commands import (
     ReadStats,
     ReadZnodes,
     StartTimer,
-    SyncZnodes,
     WriteAtomically,
     WriteZnodes,
+    ZooKeeperCommand,
 )
 from controller.core.events import (
     BrokerAnswered,
@@ -44,70 +45,73 @@ from replay.world.tree import Znode
 from replay.world.watches import Watches
 
 USUAL_NS: Final = 2_000_000
-"""Where a log does not tell."""
+"""The default for a kind of command without outcomes in the log."""
 _TIMES_MAX: Final = 1000
-"""Of a kind of command: enough to know what is usual."""
+"""The number of times per kind of command that are used for the median."""
 
 Place = tuple[CommandId, int]
-"""One operation of a command in the log."""
+"""A command in the log, and the position of an operation in it."""
 
 
 class RecordedHistory:
-    """Told all records in order, then asked. `left_at` is the event at which the version leaves
-    the log: what was open then, which timers ran, and what was watched, is kept as it was."""
+    """Filled with all records in order, and queried afterwards.
+
+    `left_at` is the event at which the version leaves the log. The pending commands, timers and
+    watches at this event are kept.
+    """
 
     def __init__(self, left_at: int) -> None:
         self.znodes = LogZnodes()
         self.session_when_left = 0
-        self.open_when_left: dict[CommandId, Command] = {}
+        self.pending_when_left: dict[CommandId, Command] = {}
         self.timers_when_left: dict[str, None] = {}
         self.watches = Watches()
         self.own_watches: dict[int, Place] = {}
-        """Watches that fired because of the log's own writes, by event."""
+        """Watches that fired because of writes of the log's controller, by event."""
         self.accepted: dict[tuple[int, str, int], bool] = {}
-        """By request, topic and partition: whether an AlterPartition was granted."""
+        """By request, topic and partition: whether an AlterPartition was accepted."""
         self.without_body = 0
         self._left_at = left_at
         self._session = 0
         self._timers: dict[str, None] = {}
-        self._open: dict[CommandId, tuple[Command, int]] = {}
+        self._pending: dict[CommandId, tuple[Command, int]] = {}
         self._asked: dict[CommandId, tuple[str, int]] = {}
         self._times: dict[str, list[int]] = defaultdict(list)
 
-    def tell(
+    def add(
         self,
         recorded: Recorded,
         stored: Iterable[CommandRecord],
         derived: Mapping[CommandId, Command],
     ) -> None:
-        """A record of the log; `derived` are commands whose body it may not hold."""
+        """Add an event with its commands. `derived` are commands that may have no stored body."""
         self._event(recorded)
         if recorded.seq == self._left_at:
             self.session_when_left = self._session
-            self.open_when_left = {id: command for id, (command, _) in self._open.items()}
+            self.pending_when_left = {id: command for id, (command, _) in self._pending.items()}
             self.timers_when_left = dict(self._timers)
         for record in stored:
             id = CommandId(record.cause, record.ordinal)
             self._asked[id] = (record.kind, recorded.wall_ns)
-            command = derived.get(id) or body_of(record)
+            command = derived.get(id) or decoded_body(record)
             if command is None:
                 self.without_body += recorded.seq > self._left_at
             else:
                 self._command(recorded.seq, id, command)
 
     def usual_ns(self, kind: str) -> int:
-        """How long the answer to this kind of command takes."""
+        """The median time until the outcome of a kind of command."""
         times = self._times.get(kind)
         return int(median(times)) if times else USUAL_NS
 
     def _command(self, seq: int, id: CommandId, command: Command) -> None:
         match command:
-            case ReadZnodes() | ReadStats() | ReadChildren() | WriteZnodes() | WriteAtomically():
-                self._open[id] = (command, seq)
-            case SyncZnodes() | DrawTopicIds() | DrawNumbers():
-                self._open[id] = (command, seq)
+            case DrawTopicIds() | DrawNumbers():
+                self._pending[id] = (command, seq)
+            case _ if isinstance(command, ZooKeeperCommand):
+                self._pending[id] = (command, seq)
             case AnswerAlterPartition():
-                self._answered(command)
+                self.accepted.update(accepted_proposals(command))
             case StartTimer(timer=timer):
                 self._timers[timer] = None
             case CancelTimer(timer=timer):
@@ -116,12 +120,6 @@ class RecordedHistory:
                 pass
         if seq < self._left_at:
             watch(self.watches, self._session, command)
-
-    def _answered(self, answer: AnswerAlterPartition) -> None:
-        for one in answer.partitions:
-            topic = one.topic_id.hex() if one.topic_id else one.topic
-            granted = not answer.error and not one.error
-            self.accepted[answer.request, topic, one.partition] = granted
 
     def _event(self, recorded: Recorded) -> None:
         event, seq = recorded.event, recorded.seq
@@ -135,14 +133,14 @@ class RecordedHistory:
             case TimerFired(timer=timer):
                 self._timers.pop(timer, None)
             case TopicIdsDrawn() | NumbersDrawn():
-                self._open.pop(event.command, None)
+                self._pending.pop(event.command, None)
             case WatchFired():
                 self._watch(seq, event)
             case _:
                 pass
         if not isinstance(event, (ZnodesRead, ChildrenRead, ZnodesWritten)):
             return
-        command, asked_at = self._open.get(event.command, (None, 0))
+        command, asked_at = self._pending.get(event.command, (None, 0))
         match event, command:
             case ZnodesRead(), ReadZnodes() | ReadStats():
                 self._read(seq, asked_at, event, command.paths)
@@ -156,7 +154,7 @@ class RecordedHistory:
             case _:
                 is_last = True
         if is_last:
-            self._open.pop(event.command, None)
+            self._pending.pop(event.command, None)
 
     def _note_time(self, id: CommandId, now_ns: int) -> None:
         kind, asked_ns = self._asked.pop(id, ("", 0))
@@ -165,10 +163,10 @@ class RecordedHistory:
             times.append(now_ns - asked_ns)
 
     def _watch(self, seq: int, event: WatchFired) -> None:
-        for id, (command, _) in self._open.items():
+        for id, (command, _) in self._pending.items():
             if isinstance(command, (WriteZnodes, WriteAtomically)):
                 for place, operation in enumerate(command.operations):
-                    if is_told_by(operation, event):
+                    if may_fire(operation, event):
                         self.own_watches[seq] = (id, place)
                         return
         self.znodes.passed(seq, event.zxid)
@@ -211,7 +209,7 @@ class RecordedHistory:
 
 
 def watch(watches: Watches, session: int, command: Command) -> None:
-    """Take in what a command asks to be told of."""
+    """Set the watches of a command."""
     match command:
         case ReadZnodes(paths=paths, watch=True) | ReadStats(paths=paths, watch=True):
             for path in paths:
@@ -222,8 +220,18 @@ def watch(watches: Watches, session: int, command: Command) -> None:
             pass
 
 
-def body_of(record: CommandRecord) -> Command | None:
-    """A stored command; None if the log has only its digest, or it is another version's."""
+def accepted_proposals(answer: AnswerAlterPartition) -> dict[tuple[int, str, int], bool]:
+    """By request, topic and partition: whether the controller accepted the proposed ISR."""
+    return {
+        (answer.request, one.topic_id.hex() if one.topic_id else one.topic, one.partition): (
+            not answer.error and not one.error
+        )
+        for one in answer.partitions
+    }
+
+
+def decoded_body(record: CommandRecord) -> Command | None:
+    """A stored command; None if the log has only its digest, or this version does not know it."""
     if record.body is None:
         return None
     try:
@@ -232,8 +240,8 @@ def body_of(record: CommandRecord) -> Command | None:
         return None
 
 
-def is_told_by(operation: WriteOperation, event: WatchFired) -> bool:
-    """Whether a watch that fires can come from this write."""
+def may_fire(operation: WriteOperation, event: WatchFired) -> bool:
+    """Whether a write can be the cause of a watch event."""
     match operation:
         case SetData(path=path):
             return event.change == "data" and event.path == path
@@ -247,19 +255,15 @@ def is_told_by(operation: WriteOperation, event: WatchFired) -> bool:
 
 
 def znode_of(data: bytes, *, version: int = 0, czxid: int = 0, owner: int = 0) -> Znode:
-    """A znode of which no more is known."""
+    """A znode of which only these fields are known."""
     return Znode(data, czxid, 0, 0, 0, version, 0, owner, 0)
 
 
 def _znode(event: ZnodesRead, number: int) -> Znode:
-    return Znode(
+    known = znode_of(
         event.data[number] or b"",
-        event.czxids[number],
-        event.mzxids[number],
-        0,
-        0,
-        event.versions[number],
-        0,
-        event.owners[number],
-        0,
+        version=event.versions[number],
+        czxid=event.czxids[number],
+        owner=event.owners[number],
     )
+    return structs.replace(known, mzxid=event.mzxids[number])

@@ -21,16 +21,16 @@ from eventstore.reader import LogReader
 from replay.diff.contents import compared
 from replay.diff.grouping import (
     Divergence,
-    alike,
+    common_keys,
     divergences,
     first_difference,
-    id_of,
+    group_id,
     roots,
     signature,
 )
 from replay.diff.matching import match
 from replay.diff.messages import Decision, Disagreement, FoldLog
-from replay.diff.processes import Answered
+from replay.diff.processes import FoldResult
 from replay.errors import ReplayError
 from replay.fleet.replaying.recorded_decisions import (
     RecordedDecisions,
@@ -44,7 +44,7 @@ _WHAT: Final = {"differs": "changed", "missing": "missing", "extra": "new"}
 _NAMES: Final = {"base": "log", "head": "version"}
 _SIDES: Final = re.compile(r"^(base|head)\b")
 
-Fold = Callable[[FoldLog], Answered]
+Fold = Callable[[FoldLog], FoldResult]
 """Folds the log with a version. Raises DiffError."""
 
 
@@ -144,7 +144,7 @@ class _LogComparison:
         self._stored_until = self._last_seq if reader.closing is not None else _last_cause(reader)
         self._end_ns = _time_of(reader, self._last_seq)
 
-    def compare(self, answered: Answered) -> Comparison:
+    def compare(self, answered: FoldResult) -> Comparison:
         """Compare; `answered` is the version's fold of the log without contents."""
         left_at = 0 if self._follows(answered) else answered.folded.left_at
         begin = left_at or self._last_seq + 1
@@ -157,7 +157,7 @@ class _LogComparison:
             self._compare(judged, answered, begin)
         return judged
 
-    def _follows(self, answered: Answered) -> bool:
+    def _follows(self, answered: FoldResult) -> bool:
         """Whether a version follows the log to its end. After the end it may only continue work in
         progress."""
         if answered.folded.left_at != self._last_seq:
@@ -167,7 +167,7 @@ class _LogComparison:
         stored = [one.key for one in logged.decisions]
         return [one.key for one in last[: len(stored)]] == stored
 
-    def _compare(self, judged: Comparison, answered: Answered, begin: int) -> None:
+    def _compare(self, judged: Comparison, answered: FoldResult, begin: int) -> None:
         head = self._within(answered, begin)
         follower = self._follower(begin)
         if follower is None:
@@ -181,7 +181,7 @@ class _LogComparison:
         judged.decided.update(same.values())
         if self._is_same(base, _without(head, unknown)):
             return
-        request = FoldLog(self._log, with_contents=True, known=b"".join(alike(base, head)))
+        request = FoldLog(self._log, with_contents=True, known=b"".join(common_keys(base, head)))
         if follower is not None:
             base = self._stored(self._within(follower.fold(request), begin))
         decided_by_version = self._within(self._fold(request), begin)
@@ -210,7 +210,7 @@ class _LogComparison:
         keys = {one.key for one in logged.decisions} | {one.digest for one in logged.unknown}
         return [one for one in decisions if one.seq < self._stored_until or one.key in keys]
 
-    def _within(self, answered: Answered, begin: int) -> list[Decision]:
+    def _within(self, answered: FoldResult, begin: int) -> list[Decision]:
         """Decisions from an event on, without those that a version makes after the end of the
         log."""
         turns = sys.maxsize
@@ -298,7 +298,7 @@ def _found(divergences: Iterable[Divergence]) -> Iterator[FoundDivergence]:
                 is_first=one is root.first,
                 first_seq=root.first.seq,
                 first_rule=root.first.rule,
-                group=id_of(signature(one)),
+                group=group_id(signature(one)),
                 counted_rule=one.base_rule or one.head_rule,
                 is_harmless=one.is_harmless,
             )
@@ -312,7 +312,7 @@ def _name_sides(detail: str) -> str:
 # Comparison with the controllers of a stock cluster ----------------------------------------------
 
 
-def _compare_with_stock_controllers(reader: LogReader, answered: Answered) -> Comparison:
+def _compare_with_stock_controllers(reader: LogReader, answered: FoldResult) -> Comparison:
     agreement = answered.folded.agreed
     if agreement is None:
         decided = Counter(one.rule for one in answered.decisions)
@@ -346,7 +346,7 @@ def _disagreement(one: Disagreement, time_ns: int) -> FoundDivergence:
         is_first=True,
         first_seq=one.seq,
         first_rule=rule,
-        group=id_of((one.subject, what, one.kind, rule)),
+        group=group_id((one.subject, what, one.kind, rule)),
         counted_rule=rule,
         explained=one.explained,
         zxid=one.zxid,

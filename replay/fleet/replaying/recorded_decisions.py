@@ -11,8 +11,8 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.diff.messages import Decision
-from replay.diff.version.decided import ZOOKEEPER, Deciding
-from replay.diff.version.recorded_history import body_of
+from replay.diff.version.decisions import ZOOKEEPER, DecisionRecorder
+from replay.diff.version.recorded_history import decoded_body
 from replay.logs.decode import recorded
 
 _WRITES: Final = str(WriteZnodes.__struct_config__.tag)
@@ -52,7 +52,7 @@ def recorded_decisions(
     `causes` maps events to the controller events that a version handled; the log does not contain
     these. Raises ReplayError, LogError.
     """
-    deciding = Deciding(with_contents=True)
+    recorder = DecisionRecorder(with_contents=True)
     unknown: list[UnreadableCommand] = []
     for record, stored in reader.records(EventFilter(first_seq=first_seq)):
         issued, left = _known(stored)
@@ -62,14 +62,14 @@ def recorded_decisions(
         event = kind_of(recorded(record).event)
         cause = causes.get(record.seq, "")
         of_all = {one.id: cause for one in issued}
-        deciding.take(issued, record.seq, record.seq, record.wall_ns, event, of_all)
-    return RecordedDecisions(deciding.decisions, unknown)
+        recorder.record(issued, record.seq, record.seq, record.wall_ns, event, of_all)
+    return RecordedDecisions(recorder.decisions, unknown)
 
 
 def _known(stored: Iterable[CommandRecord]) -> tuple[Sequence[Issued], Sequence[UnreadableCommand]]:
     issued, unknown = [], []
     for one in stored:
-        command = body_of(one)
+        command = decoded_body(one)
         if command is None:
             unknown.append(UnreadableCommand(one.cause, one.kind, one.target, one.digest))
         else:

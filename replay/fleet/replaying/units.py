@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from eventstore.reader import LogReader
 from replay.diff.messages import FoldLog
-from replay.diff.processes import Answered
+from replay.diff.processes import FoldResult
 from replay.errors import ReplayError
 from replay.fleet.errors import reason_of
 from replay.fleet.replaying.comparison import Comparison, FoundDivergence, compare_log
@@ -188,9 +188,9 @@ class _Folds:
 
     def __init__(self, processes: VersionProcesses) -> None:
         self._processes = processes
-        self._known: dict[str, Answered | ReplayError] = {}
+        self._known: dict[str, FoldResult | ReplayError] = {}
 
-    def fold(self, code: str, request: FoldLog) -> Answered:
+    def fold(self, code: str, request: FoldLog) -> FoldResult:
         """A version's fold of the log. Raises DiffError, FleetError."""
         if request.with_contents:
             return self._processes.fold(code, request)

@@ -8,9 +8,9 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Final, Self
 
-from replay.diff.errors import DiffError
 from replay.diff.messages import FoldLog
-from replay.diff.processes import Answered, VersionProcess
+from replay.diff.processes import FoldResult, VersionProcess
+from replay.errors import DiffError
 from replay.fleet.replaying.versions import ShippedVersion
 
 _CHECK_INTERVAL_S: Final = 1.0
@@ -35,7 +35,7 @@ class VersionProcesses:
         """The version with this code."""
         return self._versions[code]
 
-    def fold(self, code: str, request: FoldLog) -> Answered:
+    def fold(self, code: str, request: FoldLog) -> FoldResult:
         """Fold a log with one of the versions. Raises DiffError, FleetError."""
         process = self._processes.pop(code, None)
         if process is None:
@@ -62,7 +62,7 @@ class VersionProcesses:
             process.close()
 
 
-def _fold(process: VersionProcess, request: FoldLog, patience_s: float) -> Answered:
+def _fold(process: VersionProcess, request: FoldLog, patience_s: float) -> FoldResult:
     with _watched(process, patience_s) as watch:
         try:
             return process.fold(request, watch.report)

@@ -123,11 +123,11 @@ def test_agreement_is_reported_as_text(log: Path) -> None:
     first, *lines = result.stdout.splitlines()
     assert first == "starts from zookeeper/version-2/snapshot.0"
     assert lines[0] == (
-        "settings of the brokers: inter.broker.protocol.version=3.9-IV0, delete.topic.enable=true"
+        "broker settings: inter.broker.protocol.version=3.9-IV0, delete.topic.enable=true"
     )
     assert lines[1] == (
         "decisions: 132, 132 agreed, 0 differ, 0 missing, 0 extra; 0 before the first election,"
-        " 0 were asked for"
+        " 0 inputs"
     )
     assert "requests to brokers: 147, 147 agreed, 0 differ, 0 missing, 0 extra" in lines
     assert any(one.startswith("  partition_state: ") for one in lines)
@@ -150,7 +150,7 @@ def test_divergence_is_reported_as_text(corrupted: tuple[Path, Corruption]) -> N
         json.loads(one or "")["leader"] for one in (corruption.before, corruption.after)
     )
     assert lines[place + 1] == f"  {corruption.path}: leader {before}, Kafka {after}"
-    assert lines[place + 2].startswith("  the fold was at ")
+    assert lines[place + 2].startswith("  the fold was processing ")
     assert ", since " in lines[place + 2]
     between = lines[place + 3 : place + 13]
     assert any(f"zxid {corruption.zxid:#x}" in line and corruption.path in line for line in between)
@@ -186,7 +186,7 @@ def test_verdict_includes_skipped_transactions(folder: Path, tmp_path: Path) -> 
     assert result.exit_code == 1
     after = len(whole) - 121
     assert result.stdout.splitlines()[-1] == (
-        f"{copy}: not all was judged, {after} transactions are out of order; damaged lines,"
+        f"{copy}: incomplete: {after} transactions are out of order; damaged lines,"
         f" transactions or snapshots: {after} in {log.name}"
     )
 
@@ -202,7 +202,7 @@ def test_verdict_includes_missing_transactions(
     assert result.exit_code == 1
     gaps = re.findall(r"^transactions between zxid 0x(\w+) and 0x(\w+) ", result.stdout, re.M)
     count = sum(int(before, 16) - int(after, 16) - 1 for after, before in gaps)
-    end = f"{source}: not all was judged, {count} transactions are missing"
+    end = f"{source}: incomplete: {count} transactions are missing"
     assert result.stdout.splitlines()[-1] == end
     assert as_json(source)["missing_transactions"] == count > 0
 
@@ -215,7 +215,7 @@ def test_verdict_includes_a_truncated_archive(folder: Path, tmp_path: Path) -> N
     archive.write_bytes(archive.read_bytes()[:-20_000])
     result = agree(archive)
     assert result.exit_code == 1
-    assert f"{archive}: not all was judged, the source is cut" in result.stdout.splitlines()[-1]
+    assert f"{archive}: incomplete: the source is cut" in result.stdout.splitlines()[-1]
     found = as_json(archive)
     assert (found["is_cut"], found["differs"], found["missing"], found["extra"]) == (True, 0, 0, 0)
 

@@ -68,11 +68,11 @@ def test_branch_with_a_changed_rule_differs_in_that_rule(
     assert result.exit_code == 1, result.output
     lines = result.stdout.splitlines()
     assert lines[0].startswith("base  main (refold ")
-    assert "offline partition leader election: set decided otherwise (leader)" in result.stdout
+    assert "offline partition leader election: set decided differently (leader)" in result.stdout
     assert "in 1 log, " in result.stdout
     assert "data.leader: 3 with base, 1 with head" in result.stdout
     assert "ends with leader 1 instead of leader 3" in result.stdout
-    assert "supposed, where a version asked for what is not in the log:" in result.stdout
+    assert "assumptions after a version left the log:" in result.stdout
     assert lines[-1].endswith(": 1 difference")
     # One tree is kept once, whatever the reference.
     trees = {one.name for one in (cache / "trees").iterdir()}
@@ -132,7 +132,7 @@ def test_accepted_differences_do_not_fail(last_of_isr: Path, tmp_path: Path) -> 
     result = diff(*arguments, "--accepted", accepted)
     assert result.exit_code == 0
     assert "accepted: the last one is wanted" in result.stdout
-    assert "accepted, but not there any more: 00000000 (long gone)" in result.stdout
+    assert "accepted, but no longer found: 00000000 (long gone)" in result.stdout
     assert result.stdout.splitlines()[-1].endswith(": 1 accepted")
 
 
@@ -162,7 +162,7 @@ def test_report_has_each_format(last_of_isr: Path, tmp_path: Path) -> None:
 
     lines = diff(*arguments, "github").stdout.splitlines()
     [annotation] = [one for one in lines if one.startswith("::error ")]
-    assert "title=offline partition leader election%3A set decided otherwise" in annotation
+    assert "title=offline partition leader election%3A set decided differently" in annotation
     assert "%0A" in annotation
 
 
@@ -172,12 +172,12 @@ def test_report_has_each_format(last_of_isr: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("no-such-branch", "no-such-branch is no version: there is no such ref"),
+        ("no-such-branch", "no-such-branch is not a version: it is neither a ref in"),
         ("broken", "broken does not start: SyntaxError"),
         ("torn", "torn does not start: ModuleNotFoundError: No module named 'replay.gone'"),
-        ("before", "before is from before refold diff: it has no replay/diff/protocol.py"),
-        ("empty", "empty has no code of refold in it"),
-        ("other-protocol", "other-protocol speaks protocol 2 of refold diff, this version 1"),
+        ("before", "before is too old for refold diff: it has no replay/diff/protocol.py"),
+        ("empty", "empty does not contain refold's code"),
+        ("other-protocol", "other-protocol has protocol 2 of refold diff, this version has 1"),
     ],
 )
 def test_unusable_version_is_rejected(
@@ -198,7 +198,7 @@ def test_version_with_missing_packages_is_rejected(tmp_path: Path) -> None:
     result = diff(CRASH, "--base", ROOT, "--head", head)
     assert result.exit_code == 2
     assert (
-        "asks for other packages than this version, and they cannot be installed" in result.stderr
+        "requires other packages than this version, and they cannot be installed" in result.stderr
     )
 
 
@@ -208,7 +208,7 @@ def test_branch_outside_of_a_repository_is_rejected(
     monkeypatch.chdir(tmp_path)
     result = diff(CRASH, "--base", "main")
     assert result.exit_code == 2
-    assert "is in no git repository" in result.stderr
+    assert "is not in a git repository" in result.stderr
 
 
 def test_log_of_a_newer_version_is_reported(tmp_path: Path) -> None:
@@ -223,9 +223,9 @@ def test_log_of_a_newer_version_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nothing", "there is nothing of that name"),
-        ("folder", "is no log, and no folder of logs or incidents"),
-        ("file", "is no log: neither a folder of segments nor a packed one"),
+        ("nothing", "does not exist"),
+        ("folder", "is neither a log nor a folder of logs or incidents"),
+        ("file", "is not a log: neither a folder of segments nor a packed log"),
         ("packed.tar.xz", "cannot be opened"),
     ],
 )

@@ -120,5 +120,5 @@ def test_stop_after_the_commit_reports_that_records_were_added(tmp_path: Path) -
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "refold fleet ingest: stopping",
-        "refold fleet ingest: stopped: all was added before that, run it again to see what",
+        "refold fleet ingest: stopped: the batch was already added; run again to see it",
     ]

@@ -168,7 +168,9 @@ def test_signal_during_the_start_leaves_no_java_process(
     _, output = process.communicate(timeout=120)
     assert process.returncode == 2
     assert output.startswith("refold fleet ingest: stopping\n")
-    assert output.endswith("refold fleet ingest: stopped: nothing was added, run it again\n")
+    assert output.endswith(
+        "refold fleet ingest: stopped: nothing was added; run the command again\n"
+    )
     assert "Exception" not in output
     assert not (tmp_path / "table").exists()
     while of_session(process.pid):

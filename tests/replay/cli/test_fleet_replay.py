@@ -44,7 +44,7 @@ def assert_one_line(result: subprocess.CompletedProcess[str], text: str) -> None
 @pytest.mark.parametrize(
     ("versions", "reason"),
     [
-        ("no-such-ref", "no-such-ref is no version"),
+        ("no-such-ref", "no-such-ref is not a version"),
         ("working-tree,no-such.whl", "no-such.whl cannot be read as a wheel"),
         (" ,", "--versions is empty"),
     ],
@@ -82,7 +82,7 @@ def test_result_has_failures_versions_and_rules(
     assert "v1 (c0de) 2 1 300 290 12 1 2 3 1" in lines
     assert "v1 leader election west 2 60 51 12 2 3 20260921-aa event 180" in lines
     assert r"v1 (none) w[b]e\nst 1 7 7 0 0 0" in lines
-    assert "... and 10 more rows of rules and clusters, with no more" in result.output
+    assert "... and 10 more rows with fewer divergences" in result.output
     # The JSON output does not have all rows either.
     assert "--json" not in result.output
-    assert lines[-1] == "/t: 4 logs by versions replayed, batch 2, 1 failed; 3.2 s"
+    assert lines[-1] == "/t: 4 logs replayed by a version, batch 2, 1 failed; 3.2 s"

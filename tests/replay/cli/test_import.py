@@ -37,7 +37,7 @@ def test_result_is_reported_as_text(tmp_path: Path) -> None:
     done = refold("import", RECORDING, "--out", tmp_path / "log", "--from", "1795223070000")
     assert done.returncode == 0
     *_, summary, last = done.stdout.splitlines()
-    assert summary.startswith(f"{RECORDING}: 319 transactions behind zxid")
+    assert summary.startswith(f"{RECORDING}: 319 transactions after zxid")
     assert "warm: assignment" in done.stdout
     assert "the cluster under /prod/k1" in summary
     assert last.startswith(f"{tmp_path / 'log'}: ")
@@ -50,10 +50,10 @@ def test_result_is_reported_as_text(tmp_path: Path) -> None:
         (("{source}", "--chroot", "nope"), "nope does not begin with /"),
         (("{source}", "--from", "2036-01-01T00:00:00Z"), "all transactions are before --from"),
         (("{source}", "--from", "yesterday"), "yesterday is neither a time such as"),
-        (("{source}", "--to", "2026-11-21T03:59:01"), "lacks its zone"),
+        (("{source}", "--to", "2026-11-21T03:59:01"), "has no time zone"),
         (("{source}", "--from", "2026-11-21"), "write 2026-11-21T00:00:00Z or"),
         (("{source}", "--from", "2", "--to", "1"), "2 is after --to 1"),
-        (("{source}", "--zone", "Mars/Phobos"), "Mars/Phobos is no time zone"),
+        (("{source}", "--zone", "Mars/Phobos"), "Mars/Phobos is not a time zone"),
         (("{folder}/nothing",), "nothing does not exist"),
         (("{folder}",), "has no ZooKeeper transaction log"),
         ((__file__,), "is neither a folder nor an archive (.tar"),

@@ -159,8 +159,11 @@ def test_show_prints_undecodable_payloads_as_hex(tmp_path: Path) -> None:
         ("--from 3 --to 2", "3 is after --to 2"),
         ("--from 2026-11-19 --to 2026-11-18", "2026-11-19 is after --to 2026-11-18"),
         ("--term -1", "--term"),
-        ("--kind nonsense", "no event is a 'nonsense'; there are allocate_producer_ids_received, "),
-        ("--kind timer_fired --kind read_znodes", "no event is a 'read_znodes'"),
+        (
+            "--kind nonsense",
+            "'nonsense' is not a kind of event; use one of: allocate_producer_ids_received, ",
+        ),
+        ("--kind timer_fired --kind read_znodes", "'read_znodes' is not a kind of event"),
     ],
     ids=["invalid bound", "numbers", "times", "term", "unknown kind", "kind of command"],
 )
@@ -299,7 +302,7 @@ def test_verify_reports_a_copy_of_a_growing_log(tmp_path: Path) -> None:
         refold("log", "copy", tmp_path / "log", tmp_path / "copy")
     done = refold("log", "verify", tmp_path / "copy")
     assert done.returncode == 0
-    assert "not closed (it was copied from a log that was being written, or" in done.stdout
+    assert "not closed (the log was copied while it was written, or" in done.stdout
 
 
 def test_changed_header_is_reported_with_the_remedy(log: Path) -> None:

@@ -58,7 +58,7 @@ def test_range_without_lines_is_reported(log: Path) -> None:
 def test_filters_by_content_are_refused(log: Path, options: str) -> None:
     done = shown(log, *options.split())
     assert (done.returncode, done.stdout) == (2, "")
-    assert "its lines are for grep and diff" in done.stderr
+    assert "use grep to select its lines" in done.stderr
 
 
 def test_log_of_a_core_that_decides_differently_is_refused(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_update_writes_transcripts_again(log: Path, tmp_path: Path) -> None:
     assert new_incident("--update", "--into", tmp_path).stdout == ""
     path.write_text("old")
     result = new_incident("--update", tmp_path / "crash")
-    assert result.stdout == f"{path} is another one\n"
+    assert result.stdout == f"{path} changed\n"
     assert path.read_text() == text
 
 
@@ -65,8 +65,8 @@ def test_update_writes_transcripts_again(log: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["LOG"], "needs LOG and --name"),
-        (["LOG", "--name", "Big Crash"], "small letters"),
-        (["LOG", "--name", "there"], "is there already"),
+        (["LOG", "--name", "Big Crash"], "lower-case letters"),
+        (["LOG", "--name", "there"], "exists already"),
         (["LOG", "--name", "a", "--from", "20", "--to", "10"], "event 20 is after event 10"),
         (["LOG", "--name", "a", "--partition", "x-7"], "is about x-7"),
         (["LOG", "--name", "a", "--partition", "x"], "--partition"),

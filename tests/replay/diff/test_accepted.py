@@ -4,8 +4,8 @@ import pytest
 
 from replay.diff.accepted import Accepted, accept, read_accepted
 from replay.diff.comparing import Comparison, Group, Instance, Side
-from replay.diff.errors import DiffError
 from replay.diff.grouping import Divergence, Root
+from replay.errors import DiffError
 
 
 def comparison(*logs: str) -> Comparison:
@@ -20,14 +20,14 @@ def test_listed_change_is_accepted_with_its_reason() -> None:
     found = comparison("a", "b")
     accept(found, [Accepted("12345678", "wanted")])
     assert found.groups[0].accepted == "wanted"
-    assert found.left() == []
+    assert found.unaccepted() == []
     assert found.unused == []
 
 
 def test_change_must_be_accepted_in_every_log() -> None:
     found = comparison("a", "b")
     accept(found, [Accepted("12345678", "wanted", "a")])
-    assert found.left() == found.groups
+    assert found.unaccepted() == found.groups
     accept(found, [Accepted("12345678", "here", "a"), Accepted("12345678", "there", "b")])
     assert found.groups[0].accepted == "here; there"
 
@@ -36,7 +36,7 @@ def test_unused_entry_is_reported() -> None:
     found = comparison("a")
     accept(found, [Accepted("00000000", "long done")])
     assert found.unused == ["00000000 (long done)"]
-    assert found.left() == found.groups
+    assert found.unaccepted() == found.groups
 
 
 def test_accepted_changes_are_read_from_a_file(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_accepted_changes_are_read_from_a_file(tmp_path: Path) -> None:
     [
         ("[[accepted", "cannot be used"),
         ('[[accepted]]\nid = "1"\n', "why"),
-        ('[[accepted]]\nid = "1"\nwhy = " "\n', "without a reason"),
+        ('[[accepted]]\nid = "1"\nwhy = " "\n', "has no reason"),
         ('[[accepted]]\nid = "1"\nwhy = "a"\nrule = "b"\n', "rule"),
     ],
 )

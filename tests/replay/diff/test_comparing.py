@@ -9,7 +9,7 @@ from replay.diff.comparing import Comparison, Group, Instance, compare
 from replay.diff.grouping import Divergence, Root
 from replay.diff.logs import opened
 from replay.diff.references import Version, find_version
-from replay.diff.reports import told
+from replay.diff.reports import sentences
 from tests.replay.diff import versions
 from tests.replay.diff.versions import INCIDENTS, RECORDED, ROOT, Edit, changed
 
@@ -74,7 +74,9 @@ def test_additional_reads_are_no_difference_in_an_imported_log(tmp_path: Path, e
 def test_changed_rule_is_reported_with_its_first_divergence(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.LAST_OF_ISR,), INCIDENTS)
     group = found.groups[0]
-    assert told.title(group).startswith("offline partition leader election: set decided otherwise")
+    assert sentences.title(group).startswith(
+        "offline partition leader election: set decided differently"
+    )
     first = group.first.root.first
     assert (first.cause, first.event) == ("BrokerChange", "znodes_read")
     assert [one.part for one in first.differences] == ["data.leader"]
@@ -94,17 +96,17 @@ def test_longer_outage_is_a_consequence(tmp_path: Path) -> None:
     assert group.first.root.first.head_rule != "unclean partition leader election"
     assert any("longer with head" in one for one in group.first.consequences)
     assert any("instead of leader" in one for one in group.first.consequences)
-    assert told.supposed(found)
+    assert sentences.assumptions(found)
 
 
 def test_version_reads_only_its_writes_after_leaving_the_log(tmp_path: Path) -> None:
     log = INCIDENTS / "controlled-shutdown"
     found = diff(tmp_path, (versions.LAST_AT_SHUTDOWN,), log)
     # Later both elect the same leaders, although a partition had another leader in between.
-    assert [told.title(one) for one in found.groups] == [
-        "controlled shutdown leader election: set decided otherwise (leader)"
+    assert [sentences.title(one) for one in found.groups] == [
+        "controlled shutdown leader election: set decided differently (leader)"
     ]
-    [text] = told.outcome(found.groups[0].first)
+    [text] = sentences.outcome(found.groups[0].first)
     assert re.fullmatch(r"orders-0: led by 3 instead of 2 for 1\d\.\d s, then as before", text)
 
 
@@ -121,10 +123,10 @@ def test_unfinished_reassignment_is_a_consequence_of_a_request(tmp_path: Path) -
 def test_reordered_requests_have_their_partitions(tmp_path: Path) -> None:
     log = INCIDENTS / "unclean-election"
     found = diff(tmp_path, (versions.METADATA_FIRST,), log)
-    [group] = [one for one in found.groups if "by request" in told.title(one)]
-    assert told.title(group).endswith("leader_and_isr in another order")
+    [group] = [one for one in found.groups if "by request" in sentences.title(one)]
+    assert sentences.title(group).endswith("leader_and_isr in another order")
     assert group.partitions == [(str(log), "orders-3")]
-    assert told.outcome(group.first) == []
+    assert sentences.outcome(group.first) == []
 
 
 def test_unfinished_reassignment_is_a_consequence(tmp_path: Path) -> None:
@@ -160,7 +162,7 @@ def test_request_that_is_no_longer_sent_is_missing(tmp_path: Path) -> None:
 def test_changed_rule_is_found_in_an_incident_of_a_stock_controller(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NEVER_UNCLEAN,), INCIDENTS / "stock-unclean-election")
     assert not found.errors
-    assert any("unclean partition leader election" in told.title(one) for one in found.groups)
+    assert any("unclean partition leader election" in sentences.title(one) for one in found.groups)
 
 
 def test_rule_that_raises_is_reported_with_its_error(tmp_path: Path) -> None:
@@ -169,7 +171,7 @@ def test_rule_that_raises_is_reported_with_its_error(tmp_path: Path) -> None:
     first = found.groups[0].first
     assert any(
         one.startswith("head failed: BrokerChange: RuntimeError at election.py:")
-        for one in told.details(first)
+        for one in sentences.details(first)
     )
 
 

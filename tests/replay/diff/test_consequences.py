@@ -5,7 +5,7 @@ S = 1_000_000_000
 
 
 def folded(*moments: Sample, name: str = "t", end_ns: int = 10 * S) -> Folded:
-    return Folded(1, end_ns, courses=[PartitionTimeline(name, 0, list(moments))])
+    return Folded(1, end_ns, timelines=[PartitionTimeline(name, 0, list(moments))])
 
 
 def led(time_ns: int, leader: int = 1, isr: tuple[int, ...] = (1, 2)) -> Sample:
@@ -79,7 +79,7 @@ def test_partition_missing_in_one_version_has_no_consequences() -> None:
 def test_equal_consequences_of_partitions_are_one_sentence() -> None:
     base, head = folded(led(0)), folded(led(0, 2))
     for side, leader in ((base, 1), (head, 2)):
-        side.courses.extend(
+        side.timelines.extend(
             PartitionTimeline("t", number, [led(0, leader)]) for number in range(1, 9)
         )
     [text] = consequences(base, head)

@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from replay.diff.grouping import alike, divergences, id_of, roots, signature
+from replay.diff.grouping import common_keys, divergences, group_id, roots, signature
 from tests.replay.diff.samples import decision, request
 
 
@@ -93,7 +93,7 @@ def test_reordering_of_a_request_and_a_write_of_one_turn_is_harmless() -> None:
 def test_much_later_decision_is_a_difference() -> None:
     base, head = decision(1, time_ns=0), decision(1, time_ns=4_000_000_000)
     [found] = divergences([base], [head])
-    assert found.details == ("head decides it 4.0 s later",)
+    assert found.details == ("head makes this decision 4.0 s later",)
 
 
 def test_first_divergence_includes_later_ones_of_its_partitions_and_event() -> None:
@@ -141,9 +141,9 @@ def test_content_is_needed_only_of_differing_decisions() -> None:
     first, second = decision(4, channel="broker 1"), decision(5, channel="broker 1")
     base = [same, again, late, first, second]
     head = [same, again, again, decision(3, time_ns=5_000_000_000), second, first]
-    assert same.key in alike(base, head)
-    assert not alike(base, head) & {again.key, late.key}
-    assert len(alike(base, head) & {first.key, second.key}) == 1
+    assert same.key in common_keys(base, head)
+    assert not common_keys(base, head) & {again.key, late.key}
+    assert len(common_keys(base, head) & {first.key, second.key}) == 1
 
 
 def test_divergences_with_equal_rule_and_parts_are_one_group() -> None:
@@ -154,4 +154,4 @@ def test_divergences_with_equal_rule_and_parts_are_one_group() -> None:
     )
     [other] = divergences([decision({"isr": 1})], [decision({"isr": 2})])
     assert signature(one) == signature(same) != signature(other)
-    assert len(id_of(signature(one))) == 8
+    assert len(group_id(signature(one))) == 8

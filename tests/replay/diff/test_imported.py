@@ -10,16 +10,14 @@ from replay.diff.comparing import Comparison, Instance
 from replay.diff.grouping import Divergence, Root
 from replay.diff.logs import opened
 from replay.diff.messages import Folded
-from replay.diff.reports import told
+from replay.diff.reports import sentences
 from replay.diff.reports.as_json import as_json
 from replay.diff.version import assumptions
-from replay.diff.version.decided import Deciding
-from replay.diff.version.fold_options import Wanted
-from replay.diff.version.imported import fold_imported
-from replay.diff.version.partition_timelines import Courses
+from replay.diff.version.decisions import DecisionRecorder
+from replay.diff.version.fold_recorder import FoldRecorder, TimelineRecorder
+from replay.diff.version.folding import fold_log
 from replay.inspect.at import cluster_at
-from replay.logs.open_log import open_log
-from replay.progress import unreported
+from replay.logs.open_log import open_log, open_reader
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import Observed
 from tests.replay.diff import versions
@@ -48,10 +46,10 @@ def _is_election(event: object) -> bool:
 
 def continued(log: Path, partitions: End, since: int) -> tuple[End, Folded]:
     """The leaders and ISRs at the end with this version as controller from `since` on."""
-    folded = fold_imported(
-        log, Wanted(Deciding(), Courses(list(partitions))), {}, unreported, since
-    )
-    last = {(one.topic, one.partition): one.moments[-1] for one in folded.courses if one.moments}
+    recorder = FoldRecorder(DecisionRecorder(), TimelineRecorder(list(partitions)))
+    with open_reader(log) as reader:
+        folded = fold_log(reader, recorder, since=since)
+    last = {(one.topic, one.partition): one.samples[-1] for one in folded.timelines if one.samples}
     return {name: (one.leader, sorted(one.isr)) for name, one in last.items()}, folded
 
 
@@ -75,14 +73,14 @@ def test_version_that_decides_as_kafka_has_the_end_of_the_log(recording: str) ->
     assert len(end) >= 10
     assert end == in_log
     assert folded.left_at == first
-    assert not folded.is_beside
+    assert not folded.is_shadow
 
 
 def test_same_request_to_a_broker_has_the_answer_of_the_log() -> None:
     with opened([RECORDINGS / "rolling-restart-4.tar.xz"]) as [log]:
         in_log, first = end_of_log(log.path)
         _, folded = continued(log.path, in_log, first)
-    assert folded.assumptions == {assumptions.BESIDE: 1}
+    assert folded.assumptions == {assumptions.SIMULATED_CLUSTER: 1}
 
 
 def of_partition(found: Comparison, name: str) -> list[Instance]:
@@ -98,7 +96,7 @@ def test_different_leader_leads_until_its_broker_crashes(tmp_path: Path) -> None
     assert not found.errors
     [first] = of_partition(found, "wide-03-0")
     assert first.consequences == ["wide-03-0: led by 2 instead of 3 for 9.0 s, then as before"]
-    assert any("beside a stock controller" in one for one in told.supposed(found))
+    assert any("come from a simulated cluster" in one for one in sentences.assumptions(found))
     [[shown, *_], *_] = [one["instances"] for one in json.loads(as_json(found, []))["groups"]]
     assert shown["consequences"] == first.consequences
 
@@ -132,5 +130,5 @@ def test_reassignment_that_does_not_end_is_a_consequence(tmp_path: Path) -> None
 
 def test_consequences_are_unknown_without_a_continuation() -> None:
     root = Root(Divergence("new", "set", "/a", "", "a rule", 1, 0, "", "", partitions=("t-0",)))
-    instance = Instance("a log", root, [], is_beside=True)
-    assert "is not known" in told.outcome(instance)[0]
+    instance = Instance("a log", root, [], is_shadow=True)
+    assert "unknown" in sentences.outcome(instance)[0]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from replay.diff.errors import DiffError
 from replay.diff.logs import opened
+from replay.errors import DiffError
 from tests.replay.diff.versions import CRASH, INCIDENTS, ROOT
 from tests.replay.recorded_log import incident, write_log
 
@@ -40,5 +40,5 @@ def test_unpacked_recording_is_accepted(tmp_path: Path) -> None:
 
 
 def test_empty_folder_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(DiffError, match="no folder of logs"):
+    with pytest.raises(DiffError, match="nor a folder of logs"):
         names(tmp_path)

@@ -44,5 +44,5 @@ def test_two_swapped_steps_of_a_rollback_are_reported_in_every_incident(
     head = find_version(str(with_steps_swapped(tmp_path / "head", first)), ROOT, tmp_path / "cache")
     found = compared(base, head, *ROLLBACKS)
     assert not found.errors
-    reported = {Path(log).name for group in found.left() for log in group.logs}
+    reported = {Path(log).name for group in found.unaccepted() for log in group.logs}
     assert reported == {one.name for one in ROLLBACKS}

@@ -99,7 +99,7 @@ def test_lines_have_the_decoded_content(lines: list[str]) -> None:
         (lambda lines: lines[:-1], "cut"),
         (lambda lines: [*lines[:-1], lines[-1][:20]], "cannot be read"),
         (lambda lines: [*lines[:5], *lines[6:]], ""),
-        (lambda lines: [*lines, lines[-1]], 'goes on after "end"'),
+        (lambda lines: [*lines, lines[-1]], 'continues after "end"'),
         (lambda lines: [one.replace("/brokers/ids", "/brokers/ips") for one in lines], ""),
         (lambda lines: [lines[0], lines[1], lines[1], *lines[2:]], ""),
     ],
@@ -120,7 +120,7 @@ def test_truncated_or_changed_export_leaves_no_log(
     [
         ("", "is empty"),
         ("text\n", ""),
-        ('{"a": 1}\n', "is not made by `refold log export`"),
+        ('{"a": 1}\n', "was not made by `refold log export`"),
         ('{"record":"segment","layout":99,"header":{}}\n', "upgrade"),
     ],
 )
@@ -143,7 +143,7 @@ def test_existing_file_or_log_is_not_overwritten(
     out.write_text("\n".join(lines) + "\n")
     result = refold("import", out, log)
     assert result.exit_code == 2
-    assert "holds a log already" in result.stderr
+    assert "contains a log already" in result.stderr
     assert refold("import", tmp_path / "none", tmp_path / "copy").exit_code == 2
 
 

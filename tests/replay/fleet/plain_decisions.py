@@ -17,8 +17,8 @@ from replay.diff.logs import GivenLog
 from replay.diff.messages import FoldLog
 from replay.diff.processes import VersionProcess
 from replay.diff.references import Version
-from replay.diff.version.decided import parts_of
-from replay.diff.version.recorded_history import body_of
+from replay.diff.version.decisions import parts_of
+from replay.diff.version.recorded_history import decoded_body
 from replay.stock_clusters.imported_log import events as world
 from tests.replay.fleet.plain_count import PlainCount, Row
 
@@ -138,7 +138,9 @@ def decisions_not_made(logs: Sequence[Path], version: Version) -> dict[str, int]
                 (one.key, one.channel) for one in process.fold(FoldLog(str(log))).decisions
             )
             with LogReader(log) as reader:
-                actual = [body for one in reader.commands() if (body := body_of(one)) is not None]
+                actual = [
+                    body for one in reader.commands() if (body := decoded_body(one)) is not None
+                ]
             recorded = Counter(
                 (key, channel) for one in actual for key, channel, *_ in parts_of(one)
             )

@@ -130,7 +130,7 @@ def test_ctrl_c_ends_without_output_of_spark(short_history: History, tmp_path: P
     process.send_signal(signal.SIGINT)
     _, output = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "stopped: nothing was added, run it again" in output
+    assert "stopped: nothing was added; run the command again" in output
     assert "Traceback" not in output
     assert not list(out.glob("staging/*"))
 

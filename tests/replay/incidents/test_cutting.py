@@ -56,14 +56,14 @@ def test_cut_begins_earlier_if_decisions_would_differ(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, second = sessions(log)
-    fresh = "replay.incidents.cutting.is_as_stored"
+    fresh = "replay.incidents.cutting.are_same_decisions"
     calls: list[int] = []
 
-    def is_as_stored(issued: object, stored: object) -> bool:
+    def are_same_decisions(issued: object, stored: object) -> bool:
         calls.append(1)
         return len(calls) > 3
 
-    monkeypatch.setattr(fresh, is_as_stored)
+    monkeypatch.setattr(fresh, are_same_decisions)
     with pytest.raises(ReplayError, match="does not replay"):
         made(log, second + 5, second + 30)
     calls.clear()

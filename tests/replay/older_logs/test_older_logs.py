@@ -17,7 +17,7 @@ from controller.core.canonical import EVENT_SCHEMAS, decode_event, encode_event
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.cli.main import app
-from replay.diff.reports import told
+from replay.diff.reports import sentences
 from replay.logs.older_events import UPCASTS
 from replay.logs.open_log import RecordedLog, open_log
 from replay.logs.packed import log_at
@@ -27,6 +27,40 @@ from tests.replay.why.asked import asked, plain
 
 LOG = Path(__file__).parent / "elect_leaders_1.tar.xz"
 ELECT_LEADERS = "elect_leaders_received"
+KINDS = (
+    "session_connected",
+    "session_disconnected",
+    "session_expired",
+    "watch_fired",
+    "znodes_read",
+    "children_read",
+    "znodes_written",
+    "broker_answered",
+    "channel_fault",
+    "versions_offered",
+    "alter_partition_received",
+    "controlled_shutdown_received",
+    "allocate_producer_ids_received",
+    "alter_partition_reassignments_received",
+    "list_partition_reassignments_received",
+    "elect_leaders_received",
+    "create_topics_received",
+    "create_partitions_received",
+    "delete_topics_received",
+    "update_features_received",
+    "alter_user_scram_credentials_received",
+    "timer_fired",
+    "topic_ids_drawn",
+    "numbers_drawn",
+    "shutdown_requested",
+)
+"""The kinds of events in logs, in version 1 of their fields."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_in_existing_logs_leads_to_its_present_version(kind: str) -> None:
+    steps = [version for stored, version in UPCASTS if stored == kind]
+    assert sorted(steps) == list(range(1, EVENT_SCHEMAS[kind]))
 
 
 def test_event_of_version_1_is_read_as_the_current_version() -> None:
@@ -91,5 +125,5 @@ def test_diff_compares_an_older_log(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NEVER_UNCLEAN,), LOG)
     assert not found.errors
     [group] = found.groups
-    assert told.title(group).startswith("unclean partition leader election")
+    assert sentences.title(group).startswith("unclean partition leader election")
     assert group.first.root.first.cause == "ElectLeaders"

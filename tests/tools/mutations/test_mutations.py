@@ -106,6 +106,30 @@ def test_score_and_reviewed_survivors_are_printed(tree: Path) -> None:
     assert (tree / "product/rule.py").read_text(encoding="utf-8") == RULE
 
 
+def test_closure_that_exists_before_the_change_is_changed(tree: Path) -> None:
+    closure = """
+
+def at_least(least: int):
+    def check(value: int) -> bool:
+        return value >= least
+
+    return check
+
+
+is_positive = at_least(1)
+"""
+    test = """
+
+def test_positive():
+    assert (rule.is_positive(0), rule.is_positive(1)) == (False, True)
+"""
+    write(tree, "product/rule.py", RULE + closure)
+    write(tree, "tests/test_rule.py", "from product import rule" + TESTS + test)
+    status, output = mutations(tree, "--only", "at_least")
+    assert status == 0, output
+    assert "1 of 1 mutants are noticed" in output
+
+
 def test_survivor_that_is_not_in_the_list_fails_the_run(tree: Path) -> None:
     replace(tree, "tests/test_rule.py", "larger(1, 2) == 2", "larger(1, 2)")
     status, output = mutations(tree, "--only", "rule.larger")

@@ -5,7 +5,7 @@ from pathlib import Path
 from eventstore.frames import encode
 from eventstore.mirror.outbox import next_messages
 from replay.cluster_view.views import PartitionView
-from replay.inspect.folding import folding_of
+from replay.inspect.projections import projection_of
 from replay.logs.open_log import open_log
 
 _FAILOVERS = ("Startup", "Reelect", "ControllerChange", "RegisterBrokerAndReelect", "Expire")
@@ -29,10 +29,10 @@ def counted(log: Path) -> list[list[State]]:
     events."""
     found: list[list[State]] = [[]]
     with open_log(log) as opened:
-        folding = folding_of(opened)
+        projection = projection_of(opened)
         for record in opened.reader.events():
-            folding.take(record)
-            cluster = folding.cluster("")
+            projection.apply(record)
+            cluster = projection.cluster("")
             procedure = cluster.procedure.name if cluster.procedure is not None else ""
             if cluster.controller.role == "active" and procedure not in _FAILOVERS:
                 of_all = [_state(one) for one in cluster.partitions() if one.status != "deleting"]

@@ -11,7 +11,7 @@ import pytest
 from eventstore.reader import LogReader
 from eventstore.verify import verify
 from replay.diff.messages import FoldLog
-from replay.diff.processes import Answered, VersionProcess
+from replay.diff.processes import FoldResult, VersionProcess
 from replay.diff.references import find_version
 from replay.errors import ReplayError
 from replay.fleet.day_files import put_in_place
@@ -24,7 +24,7 @@ from tests.replay.diff.versions import ROOT, Edit, changed
 from tests.replay.fleet.replaying.logs import write_rolled
 from tools.fleet.histories import History, simulated_history, write_log
 
-Fold = Callable[[FoldLog], Answered]
+Fold = Callable[[FoldLog], FoldResult]
 
 
 def judged(log: Path, tmp_path: Path, *edits: Edit, with_this: bool = False) -> Comparison:

@@ -14,8 +14,8 @@ from eventstore.reader import LogReader
 from replay.diff.comparing import compare
 from replay.diff.logs import opened
 from replay.diff.references import Version, find_version
-from replay.diff.version.decided import parts_of
-from replay.diff.version.recorded_history import body_of
+from replay.diff.version.decisions import parts_of
+from replay.diff.version.recorded_history import decoded_body
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.replaying import results
@@ -110,7 +110,7 @@ def test_counts_are_those_of_the_logs(spark: SparkSession, fleet: Fleet, collect
         for log in found:
             with LogReader.open(log.path) as reader:
                 if reader.header.kind == "recorded":
-                    commands = [body_of(one) for one in reader.commands()]
+                    commands = [decoded_body(one) for one in reader.commands()]
                     recorded += sum(len([*parts_of(one)]) for one in commands if one is not None)
                     assert None not in commands
     with imported(RECORDING, Selection(), lambda *_: None) as log:
@@ -137,7 +137,7 @@ def test_decisions_and_agreements_are_counted_by_rule_and_cluster(
             with LogReader.open(log.path) as reader:
                 for one in reader.commands():
                     rule = decode_reason(one.reason).rule
-                    body = body_of(one)
+                    body = decoded_body(one)
                     assert body is not None
                     recorded[clusters[log.name], rule] += len([*parts_of(body)])
     rows = results.by_rule(spark, fleet.table).collect()
@@ -280,7 +280,7 @@ def test_damaged_log_does_not_affect_the_others(spark: SparkSession, tmp_path: P
         ("crash", other), ("hang", other), ("cut", this), ("cut", other), ("newer", this),
         ("newer", other),
     }  # fmt: skip
-    assert "fails at the log: KeyError: 150 (fold.py, line" in reasons["crash", other]
+    assert "failed at the log: KeyError: 150 (fold.py, line" in reasons["crash", other]
     assert "no progress for 15 s after event" in reasons["hang", other]
     assert "are not in the table: ingest the complete log" in reasons["cut", this]
     assert "newer" in reasons["newer", this]

@@ -1,6 +1,7 @@
-"""ZooKeeper of an imported cluster with a version's own controller in it.
+"""The simulated ZooKeeper of an imported cluster whose controller is a version.
 
-What others do comes from the log's transactions, what the controller does from the version.
+Changes by other clients come from the log's transactions, and those of the controller from the
+version.
 """
 
 from collections import Counter
@@ -14,7 +15,7 @@ from controller.core.operations import Delete as Deletion
 from controller.core.operations import SetData as Setting
 from controller.core.values import ANY_VERSION
 from replay.diff.version import assumptions
-from replay.diff.version.own_requests import state_as_it_would_be
+from replay.diff.version.adapted_requests import adapt_state
 from replay.diff.version.recorded_history import znode_of
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.zookeeper_log.restoring import State
@@ -37,8 +38,9 @@ from replay.world.tree import Znode
 from replay.world.zookeeper import ZooKeeper
 
 
-class ImportedWorld:
-    """From a state on. `session` is the controller's; `assumed` counts what was supposed."""
+class ImportedZooKeeper:
+    """The simulation from a state on. `session` is the controller's session; `assumed` counts
+    assumptions."""
 
     def __init__(self, state: State, view: ZnodeView) -> None:
         self.session = 0
@@ -49,34 +51,35 @@ class ImportedWorld:
             self._begin(session)
 
     def elect(self, session: int, now_ms: int) -> None:
-        """Whoever is controller, is so no more: `session` stands for the role now."""
+        """Delete /controller, so that `session` can become controller."""
         self._begin(session)
         self.session = session
         self._apply(session, Deletion(znodes.CONTROLLER, ANY_VERSION), now_ms)
 
     @property
     def is_controlled(self) -> bool:
-        """Whether the controller's session lives, and nobody has taken the role from it."""
+        """Whether the controller's session is alive and /controller exists."""
         return self._server.is_live(self.session) and self.find(znodes.CONTROLLER) is not None
 
     def find(self, path: str) -> Znode | None:
-        """A znode, None if it is not there."""
+        """A znode, or None if it does not exist."""
         return self._server.find(path)
 
     def watch(self, command: ZooKeeperCommand) -> None:
-        """The server notes what is watched when it answers."""
+        """Do nothing: the server sets watches when it carries out a command."""
 
     def carry_out(
         self, id: CommandId, command: ZooKeeperCommand, now_ms: int
     ) -> tuple[list[ZooKeeperOutcome], list[WatchFired]]:
-        """Do what the controller asks; its outcomes, and the watches that fire before them."""
+        """Carry out a command. Return its outcomes, and the watches that fire before them."""
         outcomes = answer(self._server, self.session, id, command, now_ms)
         return outcomes, self._server.take_events(self.session)
 
-    def take(self, one: Transaction) -> list[WatchFired]:
-        """Do what somebody else did, as far as it can be done here; what the controller hears.
+    def apply(self, one: Transaction) -> list[WatchFired]:
+        """Apply a transaction of another client, as far as possible. Return the controller's watch
+        events.
 
-        Znodes get the zxids that they have in the log: a broker's epoch is one.
+        Znodes get the zxids of the log, because they become broker epochs.
         """
         content = one.content
         if isinstance(content, CloseSession):
@@ -86,22 +89,22 @@ class ImportedWorld:
         elif isinstance(content, CreateSession):
             self._begin(one.session)
         else:
-            for operation in _done(content):
-                self._take(one, operation)
+            for operation in _operations(content):
+                self._apply_operation(one, operation)
         return self._server.take_events(self.session)
 
-    def _take(self, one: Transaction, operation: Operation) -> None:
+    def _apply_operation(self, one: Transaction, operation: Operation) -> None:
         path = self._view.in_kafka("" if isinstance(operation, Error) else operation.path)
         if path is None:
             return
-        write = self._as_it_would_be(path, operation)
+        write = self._write_of(path, operation)
         if write is not None:
             self._begin(one.session)
             self._server.zxid = one.zxid - 1
             self._apply(one.session, write, one.time_ms)
 
-    def _as_it_would_be(self, path: str, operation: Operation) -> Write | None:
-        """None: nothing is written."""
+    def _write_of(self, path: str, operation: Operation) -> Write | None:
+        """The write for an operation of the log; None for no write."""
         match operation:
             case Create(data=data, is_ephemeral=is_ephemeral):
                 return Creation(path, data or b"", is_ephemeral)
@@ -116,8 +119,8 @@ class ImportedWorld:
         return None
 
     def _state(self, path: str, logged: Znode) -> Write | None:
-        """What a leader wrote itself."""
-        now = state_as_it_would_be(path, self.find(path), logged)
+        """The write for a leader's write of the ISR."""
+        now = adapt_state(path, self.find(path), logged)
         if now is None:
             self.assumed[assumptions.STATE_BY_LEADER] += 1
             return None
@@ -139,7 +142,8 @@ def _leader(path: str, state: Znode) -> int:
     return znodes.read_state(path, state.data, state.version).leader
 
 
-def _done(content: Operation | Multi) -> Iterator[Operation]:
+def _operations(content: Operation | Multi) -> Iterator[Operation]:
+    """The operations that took effect."""
     if not isinstance(content, Multi):
         yield content
     elif not content.error:

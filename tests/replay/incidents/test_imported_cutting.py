@@ -10,7 +10,7 @@ from msgspec import structs
 from eventstore.reader import LogReader
 from eventstore.verify import verify
 from replay.errors import ReplayError
-from replay.incidents import world_cutting
+from replay.incidents import imported_cutting
 from replay.incidents.cutting import Cut, cut
 from replay.logs.decode import UPCASTERS
 from replay.logs.packed import log_at
@@ -93,18 +93,18 @@ def test_cut_keeps_a_transaction_with_its_decision(log: Path, tmp_path: Path) ->
 def test_cut_begins_earlier_if_divergences_would_differ(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    divergences = world_cutting.divergences
+    divergences = imported_cutting.divergences
     calls: list[int] = []
 
     def worse(world: object, last: int) -> set[object]:
         calls.append(last)
         return {"another"} if len(calls) == 2 else divergences(world, last)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(world_cutting, "divergences", worse)
+    monkeypatch.setattr(imported_cutting, "divergences", worse)
     found = made(log, tmp_path, SECOND_ELECTION + 100, SECOND_ELECTION + 200)
     assert found.first == FIRST_ELECTION
     monkeypatch.setattr(
-        world_cutting, "divergences", lambda world, last: {"another"} if last else set()
+        imported_cutting, "divergences", lambda world, last: {"another"} if last else set()
     )
     with pytest.raises(ReplayError, match="end it later"):
         made(log, tmp_path / "again", SECOND_ELECTION + 100, SECOND_ELECTION + 200)

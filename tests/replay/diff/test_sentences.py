@@ -2,7 +2,7 @@
 
 from replay.diff.comparing import Group, Instance
 from replay.diff.grouping import Root, divergences, signature
-from replay.diff.reports import told
+from replay.diff.reports import sentences
 from tests.replay.diff.samples import decision
 
 
@@ -15,11 +15,11 @@ def group(*consequences: list[str]) -> Group:
 
 def test_consequences_of_later_instances_are_counted() -> None:
     found = group(["t-0 1 s longer"], ["t-1 1 s longer", "t-2 1 s longer"], [], ["t-3 ends"])
-    assert told.outcomes_elsewhere(found) == (
-        "and 3 more in its other places (--format json has all)"
+    assert sentences.outcomes_elsewhere(found) == (
+        "and 3 more consequences in other places (--format json has all)"
     )
 
 
 def test_consequences_of_a_single_instance_are_not_counted() -> None:
-    assert told.outcomes_elsewhere(group(["t-0 1 s longer"], [])) == ""
-    assert told.outcomes_elsewhere(group(["t-0 1 s longer"])) == ""
+    assert sentences.outcomes_elsewhere(group(["t-0 1 s longer"], [])) == ""
+    assert sentences.outcomes_elsewhere(group(["t-0 1 s longer"])) == ""

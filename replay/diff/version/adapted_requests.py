@@ -1,8 +1,9 @@
-"""What brokers would have asked and written, had they been told what this version told them."""
+"""Adapts requests and writes of brokers to what the version sent them, instead of the log's
+controller."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -11,24 +12,34 @@ from controller.core.api_requests.alter_partition import AlterPartitionReceived,
 from controller.core.errors import ZnodeError
 from controller.core.state import ControllerContext, Partition
 from controller.core.values import LeaderAndIsr
+from replay.diff.version import assumptions
 from replay.diff.version.recorded_history import znode_of
 from replay.world.tree import Znode
 
-_OTHERS: Final = 1 << 32
-"""Requests that the log does not have get numbers from here on."""
+_ADDED: Final = 1 << 32
+"""The first number of requests that are not in the log."""
 
 
-def as_it_would_be(
+class AdaptedRequests(NamedTuple):
+    """The requests that brokers send instead of a request of the log, with the assumptions."""
+
+    requests: list[AlterPartitionReceived]
+    assumed: Counter[str]
+
+
+def adapt_request(
     request: AlterPartitionReceived,
     context: ControllerContext,
     accepted: Mapping[tuple[int, str, int], bool],
-) -> tuple[list[AlterPartitionReceived], int, int]:
-    """The request with the epochs that its partitions have here, and those of other leaders for
-    what they lead here; how many partitions got other epochs, how many another leader. That is for
-    what the log grants (`accepted`): the rest is asked as in the log."""
+) -> AdaptedRequests:
+    """Adapt a request to the current epochs and leaders of its partitions.
+
+    A partition with another leader moves to a request of that leader. Proposals that the log's
+    controller did not accept (`accepted`) are not changed.
+    """
     same: list[ProposedState] = []
     others: dict[int, list[ProposedState]] = defaultdict(list)
-    adapted = moved = 0
+    assumed: Counter[str] = Counter()
     for one in request.partitions:
         state = None
         if accepted.get((request.request, one.topic, one.partition), True):
@@ -41,26 +52,26 @@ def as_it_would_be(
             one, leader_epoch=state.leader_epoch, partition_epoch=state.partition_epoch
         )
         if state.leader == request.broker:
-            adapted += now != one
+            assumed[assumptions.ALTER_PARTITION] += now != one
             same.append(now)
         else:
-            moved += 1
+            assumed[assumptions.OTHER_LEADER] += 1
             others[state.leader].append(now)
     requests = [structs.replace(request, partitions=same)] if same or not others else []
     for leader, partitions in sorted(others.items()):
-        number = request.request + _OTHERS * (leader + 1)
+        number = request.request + _ADDED * (leader + 1)
         epoch = context.brokers[leader].epoch
         requests.append(
             structs.replace(
                 request, request=number, broker=leader, broker_epoch=epoch, partitions=partitions
             )
         )
-    return requests, adapted, moved
+    return AdaptedRequests(requests, assumed)
 
 
-def state_as_it_would_be(path: str, own: Znode | None, logged: Znode | None) -> Znode | None:
-    """A state znode after a leader's own write of the ISR, written by the leader that it has here;
-    None where that one would not have."""
+def adapt_state(path: str, own: Znode | None, logged: Znode | None) -> Znode | None:
+    """Adapt a leader's write of the ISR (`logged`) to the leader of the znode `own`; None if that
+    leader would not write it."""
     if own is None or logged is None:
         return None
     try:
@@ -79,7 +90,7 @@ def _is_led(state: LeaderAndIsr, one: ProposedState, context: ControllerContext)
 
 
 def _partition(context: ControllerContext, named: ProposedState) -> Partition | None:
-    """The request names the topic, or its id in hex."""
+    """The partition of a proposal, which names the topic or its id in hex."""
     found = context.find(named.topic, named.partition)
     if found is not None:
         return found

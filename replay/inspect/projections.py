@@ -1,4 +1,4 @@
-"""A log's state, taken on event by event: what a snapshot is made of and goes on from."""
+"""Projections of a log: the state of the cluster, updated event by event, stored as snapshots."""
 
 from typing import Final, Protocol
 
@@ -24,26 +24,26 @@ from replay.why.recording import Recording
 from replay.why.subject import Subject
 
 
-class Folding(Protocol):
+class Projection(Protocol):
     """The state after event `seq`."""
 
     seq: int
 
-    def take(self, record: EventRecord) -> None:
-        """Take in the next event."""
+    def apply(self, record: EventRecord) -> None:
+        """Apply the next event."""
 
     def snapshot(self) -> bytes | None:
-        """The whole state; None at a moment at which none can be taken."""
+        """The whole state; None in the middle of a procedure."""
 
     def cluster(self, time: str) -> Cluster:
-        """The state as plain values; `time` is that of the event."""
+        """The state as plain values. `time` is the time of the event."""
 
 
-class RecordedFolding:
+class RecordedProjection:
     """The fold of a recorded log."""
 
     def __init__(self, log: RecordedLog, start: bytes | None, seq: int) -> None:
-        """From a snapshot, that after event `seq`, or from the log's start. Raises ReplayError."""
+        """Begin with a snapshot after event `seq`, or at the log's start. Raises ReplayError."""
         if start is None:
             self._fold = fold_at_start(log.reader)
         else:
@@ -51,49 +51,49 @@ class RecordedFolding:
         self.seq = seq
         self._recording = Recording(self._fold, Subject(), log.reader.header)
 
-    def take(self, record: EventRecord) -> None:
-        """Take in the next event."""
+    def apply(self, record: EventRecord) -> None:
+        """Apply the next event."""
         self.fold(recorded(record))
 
     def fold(self, event: Recorded) -> list[Issued]:
-        """Take in the next event; its commands."""
+        """Apply the next event and return its commands."""
         issued = self._recording.fold_event(event)
         self._recording.facts.clear()
         self.seq = event.seq
         return issued
 
     def topic_name(self, id: str) -> str:
-        """The topic whose id a request gives in hex; the id itself if it is not known."""
+        """The name of a topic by its id in hex; the id itself if it is unknown."""
         return self._recording.topic_name(id)
 
     def snapshot(self) -> bytes | None:
-        """The whole fold, between two procedures."""
+        """The whole fold, or None while a procedure runs."""
         return take_snapshot(self._fold) if self._fold.is_idle else None
 
     def cluster(self, time: str) -> Cluster:
-        """What the controller knows."""
+        """The controller's view of the cluster."""
         return self._recording.cluster(self.seq, time, lasting=False)
 
 
-class _WorldSnapshot(msgspec.Struct, array_like=True):
+class _ZooKeeperSnapshot(msgspec.Struct, array_like=True):
     zxid: int
     parts: list[SessionsRestored | ZnodesRestored]
 
 
-_decoder: Final = msgspec.msgpack.Decoder(_WorldSnapshot)
+_decoder: Final = msgspec.msgpack.Decoder(_ZooKeeperSnapshot)
 
 
-class WorldFolding:
+class ImportedProjection:
     """The ZooKeeper of an imported log."""
 
     def __init__(self, log: ImportedLog, start: bytes | None, seq: int) -> None:
-        """As for a recorded log; the first state is there already when a log is opened."""
+        """Begin with a snapshot after event `seq`, or with the log's first state."""
         self._state = log.state if start is None else _restored(start)
         self._view = ZnodeView(self._state.tree, log.begun.chroot)
         self.seq = log.first_seq - 1 if start is None else seq
 
-    def take(self, record: EventRecord) -> None:
-        """Take in the next event."""
+    def apply(self, record: EventRecord) -> None:
+        """Apply the next event."""
         if record.kind in STATE_KINDS:
             apply(self._state, event_of(record))
         self.seq = record.seq
@@ -101,10 +101,10 @@ class WorldFolding:
     def snapshot(self) -> bytes | None:
         """All znodes and sessions."""
         parts = list(restored_events(self._state))
-        return msgspec.msgpack.encode(_WorldSnapshot(self._state.zxid, parts))
+        return msgspec.msgpack.encode(_ZooKeeperSnapshot(self._state.zxid, parts))
 
     def cluster(self, time: str) -> Cluster:
-        """What stands in ZooKeeper."""
+        """The content of ZooKeeper."""
         return cluster_of(self._view, self.seq, time)
 
 
@@ -117,12 +117,15 @@ def _restored(data: bytes) -> State:
     return state
 
 
-def folding_of(log: OpenedLog, start: bytes | None = None, seq: int = 0) -> Folding:
-    """The state at the log's start, or at a snapshot. Raises ReplayError."""
+def projection_of(log: OpenedLog, start: bytes | None = None, seq: int = 0) -> Projection:
+    """The projection at the log's start, or at the snapshot `start` after event `seq`.
+
+    Raises ReplayError.
+    """
     try:
         if isinstance(log, RecordedLog):
-            return RecordedFolding(log, start, seq or log.reader.header.first_seq - 1)
-        # A state is taken on in place: whoever opened the log keeps its own.
-        return WorldFolding(log if start is not None else open_world(log.reader), start, seq)
+            return RecordedProjection(log, start, seq or log.reader.header.first_seq - 1)
+        # A projection changes its state in place; `log` keeps its first state.
+        return ImportedProjection(log if start is not None else open_world(log.reader), start, seq)
     except msgspec.DecodeError as error:
         raise ReplayError(f"the snapshot after event {seq} cannot be used: {error}") from error

@@ -1,19 +1,19 @@
-"""What counts as a decision: writes, requests to brokers and their channels, answers, timers, and
-that a controller event failed.
+"""Defines what a decision is: a write, a request to a broker, a channel, an answer, a timer, or the
+failure of a controller event.
 
-Reads are not decisions, nor are draws and other notices: how a version finds out what it has to do
-may change. Each write of a bulk is one decision, whatever others it is sent with.
+Reads, random draws and other notices are not decisions, because a version may change how it finds
+out what to do. Each write of a batch is a separate decision.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from controller.core.canonical import digest, encode_command, kind_of
 from controller.core.commands import (
     AnswerLater,
+    BrokerRequest,
     CancelTimer,
     CloseChannel,
     Command,
@@ -21,7 +21,6 @@ from controller.core.commands import (
     DrawNumbers,
     DrawTopicIds,
     Issued,
-    LeaderAndIsrRequest,
     Notice,
     OpenChannel,
     ReadChildren,
@@ -30,18 +29,17 @@ from controller.core.commands import (
     Reason,
     StartTimer,
     Stop,
-    StopReplicaRequest,
     SyncZnodes,
-    UpdateMetadataRequest,
     WriteAtomically,
     WriteZnodes,
     target_of,
 )
 from controller.core.operations import Check, WriteOperation
+from replay.description.as_json import plain_object
 from replay.diff.messages import Decision
 
 ZOOKEEPER: Final = "zookeeper"
-_NO_DECISIONS: Final = (
+_NOT_DECISIONS: Final = (
     ReadZnodes,
     ReadStats,
     ReadChildren,
@@ -51,19 +49,20 @@ _NO_DECISIONS: Final = (
     AnswerLater,
 )
 FAILED: Final = "procedure_failed"
-"""The kind of decision that dropping the rest of a controller event is."""
+"""The kind of decision for a controller event that failed: the rest of its work is dropped."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class Deciding:
-    """Collects what is decided. `known` are the keys of what needs no content."""
+class DecisionRecorder:
+    """Collects decisions. Decisions with a key in `known`, concatenated keys of 16 bytes, are
+    recorded without content."""
 
     def __init__(self, *, with_contents: bool = False, known: bytes = b"") -> None:
         self._with_contents = with_contents
         self._known = {known[place : place + 16] for place in range(0, len(known), 16)}
         self.decisions: list[Decision] = []
 
-    def take(
+    def record(
         self,
         issued: Iterable[Issued],
         seq: int,
@@ -72,14 +71,17 @@ class Deciding:
         event: str,
         causes: Mapping[CommandId, str],
     ) -> None:
-        """What was decided on one event of the version's own; `causes` are the controller events
-        that were under way."""
+        """Add the decisions of an event.
+
+        `seq` is the last event of the log, `turn` the number of the event that the version folded,
+        at `time_ns`, of the kind `event`. `causes` are the controller events of the commands.
+        """
         for one in issued:
-            for key, channel, kind, target, said in parts_of(one.command):
+            for key, channel, kind, target, part in parts_of(one.command):
                 content: dict[str, Any] | None = None
                 choices: list[dict[str, Any]] = []
                 if self._with_contents and key not in self._known:
-                    content, choices = _content(said, one.command), _choices(one.reason)
+                    content, choices = _content(part, one.command), _choices(one.reason)
                 self.decisions.append(
                     Decision(
                         key,
@@ -99,17 +101,17 @@ class Deciding:
 
 
 Part = tuple[bytes, str, str, str, Command | WriteOperation]
-"""Key, channel, kind, target, and what is said."""
+"""Key, channel, kind, target, and the command or the single write."""
 
 
 def parts_of(command: Command) -> Iterator[Part]:
-    """The decisions that a command is."""
-    if isinstance(command, _NO_DECISIONS):
+    """The decisions in a command."""
+    if isinstance(command, _NOT_DECISIONS):
         return
     if isinstance(command, Notice):
         if command.code == FAILED:
-            told = f"{command.subject}: {command.text}"
-            yield digest(encode_command(command)), "controller", FAILED, told, command
+            target = f"{command.subject}: {command.text}"
+            yield digest(encode_command(command)), "controller", FAILED, target, command
         return
     if isinstance(command, WriteZnodes):
         for one in command.operations:
@@ -121,19 +123,15 @@ def parts_of(command: Command) -> Iterator[Part]:
 
 
 def channel_of(command: Command) -> str:
-    """Where it goes."""
+    """The destination of a command."""
     match command:
         case WriteZnodes() | WriteAtomically():
             return ZOOKEEPER
         case StartTimer(timer=timer) | CancelTimer(timer=timer):
             return f"timer {timer}"
-        case (
-            LeaderAndIsrRequest()
-            | UpdateMetadataRequest()
-            | StopReplicaRequest()
-            | OpenChannel()
-            | CloseChannel()
-        ):
+        case OpenChannel(broker=broker) | CloseChannel(broker=broker):
+            return f"broker {broker}"
+        case _ if isinstance(command, BrokerRequest):
             return f"broker {command.broker}"
         case Stop():
             return "daemon"
@@ -148,38 +146,12 @@ def _target(command: Command) -> str:
     return target_of(command)
 
 
-def _content(said: Command | WriteOperation, command: Command) -> dict[str, Any]:
-    content: dict[str, Any] = plain(said)
+def _content(part: Command | WriteOperation, command: Command) -> dict[str, Any]:
+    content: dict[str, Any] = plain_object(part)
     if isinstance(command, WriteZnodes):
         content["is_guarded"] = command.epoch_version is not None
     return content
 
 
 def _choices(reason: Reason) -> list[dict[str, Any]]:
-    return [plain(one) for one in reason.choices]
-
-
-def plain(value: Any) -> Any:
-    """A value without types: maps by the names of fields, lists, texts, numbers."""
-    if isinstance(value, Struct):
-        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
-    if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, bytes):
-        return _text(value)
-    return value
-
-
-def _text(data: bytes) -> Any:
-    if data[:1] in (b"{", b"["):
-        try:
-            return msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return data.decode(errors="replace")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return data.hex()
-    return text if text.isprintable() else data.hex()
+    return [plain_object(one) for one in reason.choices]

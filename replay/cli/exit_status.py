@@ -1,0 +1,74 @@
+"""How a command ends: exit codes, errors in one line instead of a traceback, SIGTERM and Ctrl-C."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import typer
+
+from eventstore.errors import LogCorrupt, LogError
+from replay.errors import ReplayError
+
+DAMAGED: Final = 1
+UNUSABLE: Final = 2
+
+_BY_SIGNAL: Final = 128
+
+
+@contextmanager
+def errors_in_one_line(command: str, damaged: int = UNUSABLE) -> Iterator[None]:
+    """Print a LogError or ReplayError in one line on standard error, and exit with UNUSABLE.
+
+    `damaged` is the exit code for a damaged log.
+    """
+    try:
+        yield
+    except (LogError, ReplayError) as error:
+        typer.echo(f"refold {command}: {error}", err=True)
+        raise typer.Exit(damaged if isinstance(error, LogCorrupt) else UNUSABLE) from None
+
+
+@contextmanager
+def unwound_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise SystemExit, so that open resources are closed. The exit code is 143, which
+    shells use for SIGTERM. A second SIGTERM is ignored."""
+    with _handled({signal.SIGTERM: _exit}):
+        yield
+
+
+def _exit(number: int, _frame: Any) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(_BY_SIGNAL + number)
+
+
+@contextmanager
+def interrupted_by_sigterm(message: str) -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt, as Ctrl-C does. A second SIGTERM is ignored.
+
+    The line `message` is written to standard error at once, because the clean-up may take long.
+    """
+
+    def interrupt(*_: Any) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # Not through sys.stderr: the signal may have interrupted a write to it.
+        with suppress(OSError):
+            os.write(2, f"{message}\n".encode())
+        raise KeyboardInterrupt
+
+    with _handled({signal.SIGINT: interrupt, signal.SIGTERM: interrupt}):
+        yield
+
+
+@contextmanager
+def _handled(handlers: Mapping[int, Callable[..., None]]) -> Iterator[None]:
+    """Install signal handlers, and restore the previous ones at the end."""
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,165 @@
+"""Options that several commands have, and how their values are parsed.
+
+All parsers raise typer.BadParameter for text that they cannot parse.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+_STORED_MAX: Final = 2**63 - 1
+_MS_MAX: Final = 2**62
+_TERM_MAX: Final = 2**31 - 1
+_PARTITION_DIGITS_MAX: Final = 10
+_NS_PER_S: Final = 1_000_000_000
+
+Log = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOG",
+        help="A log of the daemon or an imported log, may be packed; an incident; or - for stdin.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+Term = Annotated[int | None, typer.Option(min=0, max=_TERM_MAX, help="Only this controller epoch.")]
+At = Annotated[
+    str | None,
+    typer.Option(metavar="SEQ|TIME", help="An event number or time; default: the end of the log."),
+]
+
+# A period, as wall clocks ------------------------------------------------------------------------
+
+From = Annotated[
+    str | None,
+    typer.Option("--from", help="Time, such as 2026-11-21T03:59:01Z, or ms since 1970."),
+]
+To = Annotated[str | None, typer.Option("--to", help="Time, as --from.")]
+
+
+def period(first: str | None, last: str | None) -> tuple[int | None, int | None]:
+    """The wall clocks of --from and --to in ms."""
+    from_ms, to_ms = _time_ms(first, "--from"), _time_ms(last, "--to")
+    if from_ms is not None and to_ms is not None and from_ms > to_ms:
+        raise _reversed(first, last)
+    return from_ms, to_ms
+
+
+def _time_ms(text: str | None, option: str) -> int | None:
+    if text is None:
+        return None
+    if text.isdecimal():
+        return min(int(text), _MS_MAX)
+    time = _iso_time(text)
+    if time is None:
+        raise typer.BadParameter(
+            f"{text} is neither a time such as 2026-11-21T03:59:01Z nor a number of ms",
+            param_hint=option,
+        )
+    if time.tzinfo is None:
+        raise typer.BadParameter(
+            f"{text} has no time zone: write {time.isoformat()}Z or {time.isoformat()}+01:00",
+            param_hint=option,
+        )
+    return int(time.timestamp() * 1000)
+
+
+# A moment of a log: an event number or a wall clock ----------------------------------------------
+
+FromMoment = Annotated[
+    str | None, typer.Option("--from", metavar="SEQ|TIME", help="First event number, or time.")
+]
+ToMoment = Annotated[
+    str | None, typer.Option("--to", metavar="SEQ|TIME", help="Last event number, or time.")
+]
+
+
+class Moment(NamedTuple):
+    """A moment of a log: the number of an event, or a wall clock in ns, or neither."""
+
+    seq: int | None = None
+    wall_ns: int | None = None
+
+
+def moment(text: str | None, option: str) -> Moment:
+    """The moment that an option names. Values above the largest stored number are reduced to it.
+
+    A time without a zone is UTC.
+    """
+    if text is None:
+        return Moment()
+    if text.isdecimal():
+        return Moment(seq=min(int(text), _STORED_MAX))
+    time = _iso_time(text)
+    if time is None:
+        raise typer.BadParameter(
+            f"{text} is neither a number nor a time such as 2026-11-21T03:59:01", param_hint=option
+        )
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    whole_s = int(time.replace(microsecond=0).timestamp())
+    ns = whole_s * _NS_PER_S + time.microsecond * 1000
+    return Moment(wall_ns=max(0, min(ns, _STORED_MAX)))
+
+
+def moments(first: str | None, last: str | None) -> tuple[Moment, Moment]:
+    """The moments of --from and --to, in this order."""
+    begin, end = moment(first, "--from"), moment(last, "--to")
+    if any(a is not None and b is not None and a > b for a, b in zip(begin, end, strict=True)):
+        raise _reversed(first, last)
+    return begin, end
+
+
+def _iso_time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _reversed(first: str | None, last: str | None) -> typer.BadParameter:
+    return typer.BadParameter(f"{first} is after --to {last}", param_hint="--from")
+
+
+# Partitions and settings -------------------------------------------------------------------------
+
+
+def named_partition(text: str | None, option: str) -> tuple[str, int] | None:
+    """The topic and number of a partition in Kafka's notation: t-0."""
+    if text is None:
+        return None
+    topic, dash, number = text.rpartition("-")
+    if not dash or not topic or not number.isdecimal() or len(number) > _PARTITION_DIGITS_MAX:
+        raise typer.BadParameter(
+            f"{text} is not a partition: write it as topic-0", param_hint=option
+        )
+    return topic, int(number)
+
+
+BrokerConfig = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="A broker setting that changes decisions and is not in the log, such as"
+        " unclean.leader.election.enable=true. Can be repeated.",
+    ),
+]
+
+
+def broker_settings(texts: Iterable[str] | None) -> dict[str, str]:
+    """The values of --broker-config."""
+    found = settings(texts, "--broker-config", "KEY=VALUE")
+    return {key.strip(): value.strip() for key, value in found.items()}
+
+
+def settings(texts: Iterable[str] | None, option: str, form: str) -> dict[str, str]:
+    """The values of an option of the form NAME=VALUE that can be repeated."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise typer.BadParameter(f"{text} is not {form}", param_hint=option)
+        found[name] = value
+    return found

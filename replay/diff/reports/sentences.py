@@ -1,0 +1,150 @@
+"""The titles and sentences of a report, for all formats."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from replay.description.phrases import counted, some
+from replay.diff.comparing import BASE, HEAD, Comparison, Group, Instance, Side
+from replay.diff.grouping import Divergence
+from replay.diff.version.decisions import FAILED
+from replay.subjects import subject_of
+from replay.times import iso_time
+
+_DIFFERENCES_MAX: Final = 8
+_WHAT: Final = {
+    "changed": "decided differently",
+    "missing": "no longer decided",
+    "new": "newly decided",
+    "reordered": "in another order",
+}
+
+
+def title(group: Group) -> str:
+    """One line: the rule, the kind of decision, and what differs."""
+    first = group.first.root.first
+    text = f"{first.rule or 'no rule'}: {first.kind} {_WHAT[first.what]}"
+    parts = group.signature[-1]
+    text += f" ({parts})" if parts else ""
+    return f"{text}, harmless" if group.is_harmless else text
+
+
+def extent(group: Group) -> str:
+    """The number of logs and partitions."""
+    return f"in {counted(len(group.logs), 'log')}, {counted(len(group.partitions), 'partition')}"
+
+
+def where(instance: Instance) -> str:
+    """The log and event of the first cause."""
+    first = instance.root.first
+    event = ", ".join(one for one in (first.event, first.cause) if one)
+    time = iso_time(first.time_ns)
+    return f"{instance.log}, event {first.seq} at {time}" + (f" ({event})" if event else "")
+
+
+def details(instance: Instance) -> list[str]:
+    """The first decision that differs, and its differences."""
+    first = instance.root.first
+    lines = [f"{first.kind} {first.target}{_partitions(first)}"]
+    shown = first.differences[:_DIFFERENCES_MAX]
+    lines += [
+        f"{one.part}: {_value(one.base)} with base, {_value(one.head)} with head" for one in shown
+    ]
+    if len(first.differences) > len(shown):
+        lines.append(f"and {len(first.differences) - len(shown)} more differences in it")
+    return [*lines, *first.details, *_failures(instance)]
+
+
+def _failures(instance: Instance) -> Iterator[str]:
+    """Controller events at which only one of the versions failed."""
+    for one in instance.root.followers:
+        if one.kind == FAILED and one.what in ("new", "missing"):
+            yield f"{'head' if one.what == 'new' else 'base'} failed: {one.target}"
+
+
+def unused(entry: str) -> str:
+    """An entry of the accepted changes that matches no difference."""
+    return f"accepted, but no longer found: {entry}"
+
+
+def effects(group: Group) -> list[str]:
+    """Further differences and consequences of the first instance, and the other instances."""
+    lines = [
+        followers(group.first),
+        *outcome(group.first),
+        outcomes_elsewhere(group),
+        f"also in {some(group.logs[1:], ', ')}" if len(group.logs) > 1 else "",
+    ]
+    return [one for one in lines if one]
+
+
+def followers(instance: Instance) -> str:
+    """The decisions that differ because of the first cause; "" if there are none."""
+    kinds = Counter(f"{one.kind} {one.what}" for one in instance.root.followers)
+    if not kinds:
+        return ""
+    listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    return f"{counted(len(instance.root.followers), 'more decision')} with it: {listed}"
+
+
+def outcome(instance: Instance) -> list[str]:
+    """The consequences. The reaction of brokers to reordered requests is not simulated."""
+    if not instance.root.may_matter:
+        return []
+    if instance.is_shadow:
+        return ["consequences unknown: a version is too old to derive them from an imported log"]
+    if instance.root.partitions and not instance.consequences:
+        return ["no consequences: its partitions have the same leaders for the same time"]
+    return instance.consequences
+
+
+def outcomes_elsewhere(group: Group) -> str:
+    """The number of consequences in other places; "" if there are none."""
+    count = sum(len(outcome(one)) for one in group.instances[1:] if one.consequences)
+    return f"and {count} more consequences in other places (--format json has all)" if count else ""
+
+
+def assumptions(comparison: Comparison) -> list[str]:
+    """The assumptions that were made after a version left a log."""
+    logs: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for result in comparison.logs:
+        for side, made in zip((BASE, HEAD), result.assumptions, strict=True):
+            for text, count in made.items():
+                logs[side, text].append(count)
+    return [
+        f"{side}: {text} ({counted(sum(counts), 'time')} in {counted(len(counts), 'log')})"
+        for (side, text), counts in sorted(logs.items())
+    ]
+
+
+def summary(comparison: Comparison) -> str:
+    """One line on all logs."""
+    events = sum(one.events for one in comparison.logs)
+    decisions = sum(one.decisions for one in comparison.logs)
+    text = f"{counted(len(comparison.logs), 'log')}, {events:,} events, {decisions:,} decisions: "
+    if comparison.errors:
+        return text + f"{counted(len(comparison.errors), 'log')} could not be folded"
+    unaccepted = len(comparison.unaccepted())
+    harmless = len([one for one in comparison.groups if one.is_harmless and not one.accepted])
+    accepted = len([one for one in comparison.groups if one.accepted])
+    counts = [counted(unaccepted, "difference")] if unaccepted else []
+    counts += [f"{accepted} accepted"] if accepted else []
+    counts += [f"{harmless} harmless"] if harmless else []
+    return text + (", ".join(counts) or "no difference")
+
+
+def side(name: str, version: Side) -> str:
+    """One line on a version."""
+    core = version.core_fingerprint[:12]
+    return f"{name}  {version.reference} (refold {version.code_version}, core {core})"
+
+
+def _partitions(one: Divergence) -> str:
+    """The partitions that the target of a decision does not name itself."""
+    target = subject_of(one.target)
+    listed = [name for name in one.partitions if name not in target.names]
+    return f" ({some(listed, ', ')})" if listed else ""
+
+
+def _value(text: str | None) -> str:
+    return "absent" if text is None else text
