@@ -55,8 +55,6 @@ NOT_YET: Final = (
     "tests/eventstore/",
     "tests/lab/incidents/test_why.py",
     "tests/listening.py",
-    "tests/replay/cli/test_import.py",
-    "tests/replay/diff/test_imported.py",
     "tests/replay/older_logs/",
     "tests/replay/why/",
     "tests/test_citations.py",
