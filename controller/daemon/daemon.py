@@ -33,7 +33,6 @@ from controller.core.commands import (
     UpdateMetadataRequest,
     ZooKeeperCommand,
 )
-from controller.core.configuration import Configuration
 from controller.core.events import (
     Event,
     NumbersDrawn,
@@ -144,7 +143,7 @@ class Daemon:
 
     def __init__(
         self,
-        configuration: Configuration,
+        fold: Fold,
         log: LogWriter,
         inbox: Inbox,
         zookeeper: ZooKeeper,
@@ -153,7 +152,7 @@ class Daemon:
         housekeeping: Housekeeping,
         session_timeout_ms: int,
     ) -> None:
-        self._fold = Fold(configuration)
+        self._fold = fold
         self._log = log
         self._inbox = inbox
         self._zookeeper = zookeeper

@@ -1,6 +1,6 @@
-"""Where names are: in paths, in the content of znodes, in requests and answers.
+"""Replaces names in paths, in the content of znodes, and in requests and answers.
 
-Each function gives what it is given with the names in it replaced by what `names` says.
+Each function returns its argument with each name replaced by its stand-in from `names`.
 """
 
 import re
@@ -33,7 +33,7 @@ _OF_ZNODE: Final[dict[str, Mapping[str, str]]] = {
     "/kafka-acl": {"principal": "principal", "host": "host"},
     "/consumers/": {"": "text"},
 }
-"""By the beginning of a path: what the strings below a key are; "": below any other one."""
+"""By the beginning of a path: the kind of the strings below each key; "" for any other key."""
 REQUEST: Final[Mapping[str, str]] = {
     "topicName": "topic",
     "topic": "topic",
@@ -44,11 +44,11 @@ REQUEST: Final[Mapping[str, str]] = {
     "transactionalId": "principal",
     "": "text",
 }
-"""The same for requests as Kafka's request logger writes them."""
+"""The same for requests in the format of Kafka's request log."""
 
 
 def path(names: Names, whole: str) -> str:
-    """A path of ZooKeeper."""
+    """A znode path."""
     chroot = names.chroot
     known = below(whole, chroot)
     if known is None:
@@ -56,24 +56,24 @@ def path(names: Names, whole: str) -> str:
     segments = known.split("/")
     match segments[1:]:
         case ["brokers", "topics", _, *_] | ["admin", "delete_topics", _, *_]:
-            segments[3] = names.say("topic", segments[3])
+            segments[3] = names.stand_in_of("topic", segments[3])
         case ["config", kind, _, *_] if kind in _OF_CONFIG:
             _entity(names, segments, 2)
         case ["kafka-acl", kind, _, *_]:
-            segments[3] = names.say(_OF_ACL.get(kind, "principal"), segments[3])
+            segments[3] = names.stand_in_of(_OF_ACL.get(kind, "principal"), segments[3])
         case ["kafka-acl-extended", _, kind, _, *_]:
-            segments[4] = names.say(_OF_ACL.get(kind, "principal"), segments[4])
+            segments[4] = names.stand_in_of(_OF_ACL.get(kind, "principal"), segments[4])
         case ["consumers", _, *rest]:
-            segments[2] = names.say("principal", segments[2])
+            segments[2] = names.stand_in_of("principal", segments[2])
             if len(rest) > 1 and rest[0] in ("offsets", "owners"):
-                segments[4] = names.say("topic", segments[4])
+                segments[4] = names.stand_in_of("topic", segments[4])
         case _:
             return whole
     return chroot + "/".join(segments)
 
 
 def child(names: Names, parent: str, name: str) -> str:
-    """A name below a path."""
+    """The name of a child of the znode `parent`."""
     whole = path(names, f"{parent.rstrip('/')}/{name}")
     return whole.rpartition("/")[2]
 
@@ -83,7 +83,7 @@ def address(names: Names, text: str) -> str:
     found = _ADDRESS.fullmatch(text)
     if found is None:
         return text
-    return found["before"] + names.say("host", found["host"]) + found["after"]
+    return found["before"] + names.stand_in_of("host", found["host"]) + found["after"]
 
 
 def znode(names: Names, whole: str, data: bytes | None) -> bytes | None:
@@ -95,8 +95,8 @@ def znode(names: Names, whole: str, data: bytes | None) -> bytes | None:
 
 
 def json(names: Names, data: bytes, kinds: Mapping[str, str]) -> bytes:
-    """JSON, spelt as it was but for the names: `kinds` says what the strings below a key are. What
-    is no text stays, since it has no names either."""
+    """JSON, unchanged except for the names. `kinds` has the kind of the strings below each key.
+    Data that is no text has no names and is returned unchanged."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -115,10 +115,10 @@ def json(names: Names, data: bytes, kinds: Mapping[str, str]) -> bytes:
 
 
 def string(names: Names, kind: str, text: str) -> str:
-    """A string that is a name, or has names in it."""
+    """A string that is a name, or contains names."""
     match kind:
         case "topic" | "host" | "rack" | "principal":
-            return names.say(kind, text)
+            return names.stand_in_of(kind, text)
         case "known":
             return names.known("topic", text)
         case "path":
@@ -136,18 +136,18 @@ def string(names: Names, kind: str, text: str) -> str:
 
 
 def _entity(names: Names, segments: list[str], first: int) -> None:
-    """ "users/alice/clients/app" from `first` on; JSON escapes a slash as it likes."""
+    """Segments of "users/alice/clients/app", from `first` on; JSON may escape the slashes."""
     for place in range(first, len(segments) - 1, 2):
         kind = _OF_CONFIG.get(segments[place].rstrip("\\"))
         if kind is not None:
             name = segments[place + 1]
             segments[place + 1] = (
-                names.say(kind, name.rstrip("\\")) + name[len(name.rstrip("\\")) :]
+                names.stand_in_of(kind, name.rstrip("\\")) + name[len(name.rstrip("\\")) :]
             )
 
 
 def row(names: Names, kinds: tuple[str, ...], values: Any) -> Any:
-    """A tuple, its strings by their places."""
+    """A tuple; `kinds` has the kinds of its first strings."""
     return type(values)(
         string(names, kind, one) if isinstance(one, str) else one
         for kind, one in zip((*kinds, *("none",) * len(values)), values, strict=False)

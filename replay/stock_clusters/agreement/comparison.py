@@ -103,7 +103,7 @@ def _comparison(
         what = f"trying order {next(tried)}" if choices.has_moments else "comparing"
         for log in gap_free_ranges(reader):
             checker = agreeing_on(log, last, rules, settings, progress, replies=choices)
-            agreement = checker.run(told(log, what, last, progress))
+            agreement = checker.run(read_records(log, what, last, progress))
             of_range = result_of(agreement, result.source)
             of_range.settings = checker.settings
             of_range.notes += [one for one in checker.notes if one not in result.notes]
@@ -129,12 +129,12 @@ def agreeing_on(
     """
     chroot = world.begun.chroot
     view = ZnodeView(world.state.tree, chroot)
-    index = Index(told(world, "building the index", last, progress), chroot, view)
+    index = Index(read_records(world, "building the index", last, progress), chroot, view)
     given = dict(settings or {})
     return ConformanceChecker(world, _configuration(given, rules), index, given, follow, replies)
 
 
-def told(
+def read_records(
     world: ImportedLog, what: str, last: int, progress: Progress
 ) -> Iterator[tuple[EventRecord, WorldEvent]]:
     """The records of a range, reporting progress."""

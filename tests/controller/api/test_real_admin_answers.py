@@ -1,4 +1,5 @@
-"""A stock controller beside what we would answer: configurations of topics, and the bytes."""
+"""Answers of a stock controller compared with the endpoint's: topic configurations, and the
+bytes."""
 
 import sys
 from collections.abc import Mapping
@@ -125,7 +126,9 @@ def create_topics(overrides: list[dict[str, str]]) -> Any:
     return schema(topics=tuple(topics), timeout=timedelta(seconds=9), validate_only=True)
 
 
-async def test_configurations_are_judged_and_told_as_by_a_stock_controller(lab: Lab) -> None:
+async def test_configurations_are_validated_and_described_as_by_a_stock_controller(
+    lab: Lab,
+) -> None:
     await lab.start_zookeeper()
     (broker,) = await lab.start_brokers(1, config=BROKER_SETTINGS)
     words = (*WORDS, *MORE_WORDS, *SPECIAL_WORDS)
@@ -150,8 +153,8 @@ async def test_configurations_are_judged_and_told_as_by_a_stock_controller(lab: 
 async def test_versions_that_older_brokers_cannot_read_are_rejected(
     tmp_path: Path, kafka: str
 ) -> None:
-    """A stock controller of that release takes all that we take where such brokers live, and tells
-    the same configurations of it."""
+    """A stock controller of that release accepts every configuration that the daemon accepts
+    where such brokers are live, and describes the same configurations."""
     words = (*WORDS, *MORE_WORDS, *SPECIAL_WORDS, "3.0-IV0", "3.0", "3.3", "3.4-IV0")
     overrides = [{one.name: word} for one in TOPIC_CONFIGS for word in words]
     async with Lab(tmp_path / "lab", kafka=kafka) as lab:
@@ -167,8 +170,8 @@ async def test_versions_that_older_brokers_cannot_read_are_rejected(
         if ours and ours.startswith("Unknown topic config name"):
             assert theirs.error_message == ours
         if not ours:
-            told = {one.name: (one.value, one.config_source) for one in theirs.configs}
-            assert told == {
+            described = {one.name: (one.value, one.config_source) for one in theirs.configs}
+            assert described == {
                 entry.name: (entry.value, entry.source) for entry in effective(one, {}, release)
             }
 
@@ -178,11 +181,11 @@ def same_verdict(topic: Any, overrides: dict[str, str], settings: Mapping[str, s
     assert topic.error_message == problem, overrides
     assert topic.error_code == (40 if problem else 0)
     if not problem:
-        told = {one.name: (one.value, one.config_source) for one in topic.configs}
+        described = {one.name: (one.value, one.config_source) for one in topic.configs}
         ours: dict[str, tuple[str, int]] = {
             entry.name: (entry.value, entry.source) for entry in effective(overrides, settings)
         }
-        assert told == ours, overrides
+        assert described == ours, overrides
         assert not any(one.read_only or one.is_sensitive for one in topic.configs)
 
 
@@ -199,7 +202,7 @@ def other_heads() -> list[RequestHead]:
 
 
 async def same_bytes(client: Client, head: RequestHead) -> None:
-    """Ask for what does not exist: what comes back is, read and written again, the same."""
+    """A request for missing entities. Its answer, decoded and encoded again, is the same."""
     sent = client.send(head.api_key, head.version, bad_request(head))
     frame = await client.receive()
     read = decode_response(sent, frame)
@@ -258,7 +261,7 @@ def uuid_of(number: int) -> Any:
 
 
 def answer_of(api_key: int, read: Any) -> AdminAnswer:
-    """What the controller would have to say for that answer."""
+    """The answer that the controller would have to give."""
     error = getattr(read, "error_code", 0)
     match api_key:
         case key if key == CREATE_TOPICS:

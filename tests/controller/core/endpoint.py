@@ -1,4 +1,4 @@
-"""Requests of brokers to a simulated controller, and what they are answered."""
+"""API requests to a simulated controller, and its answers."""
 
 from typing import Any
 
@@ -26,14 +26,14 @@ def answers(cluster: Cluster) -> list[ApiAnswer]:
 
 
 def call(cluster: Cluster, request: ApiRequest) -> Any:
-    """Let a request come in; its one answer."""
+    """Receive a request and return its one answer."""
     cluster.happen(request, "api:1")
     [answer] = [one for one in answers(cluster) if one.request == request.request]
     return answer
 
 
 def next_request(cluster: Cluster) -> int:
-    """A number that no request has yet."""
+    """A request number that is not used yet."""
     return len(answers(cluster)) + 1
 
 
@@ -62,7 +62,7 @@ def alter_partition(
     version: int = 3,
     broker_epoch: int | None = None,
 ) -> AnswerAlterPartition:
-    """A broker asks for other states."""
+    """A broker sends AlterPartition."""
     epoch = cluster.broker_epoch(broker) if broker_epoch is None else broker_epoch
     request = AlterPartitionReceived(next_request(cluster), version, broker, epoch, list(proposals))
     answer = call(cluster, request)
@@ -73,7 +73,7 @@ def alter_partition(
 def controlled_shutdown(
     cluster: Cluster, broker: int, broker_epoch: int | None = None
 ) -> AnswerControlledShutdown:
-    """A broker wants to stop."""
+    """A broker requests a controlled shutdown."""
     epoch = cluster.broker_epoch(broker) if broker_epoch is None else broker_epoch
     answer = call(cluster, ControlledShutdownReceived(next_request(cluster), 3, broker, epoch))
     assert isinstance(answer, AnswerControlledShutdown)
@@ -83,7 +83,7 @@ def controlled_shutdown(
 def allocate_producer_ids(
     cluster: Cluster, broker: int, broker_epoch: int | None = None
 ) -> AnswerAllocateProducerIds:
-    """A broker asks for a block of producer ids."""
+    """A broker requests a block of producer ids."""
     epoch = cluster.broker_epoch(broker) if broker_epoch is None else broker_epoch
     answer = call(cluster, AllocateProducerIdsReceived(next_request(cluster), 0, broker, epoch))
     assert isinstance(answer, AnswerAllocateProducerIds)

@@ -1,4 +1,4 @@
-"""What admin tools are answered, in every version, read by kio."""
+"""Answers to admin tools, in every version, decoded by kio."""
 
 from typing import Any
 from uuid import UUID
@@ -56,7 +56,7 @@ NOT_CONTROLLER_TEXT = "This is not the correct controller for this cluster."
 def read(
     api_key: int, version: int, answer: ApiAnswer, settings: dict[str, str] | None = None
 ) -> Any:
-    """The answer as kio reads it, throttle time left out of account."""
+    """The answer as kio decodes it, without its throttle time."""
     head = RequestHead(api_key, version, 5)
     frame = encode_admin_answer(head, answer, settings or {})
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
@@ -68,7 +68,7 @@ REFUSED = CreatedTopic("ü", UNKNOWN_TOPIC_OR_PARTITION, "why")
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_create_topics_is_answered(version: int) -> None:
+def test_create_topics_is_answered_in_every_version(version: int) -> None:
     settings = {"log.segment.bytes": "1000", "log.retention.hours": "24"}
     answer = read(CREATE_TOPICS, version, AnswerCreateTopics(1, (CREATED, REFUSED)), settings)
     good, bad = answer.topics
@@ -89,29 +89,29 @@ def test_create_topics_is_answered(version: int) -> None:
         assert (good.topic_id, bad.topic_id) == (UUID(bytes=TOPIC_ID), None)
 
 
-def test_topics_with_other_configurations_are_told_apart() -> None:
+def test_topics_have_their_own_configurations() -> None:
     other = CreatedTopic("u", 0, None, None, 1, 1, ())
     topics = read(CREATE_TOPICS, 7, AnswerCreateTopics(1, (CREATED, other))).topics
     values = [{each.name: each.value for each in one.configs}["retention.ms"] for one in topics]
     assert values == ["5", "604800000"]
 
 
-def test_an_older_controller_tells_what_it_has() -> None:
+def test_older_controller_describes_known_configurations() -> None:
     answer = AnswerCreateTopics(1, (CREATED,), (2, 8))
     (topic,) = read(CREATE_TOPICS, 7, answer, {"inter.broker.protocol.version": "2.8"}).topics
-    told = {one.name: one.value for one in topic.configs}
-    assert told["message.format.version"] == "2.8-IV1"
-    assert "remote.storage.enable" not in told
+    described = {one.name: one.value for one in topic.configs}
+    assert described["message.format.version"] == "2.8-IV1"
+    assert "remote.storage.enable" not in described
 
 
-def test_an_empty_message_is_not_an_absent_one() -> None:
+def test_empty_message_differs_from_no_message() -> None:
     refused = CreatedTopic("t", NOT_CONTROLLER, "")
     (topic,) = read(CREATE_TOPICS, 7, AnswerCreateTopics(1, (refused,))).topics
     assert topic.error_message == ""
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_delete_topics_is_answered(version: int) -> None:
+def test_delete_topics_is_answered_in_every_version(version: int) -> None:
     topics = [DeletedTopic("t", TOPIC_ID if version >= 6 else None)]
     if version >= 6:
         topics.append(DeletedTopic(None, TOPIC_ID, UNKNOWN_TOPIC_ID))
@@ -124,14 +124,14 @@ def test_delete_topics_is_answered(version: int) -> None:
         assert unknown.error_code == UNKNOWN_TOPIC_ID
 
 
-def test_an_error_of_a_whole_deletion_is_told_of_each_topic() -> None:
+def test_error_of_a_whole_deletion_is_the_error_of_each_topic() -> None:
     answer = AnswerDeleteTopics(1, INVALID_REQUEST, (DeletedTopic("t", TOPIC_ID),))
     (topic,) = read(DELETE_TOPICS, 6, answer).responses
     assert (topic.name, topic.error_code) == ("t", INVALID_REQUEST)
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_create_partitions_is_answered(version: int) -> None:
+def test_create_partitions_is_answered_in_every_version(version: int) -> None:
     topics = (TopicAnswer("t"), TopicAnswer("u", INVALID_REQUEST, "why"))
     results = read(CREATE_PARTITIONS, version, AnswerCreatePartitions(1, topics)).results
     assert [(one.name, one.error_code, one.error_message) for one in results] == [
@@ -180,7 +180,7 @@ def test_ongoing_reassignments_are_answered_by_topic() -> None:
         (LIST_PARTITION_REASSIGNMENTS, AnswerListPartitionReassignments(1, NOT_CONTROLLER)),
     ],
 )
-def test_reassignments_are_refused_as_a_whole(api_key: int, answer: ApiAnswer) -> None:
+def test_reassignment_requests_can_be_refused_as_a_whole(api_key: int, answer: ApiAnswer) -> None:
     refused = read(api_key, 0, answer)
     assert (refused.error_code, refused.error_message) == (NOT_CONTROLLER, NOT_CONTROLLER_TEXT)
 
@@ -201,7 +201,8 @@ def test_elections_are_answered_by_topic(version: int) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_not_controller_is_reported_per_partition_of_an_election(version: int) -> None:
-    """Of all of it, too, where no partition is named: who stands by knows none."""
+    """An election without named partitions has only the error code, since a standby knows no
+    partitions."""
     refused = (PartitionAnswer("t", 0, NOT_CONTROLLER),)
     answer = read(ELECT_LEADERS, version, AnswerElectLeaders(1, NOT_CONTROLLER, refused))
     (topic,) = answer.replica_election_results
@@ -212,7 +213,7 @@ def test_not_controller_is_reported_per_partition_of_an_election(version: int) -
     assert answer.error_code == NOT_CONTROLLER
 
 
-def test_users_are_answered() -> None:
+def test_user_credentials_are_answered() -> None:
     users = (UserAnswer("ann"), UserAnswer("bob", UNACCEPTABLE_CREDENTIAL, "why"))
     answer = read(ALTER_USER_SCRAM_CREDENTIALS, 0, AnswerAlterUserScramCredentials(1, users))
     assert [(one.user, one.error_code, one.error_message) for one in answer.results] == [
@@ -222,7 +223,7 @@ def test_users_are_answered() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_features_are_answered(version: int) -> None:
+def test_features_are_answered_in_every_version(version: int) -> None:
     features = (TopicAnswer("f", INVALID_REQUEST, "why"),)
     answer = read(UPDATE_FEATURES, version, AnswerUpdateFeatures(1, 0, None, features))
     assert (answer.error_code, answer.error_message) == (0, None)

@@ -1,4 +1,4 @@
-"""What brokers answer, read by hand and by kio."""
+"""Answers of brokers, decoded by hand-written code and by kio."""
 
 from contextlib import suppress
 from importlib import import_module
@@ -45,7 +45,7 @@ def test_only_codes_that_are_not_zero_are_kept(
 
 @pytest.mark.parametrize("version", BY_TOPIC_ID)
 @given(code=codes, topics=grouped_errors)
-def test_topics_named_by_id_come_as_hex(
+def test_topics_named_by_id_are_decoded_as_hex(
     version: int, code: int, topics: list[tuple[bytes, list[tuple[int, int]]]]
 ) -> None:
     body = by_topic_id(version, code, topics)
@@ -63,7 +63,7 @@ def test_update_metadata_has_a_top_level_code_only(version: int, tags: bytes) ->
     assert decode_answer(UPDATE_METADATA, version, pack(">h", 77) + tags) == (77, [])
 
 
-def test_tagged_fields_of_a_later_broker_are_passed_over() -> None:
+def test_tagged_fields_of_a_later_broker_are_skipped() -> None:
     tagged = b"\x01\x05\x02ab"
     partition = pack(">ih", 4, 11) + tagged
     topic = bytes(range(16)) + b"\x02" + partition + tagged
@@ -76,15 +76,13 @@ def test_tagged_fields_of_a_later_broker_are_passed_over() -> None:
 
 @pytest.mark.parametrize(("api", "version"), ALL)
 @given(garbage=st.binary(max_size=80))
-def test_garbage_is_an_answer_or_malformed_and_nothing_else(
-    api: Api, version: int, garbage: bytes
-) -> None:
+def test_garbage_is_an_answer_or_malformed(api: Api, version: int, garbage: bytes) -> None:
     with suppress(MalformedResponse):
         decode_answer(api, version, garbage)
 
 
 @given(topics=grouped_errors, data=st.data())
-def test_a_cut_response_is_malformed(
+def test_truncated_response_is_malformed(
     topics: list[tuple[bytes, list[tuple[int, int]]]], data: st.DataObject
 ) -> None:
     body = by_topic_id(7, 0, topics)
@@ -102,7 +100,7 @@ def test_request_headers_name_api_version_correlation_and_client(version: int, t
     assert encoded.header(9, "1000") == expected
 
 
-def test_response_headers_say_where_the_body_begins() -> None:
+def test_response_header_ends_where_the_body_begins() -> None:
     assert read_response_header(pack(">i", 9) + b"body", flexible=False) == (9, 4)
     assert read_response_header(pack(">i", 9) + b"\0body", flexible=True) == (9, 5)
     for short in (b"", b"\0\0\0", b"\0\0\0\0"):

@@ -110,7 +110,7 @@ async def test_standby_in_the_bootstrap_list_refers_clients_to_brokers(scene: De
     answer without the APIs that a client needs would make the client fail."""
     standby = scene.daemon()
     await standby.start()
-    await scene.until_told(standby, "standing_by")
+    await scene.until_reported(standby, "standing_by")
     addresses = [scene.daemon_address, scene.lab.brokers[0].connect]
     topics = "org.apache.kafka.tools.TopicCommand"
     arguments = ("--bootstrap-server", ",".join(addresses), "--list")

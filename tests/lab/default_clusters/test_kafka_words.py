@@ -60,7 +60,7 @@ async def test_log_in_kafkas_words_has_the_lines_of_a_stock_controller(scene: De
     by_kafka = rows(written_by_controller(controller.folder))[before:]
 
     daemon = await scene.controlling()
-    await scene.until_told(daemon, "failover_done")
+    await scene.until_reported(daemon, "failover_done")
     await incident(scene, "under-refold", stock)
     assert await daemon.stop() == 0
     status, output = await run("log", "show", str(scene.logs()[-1]), "--format", "kafka")

@@ -69,15 +69,15 @@ async def test_why_explains_an_offline_partition_and_its_unclean_leader(stage: S
     await stage.until_led(TOPIC, 3, by=3)
     answer = await why(stage, "--partition", f"{TOPIC}-3")
     assert fits(
-        r"orders-3 has leader 3 since EVENT: somebody asked for an election; nobody in sync was "
-        r"online, so by an unclean election, as was asked for, 3 leads as the first replica that "
+        r"orders-3 has leader 3 since EVENT: a client requested an election; no replica in sync "
+        r"was online, so by an unclean election, as requested, 3 leads as the first replica that "
         r"was online; passed over: 1 is not online\. Broker 1 is not in the ISR .*",
         answer,
     )
     answer = await why(stage, "--partition", f"{TOPIC}-3", "--broker", "1")
     assert fits(
         r"Broker 1 is not in the ISR of orders-3 since EVENT: the registration of broker 1 is gone "
-        r"\(event \d+\), and the controller took it out \(unclean partition leader election\); now "
+        r"\(event \d+\), and the controller removed it \(unclean partition leader election\); now "
         r"it is not registered\.",
         answer,
     )
@@ -101,8 +101,8 @@ async def test_why_explains_a_controlled_shutdown(stage: Stage) -> None:
     await stage.until_led(TOPIC, 0, by=1)
     answer = await why(stage, "--partition", f"{TOPIC}-0")
     assert fits(
-        r"orders-0 has leader 1 since EVENT: it is the preferred replica, and ElectLeaders, "
-        r"request \d+: preferred, \d+ partitions\.",
+        r"orders-0 has leader 1 since EVENT: it is the preferred replica, as requested by "
+        r"ElectLeaders, request \d+: preferred, \d+ partitions\.",
         answer,
     )
 
@@ -114,8 +114,8 @@ async def test_why_explains_a_stuck_and_cancelled_reassignment(stage: Stage) -> 
     await stage.ask(lambda admin: admin.alter_partition_reassignments({moved: [1, 3]}))
     answer = await why(stage, "--reassignment", "moved-1")
     assert fits(
-        r"moved-1 is not being reassigned: at EVENT somebody asked to move it to 1,3, refused with "
-        r"INVALID_REPLICA_ASSIGNMENT: .*",
+        r"moved-1 is not being reassigned: at EVENT a client asked to move it to 1,3, rejected "
+        r"with INVALID_REPLICA_ASSIGNMENT: .*",
         answer,
     )
     await stage.submit({("moved", 1): [1, 3]})
@@ -131,7 +131,7 @@ async def test_why_explains_a_stuck_and_cancelled_reassignment(stage: Stage) -> 
     await stage.until_assigned("moved", 1, [1, 2])
     answer = await why(stage, "--reassignment", "moved-1")
     assert fits(
-        r"moved-1 is not being reassigned: its move to 1,3 was rolled back at EVENT: somebody "
+        r"moved-1 is not being reassigned: its move to 1,3 was rolled back at EVENT: a client "
         r"asked to cancel it \(AlterPartitionReassignments, event \d+\)\.",
         answer,
     )
@@ -143,7 +143,7 @@ async def test_why_explains_a_stuck_deletion(stage: Stage) -> None:
     await stage.ask(lambda admin: admin.delete_topics([TOPIC], raise_errors=False))
     answer = await why(stage, "--topic", TOPIC)
     assert fits(
-        r"The deletion of orders is stuck since EVENT: replicas of it are on broker 2, which is "
+        r"The deletion of orders is blocked since EVENT: replicas of it are on broker 2, which is "
         r"not online: the registration of broker 2 is gone \(event \d+\)\.",
         answer,
     )

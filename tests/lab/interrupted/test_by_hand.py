@@ -33,7 +33,7 @@ async def test_overwritten_topic_is_repaired_and_can_be_cancelled(
     await moving.until_isr(topic, {0: 3})
     before = await moving.view.content(path)
     await moving.view.overwrite(path, TOPIC_BY_HAND[what])
-    notice = await moving.until_told(daemon, "assignment_mended")
+    notice = await moving.until_reported(daemon, "assignment_mended")
     assert notice["subject"] == f"{topic}-0"
     assert f"another client changed them in {path}" in notice["message"]
 
@@ -56,7 +56,7 @@ async def test_unreadable_topic_does_not_delay_other_reassignments(moving: Movin
     path = znodes.topic_path("unreadable")
     before = json.dumps(await moving.view.topic("unreadable"))
     await moving.view.overwrite(path, "garbage")
-    await moving.until_told(daemon, "unreadable_znode")
+    await moving.until_reported(daemon, "unreadable_znode")
     output = await moving.reassign("--execute", given={("unreadable", 0): [3, 4]}, status=1)
     assert f"{path} cannot be read as a topic" in output
     await moving.reassign("--execute", given={("moved-meanwhile", 0): [3, 4]})
@@ -83,7 +83,7 @@ async def test_deleted_record_is_reported_and_created_again(moving: Moving) -> N
     await moving.view.delete(path)
     assert "no-record-0: under way without a record" in await moving.reassign("--list")
     await moving.reassign("--request", given={("another", 0): [3, 4]})
-    notice = await moving.until_told(daemon, "record_mended")
+    notice = await moving.until_reported(daemon, "record_mended")
     assert notice["subject"] == path
     assert await moving.view.content(path) == before
     assert "without a record" not in await moving.reassign("--list")

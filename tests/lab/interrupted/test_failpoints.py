@@ -47,8 +47,8 @@ async def test_restarted_daemon_continues_the_rollback(moving: Moving, step: int
     with moving.brokers_paused():
         daemon = moving.daemon("--take-over")
         await daemon.start()
-        await moving.until_told(daemon, "elected")
-    await moving.until_told(daemon, "failover_done")
+        await moving.until_reported(daemon, "elected")
+    await moving.until_reported(daemon, "failover_done")
     await assert_rolled_back(moving, topic, daemon)
 
 

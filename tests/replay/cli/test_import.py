@@ -146,7 +146,7 @@ def test_replay_of_an_imported_log_recommends_another_command(imported: Path) ->
     for arguments in (("replay", imported), ("log", "show", imported, "--format", "kafka")):
         done = refold(*arguments)
         assert done.returncode == 2
-        assert "no recorded log but a world-backed one" in done.stderr
+        assert "this log is imported (world-backed)" in done.stderr
         assert "refold log show" in done.stderr
 
 

@@ -112,8 +112,8 @@ def test_why_explains_a_requested_unclean_leader(cluster: Cluster, tmp_path: Pat
     cluster.stop_broker(1)
     elect(cluster, "unclean", ("t", 0))
     assert first(cluster, tmp_path, **T0).startswith(
-        "t-0 has leader 2 since event N: somebody asked for an election; nobody in sync was "
-        "online, so by an unclean election, as was asked for, 2 leads as the first replica that "
+        "t-0 has leader 2 since event N: a client requested an election; no replica in sync was "
+        "online, so by an unclean election, as requested, 2 leads as the first replica that "
         "was online; passed over: 1 is not online, 3 is not in sync. "
     )
 
@@ -146,8 +146,8 @@ def test_why_explains_a_preferred_leader(cluster: Cluster, tmp_path: Path) -> No
     number = next_request(cluster)
     elect_preferred(cluster)
     assert first(cluster, tmp_path, **T0) == (
-        "t-0 has leader 1 since event N: it is the preferred replica, and ElectLeaders, request "
-        f"{number}, preferred: t-0."
+        "t-0 has leader 1 since event N: it is the preferred replica, as requested by "
+        f"ElectLeaders, request {number}, preferred: t-0."
     )
 
 
@@ -159,7 +159,8 @@ def test_why_reports_a_leader_found_in_zookeeper(cluster: Cluster, tmp_path: Pat
     cluster.put_quietly(znodes.state_path("t", 0), znodes.write_state(changed))
     cluster.leave_role(session)
     assert first(cluster, tmp_path, **T0).startswith(
-        "t-0 has leader 3 since event N: it was found so in ZooKeeper, written by somebody else."
+        "t-0 has leader 3 since event N: the controller found it in ZooKeeper, where another "
+        "process had written it."
     )
 
 
@@ -180,7 +181,7 @@ def test_why_explains_the_removal_from_the_isr_by_the_controller(
     cluster.stop_broker(3)
     assert first(cluster, tmp_path, **T0, broker=3) == (
         "Broker 3 is not in the ISR of t-0 since event N: the registration of broker 3 is gone "
-        "(event N), and the controller took it out (remove 3 from ISR); now it is not registered."
+        "(event N), and the controller removed it (remove 3 from ISR); now it is not registered."
     )
 
 
@@ -264,11 +265,11 @@ def test_why_explains_a_deletion_blocked_by_a_broker(cluster: Cluster, tmp_path:
     cluster.stop_broker(2)
     mark(cluster, "t")
     assert first(cluster, tmp_path, topic="t") == (
-        "The deletion of t is stuck since event N: replicas of it are on broker 2, which is not "
+        "The deletion of t is blocked since event N: replicas of it are on broker 2, which is not "
         "online: the registration of broker 2 is gone (event N)."
     )
     assert first(cluster, tmp_path, **T0).startswith(
-        "t-0 goes with its topic, which is being deleted since event N"
+        "t-0 is being deleted with its topic since event N"
     )
 
 
@@ -284,10 +285,10 @@ def test_why_lists_the_partitions_of_a_topic_with_problems(
     cluster.create_topic("u", {0: [1, 2], 1: [3], 2: [2, 1]})
     cluster.stop_broker(3)
     assert first(cluster, tmp_path, topic="u") == (
-        "u has 3 partitions: u-1 is offline. --partition tells why."
+        "u has 3 partitions: u-1 is offline. See --partition for the causes."
     )
     assert first(cluster, tmp_path, topic="t") == (
-        "t has 1 partitions: not all in sync: t-0 (lacks 3). --partition tells why."
+        "t has 1 partitions: not all in sync: t-0 (lacks 3). See --partition for the causes."
     )
 
 
@@ -320,7 +321,7 @@ def test_why_reports_that_another_controller_held_the_role(
     session = cluster.seize_role(2)
     cluster.run()
     cluster.leave_role(session)
-    assert first(cluster, tmp_path).endswith(", and somebody else had held the role since.")
+    assert first(cluster, tmp_path).endswith(", and another broker had held the role since.")
 
 
 def test_why_explains_a_term_that_another_controller_ended(
@@ -343,7 +344,7 @@ def test_why_explains_a_term_that_the_operator_ended(cluster: Cluster, tmp_path:
 
 
 def test_signal_has_no_running_procedure_as_its_cause(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.ask_to_end)
+    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.shut_down_quietly)
     cluster.create_topic("u", {0: [2, 3]})
     signal_link = next(one for one in why(cluster, tmp_path).chain if "SIGTERM" in one.text)
     assert signal_link.because is None
@@ -370,13 +371,14 @@ def test_answer_after_the_loss_of_the_role_is_the_last_known_state(
     cluster.shut_down()
     answer = why(cluster, tmp_path, **T0)
     assert answer.answer.startswith("t-0 has leader 1 since event ")
-    assert "told is what it knew then" in answer.notes[0]
+    assert "the answer is based on what it knew then" in answer.notes[0]
 
 
 def test_answer_from_an_unclosed_log_has_a_note(cluster: Cluster, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", cluster, close=False)
     assert asked(log, **T0).notes == [
-        "The log was not closed: its daemon was killed, or this is a copy of before its end."
+        "The log was not closed: its daemon was killed, or this copy was made before the daemon "
+        "ended."
     ]
     assert asked(log, len(cluster.history) - 1, **T0).notes == []
 
@@ -392,7 +394,7 @@ def test_log_of_another_core_with_equal_decisions_has_a_note(
     assert answer.answer.startswith("t-0 has leader 1 since event ")
     [note] = answer.notes
     assert note.startswith(f"Recorded by core {'0' * 24} (refold ")
-    assert note.endswith("; this one decides the same up to here.")
+    assert note.endswith("; this core decides the same up to here.")
 
 
 def test_log_of_another_core_with_a_different_decision_has_a_note(
@@ -402,7 +404,7 @@ def test_log_of_another_core_with_a_different_decision_has_a_note(
     recorded, issued = cluster.history[place]
     cluster.history[place] = (recorded, issued[:-1])
     [note] = asked(write_log(tmp_path / "log", cluster, fingerprint="0" * 24), **T0).notes
-    assert f"from event {recorded.seq} on this core decides otherwise" in note
+    assert f"from event {recorded.seq} on, this core decides differently" in note
 
 
 def test_log_of_another_core_that_cannot_be_folded_is_an_error(

@@ -1,4 +1,4 @@
-"""What admin tools ask about topics and features, and what they are answered."""
+"""Requests of admin tools about topics and features, and their answers."""
 
 from collections.abc import Sequence
 
@@ -21,6 +21,8 @@ from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.endpoint import answers, call, next_request
 
 TIMEOUT_MS = 30_000
+FIRST_TIMER = "request:1"
+"""The timer of request 1."""
 
 Brokers = Sequence[int]
 
@@ -45,7 +47,7 @@ def create(
     timeout_ms: int = TIMEOUT_MS,
     validate_only: bool = False,
 ) -> AnswerCreateTopics:
-    """CreateTopics; its answer."""
+    """Send CreateTopics and return the answer."""
     request = CreateTopicsReceived(
         next_request(cluster), 7, timeout_ms, validate_only, list(topics)
     )
@@ -62,7 +64,7 @@ def grow(
     validate_only: bool = False,
     timeout_ms: int = TIMEOUT_MS,
 ) -> AnswerCreatePartitions:
-    """CreatePartitions of one topic; its answer."""
+    """Send CreatePartitions for one topic and return the answer."""
     asked = NewPartitions(topic, count, [tuple(one) for one in given] or None)
     request = CreatePartitionsReceived(next_request(cluster), 3, timeout_ms, validate_only, [asked])
     answer = call(cluster, request)
@@ -76,7 +78,7 @@ def delete(
     version: int = 6,
     timeout_ms: int = TIMEOUT_MS,
 ) -> AnswerDeleteTopics:
-    """DeleteTopics by names and ids; its answer."""
+    """Send DeleteTopics by names and ids and return the answer."""
     request = DeleteTopicsReceived(
         next_request(cluster), version, timeout_ms, list(map(_doomed, topics))
     )
@@ -92,10 +94,17 @@ def _doomed(topic: str | bytes | DoomedTopic) -> DoomedTopic:
 
 
 def ask_without_answer(cluster: Cluster, request: ApiRequest) -> None:
-    """Let a request come in that nobody answers for now."""
+    """Receive a request that is not answered yet."""
     before = len(answers(cluster))
     cluster.happen(request, "api:1")
     assert len(answers(cluster)) == before
+
+
+def error_by_name(cluster: Cluster) -> list[tuple[str | None, int]]:
+    """The names and codes of the one answer so far."""
+    [answer] = answers(cluster)
+    assert isinstance(answer, AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics)
+    return [(one.name, one.error) for one in answer.topics]
 
 
 def errors(
@@ -106,13 +115,13 @@ def errors(
 
 
 def refused(answer: AnswerCreateTopics | AnswerCreatePartitions) -> tuple[int, str | None]:
-    """What the one topic of an answer was refused for."""
+    """The error message for the one topic of an answer."""
     [one] = answer.topics
     return one.error, one.message
 
 
 def timers(seen: Seen) -> list[str]:
-    """The timers of requests that run now."""
+    """The running timers of requests."""
     running: dict[str, None] = {}
     for recorded, issued in seen.history:
         if isinstance(recorded.event, TimerFired):

@@ -15,7 +15,7 @@ from controller.core.triggers import (
     TopicChange,
 )
 from replay.stock_clusters.agreement.trace.stepped_fold import SteppedFold
-from replay.world.outcomes import answer
+from replay.world.outcomes import carry_out
 from replay.world.requests import Write
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import topic_json
@@ -42,7 +42,7 @@ class Stepped:
         while waiting:
             one = waiting.pop(0)
             if isinstance(one.command, ZooKeeperCommand):
-                for outcome in answer(self.zookeeper, self.session, one.id, one.command, 0):
+                for outcome in carry_out(self.zookeeper, self.session, one.id, one.command, 0):
                     waiting += self.fold.tell(outcome, 0)
 
     def elect(self) -> None:

@@ -1,4 +1,4 @@
-"""A recorded log's fold, followed: beside what it decides, what it finds that others have done."""
+"""Observes the fold of a recorded log: its decisions, and the changes by others that it finds."""
 
 from collections.abc import Callable
 from typing import Final
@@ -37,82 +37,93 @@ from replay.cluster_view.views import Cluster, ProcedureView
 from replay.description.events import event_in_words, request_in_words
 from replay.logs.other_core import folding
 from replay.logs.recorded_fold import fold_event
-from replay.why.facts import AssignmentWritten, Because, StateWritten, Told
-from replay.why.following import Following
+from replay.why.fact_observer import FactObserver
+from replay.why.facts import AssignmentWritten, Cause, SessionChanged, StateWritten
 from replay.why.subject import Subject
 
-_SESSION: Final = (SessionConnected, SessionDisconnected, SessionExpired, ShutdownRequested)
 _SILENT_NS: Final = 1_000_000_000
+"""A session that expires after a longer time without events: its daemon was probably stopped."""
+_SESSION_CHANGES: Final[dict[type[Event], str]] = {
+    SessionConnected: "connected",
+    SessionDisconnected: "disconnected",
+    SessionExpired: "expired",
+    ShutdownRequested: "shutdown requested",
+}
 _OUTCOMES: Final = (ZnodesRead, ChildrenRead, ZnodesWritten, TopicIdsDrawn, NumbersDrawn)
 _OF_SHELL: Final = (AutoPreferredReplicaLeaderElection, Reelect, Startup)
-"""What a timer or a new session leads to."""
+"""Controller events that a timer or a new session causes."""
 
 
-class Recording(Following):
+class RecordedFactObserver(FactObserver):
     """Folds the events of a recorded log."""
 
     def __init__(self, fold: Fold, subject: Subject, header: Header) -> None:
         super().__init__(fold.controller, subject)
         self._fold = fold
         self._header = header
-        self._queued: dict[int, tuple[Trigger, Because]] = {}
+        self._queued: dict[int, tuple[Trigger, Cause]] = {}
         self._event: Recorded | None = None
-        self._ended: Because | None = None
-        """What the procedure was because of that has ended at this event."""
-        self.place_of: Callable[[int], int] = lambda seq: seq
-        """The place of an event of this log where several are read together."""
-        self._known: ControllerContext | None = None
+        self._ended: Cause | None = None
+        """The cause of the procedure that has ended at this event."""
+        self.number_of: Callable[[int], int] = lambda seq: seq
+        """Returns the number of an event by which facts name it, if several logs are read."""
+        self._last_context: ControllerContext | None = None
         self.lost_at = 0
-        """The event at which the role was lost last."""
+        """The event at which the daemon last lost the role; 0: it has the role, or never had it."""
         self.begun_by = self._origin
         fold.controller.observer = self
 
     def fold_event(self, event: Recorded) -> list[Issued]:
-        """Fold one event; its commands. Raises ReplayError where another core recorded it and this
-        one cannot fold it: then it waits for something else than what came."""
+        """Fold one event and return its commands. Raises ReplayError if another core recorded the
+        event and this core cannot fold it, because it waits for something else."""
         with folding(self._header, event.seq):
             return self._take(event)
 
     def _take(self, event: Recorded) -> list[Issued]:
         silent_ns = event.wall_ns - self.wall_ns if self.wall_ns else 0
-        self.at(self.place_of(event.seq), event.wall_ns)
+        self.at(self.number_of(event.seq), event.wall_ns)
         self._event, self._ended = event, None
         if isinstance(event.event, (ZnodesRead, ZnodesWritten)):
-            self.hears(event.event)
+            self.on_outcome(event.event)
         elif self.moves is not None and isinstance(event.event, WatchFired):
-            self.moves.watch(event.event)
+            self.moves.on_watch(event.event)
         elif self.moves is not None and isinstance(event.event, BrokerAnswered):
-            self.moves.answered(event.event)
-        elif isinstance(event.event, _SESSION) and self.subject.is_of_role:
-            text = event_in_words(event.event)
-            if isinstance(event.event, SessionExpired) and silent_ns >= _SILENT_NS:
-                text += f"; nothing had been observed for {silent_ns / 1e9:.1f} s before"
-            self.add(
-                Told,
-                level="info",
-                code="session",
-                subject="the session",
-                text=text,
-                because=None,
-            )
+            self.moves.on_broker_response(event.event)
+        elif type(event.event) in _SESSION_CHANGES and self.subject.is_of_role:
+            self._session_changed(event.event, silent_ns)
         issued = fold_event(self._fold, event)
-        controller = self.controller
         self._note_queued()
-        if not controller.triggers:
+        if not self.controller.triggers:
             self._queued.clear()
-        if controller.is_active:
-            self._known = controller.context
-        elif self._known is not None and self._known is not controller.context and not self.lost_at:
-            self.lost_at = self.seq
-        if controller.is_active:
-            self.lost_at = 0
+        self._note_role()
         return issued
 
-    def cluster(self, seq: int, time: str, *, lasting: bool = True) -> Cluster:
-        """The state now; with `lasting`, where nobody is controller, as it was known last."""
+    def _session_changed(self, event: Event, silent_ns: int) -> None:
+        is_silent = isinstance(event, SessionExpired) and silent_ns >= _SILENT_NS
+        self.add(
+            SessionChanged,
+            level="info",
+            code="session",
+            subject="the session",
+            text=event_in_words(event),
+            what=_SESSION_CHANGES[type(event)],
+            silent_ns=silent_ns if is_silent else 0,
+            because=None,
+        )
+
+    def _note_role(self) -> None:
+        controller, last = self.controller, self._last_context
+        if controller.is_active:
+            self._last_context, self.lost_at = controller.context, 0
+        elif last is not None and last is not controller.context and not self.lost_at:
+            self.lost_at = self.seq
+
+    def cluster(self, seq: int, time: str, *, keeps_last: bool = True) -> Cluster:
+        """The current state of the cluster. If the daemon has lost the role: with `keeps_last` what
+        it last knew, otherwise nothing."""
         context = self.controller.context
-        if lasting and self.lost_at and self._known is not None:
-            context = self._known
+        if keeps_last and self.lost_at and self._last_context is not None:
+            context = self._last_context
         procedure = None
         if self.because is not None:
             last = self.last_issued
@@ -127,25 +138,26 @@ class Recording(Following):
         return cluster_of(self._fold, seq, time, procedure, context, self.rewriting)
 
     def topic_name(self, id: str) -> str:
-        """Also of a topic that was known before the role was lost."""
+        """Also knows the topics that the daemon knew before it lost the role."""
         name = super().topic_name(id)
-        known = self._known.topics_by_id.get(bytes.fromhex(id)) if self._known is not None else None
+        last = self._last_context
+        known = last.topics_by_id.get(bytes.fromhex(id)) if last is not None else None
         return known.name if name == id and known is not None else name
 
-    # What began a procedure
+    # Causes of procedures
 
     def _note_queued(self) -> None:
         for one in self.controller.triggers:
             if id(one) not in self._queued:
-                # Kept with it: as long as it is known its id is nobody else's.
+                # Keeping the object ensures that no other object gets the same id.
                 self._queued[id(one)] = (one, self._now(one))
 
-    def _origin(self, trigger: Trigger) -> Because:
+    def _origin(self, trigger: Trigger) -> Cause:
         found = self._queued.pop(id(trigger), None) or self._joined(trigger)
         return found[1] if found is not None else self._now(trigger)
 
-    def _joined(self, trigger: Trigger) -> tuple[Trigger, Because] | None:
-        """What was queued for the same partition, where several were made one controller event."""
+    def _joined(self, trigger: Trigger) -> tuple[Trigger, Cause] | None:
+        """The queued controller event for the same partition, if several were merged into one."""
         if not isinstance(trigger, PartitionReassignmentIsrChange):
             return None
         for one in self._queued.values():
@@ -156,20 +168,21 @@ class Recording(Following):
                 return one
         return None
 
-    def _now(self, trigger: Trigger) -> Because:
-        """Because of the event, or of what the procedure is because of that queued the trigger."""
-        assert self._event is not None, "a procedure is begun by an event"
+    def _now(self, trigger: Trigger) -> Cause:
+        """The cause of a trigger: this event, or the cause of the procedure that queued it."""
+        assert self._event is not None, "an event begins a procedure"
         event = self._event.event
         name = name_of(trigger)
         if isinstance(trigger, ApiCall):
-            return Because(self.seq, request_in_words(trigger.request, self.topic_name), name)
+            return Cause(self.seq, request_in_words(trigger.request, self.topic_name), name)
         running = self.because or self._ended
         if running is not None and not self._is_queued_by(event, trigger):
-            return Because(running.seq, running.text, name)
-        return Because(self.seq, event_in_words(event), name)
+            return Cause(running.seq, running.text, name)
+        return Cause(self.seq, event_in_words(event), name)
 
     def _is_queued_by(self, event: Event, trigger: Trigger) -> bool:
-        """Whether an event led to a controller event, and not a procedure that goes on at it."""
+        """Whether the event itself caused a controller event, and not a procedure that the event
+        resumes."""
         match event:
             case outcome if isinstance(outcome, _OUTCOMES):
                 return False
@@ -180,38 +193,38 @@ class Recording(Following):
             case _:
                 return True
 
-    # What others have done
+    # Changes by others
 
     def begins(self, trigger: Trigger) -> None:
-        # What the procedure that is interrupted has queued is because of that one.
+        # The interrupted procedure is the cause of what it has queued.
         self._note_queued()
         super().begins(trigger)
 
     def ends(self) -> None:
         self._note_queued()
-        is_usual = isinstance(self.trigger, ApiCall)
-        if self.subject.topic is not None and not is_usual:
-            self._look(self.subject.topic)
+        # The procedure of an API request reads no changes by others.
+        if self.subject.topic is not None and not isinstance(self.trigger, ApiCall):
+            self._note_changes_of_topic(self.subject.topic)
         self._ended = self.because
         super().ends()
 
-    def look(self, topic: str, number: int) -> None:
+    def note_external_changes(self, topic: str, number: int) -> None:
         partition = self.controller.context.find(topic, number)
         if partition is not None and partition not in self.rewriting:
-            self._look_at(partition)
+            self._note_changes(partition)
 
-    def _look(self, name: str) -> None:
+    def _note_changes_of_topic(self, name: str) -> None:
         topic = self.controller.context.topics.get(name)
         if topic is None or not topic.is_known:
             return
         number = self.subject.partition
         if number is None:
             for partition in topic.partitions.values():
-                self._look_at(partition)
+                self._note_changes(partition)
         elif number in topic.partitions:
-            self._look_at(topic.partitions[number])
+            self._note_changes(topic.partitions[number])
 
-    def _look_at(self, partition: Partition) -> None:
+    def _note_changes(self, partition: Partition) -> None:
         key = partition.key
         known = self.known.assignments.get(key, NO_ASSIGNMENT)
         if partition.assignment != known:

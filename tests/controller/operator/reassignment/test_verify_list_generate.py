@@ -43,7 +43,7 @@ async def run_verify(
     return report.status
 
 
-async def test_states_in_kafkas_words() -> None:
+async def test_verify_reports_states_with_kafkas_text() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
     submit(stage.world, {T0: (4, 5, 6)})
@@ -64,11 +64,11 @@ async def test_states_in_kafkas_words() -> None:
 
 
 @pytest.mark.parametrize("route", ["extra", "request", "api"])
-async def test_every_route_is_in_progress(route: str) -> None:
+async def test_reassignment_by_any_route_is_in_progress(route: str) -> None:
     stage = Stage()
     match route:
         case "extra":
-            stage.leave_alone()
+            stage.without_controller()
             submit_extra(stage.world, {T0: (4, 5, 6)})
         case "request":
             request(stage.world, {T0: (4, 5, 6)})
@@ -77,7 +77,7 @@ async def test_every_route_is_in_progress(route: str) -> None:
     assert await run_verify(stage, targets(t0=(4, 5, 6))) == NOT_DONE_YET
 
 
-async def test_throttles_go_when_nothing_is_under_way_any_more() -> None:
+async def test_verify_clears_throttles_when_no_reassignment_is_under_way() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
     topic, broker = znodes.topic_config_path("t"), znodes.broker_config_path(5)
@@ -86,13 +86,13 @@ async def test_throttles_go_when_nothing_is_under_way_any_more() -> None:
     stage.world.put(broker, znodes.write_config({"follower.replication.throttled.rate": "1"}))
     submit(stage.world, {("u", 0): (3, 4)})
     await run_verify(stage, targets(t0=(1, 2, 3)))
-    assert "Clearing" not in stage.said
+    assert "Clearing" not in stage.output
     catch_up(stage.world, 3, 4, name=("u", 0))
     await run_verify(stage, targets(t0=(1, 2, 3)), preserve_throttles=True)
-    assert "Clearing" not in stage.said
+    assert "Clearing" not in stage.output
     await run_verify(stage, targets(t0=(1, 2, 3)), dry_run=True)
     assert stage.client.writes == 0
-    assert "remove leader.replication.throttled.replicas" in stage.said
+    assert "remove leader.replication.throttled.replicas" in stage.output
     await run_verify(stage, targets(t0=(1, 2, 3)))
     assert stage.lines[-2:] == [
         "Clearing broker-level throttles on brokers 1,2,3,4,5,6",
@@ -100,28 +100,32 @@ async def test_throttles_go_when_nothing_is_under_way_any_more() -> None:
     ]
     assert znodes.read_config(topic, stage.world.data(topic)) == {"retention.ms": "5"}
     assert znodes.read_config(broker, stage.world.data(broker)) == {}
-    # Only what changed was written, and told.
+    # Only changed configurations were written and announced.
     assert stage.client.writes == 2
 
 
-async def test_throttles_stay_while_another_topic_moves_by_kafkas_api() -> None:
+async def test_throttles_are_kept_while_another_topic_moves_by_kafkas_api() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
     assert reassign(stage.world, 4, 5, 6) == 0
     assert await run_verify(stage, targets(u0=(1, 2))) == DONE
-    assert "Clearing" not in stage.said
+    assert "Clearing" not in stage.output
 
 
-async def test_verify_wait_prints_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_verify_wait_prints_progress() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
-    steps = iter([(4,), (), (5, 6)])
+    steps = {"0 of 3 replicas caught up": (4,), "1 of 3 replicas caught up": (5, 6)}
 
-    async def sleep(seconds: float) -> None:
-        catch_up(stage.world, *next(steps))
+    def move_on() -> None:
+        for progress, brokers in steps.items():
+            if progress in stage.lines[-1]:
+                catch_up(stage.world, *brokers)
+                steps.pop(progress)
+                return
 
-    monkeypatch.setattr(verifying.anyio, "sleep", sleep)
-    assert await run_verify(stage, targets(t0=(4, 5, 6)), wait=True) == DONE
+    async with stage.while_waiting(move_on):
+        assert await run_verify(stage, targets(t0=(4, 5, 6)), wait=True) == DONE
     progress = [line for line in stage.lines if "caught up" in line]
     assert [line.split(" (")[0] for line in progress] == [
         "t-0: 0 of 3 replicas caught up, waits for 4,5,6",
@@ -129,7 +133,7 @@ async def test_verify_wait_prints_progress(monkeypatch: pytest.MonkeyPatch) -> N
     ]
 
 
-async def test_the_list_has_every_route_with_identity_and_cancellation() -> None:
+async def test_list_has_every_route_with_identity_and_cancellation() -> None:
     stage = Stage()
     for topic in "uvw":
         stage.world.create_topic(topic, {0: (1, 2)})
@@ -158,11 +162,11 @@ async def test_the_list_has_every_route_with_identity_and_cancellation() -> None
     assert "  w-0: 0 of 2 replicas caught up, waits for 3,4 (/admin/reassign_partitions_extra)" in (
         stage.lines
     )
-    assert "v-0" not in stage.said
+    assert "v-0" not in stage.output
     assert "/admin/reassign_cancel exists" in stage.warnings[0]
 
 
-async def test_a_move_that_a_stock_controller_began_is_listed_without_a_known_route() -> None:
+async def test_move_started_by_a_stock_controller_is_listed_without_a_known_route() -> None:
     stage = Stage()
     stage.world.change_topic_quietly(
         "t", {0: (4, 1, 2, 3)}, adding_replicas={"0": [4]}, removing_replicas={"0": [3]}
@@ -174,7 +178,7 @@ async def test_a_move_that_a_stock_controller_began_is_listed_without_a_known_ro
     assert "a stock controller started it, or the record was deleted" in stage.warnings[-1]
 
 
-async def test_an_identity_of_a_move_by_kafkas_api_is_verified() -> None:
+async def test_id_of_a_move_by_kafkas_api_can_be_verified() -> None:
     stage = Stage()
     stage.by_api(4, 5, 6)
     czxid = identity(stage.world)[0]
@@ -185,7 +189,7 @@ async def test_an_identity_of_a_move_by_kafkas_api_is_verified() -> None:
     assert stage.lines[1].endswith("(the AlterPartitionReassignments API)")
 
 
-async def test_an_empty_list() -> None:
+async def test_list_without_reassignments_is_empty() -> None:
     stage = Stage()
     await list_reassignments(stage.cluster, stage.report())
     assert stage.lines == ["No partition reassignments found."]
@@ -193,13 +197,13 @@ async def test_an_empty_list() -> None:
 
 async def test_unreadable_znodes_are_listed() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.put_quietly("/admin/reassign_partitions_extra", b"nonsense")
     await list_reassignments(stage.cluster, stage.report())
     assert "/admin/reassign_partitions_extra cannot be read" in stage.warnings[0]
 
 
-async def test_progress_counts_bytes_where_all_tell() -> None:
+async def test_progress_has_bytes_if_all_brokers_answer() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     catch_up(stage.world, 4)
@@ -216,7 +220,7 @@ async def test_progress_counts_bytes_where_all_tell() -> None:
     assert one.bytes_left is None
 
 
-def test_many_are_told_in_one_line() -> None:
+def test_progress_of_many_partitions_is_one_line() -> None:
     one = Progress("t", 0, "/admin/reassign_partitions", (1, 2), (1,), (2,), bytes_left=1024)
     assert len(lines_of([one] * 20)) == 20
     assert lines_of([one] * 21) == ["21 partitions: 21 of 42 replicas caught up, 21.0 KiB left"]
@@ -233,7 +237,7 @@ async def run_generate(stage: Stage, *brokers: int) -> dict[str, dict[str, objec
     return report.data
 
 
-async def test_a_proposal_uses_the_brokers_given() -> None:
+async def test_proposal_uses_the_given_brokers() -> None:
     stage = Stage()
     stage.world.create_topic("t", {number: (1, 2, 3) for number in range(4)})
     data = await run_generate(stage, 4, 5, 6)
@@ -246,7 +250,7 @@ async def test_a_proposal_uses_the_brokers_given() -> None:
     assert stage.client.writes == 0
 
 
-async def test_of_what_moves_the_current_assignment_is_where_it_came_from() -> None:
+async def test_current_assignment_of_a_move_is_its_origin() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     data = await run_generate(stage, 1, 2, 3)
@@ -255,7 +259,7 @@ async def test_of_what_moves_the_current_assignment_is_where_it_came_from() -> N
     assert "t-0: being reassigned;" in stage.warnings[0]
 
 
-async def test_brokers_and_topics_that_are_not_there() -> None:
+async def test_missing_brokers_and_topics_are_rejected() -> None:
     stage = Stage()
     with pytest.raises(Refused, match="not alive: 8,9"):
         await run_generate(stage, 1, 8, 9)
@@ -271,7 +275,7 @@ def racks(*names: str | None) -> list[Broker]:
     return [Broker(number, 1, (), rack) for number, rack in enumerate(names, 1)]
 
 
-def test_racks_take_turns_unless_they_are_disabled() -> None:
+def test_proposal_alternates_racks_unless_they_are_disabled() -> None:
     current = {("t", number): (1, 2) for number in range(6)}
     brokers = racks("a", "a", "b", "b")
     proposed = propose(current, brokers, lambda bound: 0, rack_aware=True)

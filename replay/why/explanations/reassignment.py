@@ -1,56 +1,55 @@
-"""Why does a reassignment not end, why was it rolled back, why was its request refused?"""
+"""Why does a reassignment not end, why was it rolled back, why was its request rejected?"""
 
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
 from controller.core.znodes import REASSIGN_CANCEL
-from replay.cluster_view.views import PartitionView, lacking_replicas
+from replay.cluster_view.views import NotInSync, PartitionView, lacking_replicas
 from replay.description.error_names import error_name
 from replay.description.phrases import assignment, listed
 from replay.times import iso_time
-from replay.why.answers.finding import Reply, at, last, last_undone, why_lost
-from replay.why.answers.partition import led_here, undone
+from replay.why.explanations.finding import Finding, at, last, last_undone, why_lost
+from replay.why.explanations.partition import causes_of_state, undone
 from replay.why.facts import (
     AssignmentWritten,
     CancelKnown,
-    LeftAsItIs,
+    LeftUnchanged,
     MoveGivenUp,
-    ReassignmentAsked,
-    Told,
+    NoticeIssued,
+    ReassignmentRequested,
 )
 from replay.why.history import History
 from replay.why.move import Move
-from replay.why.words import ended, sentence
+from replay.why.sentences import sentence, with_full_stop
 
 REFUSALS: Final = {
     "reassignment_refused": "a request for it was refused",
     "reassignment_failed": "it failed",
     "reassignment_cancelled": "it was cancelled",
 }
-"""The notices that say why a reassignment, or a request for one, came to nothing; what each says.
+"""The codes of notices that say why a reassignment, or a request for one, had no effect.
 
-A procedure that ignores requests or rolls reassignments back adds its notices' codes here.
-"""
+A procedure that ignores requests or rolls reassignments back adds its codes here."""
 
 
-def about_reassignment(history: History) -> Reply:
-    """The answer about the reassignment of the partition that is asked about."""
+def explain_reassignment(history: History) -> Finding:
+    """Explain the reassignment of the partition in question."""
     view = history.view()
     if view is None:
-        return _of_nothing(history)
+        return _without_partition(history)
     moves = history.moves()
     move = moves[-1] if moves else None
-    facts = led_here(history, view, moves)
+    facts = causes_of_state(history, view, moves)
     if move is not None and move.outcome == "deleted":
-        return Reply(_ended_with_its_topic(view, move) + _before(moves), facts, moves)
+        return Finding(_ended_with_its_topic(view, move) + _before(moves), facts, moves)
     if view.rollback_waits and not view.becoming:
-        return Reply(_waiting(view, move) + _before(moves), facts, moves)
+        return Finding(_waiting(view, move) + _before(moves), facts, moves)
     if view.is_being_reassigned:
-        return Reply(_under_way(history, view, move) + _before(moves), facts, moves)
+        return Finding(_under_way(history, view, move) + _before(moves), facts, moves)
     end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
     facts = [one for one in facts if one.seq <= end]
-    return Reply(_over(history, view, move) + _before(moves), facts, moves)
+    return Finding(_over(history, view, move) + _before(moves), facts, moves)
 
 
 def _ended_with_its_topic(view: PartitionView, move: Move) -> str:
@@ -62,57 +61,61 @@ def _ended_with_its_topic(view: PartitionView, move: Move) -> str:
 
 
 def _before(moves: Sequence[Move]) -> str:
-    """What became of the move before the last one, if it was undone."""
+    """The end of the move before the last one, if it was undone."""
     before = last_undone(moves)
     if before is None or before is moves[-1]:
         return ""
     return f" Before, its move {undone(before)}"
 
 
-def _of_nothing(history: History) -> Reply:
-    """A request for a partition that there is not."""
-    subject, facts = history.subject, history.about_its_name()
-    asked = last(facts, ReassignmentAsked)
+def _without_partition(history: History) -> Finding:
+    """A request for a partition that does not exist."""
+    subject, facts = history.subject, history.facts_about_name()
+    asked = last(facts, ReassignmentRequested)
     why = refusal_since(history, None)
     if not why and asked is not None:
         why = f"{sentence(asked)} at {at(asked)}, when there was no such partition."
     name = f"{subject.topic}-{subject.partition}"
-    why = why or "there is no such partition, and nobody asked for it."
-    return Reply(f"{name} is not being reassigned: {why}", facts)
+    why = why or "there is no such partition, and no request for it."
+    return Finding(f"{name} is not being reassigned: {why}", facts)
 
 
 def _ends(fact: object) -> bool:
-    """Whether a fact is about a reassignment: what comes after the last one of these is not."""
-    if isinstance(fact, Told):
+    """Whether a fact is about a reassignment; facts after the last such fact are not."""
+    if isinstance(fact, NoticeIssued):
         return fact.code in REFUSALS
-    return isinstance(fact, ReassignmentAsked) or _is_of_move(fact)
+    return isinstance(fact, ReassignmentRequested) or _is_of_move(fact)
 
 
 def refusal_since(history: History, written: AssignmentWritten | None) -> str:
-    """What was asked for after the last write, and refused; "" for nothing."""
+    """The last request after a write, if it was rejected; "" otherwise."""
     since = written.seq if written is not None else 0
-    asked = last(history.facts, ReassignmentAsked)
+    asked = last(history.facts, ReassignmentRequested)
     if asked is not None and asked.error and asked.seq > since:
         what = "cancel it" if asked.target is None else f"move it to {listed(asked.target)}"
-        told = f": {asked.message}" if asked.message else ""
-        return ended(
-            f"at {at(asked)} somebody asked to {what}, refused with {error_name(asked.error)}{told}"
+        why = f": {asked.message}" if asked.message else ""
+        return with_full_stop(
+            f"at {at(asked)} a client asked to {what}, rejected with {error_name(asked.error)}{why}"
         )
-    refusals = (one for one in history.facts if isinstance(one, Told) and one.code in REFUSALS)
-    refused = last(refusals, Told)
+    refusals = (
+        one for one in history.facts if isinstance(one, NoticeIssued) and one.code in REFUSALS
+    )
+    refused = last(refusals, NoticeIssued)
     if refused is not None and refused.seq > since:
-        return ended(f"at {at(refused)} {REFUSALS[refused.code]}: {refused.text}")
+        return with_full_stop(f"at {at(refused)} {REFUSALS[refused.code]}: {refused.text}")
     return ""
 
 
 def _waiting(view: PartitionView, move: Move | None) -> str:
-    """Its targets hold nothing up any more: what does is told when the rollback begins to wait."""
+    """A rollback that waits; the notice at its beginning says for what. The target replicas do not
+    matter any more."""
     waits = move.waited[-1] if move is not None and move.waited else None
     since = f" since {waits.since}" if waits is not None else ""
     why = f": {move.cancelled.text}" if move is not None and move.cancelled is not None else ""
     return (
         f"The reassignment of {view.name} to {listed(view.target)} is cancelled{why}. It "
-        f"waits{since} to go back to {listed(_origin(view, move))}: {ended(view.rollback_waits)}"
+        f"waits{since} to go back to {listed(_origin(view, move))}: "
+        f"{with_full_stop(view.rollback_waits)}"
     )
 
 
@@ -138,7 +141,7 @@ def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
 
 
 def _held_up(history: History) -> str:
-    """That a move that is not cancelled ends only without /admin/reassign_cancel."""
+    """Text about /admin/reassign_cancel if it delays the end of a move that is not cancelled."""
     known = last(history.facts, CancelKnown)
     if known is None or known.how == "removed":
         return ""
@@ -146,7 +149,7 @@ def _held_up(history: History) -> str:
 
 
 def _by(history: History, view: PartitionView, move: Move | None) -> str:
-    """What its replicas become instead, and why."""
+    """Which replicas the partition gets instead, and why."""
     is_rollback = view.course != "replaced"
     goes = f" to {listed(_origin(view, move))}" if is_rollback else f" by {listed(view.becoming)}"
     given_up = last(history.facts, MoveGivenUp)
@@ -159,8 +162,8 @@ def _by(history: History, view: PartitionView, move: Move | None) -> str:
     return goes if because is None else f"{goes}, because of event {because.seq}: {because.text}"
 
 
-def _blocks(history: History, broker: int, why: str) -> str:
-    lost = why_lost(history, broker) if "live" not in why else ""
+def _blocks(history: History, broker: int, why: NotInSync) -> str:
+    lost = "" if why.is_live else why_lost(history, broker)
     return f"broker {broker} blocks it, not in sync, {why}" + (f": {lost}" if lost else "")
 
 
@@ -169,16 +172,16 @@ def _begins(fact: object) -> bool:
 
 
 def _origin(view: PartitionView, move: Move | None) -> tuple[int, ...]:
-    """The replicas of before a move, in the order that they had."""
+    """The replicas before a move, in their original order."""
     return move.origin if move is not None else view.origin
 
 
 def _trouble(history: History) -> str:
     """The last step that failed, if one did after the assignment was written."""
     begun = last(history.facts, AssignmentWritten)
-    failed = last(history.facts, LeftAsItIs)
+    failed = last(history.facts, LeftUnchanged)
     if failed is not None and (begun is None or failed.seq > begun.seq):
-        return f" At event {failed.seq}: {ended(failed.text)}"
+        return f" At event {failed.seq}: {with_full_stop(failed.text)}"
     return ""
 
 
@@ -215,16 +218,16 @@ def _how_it_ended(move: Move, view: PartitionView) -> str:
 
 
 def _waited(move: Move) -> str:
-    """How long its rollback waited, and for what."""
+    """How long the rollback of a move waited, and for what."""
     if not move.waited:
         return ""
     first, until = move.waited[0], move.waited[-1].until
     end = f" until event {until.place}" if until is not None else ""
-    return f" The rollback waited from event {first.since.place}{end}: {ended(first.why)}"
+    return f" The rollback waited from event {first.since.place}{end}: {with_full_stop(first.why)}"
 
 
 def _interrupted(move: Move) -> str:
-    """Which other controllers there were while it was rolled back."""
+    """The other controllers during the rollback of a move."""
     lines = takewhile(lambda line: line.at != move.ended, move.story)
     epochs = [str(one) for line in lines for one in line.epochs]
     if not epochs:
@@ -234,11 +237,11 @@ def _interrupted(move: Move) -> str:
 
 
 def _rewritten(written: AssignmentWritten) -> str:
-    """What was written, where that was no move or came after it."""
+    """A written assignment that is no move, or follows one."""
     before, after = written.before, written.after
     if not before.is_being_reassigned and set(after.replicas) == set(before.replicas):
         return (
             f"at {at(written)} its replicas {listed(before.replicas)} got the order "
             f"{listed(after.replicas)}, for which none had to be copied."
         )
-    return f"at {at(written)} it got {assignment(after)}, in the place of {assignment(before)}."
+    return f"at {at(written)} it got {assignment(after)} instead of {assignment(before)}."

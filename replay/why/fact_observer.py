@@ -1,4 +1,4 @@
-"""Notes what a fold decides about a subject, while it works."""
+"""Observes a fold and notes facts about a subject."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -38,48 +38,55 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.operations import Create as CreateZnode
+from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.state import Partition
-from controller.core.triggers import ApiCall, Expire, Trigger
+from controller.core.triggers import ApiCall, Expire, Trigger, ZkPartitionReassignment
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
 from replay.cluster_view.of_context import name_of
-from replay.subjects import partition_named, subject_of
+from replay.subjects import broker_named, partition_named, subject_of
 from replay.why.facts import (
+    BROKER_NOTICES,
+    FAILOVERS,
+    ROLE_NOTICES,
+    TOPIC_NOTICES,
     AnyFact,
     AssignmentWritten,
-    Because,
     BrokerChanged,
-    BrokerToldToDelete,
-    IsrAsked,
-    LeftAsItIs,
+    Cause,
+    DeletionSent,
+    IsrRequested,
+    LeftUnchanged,
     MoveGivenUp,
     NoLeader,
-    ReassignmentAsked,
+    NoticeIssued,
+    ReassignmentRequested,
     RoleChanged,
     RollbackStep,
     StateWritten,
-    Told,
     TopicChanged,
     WriteRefused,
 )
-from replay.why.moves import API, Known, MoveNotes
-from replay.why.notices import BROKERS, ROLE, TOPICS, is_about, is_by_itself
-from replay.why.subject import Subject
+from replay.why.move_observer import API, KnownZnodes, MoveObserver
+from replay.why.subject import Subject, has_no_cause
 
-_TAKE_UP: Final = ("ZkPartitionReassignment", "Startup", "Reelect", "ControllerChange")
+_BEGIN_REASSIGNMENTS: Final = (ZkPartitionReassignment.__name__, *FAILOVERS)
+"""The procedures that begin the reassignments in /admin/reassign_partitions."""
 _OF_ROLLBACK: Final = (AssignmentWritten, MoveGivenUp, RollbackStep, StateWritten)
-_WAITS: Final = "rollback_waits"
 
 
 class _Running(NamedTuple):
-    """A procedure that has begun and not ended, and what it is because of."""
+    """A procedure that has begun and not ended, and its cause."""
 
     trigger: Trigger
-    because: Because
+    because: Cause
 
 
-class Following(FoldObserver):
-    """The facts of one fold. `at` tells it where the log is, `because` what began the procedure
-    that runs: whoever drives the fold sets both."""
+class FactObserver(FoldObserver):
+    """Notes the facts of one fold.
+
+    The code that drives the fold calls `at` for each event, and sets `begun_by`, which returns the
+    cause of a controller event. `because` is the cause of the current procedure.
+    """
 
     def __init__(self, controller: Controller, subject: Subject) -> None:
         self.controller = controller
@@ -87,39 +94,40 @@ class Following(FoldObserver):
         self.facts: list[AnyFact] = []
         self.seq = self.wall_ns = 0
         self.trigger: Trigger | None = None
-        self.because: Because | None = None
+        self.because: Cause | None = None
         self.last_issued: Issued | None = None
-        self.begun_by: Callable[[Trigger], Because] = self._just_now
-        self.known = Known({}, {})
-        self.moves: MoveNotes | None = None
+        self.begun_by: Callable[[Trigger], Cause] = self._just_now
+        self.known = KnownZnodes({}, {})
+        self.moves: MoveObserver | None = None
         if subject.topic is not None and subject.partition is not None:
-            self.moves = MoveNotes(self, subject.topic, subject.partition)
+            self.moves = MoveObserver(self, subject.topic, subject.partition)
         self.rewriting: dict[Partition, tuple[Assignment, Assignment]] = {}
-        """Whose assignment is being changed in memory: the one in ZooKeeper, the one wanted."""
-        self._asked: dict[CommandId, Issued] = {}
+        """Partitions whose assignment is being changed in memory: the assignment in ZooKeeper, and
+        the new one."""
+        self._pending: dict[CommandId, Issued] = {}
         self._lost: list[Issued] = []
-        """Writes to which no reply came."""
+        """Writes that got no reply."""
         self._running: list[_Running] = []
-        """The procedures that run: the last one is interrupted by none."""
+        """The current procedures: each was interrupted by the next one."""
 
     def at(self, seq: int, wall_ns: int) -> None:
-        """The log has come to an event."""
+        """The fold is about to process an event."""
         self.seq, self.wall_ns = seq, wall_ns
 
-    def _just_now(self, trigger: Trigger) -> Because:
-        return Because(self.seq, "", name_of(trigger))
+    def _just_now(self, trigger: Trigger) -> Cause:
+        return Cause(self.seq, "", name_of(trigger))
 
     def topic_name(self, id: str) -> str:
-        """The topic whose id a request gives in hex; the id itself if it is not known."""
+        """The name of a topic, by its id in hex; the id if unknown."""
         found = self.controller.context.topics_by_id.get(bytes.fromhex(id))
         return found.name if found is not None else id
 
-    # What the fold does
+    # Steps of the fold
 
     def begins(self, trigger: Trigger) -> None:
         because = self.begun_by(trigger)
         if isinstance(trigger, Expire):
-            # The end of the session has broken off what ran.
+            # The end of the session has ended all procedures.
             self._running.clear()
         if not self._running:
             self._nothing_runs()
@@ -139,38 +147,40 @@ class Following(FoldObserver):
             self._nothing_runs()
 
     def _nothing_runs(self) -> None:
-        self._asked.clear()
+        self._pending.clear()
         self._lost.clear()
         self.rewriting.clear()
         if self.moves is not None:
             self.moves.procedure_ends()
 
-    def look(self, topic: str, number: int) -> None:
-        """Note what others have done to a partition, as the controller has just read it."""
+    def note_external_changes(self, topic: str, number: int) -> None:
+        """Note changes of a partition by other processes, which the controller has just read."""
 
     def reassigns(self, partition: Partition, target: Assignment) -> None:
-        is_asked = self.subject.topic is not None and self.subject.wants(*partition.key)
-        if is_asked:
-            self.look(*partition.key)
+        is_in_question = self.subject.is_about(*partition.key)
+        if is_in_question:
+            self.note_external_changes(*partition.key)
         before = partition.assignment
         self.rewriting[partition] = (before, target)
-        if is_asked and before.is_being_reassigned and set(before.target) != set(target.target):
+        if not is_in_question:
+            return
+        if before.is_being_reassigned and set(before.target) != set(target.target):
             if self.moves is not None:
                 self.moves.gives_up(partition, before, target)
             else:
                 self.add(MoveGivenUp, partition=repr(partition), before=before, after=target)
-        elif is_asked and self.moves is not None and self.moves.is_rollback(before, target):
+        elif self.moves is not None and self.moves.is_rollback(before, target):
             self.moves.gives_up(partition, before, target)
 
     def stored(self, partition: Partition) -> None:
-        """Also where the reply to the write was lost, and the controller has read what it did."""
+        """Also called if the reply to the write was lost and the controller has read the result."""
         self.rewriting.pop(partition, None)
-        if self.subject.topic is None or not self.subject.wants(*partition.key):
+        if not self.subject.is_about(*partition.key):
             return
         path = znodes.topic_path(partition.topic.name)
         for asked in self._lost:
             assert isinstance(asked.command, (WriteZnodes, WriteAtomically)), "a write was lost"
-            for _, operation in self._wanted(asked.command.operations):
+            for _, operation in self._covered(asked.command.operations):
                 if operation.path == path:
                     self._assigned(asked, operation, f"{asked.id.cause}.{asked.id.ordinal}")
 
@@ -181,7 +191,7 @@ class Following(FoldObserver):
     def elects(
         self, partition: Partition, rule: str, current: LeaderAndIsr, elected: Elected
     ) -> None:
-        if elected.leader == NO_LEADER and self.subject.wants(*partition.key):
+        if elected.leader == NO_LEADER and self.subject.covers(*partition.key):
             if self.subject.topic is None and self.subject.broker not in partition.replicas:
                 return
             self.add(
@@ -198,14 +208,16 @@ class Following(FoldObserver):
         if code == "no_leader_elected" and election is not None:
             # `elects` has noted it.
             return
-        if self.subject.topic is not None and self.subject.wants(*partition.key):
-            self._is_left(repr(partition), code, text)
+        if self.subject.is_about(*partition.key):
+            self._left_unchanged(repr(partition), code, text)
 
-    def _is_left(self, partition: str, code: str, text: str) -> None:
+    def _left_unchanged(self, partition: str, code: str, text: str) -> None:
         cancellation = None
-        if code == _WAITS and self.moves is not None:
+        if code == ROLLBACK_WAITS and self.moves is not None:
             cancellation = self.moves.why_rolled_back()
-        self.add(LeftAsItIs, partition=partition, code=code, text=text, cancellation=cancellation)
+        self.add(
+            LeftUnchanged, partition=partition, code=code, text=text, cancellation=cancellation
+        )
 
     def issues(self, issued: Issued) -> None:
         self.last_issued = issued
@@ -213,16 +225,16 @@ class Following(FoldObserver):
             self.moves.issues(issued)
         match issued.command:
             case Notice() as notice:
-                self._tell(notice)
+                self._notice(notice)
             case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
-                if any(True for _ in self._wanted(operations)):
-                    self._asked[issued.id] = issued
+                if any(True for _ in self._covered(operations)):
+                    self._pending[issued.id] = issued
             case StopReplicaRequest(broker=broker, partitions=partitions):
                 if any(one.delete and self._is_whole(one.topic) for one in partitions):
                     topic = self.subject.topic
-                    self.add(BrokerToldToDelete, topic=topic, broker=broker)
+                    self.add(DeletionSent, topic=topic, broker=broker)
             case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)):
-                self._asked[issued.id] = issued
+                self._pending[issued.id] = issued
             case AnswerAlterPartition() as answer:
                 self._answered_isr(answer)
             case AnswerAlterPartitionReassignments() as answer:
@@ -231,17 +243,17 @@ class Following(FoldObserver):
                 pass
 
     def _is_whole(self, topic: str) -> bool:
-        """Whether the topic, not one partition of it, is asked about, and is to be deleted."""
-        subject, doomed = self.subject, self.controller.context.queued_for_deletion
-        return subject.topic == topic and subject.partition is None and topic in doomed
+        """Whether the question is about the whole topic, and the topic is being deleted."""
+        subject, queued = self.subject, self.controller.context.queued_for_deletion
+        return subject.topic == topic and subject.partition is None and topic in queued
 
-    # What comes of it
+    # Outcomes
 
-    def hears(self, outcome: ZnodesRead | ZnodesWritten) -> None:
+    def on_outcome(self, outcome: ZnodesRead | ZnodesWritten) -> None:
         """The outcome of a command is about to be folded."""
         if self.moves is not None:
-            self.moves.hears(outcome)
-        asked = self._asked.get(outcome.command)
+            self.moves.on_outcome(outcome)
+        asked = self._pending.get(outcome.command)
         if asked is None:
             return
         if isinstance(outcome, ZnodesRead):
@@ -250,26 +262,26 @@ class Following(FoldObserver):
         command = asked.command
         assert isinstance(command, (WriteZnodes, WriteAtomically)), "only writes are written"
         end = outcome.offset + len(outcome.errors)
-        for place, operation in self._wanted(command.operations):
+        for place, operation in self._covered(command.operations):
             if outcome.offset <= place < end:
                 error = outcome.errors[place - outcome.offset]
                 version = outcome.versions[place - outcome.offset]
                 self._written(asked, operation, error, version)
 
-    def _wanted(
+    def _covered(
         self, operations: Sequence[WriteOperation]
     ) -> Iterator[tuple[int, SetData | CreateZnode]]:
         for place, one in enumerate(operations):
-            if isinstance(one, (SetData, CreateZnode)) and self.wants_path(one.path):
+            if isinstance(one, (SetData, CreateZnode)) and self.covers_path(one.path):
                 yield place, one
 
-    def wants_path(self, path: str) -> bool:
-        """Whether a znode is one of the subject's: a state, or the assignment of a topic."""
+    def covers_path(self, path: str) -> bool:
+        """Whether a znode is about the subject: a partition's state, or a topic's assignment."""
         if not path.startswith(znodes.TOPICS):
             return False
         kind, _, topic, partition = subject_of(path)
         if topic is not None and partition is not None:
-            return kind == "state" and self.subject.wants(topic, partition)
+            return kind == "state" and self.subject.covers(topic, partition)
         return kind == "topic" and topic == self.subject.topic
 
     def _written(
@@ -294,7 +306,7 @@ class Following(FoldObserver):
         partition = self.controller.context.find(*key)
         before = partition.leadership if partition is not None else None
         self.known.states[key] = after
-        if self.subject.wants_state(before, after):
+        if self.subject.covers_state(before, after):
             choice = choice_of(asked, *key)
             self.add(
                 StateWritten,
@@ -310,14 +322,14 @@ class Following(FoldObserver):
 
     def _assigned(self, asked: Issued, operation: SetData | CreateZnode, name: str) -> None:
         topic = subject_of(operation.path).topic
-        assert topic is not None, "it is the znode of a topic"
+        assert topic is not None, "only topics' znodes have assignments"
         try:
             content = znodes.read_topic(topic, operation.data)
         except ZnodeError:
             return
         for choice in asked.reason.choices:
             after = content.assignments.get(choice.partition)
-            if after is not None and self.subject.wants(topic, choice.partition):
+            if after is not None and self.subject.covers(topic, choice.partition):
                 key = (topic, choice.partition)
                 before = self.known.assignments.get(key, NO_ASSIGNMENT)
                 if before == after:
@@ -334,37 +346,38 @@ class Following(FoldObserver):
                 )
 
     def _read(self, outcome: ZnodesRead) -> None:
-        """The request that stands in /admin/reassign_partitions; who takes an entry out of it
-        reads it, too."""
-        is_taken_up = self.because is not None and self.because.procedure in _TAKE_UP
-        if outcome.errors[0] != OK or not is_taken_up:
+        """Note the requests in /admin/reassign_partitions. Procedures that only remove entries also
+        read the znode."""
+        begins = self.because is not None and self.because.procedure in _BEGIN_REASSIGNMENTS
+        if outcome.errors[0] != OK or not begins:
             return
         try:
             entries = znodes.read_reassignments(outcome.data[0])
         except ZnodeError:
             return
         for (topic, number), target in entries.items():
-            if self.subject.topic is not None and self.subject.wants(topic, number):
-                self.asked_by_znode(f"{topic}-{number}", target, znodes.REASSIGN_PARTITIONS)
+            if self.subject.is_about(topic, number):
+                self.note_znode_request(f"{topic}-{number}", target, znodes.REASSIGN_PARTITIONS)
 
-    def asked_by_znode(self, partition: str, target: tuple[int, ...], via: str) -> None:
-        """Once, however often a procedure reads it, and not where that is under way already."""
+    def note_znode_request(self, partition: str, target: tuple[int, ...], via: str) -> None:
+        """Note a request once, however often a procedure reads it. Skip it if the reassignment is
+        already under way."""
         known = self.known.assignments.get(partition_named(partition), NO_ASSIGNMENT)
         if known.is_being_reassigned and known.target == target:
             return
         if self.known.record is not None and self.known.record.target == target:
-            # The entry of a move that is over, about to be removed.
+            # The entry of a finished move, about to be removed.
             return
-        is_told = any(
-            isinstance(one, ReassignmentAsked)
+        is_noted = any(
+            isinstance(one, ReassignmentRequested)
             and (one.because, one.partition, one.target, one.via)
             == (self.because, partition, target, via)
             for one in reversed(self.facts)
         )
-        if not is_told:
-            self.add(ReassignmentAsked, partition=partition, target=target, via=via)
+        if not is_noted:
+            self.add(ReassignmentRequested, partition=partition, target=target, via=via)
 
-    # What is answered and told
+    # Answers and notices
 
     def _answered_isr(self, answer: AnswerAlterPartition) -> None:
         request = self.trigger.request if isinstance(self.trigger, ApiCall) else None
@@ -374,10 +387,10 @@ class Following(FoldObserver):
         for one in request.partitions:
             topic_id = bytes.fromhex(one.topic) if request.version > 1 else None
             name = self.topic_name(one.topic) if topic_id is not None else one.topic
-            if self.subject.wants(name, one.partition):
+            if self.subject.covers(name, one.partition):
                 key = ("" if topic_id is not None else one.topic, topic_id, one.partition)
                 self.add(
-                    IsrAsked,
+                    IsrRequested,
                     partition=f"{name}-{one.partition}",
                     broker=request.broker,
                     isr=one.isr,
@@ -390,10 +403,10 @@ class Following(FoldObserver):
             return
         answered = {(one.topic, one.partition): one for one in answer.partitions}
         for one in request.partitions:
-            if self.subject.topic is not None and self.subject.wants(one.topic, one.partition):
+            if self.subject.is_about(one.topic, one.partition):
                 found = answered.get((one.topic, one.partition))
                 self.add(
-                    ReassignmentAsked,
+                    ReassignmentRequested,
                     partition=f"{one.topic}-{one.partition}",
                     target=one.replicas,
                     via=API,
@@ -401,31 +414,30 @@ class Following(FoldObserver):
                     message=found.message if found else "",
                 )
 
-    def _tell(self, notice: Notice) -> None:
+    def _notice(self, notice: Notice) -> None:
         broker = self.controller.configuration.broker_id
-        if notice.code in BROKERS:
-            number = int(notice.subject.removeprefix("broker "))
-            what = BROKERS[notice.code]
+        if notice.code in BROKER_NOTICES:
+            what = BROKER_NOTICES[notice.code]
             text = notice.text if what == "log directory failed" else ""
-            self.add(BrokerChanged, broker=number, what=what, text=text)
-        elif notice.code in ROLE:
+            self.add(BrokerChanged, broker=broker_named(notice.subject), what=what, text=text)
+        elif notice.code in ROLE_NOTICES:
             self.add(RoleChanged, code=notice.code, broker=broker, text=notice.text)
-        elif notice.code in TOPICS:
+        elif notice.code in TOPIC_NOTICES:
             topic = subject_of(notice.subject).topic or notice.subject
             self.add(TopicChanged, code=notice.code, topic=topic, text=notice.text)
-        elif is_about(notice, self.subject):
+        elif self.subject.covers_notice(notice):
             self.add(
-                Told,
+                NoticeIssued,
                 level=notice.level,
                 code=notice.code,
                 subject=notice.subject,
                 text=notice.text,
-                because=None if is_by_itself(notice) else self.because,
+                because=None if has_no_cause(notice) else self.because,
             )
 
     def add(self, kind: type[AnyFact], **fields: object) -> None:
-        """Note something that has just happened, unless `because` is given because of what began
-        the procedure that runs."""
+        """Note a fact about the current event. Its cause is that of the current procedure, unless
+        `because` is passed."""
         if kind in _OF_ROLLBACK and self.moves is not None and self.moves.cause is not None:
             fields.setdefault("because", self.moves.cause)
         fields.setdefault("because", self.because)
@@ -434,6 +446,6 @@ class Following(FoldObserver):
 
 
 def choice_of(issued: Issued, topic: str, number: int) -> Choice | None:
-    """What a command's reason says of a partition."""
+    """The choice for a partition in a command's reason."""
     found = (one for one in issued.reason.choices if (one.topic, one.partition) == (topic, number))
     return next(found, None)

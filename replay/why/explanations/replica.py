@@ -1,45 +1,45 @@
-"""Why is a broker out of a partition's ISR, or in it?"""
+"""Why is a broker not in a partition's ISR, or why is it?"""
 
 from typing import Final
 
 from controller.core.election import UNCLEAN_LEADER
 from replay.cluster_view.views import PartitionView, why_not_in_sync
 from replay.description.phrases import listed
-from replay.why.answers.finding import Reply, at, state_changes, why_lost
-from replay.why.facts import AnyFact, BrokerChanged, IsrAsked, StateWritten
+from replay.why.explanations.finding import Finding, at, state_changes, why_lost
+from replay.why.facts import AnyFact, BrokerChanged, IsrRequested, StateWritten
 from replay.why.history import History
-from replay.why.words import sentence
+from replay.why.sentences import sentence
 
 _BY_LEADER: Final = "AlterPartition"
 
 
-def about_replica(history: History) -> Reply:
-    """The answer about one broker's replica of the partition."""
+def explain_replica(history: History) -> Finding:
+    """Explain the state of one broker's replica of the partition."""
     view, broker = history.view(), history.subject.broker
-    assert view is not None, "a partition that is not there was refused before"
-    assert broker is not None, "a broker is asked about"
+    assert view is not None, "a question about an unknown partition was rejected before"
+    assert broker is not None, "the question is about a broker"
     facts = _facts(history, view, broker)
     if broker not in view.replicas:
-        return Reply(f"Broker {broker} has no replica of {view.name}: {_replicas(view)}.", facts)
+        return Finding(f"Broker {broker} has no replica of {view.name}: {_replicas(view)}.", facts)
     if broker not in view.isr:
-        return Reply(f"{why_out_of_isr(history, view, broker)}.", facts)
+        return Finding(f"{why_out_of_isr(history, view, broker)}.", facts)
     entered = _last_change(history, view, broker, is_in=True)
     leads = " and leads it" if view.leader == broker else ""
     head = f"Broker {broker} is in the ISR of {view.name}{leads}"
     if entered is None:
-        return Reply(f"{head} since before this log begins.", facts)
-    return Reply(f"{head} since {at(entered)}: {sentence(entered)}.", facts)
+        return Finding(f"{head} since before this log begins.", facts)
+    return Finding(f"{head} since {at(entered)}: {sentence(entered)}.", facts)
 
 
 def why_out_of_isr(history: History, view: PartitionView, broker: int) -> str:
-    """A sentence without its end."""
+    """A sentence without its full stop."""
     removed = _last_change(history, view, broker, is_in=False)
     head = f"Broker {broker} is not in the ISR of {view.name}"
     live = {one.id: one for one in history.cluster.brokers}
     now = why_not_in_sync(view, broker, live)
     if removed is None:
-        joined_as = "it is being added" if broker in view.adding else "it never was in this log"
-        return f"{head}: {joined_as}; now it is {now}"
+        status = "it is being added" if broker in view.adding else "it never was in this log"
+        return f"{head}: {status}; now it is {now}"
     return f"{head} since {at(removed)}: {_why_removed(history, removed, broker)}; now it is {now}"
 
 
@@ -49,15 +49,15 @@ def _why_removed(history: History, removed: StateWritten, broker: int) -> str:
         asked = _asked_by(history, removed)
         return f"{asked}, as leaders do with a follower that lags behind or is gone"
     if removed.rule and lost:
-        return f"{lost}, and the controller took it out ({removed.rule})"
+        return f"{lost}, and the controller removed it ({removed.rule})"
     if removed.code == UNCLEAN_LEADER:
         return f"an unclean election made {removed.after.leader} leader and only member"
     if removed.rule:
-        return f"the controller took it out ({removed.rule})"
+        return f"the controller removed it ({removed.rule})"
     if removed.writer == f"broker {removed.after.leader}":
-        wrote = f"its leader, {removed.writer}, wrote ISR {listed(removed.after.isr)} itself"
+        wrote = f"its leader, {removed.writer}, wrote ISR {listed(removed.after.isr)} to ZooKeeper"
         return f"{wrote}, as before Kafka 2.7, for a follower that lags behind or is gone"
-    who = removed.writer or "somebody else"
+    who = removed.writer or "another process"
     return f"{who} wrote ISR {listed(removed.after.isr)}"
 
 
@@ -65,7 +65,7 @@ def _asked_by(history: History, removed: StateWritten) -> str:
     asked = [
         one
         for one in history.facts
-        if isinstance(one, IsrAsked) and one.isr == removed.after.isr and one.seq >= removed.seq
+        if isinstance(one, IsrRequested) and one.isr == removed.after.isr and one.seq >= removed.seq
     ]
     if asked:
         return f"its leader, broker {asked[0].broker}, asked for ISR {listed(asked[0].isr)}"
@@ -75,7 +75,7 @@ def _asked_by(history: History, removed: StateWritten) -> str:
 def _last_change(
     history: History, view: PartitionView, broker: int, *, is_in: bool
 ) -> StateWritten | None:
-    """The last time that the broker came into the ISR, or left it."""
+    """The last time that the broker entered the ISR, or left it."""
     found = None
     for one in state_changes(history, view.name):
         was = one.before is not None and broker in one.before.isr
@@ -94,7 +94,7 @@ def _facts(history: History, view: PartitionView, broker: int) -> list[AnyFact]:
         if isinstance(one, StateWritten):
             was = one.before is not None and broker in one.before.isr
             keeps = was is not (broker in one.after.isr) and one.partition == view.name
-        elif isinstance(one, IsrAsked):
+        elif isinstance(one, IsrRequested):
             keeps = bool(one.error)
         else:
             keeps = isinstance(one, BrokerChanged) and one.broker == broker

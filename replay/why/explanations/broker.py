@@ -1,20 +1,20 @@
-"""Why is a broker there or not, and what did that lead to?"""
+"""Why is a broker registered or not, and which partitions does that affect?"""
 
 from typing import Final
 
 from replay.description.phrases import joined
-from replay.why.answers.finding import Reply, after_shutdown, at, last
-from replay.why.facts import AnyFact, BrokerChanged, NoLeader, StateWritten, Told
+from replay.why.explanations.finding import Finding, after_shutdown, at, last
+from replay.why.facts import AnyFact, BrokerChanged, NoLeader, NoticeIssued, StateWritten
 from replay.why.history import History
-from replay.why.words import sentence
+from replay.why.sentences import sentence
 
 _SHOWN: Final = 10
 
 
-def about_broker(history: History) -> Reply:
-    """The answer about the broker that is asked about."""
+def explain_broker(history: History) -> Finding:
+    """Explain the state of the broker in question."""
     broker = history.subject.broker
-    assert broker is not None, "a broker is asked about"
+    assert broker is not None, "the question is about a broker"
     facts = [one for one in history.facts if _belongs(one, broker)]
     changed = last(facts, BrokerChanged)
     view = history.cluster.broker(broker)
@@ -36,13 +36,13 @@ def about_broker(history: History) -> Reply:
     tail += f"out of the ISR of {_some(out)}" if out else "in all their ISRs"
     if offline:
         tail += f"; {_some(offline)} {'is' if len(offline) == 1 else 'are'} offline without it"
-    return Reply(f"{head}. {tail}.", facts)
+    return Finding(f"{head}. {tail}.", facts)
 
 
 def _belongs(fact: AnyFact, broker: int) -> bool:
     if isinstance(fact, BrokerChanged):
         return fact.broker == broker
-    return isinstance(fact, (StateWritten, NoLeader, Told))
+    return isinstance(fact, (StateWritten, NoLeader, NoticeIssued))
 
 
 def _some(names: list[str]) -> str:

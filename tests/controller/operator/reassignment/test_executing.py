@@ -1,4 +1,4 @@
-"""--execute and --execute-extra on a simulated cluster, whose controller acts on them."""
+"""--execute and --execute-extra on a simulated cluster, whose controller carries them out."""
 
 from collections.abc import Awaitable, Callable
 
@@ -39,7 +39,7 @@ async def run_extra(
 
 
 async def refused(stage: Stage, wanted: Targets) -> str:
-    """What --execute says against it; nothing is written."""
+    """The error of --execute, which has written nothing."""
     writes = stage.client.writes
     with pytest.raises(Refused) as fault:
         await run_execute(stage, wanted)
@@ -47,13 +47,13 @@ async def refused(stage: Stage, wanted: Targets) -> str:
     return str(fault.value)
 
 
-async def test_originals_are_added_and_the_way_back_is_printed() -> None:
+async def test_originals_are_added_and_the_rollback_assignment_is_printed() -> None:
     stage = Stage()
     data = await run_execute(stage, targets(t0=(4, 5, 6)))
     assert entries(stage.world) == {T0: Entry((4, 5, 6), (1, 2, 3))}
-    assert '"replicas":[1,2,3]' in stage.said
-    assert "Save this to use as the --reassignment-json-file option during rollback" in stage.said
-    assert "Successfully started partition reassignment for t-0" in stage.said
+    assert '"replicas":[1,2,3]' in stage.output
+    assert "Save this to use as the --reassignment-json-file option during rollback" in stage.output
+    assert "Successfully started partition reassignment for t-0" in stage.output
     assert data["submitted"] == [["t", 0]]
     assert record(stage.world) is not None
     assert not stage.warnings
@@ -67,7 +67,7 @@ async def test_submission_completes() -> None:
     assert entries(stage.world) is None
 
 
-async def test_a_dry_run_writes_nothing_and_tells_the_steps() -> None:
+async def test_dry_run_prints_the_steps_and_writes_nothing() -> None:
     stage = Stage()
     data = await run_execute(stage, targets(t0=(4, 5, 6)), 1000, dry_run=True)
     assert stage.client.writes == 0
@@ -79,7 +79,7 @@ async def test_a_dry_run_writes_nothing_and_tells_the_steps() -> None:
     assert '"original_replicas":[1,2,3]' in steps[-1]
 
 
-async def test_a_throttle_is_set_before_and_told_to_brokers() -> None:
+async def test_throttle_is_set_before_the_entry_and_announced_to_brokers() -> None:
     stage = Stage()
     await run_execute(stage, targets(t0=(4, 2, 3)), 1000)
     topic = znodes.read_config("t", stage.world.data(znodes.topic_config_path("t")))
@@ -95,11 +95,11 @@ async def test_a_throttle_is_set_before_and_told_to_brokers() -> None:
         }
     assert stage.world.data(znodes.broker_config_path(5)) is None
     changes = await stage.client.children(znodes.CONFIG_CHANGES)
-    told = [stage.world.data(f"{znodes.CONFIG_CHANGES}/{one}") for one in changes]
-    assert b'{"version":2,"entity_path":"topics/t"}' in told
-    assert b'{"version":2,"entity_path":"brokers/4"}' in told
-    assert "The inter-broker throttle limit was set to 1000 B/s" in stage.said
-    assert "You must run --verify periodically" in stage.said
+    expected = [stage.world.data(f"{znodes.CONFIG_CHANGES}/{one}") for one in changes]
+    assert b'{"version":2,"entity_path":"topics/t"}' in expected
+    assert b'{"version":2,"entity_path":"brokers/4"}' in expected
+    assert "The inter-broker throttle limit was set to 1000 B/s" in stage.output
+    assert "You must run --verify periodically" in stage.output
 
 
 async def test_throttle_keeps_other_configurations() -> None:
@@ -111,7 +111,7 @@ async def test_throttle_keeps_other_configurations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"),
+    ("wanted", "expected"),
     [
         (targets(u0=(1,)), "contains non-existent partitions: u-0"),
         (targets(t1=(1,)), "contains non-existent partitions: t-1"),
@@ -119,8 +119,8 @@ async def test_throttle_keeps_other_configurations() -> None:
         (targets(t0=(1, DAEMON)), f"Broker {DAEMON} is the controller, which holds no replicas."),
     ],
 )
-async def test_nonexistent_targets_are_rejected(wanted: Targets, told: str) -> None:
-    assert told in await refused(Stage(), wanted)
+async def test_nonexistent_targets_are_rejected(wanted: Targets, expected: str) -> None:
+    assert expected in await refused(Stage(), wanted)
 
 
 async def test_all_problems_are_reported_at_once() -> None:
@@ -131,7 +131,7 @@ async def test_all_problems_are_reported_at_once() -> None:
     ]
 
 
-async def test_a_replica_that_stays_may_be_down() -> None:
+async def test_kept_replica_may_be_dead() -> None:
     stage = Stage()
     stage.world.unregister(3)
     stage.world.run()
@@ -139,9 +139,9 @@ async def test_a_replica_that_stays_may_be_down() -> None:
     assert entries(stage.world) == {T0: Entry((3, 4), (1, 2, 3))}
 
 
-async def test_a_topic_that_is_being_deleted_is_refused() -> None:
+async def test_topic_being_deleted_is_refused() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.put_quietly(znodes.delete_topic_path("t"), b"")
     assert "being deleted: t" in await refused(stage, targets(t0=(4,)))
 
@@ -156,10 +156,10 @@ async def test_submission_during_a_cancellation_is_rejected() -> None:
         await run_extra(stage, targets(t0=(4,)))
 
 
-async def test_execute_while_a_cancellation_stands_says_to_remove_it_first() -> None:
+async def test_execute_during_a_cancellation_advises_to_remove_it_first() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
-    stage.leave_alone()
+    stage.without_controller()
     submit(stage.world, {T0: (4, 5, 6)})
     cancel_all(stage.world)
     text = await refused(stage, targets(u0=(3, 4)))
@@ -169,11 +169,11 @@ async def test_execute_while_a_cancellation_stands_says_to_remove_it_first() -> 
         "or wait for the removal, too"
     )
     await run_execute(stage, targets(t0=(4, 5, 6)))
-    assert stage.said == "There is an existing assignment running."
+    assert stage.output == "There is an existing assignment running."
     assert "until it is removed with --remove-cancel" in stage.warnings[0]
 
 
-async def test_a_partition_of_another_route_is_refused_with_its_name() -> None:
+async def test_partition_of_another_route_is_refused_with_the_name_of_the_route() -> None:
     stage = Stage()
     stage.by_api(4, 5, 6)
     text = await refused(stage, targets(t0=(2,)))
@@ -182,14 +182,14 @@ async def test_a_partition_of_another_route_is_refused_with_its_name() -> None:
         "end it with --cancel and a file over --bootstrap-server"
     )
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     request_quietly(stage.world, {T0: (4,)})
     text = await refused(stage, targets(t0=(2,)))
     assert "t-0: already being reassigned, by /admin/reassignment_requests" in text
 
 
 def with_least_in_sync(least: bytes, path: str = znodes.topic_config_path("t")) -> Stage:
-    """t-0 on one broker of six, and what min.insync.replicas is of its topic or of all."""
+    """t-0 on one broker of six, with a min.insync.replicas of its topic or of the cluster."""
     stage = Stage(6, 1)
     config = b'{"version":1,"config":{"min.insync.replicas":"%s"}}' % least
     stage.world.put(path, config)
@@ -198,7 +198,7 @@ def with_least_in_sync(least: bytes, path: str = znodes.topic_config_path("t")) 
 
 @pytest.mark.parametrize("path", [znodes.topic_config_path("t"), znodes.broker_config_path(None)])
 @pytest.mark.parametrize("submit", [run_execute, run_extra])
-async def test_fewer_replicas_than_min_insync_replicas_are_warned_about(
+async def test_fewer_replicas_than_min_insync_replicas_cause_a_warning(
     path: str, submit: Callable[[Stage, Targets], Awaitable[object]]
 ) -> None:
     stage = with_least_in_sync(b"2", path)
@@ -210,7 +210,7 @@ async def test_fewer_replicas_than_min_insync_replicas_are_warned_about(
     assert record(stage.world) is not None
 
 
-async def test_the_topics_own_minimum_counts_and_what_is_no_number_says_nothing() -> None:
+async def test_topics_minimum_has_priority_and_an_invalid_one_causes_no_warning() -> None:
     stage = with_least_in_sync(b"1")
     stage.world.put(
         znodes.broker_config_path(None), b'{"version":1,"config":{"min.insync.replicas":"2"}}'
@@ -220,14 +220,14 @@ async def test_the_topics_own_minimum_counts_and_what_is_no_number_says_nothing(
     await run_execute(with_least_in_sync(b"many"), targets(t0=(4, 5)))
 
 
-async def test_a_stock_controller_does_not_look_at_the_minimum() -> None:
+async def test_stock_controller_does_not_check_the_minimum() -> None:
     stage = with_least_in_sync(b"2")
     stage.hand_over(2)
     await run_execute(stage, targets(t0=(4, 5)))
     assert entries(stage.world) == {T0: Entry((4, 5))}
 
 
-async def test_under_a_stock_controller_nothing_is_advised_that_needs_refold() -> None:
+async def test_under_a_stock_controller_the_advice_does_not_need_refold() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
     await run_execute(stage, targets(t0=(4, 5, 6)))
@@ -247,7 +247,7 @@ async def test_under_a_stock_controller_nothing_is_advised_that_needs_refold() -
 async def test_resubmission_only_changes_the_throttle() -> None:
     stage = Stage()
     await run_execute(stage, targets(t0=(4, 5, 6)))
-    assert "use --execute-extra" not in stage.said
+    assert "use --execute-extra" not in stage.output
     text = await refused(stage, targets(t0=(4, 5)))
     assert "There is an existing assignment running" in text
     assert "--execute-extra" in text
@@ -260,7 +260,7 @@ async def test_resubmission_only_changes_the_throttle() -> None:
     assert entries(stage.world) == before
 
 
-async def test_a_topic_that_changes_meanwhile_is_read_again() -> None:
+async def test_topic_changed_meanwhile_is_read_again() -> None:
     stage = Stage()
     other = {0: (2, 1, 3)}
     stage.client.before_write = lambda: stage.world.change_topic_quietly("t", other)
@@ -282,7 +282,7 @@ async def test_concurrent_submission_is_not_overwritten() -> None:
     assert list(entries(stage.world) or ()) == [("u", 0)]
 
 
-async def test_the_originals_of_what_moves_already_are_without_those_added() -> None:
+async def test_originals_of_a_move_under_way_exclude_added_replicas() -> None:
     stage = Stage()
     assert reassign(stage.world, 4, 5, 6) == 0
     stage.hand_over(2)
@@ -291,7 +291,7 @@ async def test_the_originals_of_what_moves_already_are_without_those_added() -> 
     assert state.assignments[T0].replicas == (4, 5, 6, 1, 2, 3)
 
 
-async def test_a_stock_controller_gets_what_it_can_read_and_a_warning() -> None:
+async def test_stock_controller_gets_a_readable_znode_and_a_warning_is_printed() -> None:
     stage = Stage()
     stage.hand_over(2)
     await run_execute(stage, targets(t0=(4, 5, 6)))
@@ -302,9 +302,9 @@ async def test_a_stock_controller_gets_what_it_can_read_and_a_warning() -> None:
         await run_extra(stage, targets(t0=(4,)))
 
 
-async def test_a_znode_that_nobody_can_read_is_told() -> None:
+async def test_unreadable_znode_is_reported() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.put_quietly(znodes.REASSIGN_PARTITIONS, b"nonsense")
     assert "/admin/reassign_partitions cannot be read" in await refused(stage, targets(t0=(4,)))
 
@@ -319,7 +319,7 @@ async def test_too_large_submission_is_rejected(monkeypatch: pytest.MonkeyPatch)
 # --execute-extra --------------------------------------------------------------------------------
 
 
-async def test_more_start_while_others_are_stuck() -> None:
+async def test_extra_entries_start_while_others_are_blocked() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
     await run_execute(stage, targets(t0=(4, 5, 6)))
@@ -329,12 +329,12 @@ async def test_more_start_while_others_are_stuck() -> None:
         ("u", 0): Entry((3, 4), (1, 2)),
     }
     assert extra(stage.world) is None
-    assert "Rolling back" not in stage.said
+    assert "Rolling back" not in stage.output
     catch_up(stage.world, 3, 4, name=("u", 0))
     assert stage.world.topic("u").assignments[0].replicas == (3, 4)
 
 
-async def test_an_extra_one_for_a_pending_partition_says_what_is_rolled_back_first() -> None:
+async def test_extra_entry_for_a_pending_partition_reports_the_rollback() -> None:
     stage = Stage()
     await run_execute(stage, targets(t0=(1, 2, 4)))
     await run_extra(stage, targets(t0=(1, 2, 5)))
@@ -345,10 +345,10 @@ async def test_an_extra_one_for_a_pending_partition_says_what_is_rolled_back_fir
     assert entries(stage.world) == {T0: Entry((1, 2, 5), (1, 2, 3))}
 
 
-async def test_extra_ones_are_merged_and_the_later_one_wins() -> None:
+async def test_extra_entries_are_merged_and_the_last_one_is_used() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
-    stage.leave_alone()
+    stage.without_controller()
     submit_extra(stage.world, {T0: (4,), ("u", 0): (3,)})
     stage.client.before_write = lambda: submit_extra(stage.world, {T0: (4,), ("u", 0): (2,)})
     await run_extra(stage, targets(t0=(5,)))
@@ -356,7 +356,7 @@ async def test_extra_ones_are_merged_and_the_later_one_wins() -> None:
     assert stage.client.writes == 2
 
 
-async def test_an_extra_one_over_another_route_is_refused() -> None:
+async def test_extra_entry_for_a_partition_of_another_route_is_refused() -> None:
     stage = Stage()
     stage.by_api(4, 5, 6)
     with pytest.raises(
@@ -365,7 +365,7 @@ async def test_an_extra_one_over_another_route_is_refused() -> None:
         await run_extra(stage, targets(t0=(2,)))
 
 
-async def test_a_dry_run_of_an_extra_one() -> None:
+async def test_dry_run_of_an_extra_entry_prints_the_step() -> None:
     stage = Stage()
     await run_extra(stage, targets(t0=(4, 5, 6)), dry_run=True)
     assert stage.client.writes == 0
@@ -374,7 +374,7 @@ async def test_a_dry_run_of_an_extra_one() -> None:
 
 async def test_missing_cluster_is_rejected() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.remove_quietly(znodes.BROKER_IDS)
     stage.world.remove_quietly(znodes.TOPICS)
     assert "there is no Kafka cluster" in await refused(stage, targets(t0=(4,)))

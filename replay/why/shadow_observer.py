@@ -1,4 +1,4 @@
-"""Follows the fold beside a session of a stock controller (replay.stock_clusters.agreement)."""
+"""Observes the shadow fold of a session of a stock controller (replay.stock_clusters.agreement)."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from replay.cluster_view.of_context import name_of
 from replay.description.events import request_in_words
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed, State
 from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
-from replay.why.facts import AnyFact, Because
-from replay.why.following import Following, choice_of
+from replay.why.fact_observer import FactObserver, choice_of
+from replay.why.facts import AnyFact, Cause
 from replay.why.subject import Subject
 
-_NS: Final = 1_000_000
+_NS_PER_MS: Final = 1_000_000
 
 
-class Decided(Struct, frozen=True):
-    """A write that the fold came to, when the log was at record `seq`."""
+class DerivedWrite(Struct, frozen=True):
+    """A write that a shadow fold decided at record `seq` of the log."""
 
     seq: int
     path: str
     data: bytes
     rule: str
     choice: Choice | None
-    because: Because | None
+    because: Cause | None
 
 
-class Beside(Following, Checkpointed):
-    """The facts and the writes of one fold."""
+class ShadowFactObserver(FactObserver, Checkpointed):
+    """Notes the facts and the writes of one shadow fold."""
 
     STATE = (
         "facts",
-        "decided",
+        "writes",
         "seq",
         "wall_ns",
         "trigger",
         "because",
         "last_issued",
         "rewriting",
-        "_asked",
+        "_pending",
         "_lost",
         "_running",
     )
 
-    def __init__(self, stock: ControllerTrace, subject: Subject) -> None:
-        super().__init__(stock.fold.controller, subject)
-        self._beside = stock.fold
-        self.decided: list[Decided] = []
+    def __init__(self, trace: ControllerTrace, subject: Subject) -> None:
+        super().__init__(trace.fold.controller, subject)
+        self._shadow = trace.fold
+        self.writes: list[DerivedWrite] = []
 
     def save(self) -> State:
-        """Also what is known of ZooKeeper, and of the partition's reassignments."""
+        """Also saves what is known of ZooKeeper and of the partition's reassignments."""
         known = structs.replace(
             self.known,
             states=dict(self.known.states),
@@ -70,25 +70,26 @@ class Beside(Following, Checkpointed):
         super().restore(state["observer"])
 
     def begins(self, trigger: Trigger) -> None:
-        self.at(self._beside.seq, self._beside.now_ms * _NS)
+        self.at(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
         super().begins(trigger)
 
-    def _just_now(self, trigger: Trigger) -> Because:
-        is_call = isinstance(trigger, ApiCall)
-        text = request_in_words(trigger.request, self.topic_name) if is_call else ""  # type: ignore[union-attr]
-        return Because(self._beside.seq, text, name_of(trigger))
+    def _just_now(self, trigger: Trigger) -> Cause:
+        text = ""
+        if isinstance(trigger, ApiCall):
+            text = request_in_words(trigger.request, self.topic_name)
+        return Cause(self._shadow.seq, text, name_of(trigger))
 
     def issues(self, issued: Issued) -> None:
-        self.at(self._beside.seq, self._beside.now_ms * _NS)
+        self.at(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
         super().issues(issued)
         command = issued.command
         if not isinstance(command, (WriteZnodes, WriteAtomically)):
             return
-        for _, one in self._wanted(command.operations):
+        for _, one in self._covered(command.operations):
             key = znodes.state_of(one.path)
-            self.decided.append(
-                Decided(
-                    self._beside.seq,
+            self.writes.append(
+                DerivedWrite(
+                    self._shadow.seq,
                     one.path,
                     one.data,
                     issued.reason.rule,
@@ -98,5 +99,5 @@ class Beside(Following, Checkpointed):
             )
 
     def add(self, kind: type[AnyFact], **fields: object) -> None:
-        self.at(self._beside.seq, self._beside.now_ms * _NS)
+        self.at(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
         super().add(kind, **fields)

@@ -1,7 +1,7 @@
-"""A history as text for an operator of Kafka.
+"""A history of events and decisions as text, for the golden transcripts.
 
-One line an event, in it what was observed; below it, indented, what was decided. Requests that are
-alike for several brokers are shown once; answers of brokers that say nothing new are left out.
+Each event is one line, followed by indented lines with its decisions. Equal requests to several
+brokers are shown once. Answers of brokers that contain nothing new are left out.
 
     12 watch /brokers/ids children
          list /brokers/ids and watch it [broker change]
@@ -55,12 +55,11 @@ from controller.core.operations import (
     SESSION_EXPIRED,
     WriteOperation,
 )
-from controller.core.values import NO_LEADER, RECOVERING, LeaderAndIsr
+from controller.core.values import NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
 from replay.description.api_requests import described_answer, described_request
 from replay.description.commands import described as described_command
 from replay.description.commands import operation_in_words
 from replay.description.events import described
-from replay.description.phrases import bracketed, bracketed_assignment
 
 _CODES: Final = {
     OK: "ok",
@@ -77,7 +76,7 @@ _REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaReque
 
 
 def transcript(history: Iterable[tuple[Recorded, Sequence[Issued]]]) -> str:
-    """The text of a part of a history; ends in a newline."""
+    """The text of a part of a history; it ends with a newline."""
     lines: list[str] = []
     asked: dict[CommandId, Command] = {}
     term = None
@@ -103,7 +102,7 @@ def transcript(history: Iterable[tuple[Recorded, Sequence[Issued]]]) -> str:
 def _observed(event: Event, asked: dict[CommandId, Command]) -> list[str]:
     match event:
         case SessionConnected(session_id=id, renewed=renewed):
-            return [f"session {id} {'stands again' if renewed else 'begins'}"]
+            return [f"session {id} {'is resumed' if renewed else 'begins'}"]
         case SessionDisconnected(session_id=id, cause=cause):
             return [f"session {id} lost its connection: {cause}"]
         case SessionExpired(session_id=id):
@@ -162,7 +161,7 @@ def _one_or_many(what: str, items: list[str]) -> list[str]:
 
 
 def _says_nothing(event: Event) -> bool:
-    """Whether a broker did what it was asked, or had done it before (KB 5.2.4)."""
+    """Whether a broker carried out a request, or had done so before (KB 5.2.4)."""
     return (
         isinstance(event, BrokerAnswered)
         and event.error == NONE
@@ -171,7 +170,7 @@ def _says_nothing(event: Event) -> bool:
 
 
 def _distinct(issued: Sequence[Issued]) -> Iterator[list[Issued]]:
-    """Requests with the same content that follow one another, together; the rest one by one."""
+    """Consecutive requests with the same content as one group; other commands one by one."""
 
     def key(pair: tuple[int, Issued]) -> object:
         place, one = pair
@@ -187,7 +186,7 @@ def _decided(alike: list[Issued]) -> list[str]:
     if isinstance(command, _REQUESTS):
         head += f" to {', '.join(target_of(one.command).split()[-1] for one in alike)}"
     if isinstance(command, Notice):
-        # The text of a notice names its code, and the candidates of a failed election.
+        # The text of a notice has its code, and the candidates of a failed election.
         return [head, *(f"  {line}" for line in more)]
     head += f" [{reason.rule}]"
     return [head, *(f"  {line}" for line in more), *(f"  > {_choice(c)}" for c in reason.choices)]
@@ -201,8 +200,8 @@ def _choice(choice: Choice) -> str:
 
 
 def spell(command: Command) -> list[str]:
-    """A command in words: what it is, then a line for each part of it. No broker is named in a
-    request, so that those of one batch that are alike read alike."""
+    """A command in words, then a line for each part. The text of a request does not name the
+    broker, so that equal requests of one batch have equal texts."""
     match command:
         case ReadZnodes(paths=paths, watch=watch):
             return [f"read {_paths(paths)}{_watching(watch)}"]
@@ -231,18 +230,18 @@ def _request(request: BrokerRequest) -> list[str]:
                 f"LeaderAndIsr v{version}",
                 *(
                     f"{one.topic}-{one.partition} {spell_state(one.leadership)}"
-                    f" {bracketed_assignment(one.assignment)}{' new' if one.is_new else ''}"
+                    f" {_assignment(one.assignment)}{' new' if one.is_new else ''}"
                     for one in partitions
                 ),
             ]
-        case UpdateMetadataRequest(version=version, partitions=told, live_brokers=live):
+        case UpdateMetadataRequest(version=version, partitions=updated, live_brokers=live):
             return [
                 f"UpdateMetadata v{version}",
-                f"live {bracketed([one.id for one in live])}",
+                f"live {_ids([one.id for one in live])}",
                 *(
                     f"{one.topic}-{one.partition} {spell_state(one.leadership)}"
-                    f" replicas {bracketed(one.replicas)} offline {bracketed(one.offline_replicas)}"
-                    for one in told
+                    f" replicas {_ids(one.replicas)} offline {_ids(one.offline_replicas)}"
+                    for one in updated
                 ),
             ]
         case StopReplicaRequest(version=version, partitions=stopped):
@@ -257,10 +256,10 @@ def _request(request: BrokerRequest) -> list[str]:
 
 
 def spell_state(state: LeaderAndIsr) -> str:
-    """A leadership in the words of the scenario tables: leader, e, ISR, v, controller epoch."""
+    """The state of a partition as in the scenario tables: leader, e, ISR, v, controller epoch."""
     recovering = " recovering" if state.recovery_state == RECOVERING else ""
     return (
-        f"leader {state.leader} e {state.leader_epoch} isr {bracketed(state.isr)}"
+        f"leader {state.leader} e {state.leader_epoch} isr {_ids(state.isr)}"
         f" v {state.partition_epoch} ce {state.controller_epoch}{recovering}"
     )
 
@@ -279,3 +278,15 @@ def _paths(paths: tuple[str, ...]) -> str:
 
 def _watching(watch: bool) -> str:
     return " and watch" if watch else ""
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return "[" + ",".join(map(str, brokers)) + "]"
+
+
+def _assignment(one: Assignment) -> str:
+    text = f"replicas {_ids(one.replicas)}"
+    for word, replicas in (("adding", one.adding), ("removing", one.removing)):
+        if replicas:
+            text += f" {word} {_ids(replicas)}"
+    return text

@@ -1,4 +1,4 @@
-"""A topic's znode that somebody changes by hand while its partitions are on their way."""
+"""Clients change a topic's znode while its partitions are being reassigned."""
 
 import pytest
 
@@ -10,27 +10,29 @@ from tests.controller.core.reassignment.interrupting import (
     assert_nothing_is_left,
     cancel_all,
     entries,
+    one_by_each_route,
     records,
     remove_cancel,
     request,
     submit,
+    two_partitions,
     written_in,
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     assert_no_failures,
     assignment,
     catch_up,
 )
-from tests.controller.core.reassignment.test_bad_reassignments import T1, in_flight, two_partitions
 
 
 def topic_json(partitions: dict[int, Assignment]) -> bytes:
-    """What somebody writes into a topic's znode."""
+    """The content that a client writes to a topic's znode."""
     return znodes.write_topic(znodes.TopicContent(partitions))
 
 
-TOPIC_BY_HAND = {
+CHANGED_TOPICS = {
     "nothing is under way": topic_json({0: Assignment((1,)), 1: Assignment((2,))}),
     "replicas at rest elsewhere": topic_json({0: Assignment((4, 1)), 1: Assignment((2,))}),
     "another target": topic_json({0: Assignment((4, 1), (4,), (1,)), 1: Assignment((2,))}),
@@ -43,17 +45,17 @@ TOPIC_BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("what", TOPIC_BY_HAND)
-def test_a_topic_changed_by_hand_while_in_flight_is_told_and_written_again(what: str) -> None:
-    cluster = in_flight()
+@pytest.mark.parametrize("what", CHANGED_TOPICS)
+def test_topic_changed_by_a_client_during_a_move_is_reported_and_restored(what: str) -> None:
+    cluster = one_by_each_route()
     seen = cluster.seen()
-    cluster.put(znodes.topic_path("t"), TOPIC_BY_HAND[what])
+    cluster.put(znodes.topic_path("t"), CHANGED_TOPICS[what])
     assert assignment(cluster) == "3,1 adding 3 removing 1"
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
-    [text] = seen.told("assignment_mended")
+    [text] = seen.texts_of("assignment_mended")
     assert text.startswith("another client changed them in /brokers/topics/t during")
-    assert f"It contained {TOPIC_BY_HAND[what].decode()!r}" in text
-    assert seen.told("partitions_missing") == []
+    assert f"It contained {CHANGED_TOPICS[what].decode()!r}" in text
+    assert seen.texts_of("partitions_missing") == []
     catch_up(cluster, 3)
     cancel_all(cluster)
     remove_cancel(cluster)
@@ -63,8 +65,8 @@ def test_a_topic_changed_by_hand_while_in_flight_is_told_and_written_again(what:
     assert_no_failures(cluster)
 
 
-def test_a_topic_changed_by_hand_is_cancelled_as_it_was_begun() -> None:
-    cluster = in_flight()
+def test_move_of_a_topic_changed_by_a_client_is_cancelled_to_the_originals() -> None:
+    cluster = one_by_each_route()
     cluster.put_quietly(znodes.topic_path("t"), b"garbage")
     cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
     cluster.run()
@@ -73,27 +75,27 @@ def test_a_topic_changed_by_hand_is_cancelled_as_it_was_begun() -> None:
     assert_no_failures(cluster)
 
 
-def test_what_only_looks_as_if_it_moved_is_put_right() -> None:
-    """No controller has begun it, and none would end it."""
+def test_assignment_that_only_looks_like_a_move_is_corrected() -> None:
+    """No controller has started such a move, and none would complete it."""
     cluster = two_partitions()
     seen = cluster.seen()
     data = topic_json({0: Assignment((3, 1), (3,), (1,)), 1: Assignment((2,))})
     cluster.put(znodes.topic_path("t"), data)
-    assert len(seen.told("assignment_mended")) == 1
+    assert len(seen.texts_of("assignment_mended")) == 1
     assert (assignment(cluster), assignment(cluster, T1)) == ("1", "2")
 
 
-def test_while_nothing_moves_a_change_by_hand_is_left_alone_as_in_kafka() -> None:
+def test_without_a_move_a_change_by_a_client_is_ignored_as_in_kafka() -> None:
     cluster = two_partitions()
     seen = cluster.seen()
     data = topic_json({0: Assignment((4,)), 1: Assignment((2,))})
     cluster.put(znodes.topic_path("t"), data)
-    assert seen.told("assignment_mended") == []
+    assert seen.texts_of("assignment_mended") == []
     assert cluster.data(znodes.topic_path("t")) == data
 
 
-def test_partitions_added_while_others_move_are_kept() -> None:
-    """An old tool writes the topic as it read it before the reassignment, with one more."""
+def test_partitions_added_during_a_move_are_kept() -> None:
+    """An old tool writes the assignment from before the reassignment, with one more partition."""
     cluster = two_partitions()
     before = cluster.topic("t").assignments
     submit(cluster, {T0: [3]})
@@ -103,8 +105,8 @@ def test_partitions_added_while_others_move_are_kept() -> None:
     assert cluster.leadership("t", 2).leader == 4
 
 
-def test_a_topic_that_is_changed_while_it_is_mended_is_looked_at_again() -> None:
-    cluster = in_flight()
+def test_topic_changed_during_its_repair_is_repaired_again() -> None:
+    cluster = one_by_each_route()
     path = znodes.topic_path("t")
     seen = cluster.seen()
     cluster.once(
@@ -114,20 +116,20 @@ def test_a_topic_that_is_changed_while_it_is_mended_is_looked_at_again() -> None
     cluster.put(path, b"garbage")
     assert assignment(cluster) == "3,1 adding 3 removing 1"
     assert assignment(cluster, ("t", 2)) == "4"
-    assert len(seen.told("assignment_mended")) == 2
+    assert len(seen.texts_of("assignment_mended")) == 2
     assert_no_failures(cluster)
 
 
-def test_a_topic_that_nobody_could_read_at_failover_goes_on_when_it_is_mended() -> None:
-    """What it goes back to stands in the log: the record has no partition that it is of."""
+def test_topic_unreadable_at_failover_continues_its_move_after_a_repair() -> None:
+    """The originals are only in the log, because the record belongs to no known partition."""
     cluster = two_partitions()
     request(cluster, {T0: [3]})
     before = cluster.data(znodes.topic_path("t"))
     seen = cluster.seen()
     cluster.put_quietly(znodes.topic_path("t"), b"garbage")
     cluster.expire()
-    assert len(seen.told("unreadable_znode")) == 1
-    [text] = seen.told("record_removed")
+    assert len(seen.texts_of("unreadable_znode")) == 1
+    [text] = seen.texts_of("record_removed")
     assert text.startswith('there is no partition t-0; removed, it contained \'{"version":1,')
     assert text.endswith('"original_replicas":[1],"leader_epoch":0}\'')
     cluster.put(znodes.topic_path("t"), before or b"")
@@ -137,22 +139,22 @@ def test_a_topic_that_nobody_could_read_at_failover_goes_on_when_it_is_mended() 
     assert_nothing_is_left(cluster)
 
 
-def test_without_kip_236_a_topic_changed_by_hand_is_left_alone() -> None:
+def test_without_kip_236_a_change_by_a_client_is_ignored() -> None:
     cluster = Cluster(1, 2, 3, 4).start()
     cluster.create_topic("t", {0: [1]})
     submit(cluster, {T0: [3]})
-    cluster.put(znodes.topic_path("t"), TOPIC_BY_HAND["another target"])
-    assert cluster.data(znodes.topic_path("t")) == TOPIC_BY_HAND["another target"]
+    cluster.put(znodes.topic_path("t"), CHANGED_TOPICS["another target"])
+    assert cluster.data(znodes.topic_path("t")) == CHANGED_TOPICS["another target"]
 
 
-def test_a_topic_deleted_by_hand_takes_its_reassignments_with_it() -> None:
-    cluster = in_flight()
+def test_topic_deleted_by_a_client_ends_its_reassignments() -> None:
+    cluster = one_by_each_route()
     cluster.create_topic("u", {0: [1]})
     submit(cluster, {T0: [3], ("u", 0): [4]})
     seen = cluster.seen()
     cluster.remove_quietly(znodes.topic_path("t"))
     cluster.run()
-    assert seen.told("reassignment_ended") == [
+    assert seen.texts_of("reassignment_ended") == [
         "its topic was deleted by hand: its reassignment is over"
     ]
     assert records(cluster) == [("u", 0)]

@@ -1,4 +1,4 @@
-"""Why is a topic's deletion stuck, which of its partitions are not well?"""
+"""Why is the deletion of a topic blocked, and which of its partitions have a problem?"""
 
 from typing import Final
 
@@ -6,32 +6,31 @@ from controller.core.state_machines import ReplicaState
 from replay.cluster_view.views import DeletionView, TopicView
 from replay.description.phrases import joined, listed
 from replay.subjects import partition_named
-from replay.why.answers.absent import about_absent
-from replay.why.answers.finding import Reply, at, last, why_lost
-from replay.why.facts import AnyFact, BrokerChanged, BrokerToldToDelete, TopicChanged
+from replay.why.explanations.finding import Finding, at, last, why_lost
+from replay.why.facts import AnyFact, BrokerChanged, DeletionSent, TopicChanged
 from replay.why.history import History
-from replay.why.words import sentence
+from replay.why.sentences import sentence, with_full_stop
 
 _DELETED: Final = {ReplicaState.DELETION_SUCCESSFUL.name, ReplicaState.NON_EXISTENT.name}
 
 
-def about_topic(history: History) -> Reply:
-    """The answer about the topic that is asked about."""
+def explain_topic(history: History) -> Finding:
+    """Explain the state of the topic in question."""
     name = history.subject.topic
-    assert name is not None, "a topic is asked about"
+    assert name is not None, "the question is about a topic"
     view = history.cluster.topic(name)
     deletion = next((one for one in history.cluster.deletions if one.topic == name), None)
     facts = _facts(history, view, name)
     if deletion is not None:
-        return Reply(_deletion(history, deletion), facts)
+        return Finding(_deletion(history, deletion), facts)
     if view is None:
         changed = last(facts, TopicChanged)
         if changed is None:
-            return about_absent(history)
-        return Reply(
+            return explain_absence(history)
+        return Finding(
             f"There is no topic {name} any more at {at(changed)}: {sentence(changed)}.", facts
         )
-    return Reply(_partitions(view), facts)
+    return Finding(_partitions(view), facts)
 
 
 def _facts(history: History, view: TopicView | None, name: str) -> list[AnyFact]:
@@ -40,7 +39,7 @@ def _facts(history: History, view: TopicView | None, name: str) -> list[AnyFact]
     for one in history.facts:
         if isinstance(one, BrokerChanged):
             keeps = one.broker in on
-        elif isinstance(one, (TopicChanged, BrokerToldToDelete)):
+        elif isinstance(one, (TopicChanged, DeletionSent)):
             keeps = one.topic == name
         else:
             keeps = hasattr(one, "partition") or getattr(one, "subject", "").startswith(name)
@@ -56,12 +55,12 @@ def _deletion(history: History, deletion: DeletionView) -> str:
     since = f" since {at(changed)}" if changed is not None else ""
     if deletion.offline_brokers:
         lost = joined(_absent(history, one) for one in deletion.offline_brokers)
-        return f"The deletion of {name} is stuck{since}: replicas of it are on {lost}."
+        return f"The deletion of {name} is blocked{since}: replicas of it are on {lost}."
     moving = [one.partition for one in history.cluster.reassignments if _is_of(one.partition, name)]
     if moving:
         return f"The deletion of {name} waits{since}: {joined(moving)} is being reassigned."
     if deletion.waits_for:
-        awaited = joined(_asked(history, one) for one in deletion.waits_for)
+        awaited = joined(_deleting_broker(history, one) for one in deletion.waits_for)
         return f"The deletion of {name} is under way: it waits for {awaited}."
     if _has_no_replica(history, deletion):
         return f"The deletion of {name} is about to end: brokers have deleted all its replicas."
@@ -70,7 +69,8 @@ def _deletion(history: History, deletion: DeletionView) -> str:
 
 
 def _has_no_replica(history: History, deletion: DeletionView) -> bool:
-    """Whether the controller knows that all are deleted; in an imported log that is not known."""
+    """Whether the controller knows that all replicas are deleted. An imported log does not show
+    that."""
     if history.cluster.log != "recorded" or deletion.status != "under way":
         return False
     view = history.cluster.topic(deletion.topic)
@@ -78,13 +78,13 @@ def _has_no_replica(history: History, deletion: DeletionView) -> bool:
     return all(set(one.replica_states.values()) <= _DELETED for one in partitions)
 
 
-def _asked(history: History, broker: int) -> str:
-    """A broker that has still to delete its replicas, and since when it knows."""
-    of_it = (
-        one for one in history.facts if isinstance(one, BrokerToldToDelete) and one.broker == broker
+def _deleting_broker(history: History, broker: int) -> str:
+    """A broker that has not deleted its replicas yet, and when the deletion was sent."""
+    to_broker = (
+        one for one in history.facts if isinstance(one, DeletionSent) and one.broker == broker
     )
-    told = last(of_it, BrokerToldToDelete)
-    since = f", told at {at(told)} to delete its replicas" if told is not None else ""
+    sent = last(to_broker, DeletionSent)
+    since = f", which was sent the deletion at {at(sent)}" if sent is not None else ""
     return f"broker {broker}{since}"
 
 
@@ -124,4 +124,17 @@ def _partitions(view: TopicView) -> str:
         parts.append(f"not all in sync: {joined(short)}")
     if not parts:
         return f"{head}, all online and in sync."
-    return f"{head}: {'; '.join(parts)}. --partition tells why."
+    return f"{head}: {'; '.join(parts)}. See --partition for the causes."
+
+
+def explain_absence(history: History) -> Finding:
+    """Explain why a topic or partition that the log mentions does not exist: the last fact about
+    its name."""
+    subject, facts = history.subject, history.facts_about_name()
+    name = f"topic {subject.topic}"
+    if subject.partition is not None:
+        name = f"partition {subject.topic}-{subject.partition}"
+    newest = facts[-1]
+    return Finding(
+        f"There is no {name}. At {at(newest)}: {with_full_stop(sentence(newest))}", facts
+    )

@@ -1,4 +1,4 @@
-"""Why is a partition offline, why has it this leader, why is somebody out of its ISR?"""
+"""Why is a partition offline, why does it have this leader, why are replicas not in its ISR?"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,10 +10,16 @@ from controller.core.election import (
     ROLLBACK,
     UNCLEAN_LEADER,
 )
+from controller.core.triggers import (
+    AutoPreferredReplicaLeaderElection,
+    TopicUncleanLeaderElectionEnable,
+    UncleanLeaderElectionEnable,
+)
 from replay.cluster_view.views import NO_BROKER, PartitionView, lacking_replicas, why_not_in_sync
-from replay.description.phrases import joined, leader, listed, passed_over_in_words
-from replay.why.answers.finding import (
-    Reply,
+from replay.description.choices import candidates, candidates_in_words, passed_over_in_words
+from replay.description.phrases import joined, leader, listed
+from replay.why.explanations.finding import (
+    Finding,
     at,
     last,
     last_undone,
@@ -21,39 +27,42 @@ from replay.why.answers.finding import (
     state_changes,
     why_lost,
 )
-from replay.why.answers.replica import why_out_of_isr
+from replay.why.explanations.replica import why_out_of_isr
 from replay.why.facts import (
+    FAILOVERS,
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
     CancelKnown,
-    IsrAsked,
-    LeftAsItIs,
+    IsrRequested,
+    LeftUnchanged,
     LogEnded,
     NoLeader,
+    NoticeIssued,
     RecordKnown,
     ReplicaDeletion,
     RoleChanged,
     RollbackStep,
     StateWritten,
-    Told,
     TopicChanged,
 )
 from replay.why.history import History
 from replay.why.move import Move
-from replay.why.words import sentence
+from replay.why.sentences import sentence
 
-_UNCLEAN_ENABLED: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
-_ASKED: Final = "ElectLeaders"
-_REBALANCE: Final = "AutoPreferredReplicaLeaderElection"
-_FAILOVER: Final = ("Startup", "Reelect", "ControllerChange")
+_UNCLEAN_ENABLED: Final = (
+    UncleanLeaderElectionEnable.__name__,
+    TopicUncleanLeaderElectionEnable.__name__,
+)
+_REQUEST: Final = "ElectLeaders"
+_REBALANCE: Final = AutoPreferredReplicaLeaderElection.__name__
 _TERMS: Final = ("elected", "resigned")
 
 
-def about_partition(history: History) -> Reply:
-    """The answer about the partition that is asked about."""
+def explain_partition(history: History) -> Finding:
+    """Explain the state of the partition in question."""
     view = history.view()
-    assert view is not None, "a partition that is not there was refused before"
+    assert view is not None, "a question about an unknown partition was rejected before"
     changes = state_changes(history, view.name)
     if view.status == "deleting":
         first = _deleting(history, view)
@@ -69,11 +78,11 @@ def about_partition(history: History) -> Reply:
         first += f" Its move {undone(move)}"
     if view.is_being_reassigned:
         first += f" {_moves(history, view, moves[-1] if moves else None)}"
-    return Reply(first, led_here(history, view, moves), moves)
+    return Finding(first, causes_of_state(history, view, moves), moves)
 
 
-def led_here(history: History, view: PartitionView, moves: Sequence[Move]) -> list[AnyFact]:
-    """What belongs to the chain of causes of a partition's state."""
+def causes_of_state(history: History, view: PartitionView, moves: Sequence[Move]) -> list[AnyFact]:
+    """The facts that belong to the chain of causes of a partition's state."""
     cancelled = [one.cancelled.czxid for one in moves[-2:] if one.cancelled is not None]
     return [one for one in history.facts if _belongs(one, view, cancelled)]
 
@@ -81,9 +90,9 @@ def led_here(history: History, view: PartitionView, moves: Sequence[Move]) -> li
 def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bool:
     match fact:
         case RollbackStep() | ReplicaDeletion() | RecordKnown() | LogEnded():
-            # The story of the move has these.
+            # They are in the story of the move.
             return False
-        case Told(code="rollback"):
+        case NoticeIssued(code="rollback"):
             return False
         case CancelKnown(czxid=czxid):
             return czxid in cancelled
@@ -91,8 +100,8 @@ def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bo
             return broker in view.replicas
         case RoleChanged(code=code):
             return code in _TERMS
-        case IsrAsked(error=error):
-            # One that was accepted is there as the write that came of it.
+        case IsrRequested(error=error):
+            # The write that follows shows an accepted request.
             return bool(error)
         case TopicChanged(topic=topic):
             return topic == view.topic
@@ -103,15 +112,17 @@ def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bo
 def _deleting(history: History, view: PartitionView) -> str:
     found = last(history.facts, TopicChanged)
     since = f" since {at(found)}" if found is not None else ""
-    return f"{view.name} goes with its topic, which is being deleted{since}."
+    return f"{view.name} is being deleted with its topic{since}."
 
 
 def _never_led(history: History, view: PartitionView) -> str:
     head = f"{view.name} has never had a leader"
-    found = last(history.facts, LeftAsItIs)
+    found = last(history.facts, LeftUnchanged)
     if found is not None:
-        return f"{head}: at {at(found)} {found.text}; its replicas are {listed(view.replicas)}."
-    return f"{head}: no controller has created its state; its replicas are {listed(view.replicas)}."
+        why = f"at {at(found)} {found.text}"
+    else:
+        why = "no controller has created its state"
+    return f"{head}: {why}; its replicas are {listed(view.replicas)}."
 
 
 def _offline(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
@@ -121,7 +132,7 @@ def _offline(history: History, view: PartitionView, changes: list[StateWritten])
     if since is not None:
         head += f" since {at(since)}: {why_lost(history, lost)}, and it was the leader"
     elif lost != NO_BROKER:
-        head += f": its leader, broker {lost}, is not there"
+        head += f": its leader, broker {lost}, is not registered"
     failed = _failed_election(history, view, since)
     if failed is not None:
         rivals = passed_over_in_words(failed.passed_over)
@@ -165,8 +176,8 @@ def _now(history: History, view: PartitionView, broker: int) -> str:
 
 def _way_back(history: History, view: PartitionView) -> str:
     awaited = [str(one) for one in view.isr]
-    whom = " or ".join(awaited) or "somebody in sync"
-    return f"it comes back with broker {whom}, or by an unclean election, which may lose records"
+    whom = f"broker {' or '.join(awaited)}" if awaited else "a replica that is in sync"
+    return f"it comes back with {whom}, or by an unclean election, which may lose records"
 
 
 def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
@@ -180,12 +191,12 @@ def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> 
 def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten]) -> str:
     one = chosen[-1]
     led_before = _led_before(chosen)
-    rivals = tuple(each for each in one.passed_over if each[0] != one.after.leader)
-    passed = f"; passed over: {passed_over_in_words(rivals)}" if rivals else ""
+    rivals = candidates_in_words(candidates(one.passed_over, one.after.leader))
+    passed = f"; passed over: {rivals}" if rivals else ""
     if one.rule == FIRST_LEADER:
         return f"the partition was new, and it is the first replica that was online{passed}"
     if one.rule == PREFERRED.name:
-        return f"it is the preferred replica, and {_why_preferred(one)}{passed}"
+        return f"it is the preferred replica, {_why_preferred(one)}{passed}"
     if one.rule == REASSIGNMENT.name:
         target = listed(view.target)
         return f"the reassignment to {target} ended, and {led_before} does not stay leader{passed}"
@@ -194,35 +205,36 @@ def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten
     if one.rule:
         return f"{_why_then(history, one, led_before)}; {_how(one)}{passed}"
     if one.writer:
-        return f"{one.writer} wrote so, and no rule of this log's fold explains it"
-    return "it was found so in ZooKeeper, written by somebody else"
+        return f"{one.writer} wrote it, and no rule of the derivation explains it"
+    return "the controller found it in ZooKeeper, where another process had written it"
 
 
 def _why_preferred(one: StateWritten) -> str:
     if one.because is not None and one.because.procedure == _REBALANCE:
-        return "auto.leader.rebalance.enable looked after leaders that are not"
-    asked = one.because.text if one.because is not None else ""
-    return asked or "an election was asked for"
+        return "and auto.leader.rebalance.enable moves leadership to preferred replicas"
+    request = one.because.text if one.because is not None else ""
+    return f"as requested by {request}" if request else "as requested"
 
 
 def _how(one: StateWritten) -> str:
     if one.code == UNCLEAN_LEADER:
         began = one.because.procedure if one.because is not None else ""
-        allowed = "as was asked for" if began == _ASKED else "which the topic's settings allow"
+        is_requested = began == _REQUEST
+        allowed = "as requested" if is_requested else "which the topic's settings allow"
         return (
-            f"nobody in sync was online, so by an unclean election, {allowed}, "
+            f"no replica in sync was online, so by an unclean election, {allowed}, "
             f"{one.after.leader} leads as the first replica that was online"
         )
     return f"{one.after.leader} is the first replica that was online and in sync"
 
 
 def _why_then(history: History, one: StateWritten, led_before: int) -> str:
-    """What made an election needed, or possible."""
+    """What made an election necessary, or possible."""
     began = one.because.procedure if one.because is not None else ""
     if began in _UNCLEAN_ENABLED:
         return "unclean leader election was enabled"
-    if began == _ASKED:
-        return "somebody asked for an election"
+    if began == _REQUEST:
+        return "a client requested an election"
     if one.before is not None and one.before.leader != NO_BROKER:
         lost = why_lost(history, led_before, one.seq)
         return f"{lost}, and it was the leader" if lost else f"rule {one.rule}"
@@ -238,11 +250,11 @@ def _why_then(history: History, one: StateWritten, led_before: int) -> str:
         text = f"{lost}, and it was the leader"
     if left is not None:
         text += f", so that it had none from event {left.seq} on"
-    return text + (_elected_by(history, one) if began in _FAILOVER else "")
+    return text + (_elected_by(history, one) if began in FAILOVERS else "")
 
 
 def _elected_by(history: History, one: StateWritten) -> str:
-    """Which failover came to an election; begins as what goes on in a sentence does."""
+    """The failover that held an election, as the last clause of a sentence."""
     of_term = (
         role
         for role in history.facts
@@ -254,7 +266,7 @@ def _elected_by(history: History, one: StateWritten) -> str:
 
 
 def _left_without(history: History, elected: StateWritten) -> StateWritten | None:
-    """The write by which it had no leader before that election."""
+    """The write that left the partition without a leader before an election."""
     left = (
         one
         for one in state_changes(history, elected.partition)
@@ -286,33 +298,30 @@ def _out_of_isr(history: History, view: PartitionView) -> list[str]:
 
 
 def undone(move: Move) -> str:
-    """That a move was rolled back, when and why; what comes after its name."""
+    """When and why a move was rolled back: the predicate of a sentence about it."""
     goes = f"from {listed(move.origin)} to {listed(move.target)}"
     why = f": {move.cancelled.text}" if move.cancelled is not None else ""
     if move.was_over_before:
         return f"{goes} had been rolled back before this log begins{why}."
     if not why:
-        why = ": somebody else wrote that" if move.is_ended_by_others else ""
+        why = ": another process wrote that" if move.is_ended_by_others else ""
     return f"{goes} was rolled back at {move.ended}{why}."
 
 
 def _moves(history: History, view: PartitionView, move: Move | None) -> str:
-    target, more = listed(view.target), f"--reassignment {view.name} tells more."
+    target, more = listed(view.target), f"see --reassignment {view.name}."
     why = ""
     is_undone = move is not None and move.is_undone
     if move is not None and is_undone and move.cancelled is not None:
         why = f", because {move.cancelled.text}"
     if view.becoming:
         how = view.course if view.course == "ending" else f"being {view.course}"
-        return f"Its move to {target} is {how}{why}: {more}"
+        return f"Its move to {target} is {how}{why}; {more}"
     if is_undone:
-        return f"Its move to {target} waits to be rolled back{why}: {more}"
+        return f"Its move to {target} waits to be rolled back{why}; {more}"
     live = {one.id: one for one in history.cluster.brokers}
     lacking = lacking_replicas(view, live)
-    waits = joined(f"{broker} ({why})" for broker, why in lacking.items()) or "nobody any more"
+    waits = joined(f"{broker} ({why})" for broker, why in lacking.items()) or "no replica any more"
     begun = last(history.facts, AssignmentWritten)
     since = f" since event {begun.seq}" if begun is not None else ""
-    return (
-        f"It is being reassigned to {listed(view.target)}{since} and waits for {waits}: "
-        f"--reassignment {view.name} tells more."
-    )
+    return f"It is being reassigned to {target}{since} and waits for {waits}; {more}"

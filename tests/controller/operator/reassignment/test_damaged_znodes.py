@@ -1,4 +1,4 @@
-"""Znodes that somebody changed by hand while partitions are on their way."""
+"""Clients change znodes of reassignments under way."""
 
 from typing import Any
 
@@ -39,8 +39,8 @@ U0, V0 = ("u", 0), ("v", 0)
 OTHER = write_reassignment(Reassignment((4, 6), 1, True, (6, 4)))
 
 
-def on_the_way() -> Stage:
-    """t-0 by an entry, u-0 by a request, v-0 rests."""
+def under_way() -> Stage:
+    """t-0 moves by an entry, u-0 by a request, and v-0 does not move."""
     stage = Stage()
     for topic in "uv":
         stage.world.create_topic(topic, {0: (1, 2)})
@@ -50,14 +50,14 @@ def on_the_way() -> Stage:
 
 
 def change(stage: Stage, data: bytes, *names: Name) -> None:
-    """Nobody looks yet."""
+    """The controller does not react yet."""
     for name in names:
         stage.world.put_quietly(reassignment_path(*name), data)
 
 
 @pytest.mark.parametrize("data", [b"garbage", b"{}", OTHER])
 async def test_damaged_record_does_not_block_a_request_which_repairs_it(data: bytes) -> None:
-    stage = on_the_way()
+    stage = under_way()
     before = record(stage.world), record(stage.world, U0)
     change(stage, data, T0, U0)
     report = stage.report()
@@ -66,23 +66,23 @@ async def test_damaged_record_does_not_block_a_request_which_repairs_it(data: by
     )
     assert report.status == DONE
     assert stage.lines[-1].startswith("v-0: started")
-    told = [one for one in stage.warnings if "refold rewrites znodes that it did not" in one]
-    assert [one.split()[1] for one in told] == [
+    warnings = [one for one in stage.warnings if "refold rewrites znodes that it did not" in one]
+    assert [one.split()[1] for one in warnings] == [
         "/admin/reassignments/t/0",
         "/admin/reassignments/u/0",
     ]
     assert (record(stage.world), record(stage.world, U0)) == before
 
 
-async def test_extra_ones_are_submitted_all_the_same() -> None:
-    stage = on_the_way()
+async def test_extra_entries_are_submitted_nevertheless() -> None:
+    stage = under_way()
     change(stage, b"garbage", T0, U0)
     await execute_extra(stage.cluster, stage.report(), targets(v0=(3, 4)), None, dry_run=False)
     assert "Successfully started partition reassignment for v-0" in stage.lines
     assert record(stage.world, V0) is not None
 
 
-async def test_entries_are_submitted_all_the_same() -> None:
+async def test_entries_are_submitted_nevertheless() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
     request(stage.world, {U0: (3, 4)})
@@ -94,8 +94,8 @@ async def test_entries_are_submitted_all_the_same() -> None:
     assert record(stage.world, U0) is not None
 
 
-async def test_a_target_can_be_changed_though_its_record_cannot_be_read() -> None:
-    stage = on_the_way()
+async def test_target_can_be_changed_although_its_record_is_unreadable() -> None:
+    stage = under_way()
     change(stage, b"garbage", U0)
     await run_request(
         stage.cluster, stage.report(), targets(u0=(5, 6)), None, timeout_ms=10_000, dry_run=False
@@ -105,7 +105,7 @@ async def test_a_target_can_be_changed_though_its_record_cannot_be_read() -> Non
 
 @pytest.mark.parametrize("data", [b"garbage", OTHER])
 async def test_cancellation_ignores_damaged_records(data: bytes) -> None:
-    stage = on_the_way()
+    stage = under_way()
     change(stage, data, T0, U0)
     await cancel_all(stage.cluster, stage.report(), dry_run=True)
     [line] = [one for one in stage.lines if one.startswith("Rolling back")]
@@ -119,19 +119,19 @@ async def test_cancellation_ignores_damaged_records(data: bytes) -> None:
 
 
 async def test_reassignment_with_deleted_entry_and_record_is_in_progress() -> None:
-    stage = on_the_way()
+    stage = under_way()
     stage.world.remove_quietly("/admin/reassignments")
     stage.world.remove(znodes.REASSIGN_PARTITIONS)
     await list_reassignments(stage.cluster, stage.report())
-    assert "(/admin/reassign_partitions)" in stage.said
-    assert "(/admin/reassignments)" in stage.said
-    assert not stage.warnings  # refold sees that an entry is gone, and looks at all records
+    assert "(/admin/reassign_partitions)" in stage.output
+    assert "(/admin/reassignments)" in stage.output
+    assert not stage.warnings  # refold notices the deleted entry, and checks all records
     await cancel_all(stage.cluster, stage.report(), dry_run=False)
     assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
 
 
-async def test_the_list_has_the_route_and_says_what_the_record_says() -> None:
-    stage = on_the_way()
+async def test_list_has_the_route_and_the_content_of_a_changed_record() -> None:
+    stage = under_way()
     change(stage, OTHER, T0)
     change(stage, b"garbage", U0)
     await list_reassignments(stage.cluster, stage.report())
@@ -148,15 +148,15 @@ async def test_the_list_has_the_route_and_says_what_the_record_says() -> None:
     )
 
 
-async def test_originals_that_are_no_replicas_are_not_believed() -> None:
-    stage = on_the_way()
+async def test_originals_that_are_not_replicas_are_ignored() -> None:
+    stage = under_way()
     change(stage, write_reassignment(Reassignment((4, 5, 6), 3, True, (7, 6, 5))), T0)
     await cancel_all(stage.cluster, stage.report(), dry_run=True)
-    assert "original_replicas -> Buffer(1, 2, 3)" in stage.said
+    assert "original_replicas -> Buffer(1, 2, 3)" in stage.output
 
 
 async def test_id_of_a_damaged_record_is_reported_as_changed() -> None:
-    stage = on_the_way()
+    stage = under_way()
     czxid, _ = identity(stage.world, U0)
     change(stage, b"garbage", U0)
     report = stage.report()
@@ -165,7 +165,7 @@ async def test_id_of_a_damaged_record_is_reported_as_changed() -> None:
     assert stage.lines[0] == f"Reassignment {czxid:#x} of u-0 was changed by hand."
 
 
-async def test_a_record_of_what_does_not_move_holds_nobody_up() -> None:
+async def test_record_of_a_partition_that_does_not_move_does_not_block() -> None:
     stage = Stage()
     request(stage.world, {T0: (4, 5, 6)})
     change(stage, b"garbage", T0)
@@ -179,7 +179,7 @@ async def test_unreadable_entries_without_refold_need_the_operator(
     path: str,
 ) -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.put_quietly(path, b"garbage")
     with pytest.raises(Refused, match=rf"{path} cannot be read .*: fix or delete it"):
         await cancel_all(stage.cluster, stage.report(), dry_run=False)
@@ -194,8 +194,8 @@ async def test_unreadable_entries_under_refold_advise_a_retry() -> None:
         await cancel_all(stage.cluster, stage.report(), dry_run=False)
 
 
-async def test_a_request_that_nobody_can_read_keeps_nothing_from_being_cancelled() -> None:
-    stage = on_the_way()
+async def test_unreadable_request_does_not_block_cancel() -> None:
+    stage = under_way()
     path = request_quietly(stage.world, {V0: (3, 4)})
     stage.world.ask(SetData(path, b"garbage", ANY_VERSION))
     assert path.startswith(REASSIGNMENT_REQUESTS)
@@ -204,7 +204,7 @@ async def test_a_request_that_nobody_can_read_keeps_nothing_from_being_cancelled
     assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
 
 
-# Records that somebody deleted ------------------------------------------------------------------
+# Deleted records --------------------------------------------------------------------------------
 
 
 WITHOUT = (
@@ -214,15 +214,15 @@ WITHOUT = (
 
 
 async def test_reassignment_without_record_is_listed_with_possible_causes() -> None:
-    stage = on_the_way()
+    stage = under_way()
     stage.world.remove_quietly("/admin/reassignments")
     await list_reassignments(stage.cluster, stage.report())
     [warning] = stage.warnings
     assert warning.startswith(f"Warning: t-0,u-0: {WITHOUT}")
 
 
-async def test_an_identity_that_is_gone_may_be_that_of_what_lost_its_record() -> None:
-    stage = on_the_way()
+async def test_unknown_id_may_be_that_of_a_reassignment_with_a_deleted_record() -> None:
+    stage = under_way()
     czxid, _ = identity(stage.world, U0)
     stage.world.remove_quietly(reassignments_path("u"))
     report = stage.report()
@@ -241,8 +241,8 @@ async def test_missing_records_under_a_stock_controller_are_not_reported() -> No
     assert not stage.warnings
 
 
-async def test_a_request_for_what_lost_its_record_is_refused_with_how_to_end_it() -> None:
-    stage = on_the_way()
+async def test_request_for_a_reassignment_with_a_deleted_record_is_refused_with_advice() -> None:
+    stage = under_way()
     stage.world.remove_quietly(reassignments_path("u"))
     with pytest.raises(
         Refused, match=r"u-0: already being reassigned, by an unrecorded route: wait for"
@@ -257,7 +257,7 @@ async def test_reassignment_that_starts_during_the_read_has_its_record() -> None
     stage = Stage()
     stage.client.before_topics = lambda: request(stage.world, {T0: (4, 5, 6)})
     await list_reassignments(stage.cluster, stage.report())
-    assert "t-0: replicas: 4,5,6,1,2,3. adding: 4,5,6. removing: 1,2,3. id: 0x" in stage.said
+    assert "t-0: replicas: 4,5,6,1,2,3. adding: 4,5,6. removing: 1,2,3. id: 0x" in stage.output
     assert not stage.warnings
 
 
@@ -268,14 +268,14 @@ UNREADABLE = "/brokers/topics/bad cannot be read as a topic"
 
 
 def with_bad_topic() -> Stage:
-    """v-0 rests, the topic "bad" cannot be read."""
-    stage = on_the_way()
+    """v-0 does not move, and the topic "bad" is unreadable."""
+    stage = under_way()
     stage.world.create_topic("bad", {0: (1, 2)})
     stage.world.put_quietly(znodes.topic_path("bad"), b"garbage")
     return stage
 
 
-async def test_a_topic_that_nobody_can_read_is_named_and_the_others_listed() -> None:
+async def test_unreadable_topic_is_reported_and_the_others_listed() -> None:
     stage = with_bad_topic()
     await list_reassignments(stage.cluster, stage.report())
     assert {"t-0", "u-0"} == {one.split(":")[0] for one in stage.lines[1:] if one[0] != " "}
@@ -286,7 +286,7 @@ async def test_a_topic_that_nobody_can_read_is_named_and_the_others_listed() -> 
 
 async def test_request_for_an_unreadable_topic_is_listed() -> None:
     stage = with_bad_topic()
-    stage.leave_alone()
+    stage.without_controller()
     request_quietly(stage.world, {("bad", 0): (3, 4)})
     await list_reassignments(stage.cluster, stage.report())
     assert "bad-0: cannot be read, requested: 3,4." in stage.lines
@@ -311,7 +311,7 @@ async def test_unreadable_topic_does_not_block_cancel() -> None:
     assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
 
 
-async def test_of_a_topic_that_nobody_can_read_nothing_is_verified() -> None:
+async def test_partitions_of_an_unreadable_topic_are_not_verified() -> None:
     stage = with_bad_topic()
     report = stage.report()
     wanted = {("bad", 0): (1, 2), V0: (1, 2)}
@@ -324,8 +324,8 @@ async def test_of_a_topic_that_nobody_can_read_nothing_is_verified() -> None:
     assert len(stage.warnings) == 1
 
 
-async def test_throttles_stay_while_a_topic_cannot_be_read() -> None:
-    """Who knows what moves there."""
+async def test_throttles_are_kept_while_a_topic_is_unreadable() -> None:
+    """Its partitions may be moving."""
     stage = Stage()
     stage.world.create_topic("bad", {0: (1, 2)})
     stage.world.put_quietly(znodes.topic_path("bad"), b"garbage")
@@ -345,10 +345,10 @@ async def test_generate_rejects_an_unreadable_topic() -> None:
         await generate(stage.cluster, stage.report(), ["v", "none", "bad"], [1, 2], rack_aware=True)
 
 
-async def test_a_record_says_nothing_of_a_topic_at_rest_elsewhere() -> None:
+async def test_record_of_a_completed_topic_is_ignored() -> None:
     stage = Stage()
     request(stage.world, {T0: (4, 5, 6)})
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.change_topic_quietly("t", {0: (1, 2, 6)})
     await list_reassignments(stage.cluster, stage.report())
     assert stage.lines == ["No partition reassignments found."]

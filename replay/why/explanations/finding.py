@@ -1,4 +1,4 @@
-"""Finding in a history what an answer is made of."""
+"""The parts of an explanation, and how they are found in a history."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
@@ -7,22 +7,22 @@ from replay.times import iso_time
 from replay.why.facts import AnyFact, BrokerChanged, Fact, StateWritten
 from replay.why.history import History
 from replay.why.move import Move
-from replay.why.words import sentence
+from replay.why.sentences import sentence
 
 _F = TypeVar("_F", bound=Fact)
 
 
-class Reply(NamedTuple):
-    """The line that answers, the facts behind it, oldest first, and the reassignments of the
-    partition that is asked about, oldest first."""
+class Finding(NamedTuple):
+    """The line that answers the question, and the facts that led to it, oldest first. `moves` are
+    the reassignments of the partition in question, oldest first."""
 
-    first: str
+    summary: str
     facts: list[AnyFact]
     moves: Sequence[Move] = ()
 
 
 def last_undone(moves: Sequence[Move]) -> Move | None:
-    """The last move if it was undone, or else the one before, in whose place the last one came."""
+    """The last move if it was undone, otherwise the one before, which the last one replaced."""
     return next((one for one in reversed(moves[-2:]) if one.is_undone), None)
 
 
@@ -41,14 +41,14 @@ def last(facts: Iterable[AnyFact], kind: type[_F], until: int | None = None) -> 
 
 
 def state_changes(history: History, partition: str) -> list[StateWritten]:
-    """What became of a partition's leader and ISR."""
+    """The changes of a partition's leader and ISR."""
     return [
         one for one in history.facts if isinstance(one, StateWritten) and one.partition == partition
     ]
 
 
 def loss_of(history: History, broker: int, until: int | None = None) -> BrokerChanged | None:
-    """What the controller learned last of a broker, if that is a loss."""
+    """The last fact about a broker if it is that the broker was lost."""
     about = (
         one for one in history.facts if isinstance(one, BrokerChanged) and one.broker == broker
     )
@@ -57,7 +57,7 @@ def loss_of(history: History, broker: int, until: int | None = None) -> BrokerCh
 
 
 def why_lost(history: History, broker: int, until: int | None = None) -> str:
-    """Why a broker is not there, with the event; "" if it is not known."""
+    """Why a broker is not registered, with the event; "" if unknown."""
     found = loss_of(history, broker, until)
     if found is None:
         return ""
@@ -65,7 +65,8 @@ def why_lost(history: History, broker: int, until: int | None = None) -> str:
 
 
 def after_shutdown(history: History, loss: BrokerChanged) -> str:
-    """That a broker had asked to stop before it went; "" if it had not."""
+    """Text about the controlled shutdown that a broker had requested before it was lost; "" if it
+    had not."""
     asked = None
     for one in history.facts:
         if one.seq < loss.seq and isinstance(one, BrokerChanged) and one.broker == loss.broker:
