@@ -44,9 +44,9 @@ def differences(
         yield Difference(part, one, other)
     elif isinstance(one, Struct) and type(one) is type(other):
         for field in one.__struct_fields__:
-            yield from differences(
-                getattr(one, field), getattr(other, field), (*part, field), depth
-            )
+            values = getattr(one, field), getattr(other, field)
+            if values[0] != values[1]:
+                yield from differences(*values, (*part, field), depth)
     elif isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in dict.fromkeys([*one, *other]):
             values = one.get(key, NOTHING), other.get(key, NOTHING)

@@ -201,7 +201,7 @@ def subjects_of_event(event: events.Event, name_of: NameOf) -> Iterator[str]:
     match event:
         case events.WatchFired(path=path):
             yield from subject_of(path).names
-        case events.BrokerAnswered(partition_errors=errors):
+        case events.BrokerResponded(partition_errors=errors):
             for topic, number, _ in errors:
                 yield f"{topic}-{number}"
         case events.TimerFired(timer=timer):

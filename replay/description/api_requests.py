@@ -3,41 +3,41 @@
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.api_requests.alter_partition import (
     AlteredPartition,
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
 )
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
-from controller.core.api_requests.features import AnswerUpdateFeatures, UpdateFeaturesReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
+from controller.core.api_requests.features import UpdateFeaturesReceived, UpdateFeaturesResponse
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsReceived,
+    ListPartitionReassignmentsResponse,
 )
 from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
-    AnswerAlterUserScramCredentials,
+    AlterUserScramCredentialsResponse,
 )
 from controller.core.api_requests.topics import (
     NOT_GIVEN,
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
     CreatedTopic,
     CreatePartitionsReceived,
+    CreatePartitionsResponse,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     DeleteTopicsReceived,
+    DeleteTopicsResponse,
     NewPartitions,
     NewTopic,
 )
@@ -101,51 +101,51 @@ def described_request(request: ApiRequest, name_of: NameOf = _unchanged) -> list
             assert_never(request)
 
 
-def described_answer(answer: ApiAnswer, *, only_errors: bool = False) -> list[str]:
+def described_response(answer: ApiResponse, *, only_errors: bool = False) -> list[str]:
     """An answer with the error of the whole request, then a line for each part, or for each part
     with an error."""
     head = f"answer to request {answer.request}: {error_name(getattr(answer, 'error', NONE))}"
     match answer:
-        case AnswerControlledShutdown(remaining=remaining):
+        case ControlledShutdownResponse(remaining=remaining):
             leading = ", ".join(f"{topic}-{number}" for topic, number in remaining)
             return [f"{head}, still leads {leading or 'nothing'}"]
-        case AnswerAllocateProducerIds(start=start, length=length):
+        case AllocateProducerIdsResponse(start=start, length=length):
             return [f"{head}, {length} from {start} on"]
-        case AnswerUpdateFeatures(message=message):
+        case UpdateFeaturesResponse(message=message):
             head = f"{head} {message or ''}".rstrip()
     return [head, *(text for error, text in _parts(answer) if error or not only_errors)]
 
 
-def _parts(answer: ApiAnswer) -> list[tuple[int, str]]:
+def _parts(answer: ApiResponse) -> list[tuple[int, str]]:
     """The parts of an answer, each with its error."""
     match answer:
-        case AnswerCreateTopics(topics=created):
+        case CreateTopicsResponse(topics=created):
             return [(one.error, _created(one)) for one in created]
-        case AnswerCreatePartitions(topics=answered) | AnswerUpdateFeatures(features=answered):
+        case CreatePartitionsResponse(topics=answered) | UpdateFeaturesResponse(features=answered):
             return [(one.error, _with_error(one.name, one.error, one.message)) for one in answered]
-        case AnswerDeleteTopics(topics=deleted):
+        case DeleteTopicsResponse(topics=deleted):
             return [
                 (one.error, _with_error(_topic(one.name, one.topic_id), one.error))
                 for one in deleted
             ]
-        case AnswerAlterUserScramCredentials(users=users):
+        case AlterUserScramCredentialsResponse(users=users):
             return [(one.error, _with_error(one.user, one.error, one.message)) for one in users]
-        case AnswerAlterPartition(partitions=altered):
+        case AlterPartitionResponse(partitions=altered):
             return [(one.error, _altered(one)) for one in altered]
         case (
-            AnswerAlterPartitionReassignments(partitions=partitions)
-            | AnswerElectLeaders(partitions=partitions)
+            AlterPartitionReassignmentsResponse(partitions=partitions)
+            | ElectLeadersResponse(partitions=partitions)
         ):
             return [
                 (one.error, _with_error(f"{one.topic}-{one.partition}", one.error, one.message))
                 for one in partitions
             ]
-        case AnswerListPartitionReassignments(partitions=ongoing):
+        case ListPartitionReassignmentsResponse(partitions=ongoing):
             return [
                 (NONE, f"{one.topic}-{one.partition} {assignment(one.assignment)}")
                 for one in ongoing
             ]
-        case AnswerControlledShutdown() | AnswerAllocateProducerIds():
+        case ControlledShutdownResponse() | AllocateProducerIdsResponse():
             return []
         case _:
             assert_never(answer)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from controller.core import commands, znodes
-from controller.core.api_requests import ApiAnswer
+from controller.core.api_requests import ApiResponse
 from controller.core.errors import ZnodeError
 from controller.core.operations import (
     Check,
@@ -15,7 +15,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.values import ANY_VERSION
-from replay.description.api_requests import described_answer
+from replay.description.api_requests import described_response
 from replay.description.phrases import in_one_line, listed, some, state
 
 PlainCommand = (
@@ -26,7 +26,7 @@ PlainCommand = (
     | commands.DrawNumbers
     | commands.StartTimer
     | commands.CancelTimer
-    | commands.AnswerLater
+    | commands.DelayResponse
     | commands.Stop
 )
 """All commands but those about znodes, requests to brokers and answers to API requests."""
@@ -58,8 +58,8 @@ def command_in_words(command: commands.Command) -> str:
                 for one in stopped
             )
             return f"StopReplica to broker {broker}: {replicas}"
-        case _ if isinstance(command, ApiAnswer):
-            return in_one_line(described_answer(command, only_errors=True))
+        case _ if isinstance(command, ApiResponse):
+            return in_one_line(described_response(command, only_errors=True))
         case _:
             return described(command)
 
@@ -85,7 +85,7 @@ def described(command: PlainCommand) -> str:
             return f"draw numbers below {' '.join(map(str, bounds))}"
         case commands.StartTimer(timer=timer, delay_ms=delay_ms):
             return f"start timer {timer} of {delay_ms} ms"
-        case commands.AnswerLater(request=request):
+        case commands.DelayResponse(request=request):
             return f"request {request} is answered later"
         case commands.CancelTimer(timer=timer):
             return f"cancel timer {timer}"

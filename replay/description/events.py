@@ -20,7 +20,7 @@ _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 PlainEvent = (
-    events.BrokerAnswered
+    events.BrokerResponded
     | events.ChannelFault
     | events.VersionsOffered
     | events.TimerFired
@@ -77,7 +77,7 @@ def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritt
 def described(event: PlainEvent, name_of: NameOf = _unchanged) -> list[str]:
     """An event of brokers, timers, draws or the operator, then a line for each part."""
     match event:
-        case events.BrokerAnswered(broker=broker, error=error, partition_errors=errors):
+        case events.BrokerResponded(broker=broker, error=error, partition_errors=errors):
             head = f"broker {broker} answered{f', {error_name(error)}' if error else ''}"
             named = [name_of(topic) if _ID.fullmatch(topic) else topic for topic, _, _ in errors]
             of_partitions = (

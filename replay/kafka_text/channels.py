@@ -9,7 +9,7 @@ from controller.core.commands import (
     OpenChannel,
     UpdateMetadataRequest,
 )
-from controller.core.events import BrokerAnswered, ChannelFault, Event
+from controller.core.events import BrokerResponded, ChannelFault, Event
 from replay.kafka_text.kafka_log import SENDER, STATE_CHANGE_ANSWER, KafkaLog, LogObserver
 from replay.kafka_text.spelling import node
 
@@ -41,7 +41,7 @@ class Channels(LogObserver):
 
     def on_event(self, event: Event) -> None:
         match event:
-            case BrokerAnswered():
+            case BrokerResponded():
                 self._log_connected(event.broker)
                 _, request = self._pending.pop(event.command, (0, ""))
                 if request and event.error:
@@ -72,7 +72,7 @@ class Channels(LogObserver):
             text = f"Controller {self.log.id} fails to send a request to broker {where}"
             self.log.error(SENDER, text, exception)
 
-    def _log_error(self, answer: BrokerAnswered, request: str) -> None:
+    def _log_error(self, answer: BrokerResponded, request: str) -> None:
         # Takes a third of a second, and errors are rare.
         from kio.schema.errors import ErrorCode
 

@@ -6,7 +6,7 @@ from typing import Final
 from controller.core.canonical import kind_of
 from controller.core.commands import CommandId, Issued
 from controller.core.events import (
-    BrokerAnswered,
+    BrokerResponded,
     ChildrenRead,
     Event,
     NumbersDrawn,
@@ -32,7 +32,7 @@ _ANSWERS: Final = (
     ZnodesRead,
     ChildrenRead,
     ZnodesWritten,
-    BrokerAnswered,
+    BrokerResponded,
     TopicIdsDrawn,
     NumbersDrawn,
 )

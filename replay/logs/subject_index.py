@@ -19,7 +19,7 @@ _OUTCOMES: Final = (
     events.ZnodesRead,
     events.ChildrenRead,
     events.ZnodesWritten,
-    events.BrokerAnswered,
+    events.BrokerResponded,
 )
 
 

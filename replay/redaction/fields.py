@@ -42,7 +42,7 @@ _ROWS: Final[Mapping[str, tuple[str, ...]]] = {
     "configs": ("none", "text"),
     "live_leaders": ("none", "host"),
 }
-_OF_TOPICS: Final = ("NewTopic", "CreatedTopic", "DoomedTopic", "DeletedTopic", "TopicAnswer")
+_OF_TOPICS: Final = ("NewTopic", "CreatedTopic", "TopicToDelete", "DeletedTopic", "TopicResult")
 """The types that have a topic's name in a field "name"."""
 _OPERATIONS: Final = ("Create", "CreateTtl", "CreateContainer", "SetData")
 _FIRST_BY_TOPIC_ID: Final = 2

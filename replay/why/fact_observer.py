@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 from controller.core import znodes
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
 )
 from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
 )
 from controller.core.commands import (
     BrokerRequest,
@@ -235,9 +235,9 @@ class FactObserver(FoldObserver):
                     self.add(DeletionSent, topic=topic, broker=broker)
             case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)):
                 self._pending[issued.id] = issued
-            case AnswerAlterPartition() as answer:
+            case AlterPartitionResponse() as answer:
                 self._answered_isr(answer)
-            case AnswerAlterPartitionReassignments() as answer:
+            case AlterPartitionReassignmentsResponse() as answer:
                 self._answered_reassignment(answer)
             case _:
                 pass
@@ -379,7 +379,7 @@ class FactObserver(FoldObserver):
 
     # Answers and notices
 
-    def _answered_isr(self, answer: AnswerAlterPartition) -> None:
+    def _answered_isr(self, answer: AlterPartitionResponse) -> None:
         request = self.trigger.request if isinstance(self.trigger, ApiCall) else None
         if not isinstance(request, AlterPartitionReceived) or self.subject.topic is None:
             return
@@ -397,7 +397,7 @@ class FactObserver(FoldObserver):
                     error=answer.error or errors.get(key, 0),
                 )
 
-    def _answered_reassignment(self, answer: AnswerAlterPartitionReassignments) -> None:
+    def _answered_reassignment(self, answer: AlterPartitionReassignmentsResponse) -> None:
         request = self.trigger.request if isinstance(self.trigger, ApiCall) else None
         if not isinstance(request, AlterPartitionReassignmentsReceived):
             return

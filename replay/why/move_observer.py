@@ -23,7 +23,7 @@ from controller.core.commands import (
     WriteZnodes,
 )
 from controller.core.errors import ZnodeError
-from controller.core.events import BrokerAnswered, WatchFired, ZnodesRead, ZnodesWritten
+from controller.core.events import BrokerResponded, WatchFired, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK, Create, Delete, SetData
 from controller.core.state import Partition
 from controller.core.triggers import ApiCall
@@ -138,7 +138,7 @@ class MoveObserver(Checkpointed):
             czxid = self._known.cancellation.czxid if self._known.cancellation else -1
             self._add_cancel("changed", czxid)
 
-    def on_broker_response(self, event: BrokerAnswered) -> None:
+    def on_broker_response(self, event: BrokerResponded) -> None:
         """A broker answered a request: perhaps the deletion of the partition's replica."""
         broker = self._deletions.pop(event.command, None)
         if broker is None:

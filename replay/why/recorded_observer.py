@@ -5,7 +5,7 @@ from typing import Final
 
 from controller.core.commands import Issued
 from controller.core.events import (
-    BrokerAnswered,
+    BrokerResponded,
     ChildrenRead,
     Event,
     NumbersDrawn,
@@ -87,7 +87,7 @@ class RecordedFactObserver(FactObserver):
             self.on_outcome(event.event)
         elif self.moves is not None and isinstance(event.event, WatchFired):
             self.moves.on_watch(event.event)
-        elif self.moves is not None and isinstance(event.event, BrokerAnswered):
+        elif self.moves is not None and isinstance(event.event, BrokerResponded):
             self.moves.on_broker_response(event.event)
         elif type(event.event) in _SESSION_CHANGES and self.subject.is_of_role:
             self._session_changed(event.event, silent_ns)
@@ -186,7 +186,7 @@ class RecordedFactObserver(FactObserver):
         match event:
             case outcome if isinstance(outcome, _OUTCOMES):
                 return False
-            case BrokerAnswered():
+            case BrokerResponded():
                 return hasattr(trigger, "answer")
             case SessionConnected() | TimerFired():
                 return isinstance(trigger, _OF_SHELL)

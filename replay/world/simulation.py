@@ -32,7 +32,7 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.events import (
-    BrokerAnswered,
+    BrokerResponded,
     ChildrenRead,
     Event,
     NumbersDrawn,
@@ -125,7 +125,7 @@ class Simulation:
         self._inbox: deque[tuple[str, Event]] = deque()
         self._admin = self.zookeeper.create_session()
         self.broker_sessions: dict[int, int] = {}
-        self._slow: list[tuple[BrokerAnswered, int]] = []
+        self._slow: list[tuple[BrokerResponded, int]] = []
         self._drawn = 0
 
     # The controller
@@ -248,7 +248,7 @@ class Simulation:
             return
         errors = self.broker_errors(command)
         answer = self.broker(command.broker).answer(command, errors)
-        answered = BrokerAnswered(issued.id, command.broker, command.broker_epoch, *answer)
+        answered = BrokerResponded(issued.id, command.broker, command.broker_epoch, *answer)
         if self.is_slow(command):
             self._slow.append((answered, run))
         else:

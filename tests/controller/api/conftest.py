@@ -13,15 +13,15 @@ from controller.api.listening import listen
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
 )
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 from controller.core.api_requests.reassignments import (
-    AnswerListPartitionReassignments,
     ListPartitionReassignmentsReceived,
+    ListPartitionReassignmentsResponse,
 )
 from controller.core.values import Broker, Endpoint
 from tests.scripted_broker import Received, ScriptedBroker
@@ -74,11 +74,11 @@ class Served:
     def _answer(self, event: ApiRequest) -> None:
         match event:
             case AllocateProducerIdsReceived(request=request):
-                self.endpoint.answer(AnswerAllocateProducerIds(request, 0, request * 1000, 1000))
+                self.endpoint.answer(AllocateProducerIdsResponse(request, 0, request * 1000, 1000))
             case AlterPartitionReceived(request=request):
-                self.endpoint.answer(AnswerAlterPartition(request, 0))
+                self.endpoint.answer(AlterPartitionResponse(request, 0))
             case ListPartitionReassignmentsReceived(request=request):
-                self.endpoint.answer(AnswerListPartitionReassignments(request, 0))
+                self.endpoint.answer(ListPartitionReassignmentsResponse(request, 0))
 
     async def has_events(self, count: int) -> list[ApiRequest]:
         """Wait until `count` events have been logged."""

@@ -18,7 +18,7 @@ from controller.api.front.request_quotas import SMALL_BYTES
 from controller.api.limits import Limits
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
 )
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.values import Broker
@@ -179,7 +179,7 @@ async def test_broker_has_one_request_of_a_kind_in_flight(served: Served, partit
         clients[2].send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         _, other = await served.has_events(2)
         assert isinstance(other, AllocateProducerIdsReceived)
-        served.endpoint.answer(AnswerAlterPartition(first.request, 0))
+        served.endpoint.answer(AlterPartitionResponse(first.request, 0))
         _, _, second = await served.has_events(3)
         assert isinstance(second, AlterPartitionReceived)
 

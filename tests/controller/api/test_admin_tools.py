@@ -11,17 +11,17 @@ import pytest
 from kio.index import load_payload_module
 from kio.static.constants import EntityType
 
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsResponse,
 )
 from controller.core.api_requests.topics import (
-    AnswerCreateTopics,
     CreatedTopic,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     NewTopic,
 )
 from tests.controller.api.client import Client, connected
@@ -61,10 +61,10 @@ def list_reassignments() -> Any:
     return schema_of(LIST_REASSIGNMENTS, 0).ListPartitionReassignmentsRequest(topics=None)
 
 
-def created(event: Any) -> AnswerCreateTopics:
+def created(event: Any) -> CreateTopicsResponse:
     """An answer that all topics were created."""
     done = (CreatedTopic(one.name, 0, None, bytes(range(16)), 3, 1) for one in event.topics)
-    return AnswerCreateTopics(event.request, tuple(done))
+    return CreateTopicsResponse(event.request, tuple(done))
 
 
 async def test_created_topic_is_answered_with_its_configuration(served: Served) -> None:
@@ -87,8 +87,8 @@ async def test_reassignments_and_elections_are_controller_events(served: Served)
         head = tool.send(REASSIGN, 0, reassign(1, None))
         (event,) = await served.has_events(1)
         assert isinstance(event, AlterPartitionReassignmentsReceived)
-        refused = PartitionAnswer("t", 0, 85)
-        served.endpoint.answer(AnswerAlterPartitionReassignments(event.request, 0, (refused,)))
+        refused = PartitionResult("t", 0, 85)
+        served.endpoint.answer(AlterPartitionReassignmentsResponse(event.request, 0, (refused,)))
         (topic,) = (await tool.answer_to(head)).responses
         assert [one.error_code for one in topic.partitions] == [85]
         all_partitions = schema_of(ELECT_LEADERS, 2).ElectLeadersRequest(
@@ -98,7 +98,7 @@ async def test_reassignments_and_elections_are_controller_events(served: Served)
         _, event = await served.has_events(2)
         assert event == ElectLeadersReceived(event.request, 2, "unclean", None, event.timeout_ms)
         assert 50_000 < event.timeout_ms <= 60_000
-        served.endpoint.answer(AnswerElectLeaders(event.request, 0))
+        served.endpoint.answer(ElectLeadersResponse(event.request, 0))
         assert (await tool.answer_to(head)).replica_election_results == ()
 
 
@@ -134,7 +134,7 @@ async def test_requests_that_wait_for_brokers_do_not_delay_others(serve: Serve) 
         await served.has_only(10)
         head = tool.send(REASSIGN, 0, reassign(10_000))
         *_, event = await served.has_events(11)
-        served.endpoint.answer(AnswerAlterPartitionReassignments(event.request, 0))
+        served.endpoint.answer(AlterPartitionReassignmentsResponse(event.request, 0))
         assert (await tool.answer_to(head)).error_code == 0
         served.endpoint.answer(created(served.events[5]))
         await served.has_only(12)
@@ -221,7 +221,7 @@ async def test_requests_of_non_brokers_get_a_tenth_of_queued_max_requests(serve:
         for tool in tools:
             tool.send(LIST_REASSIGNMENTS, 0, list_reassignments())
         await served.has_only(2)
-        served.endpoint.answer(AnswerListPartitionReassignments(served.events[0].request, 0))
+        served.endpoint.answer(ListPartitionReassignmentsResponse(served.events[0].request, 0))
         await served.has_only(3)
 
 
@@ -269,8 +269,8 @@ async def test_200_000_partitions_in_one_reassignment_do_not_delay_brokers(serve
     async with answered_in_time(served), Client(served.port) as tool:
         head = tool.send(REASSIGN, 0, reassign(200_000))
         asked = await served.first(AlterPartitionReassignmentsReceived)
-        answers = tuple(PartitionAnswer("t", one.partition, 0) for one in asked.partitions)
-        served.endpoint.answer(AnswerAlterPartitionReassignments(asked.request, 0, answers))
+        answers = tuple(PartitionResult("t", one.partition, 0) for one in asked.partitions)
+        served.endpoint.answer(AlterPartitionReassignmentsResponse(asked.request, 0, answers))
         (topic,) = (await tool.answer_to(head)).responses
         assert len(topic.partitions) == 200_000
 

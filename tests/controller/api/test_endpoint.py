@@ -15,21 +15,21 @@ import anyio
 import pytest
 
 from controller.api.errors import CannotListen
+from controller.api.heartbeat import Heartbeat
 from controller.api.limits import Limits
 from controller.api.listening import listen
-from controller.api.liveness import Liveness
 from controller.api.messages import Link, Listener, LiveBrokers, RequestReceived, Setup
 from controller.core.api_requests.alter_partition import (
     AlteredPartition,
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
     ProposedState,
 )
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
-from controller.core.api_requests.producer_ids import AnswerAllocateProducerIds
+from controller.core.api_requests.producer_ids import AllocateProducerIdsResponse
 from controller.core.values import Broker, Endpoint
 from tests.controller.api.client import (
     API_VERSIONS,
@@ -59,7 +59,7 @@ async def test_request_is_an_event_and_its_answer_is_sent_back(served: Served) -
         assert event == AlterPartitionReceived(number, 1, 1, 10, states)
         assert served.channels[0].startswith("api:")
         changed = AlteredPartition("t", None, 0, 0, 1, 3, (1, 2, 3), 0, 5)
-        served.endpoint.answer(AnswerAlterPartition(number, 0, (changed,)))
+        served.endpoint.answer(AlterPartitionResponse(number, 0, (changed,)))
         answer = await broker.answer_to(head)
     (topic,) = answer.topics
     assert (topic.topic_name, topic.partitions[0].partition_epoch) == ("t", 5)
@@ -73,7 +73,7 @@ async def test_requests_of_one_connection_are_answered_one_after_the_other(serve
             events = await served.has_events(count)
             assert len(events) == count
             request = events[-1].request
-            served.endpoint.answer(AnswerAllocateProducerIds(request, 0, count, 1000))
+            served.endpoint.answer(AllocateProducerIdsResponse(request, 0, count, 1000))
             assert (await broker.answer_to(head)).producer_id_start == count
     assert len(set(served.channels)) == 1
     assert len({event.request for event in served.events}) == 3
@@ -87,7 +87,7 @@ async def test_controlled_shutdown_without_api_versions_and_without_client_id(
         broker.writer.write(pack(">ihhii", 12, CONTROLLED_SHUTDOWN, 0, 5, 3))
         (event,) = await served.has_events(1)
         assert event == ControlledShutdownReceived(event.request, 0, 3, -1)
-        served.endpoint.answer(AnswerControlledShutdown(event.request, 0, (("t", 7),)))
+        served.endpoint.answer(ControlledShutdownResponse(event.request, 0, (("t", 7),)))
         assert await broker.receive() == pack(">ihi", 5, 0, 1) + b"\0\x01t" + pack(">i", 7)
 
 
@@ -98,7 +98,7 @@ async def test_controlled_shutdown_as_brokers_send_it_is_answered(served: Served
         head = broker.send(CONTROLLED_SHUTDOWN, 3, request)
         (event,) = await served.has_events(1)
         assert event == ControlledShutdownReceived(event.request, 3, 3, 99)
-        served.endpoint.answer(AnswerControlledShutdown(event.request, NOT_CONTROLLER))
+        served.endpoint.answer(ControlledShutdownResponse(event.request, NOT_CONTROLLER))
         assert (await broker.answer_to(head)).error_code == NOT_CONTROLLER
 
 
@@ -114,9 +114,9 @@ async def test_answer_to_a_disconnected_client_is_dropped(serve: Serve) -> None:
         with anyio.move_on_after(0.3):
             await served.has_events(2)
         assert len(served.events) == 1, "the slot of the first request is still taken"
-        served.endpoint.answer(AnswerAllocateProducerIds(served.events[0].request, 0))
+        served.endpoint.answer(AllocateProducerIdsResponse(served.events[0].request, 0))
         _, second = await served.has_events(2)
-        served.endpoint.answer(AnswerAllocateProducerIds(second.request, 0, 5, 1000))
+        served.endpoint.answer(AllocateProducerIdsResponse(second.request, 0, 5, 1000))
         assert (await broker.answer_to(head)).producer_id_start == 5
 
 
@@ -265,7 +265,7 @@ async def test_front_that_hangs_is_replaced(
 
 async def test_delayed_daemon_does_not_consider_its_front_hung() -> None:
     """The front's answers during the delay are read afterwards."""
-    watched = Liveness(asked_every_s=0.01, answers_within_s=0.05)
+    watched = Heartbeat(interval_s=0.01, timeout_s=0.05)
     watched.answered()
 
     def ask() -> None:
@@ -273,7 +273,7 @@ async def test_delayed_daemon_does_not_consider_its_front_hung() -> None:
         asyncio.get_running_loop().call_soon(watched.answered)
 
     with anyio.move_on_after(0.5) as waiting:
-        await watched.until_silent(ask)
+        await watched.until_unresponsive(ask)
     assert waiting.cancelled_caught
 
 

@@ -10,8 +10,8 @@ import anyio
 import pytest
 from msgspec.structs import asdict
 
-from controller.core.api_requests.alter_partition import AnswerAlterPartition
-from controller.core.api_requests.producer_ids import AnswerAllocateProducerIds
+from controller.core.api_requests.alter_partition import AlterPartitionResponse
+from controller.core.api_requests.producer_ids import AllocateProducerIdsResponse
 from controller.core.values import Broker
 from controller.settings.settings import load
 from controller.settings.sources import RawSetting
@@ -158,7 +158,7 @@ async def test_queued_max_requests(serve_by: ServeBy) -> None:
         for client, broker in zip(clients, LIVE, strict=True):
             client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(broker.id))
         await served.has_only(2)
-        served.endpoint.answer(AnswerAllocateProducerIds(served.events[0].request, 0))
+        served.endpoint.answer(AllocateProducerIdsResponse(served.events[0].request, 0))
         await served.has_only(3)
 
 
@@ -171,7 +171,7 @@ async def test_non_brokers_get_a_tenth_of_queued_max_requests(serve_by: ServeBy)
         await served.has_only(2)
         broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         await served.has_only(3)
-        served.endpoint.answer(AnswerAllocateProducerIds(served.events[0].request, 0))
+        served.endpoint.answer(AllocateProducerIdsResponse(served.events[0].request, 0))
         await served.has_only(4)
 
 
@@ -183,7 +183,7 @@ async def test_queued_max_request_bytes(serve_by: ServeBy) -> None:
         for client, broker in zip(clients, LIVE, strict=False):
             client.send(ALTER_PARTITION, 1, alter_partition(3000, broker.id))
             await served.has_only(1)
-        served.endpoint.answer(AnswerAlterPartition(served.events[0].request, 0))
+        served.endpoint.answer(AlterPartitionResponse(served.events[0].request, 0))
         await served.has_only(2)
 
 

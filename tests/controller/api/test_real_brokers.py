@@ -14,18 +14,18 @@ from kio.index import load_request_schema
 
 from controller.brokers.channels import BrokerChannels
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.api_requests.topics import (
-    AnswerCreateTopics,
     CreatedTopic,
     CreateTopicsReceived,
+    CreateTopicsResponse,
 )
 from controller.core.api_requests.topics import NewTopic as NewTopicAsked
 from controller.core.commands import CommandId, OpenChannel, UpdateMetadataRequest
-from controller.core.events import BrokerAnswered, Event
+from controller.core.events import BrokerResponded, Event
 from controller.core.values import Broker, Endpoint
 from tests.controller.api.client import METADATA, Client, metadata_request
 from tests.controller.api.conftest import OWN_ID, Serve, Served
@@ -90,10 +90,10 @@ async def make_controller(served: Served, lab: Lab) -> None:
 async def announce_controller(served: Served, lab: Lab) -> None:
     live = [Broker(one.broker_id, 1, (endpoint_of(one.port),)) for one in lab.brokers]
     everyone = (*live, Broker(OWN_ID, 1, (endpoint_of(served.port),)))
-    answers = asyncio.Queue[BrokerAnswered](maxsize=10)
+    answers = asyncio.Queue[BrokerResponded](maxsize=10)
 
     def send(event: Event, channel: str) -> None:
-        if isinstance(event, BrokerAnswered):
+        if isinstance(event, BrokerResponded):
             answers.put_nowait(event)
 
     channels = BrokerChannels(send, client_id=str(OWN_ID))
@@ -104,7 +104,7 @@ async def announce_controller(served: Served, lab: Lab) -> None:
             request = UpdateMetadataRequest(broker.id, -1, 8, OWN_ID, HIGH_EPOCH, (), everyone)
             channels.send(CommandId(1, broker.id), request)
             answered = await answers.get()
-            assert answered == BrokerAnswered(CommandId(1, broker.id), broker.id, 1, 0, [])
+            assert answered == BrokerResponded(CommandId(1, broker.id), broker.id, 1, 0, [])
         tasks.cancel_scope.cancel()
 
 
@@ -203,7 +203,7 @@ async def test_tools_send_the_endpoint_what_they_send_a_controller(
         event = await cluster.first(CreateTopicsReceived)
         assert event.topics == [NewTopicAsked("new", 3, -1, [], [("retention.ms", "5")])]
         done = CreatedTopic("new", 0, None, bytes(range(16)), 3, 1, (("retention.ms", "5"),))
-        cluster.endpoint.answer(AnswerCreateTopics(event.request, (done,)))
+        cluster.endpoint.answer(CreateTopicsResponse(event.request, (done,)))
     assert "Created topic new." in printed.result()
 
 
@@ -218,5 +218,5 @@ async def test_stopping_broker_requests_a_controlled_shutdown_from_the_endpoint(
         events = await cluster.has_events(1)
         shutdowns = [one for one in events if isinstance(one, ControlledShutdownReceived)]
         assert [one.broker for one in shutdowns] == [stopping.broker_id]
-        cluster.endpoint.answer(AnswerControlledShutdown(shutdowns[0].request, 0))
+        cluster.endpoint.answer(ControlledShutdownResponse(shutdowns[0].request, 0))
         await stopped

@@ -10,7 +10,7 @@ from controller.api.front.request_quotas import MemoryPool, RateLimiter
 from controller.api.messages import RequestReceived
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 
 
@@ -97,15 +97,15 @@ async def test_resources_of_a_request_are_held_until_the_response() -> None:
         await waiting
     assert [one.event.request for one in asked] == [1]
     assert not await fits(budget, 1)
-    pending.answered(AnswerAllocateProducerIds(1, 0))
+    pending.answered(AllocateProducerIdsResponse(1, 0))
     assert await fits(budget, 100)
 
 
 async def test_answer_without_a_waiting_request_is_ignored() -> None:
     pending = PendingRequests(lambda _: None, first_number=1)
-    pending.answered(AnswerAllocateProducerIds(99, 0))
+    pending.answered(AllocateProducerIdsResponse(99, 0))
     waiting = pending.ask(7, event_of(pending.number()), ExitStack())
     await asyncio.sleep(0)
     assert not waiting.done()
-    pending.answered(AnswerAllocateProducerIds(1, 0))
+    pending.answered(AllocateProducerIdsResponse(1, 0))
     assert (await waiting).request == 1

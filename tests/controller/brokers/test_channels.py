@@ -18,7 +18,7 @@ from controller.core.commands import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
-from controller.core.events import BrokerAnswered, ChannelFault, VersionsOffered
+from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.wire.encoding import BatchEncoder
 from tests.controller.brokers.conftest import Reported, flexible, no_errors
@@ -41,8 +41,8 @@ def update_metadata() -> UpdateMetadataRequest:
     return UpdateMetadataRequest(1, 10, 8, 1000, 3, (partition,), ())
 
 
-def answered(command: CommandId, error: int = 0, epoch: int = 10) -> BrokerAnswered:
-    return BrokerAnswered(command, 1, epoch, error, [])
+def answered(command: CommandId, error: int = 0, epoch: int = 10) -> BrokerResponded:
+    return BrokerResponded(command, 1, epoch, error, [])
 
 
 class Gate:
@@ -129,7 +129,7 @@ async def test_answer_with_an_error_code_is_an_answer_and_not_retried(
         channels.send(CommandId(7, 1), update_metadata())
         await reported.wait(2)
     assert reported.events == [
-        BrokerAnswered(CommandId(7, 0), 1, 10, 11, [(TOPIC_ID.hex(), 0, 11)]),
+        BrokerResponded(CommandId(7, 0), 1, 10, 11, [(TOPIC_ID.hex(), 0, 11)]),
         answered(CommandId(7, 1)),
     ]
     assert len(broker.received) == 2
@@ -212,7 +212,7 @@ async def test_version_that_the_broker_does_not_support_is_reported_with_the_bro
         broker.offered[4] = (0, 7)
         broker.disconnect()
         await reported.wait(3)
-    assert [type(one) for one in reported.events[1:]] == [ChannelFault, BrokerAnswered]
+    assert [type(one) for one in reported.events[1:]] == [ChannelFault, BrokerResponded]
 
 
 async def test_broker_that_closes_the_connection_at_a_request_is_reported_once(
@@ -239,7 +239,7 @@ async def test_api_versions_are_reported_once_before_the_first_response(
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr())
         await reported.wait(1)
-        assert reported.order == [VersionsOffered, BrokerAnswered]
+        assert reported.order == [VersionsOffered, BrokerResponded]
         broker.disconnect()
         channels.send(CommandId(7, 1), leader_and_isr())
         await reported.wait(2)
@@ -330,7 +330,9 @@ async def test_interrupted_split_request_continues_at_its_part_and_has_one_answe
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr(partitions=16))
         await reported.wait(1)
-    assert reported.events == [BrokerAnswered(CommandId(7, 0), 1, 10, 0, [(TOPIC_ID.hex(), 0, 56)])]
+    assert reported.events == [
+        BrokerResponded(CommandId(7, 0), 1, 10, 0, [(TOPIC_ID.hex(), 0, 56)])
+    ]
     first, *rest = [one.frame[14:] for one in broker.received]
     assert first not in rest
     assert rest[0] == rest[1]

@@ -19,7 +19,7 @@ from controller.core.commands import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.releases import release_of
 from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
 from tests.controller.brokers.conftest import Reported
@@ -90,7 +90,7 @@ async def test_stale_controller_epoch_is_rejected_in_every_version(
         channels.send(CommandId(1, ordinal), request)
     with anyio.fail_after(60):
         events = await reported.wait(len(requests))
-    assert all(isinstance(event, BrokerAnswered) for event in events), events
+    assert all(isinstance(event, BrokerResponded) for event in events), events
     answers = [(event.error, sorted(event.partition_errors)) for event in events]
     by_name, by_topic_id = sorted(errors_by_name()), sorted(errors_by_topic_id())
     assert answers[:2] == [(STALE_CONTROLLER_EPOCH, by_name)] * 2
@@ -127,4 +127,4 @@ async def test_stale_broker_epoch_is_rejected(
     channels.send(CommandId(1, 0), update_metadata(8, broker_epoch=0))
     with anyio.fail_after(60):
         (event,) = await reported.wait(1)
-    assert event == BrokerAnswered(CommandId(1, 0), 1, 1, STALE_BROKER_EPOCH, [])
+    assert event == BrokerResponded(CommandId(1, 0), 1, 1, STALE_BROKER_EPOCH, [])

@@ -3,23 +3,23 @@
 import pytest
 
 from controller.core import error_codes as codes
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
 from controller.core.api_requests.topics import (
-    AnswerCreateTopics,
     CreatePartitionsReceived,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     DeleteTopicsReceived,
-    DoomedTopic,
     NewPartitions,
+    TopicToDelete,
 )
 from controller.core.commands import (
-    AnswerLater,
     CancelTimer,
+    DelayResponse,
     Issued,
     StartTimer,
     UpdateMetadataRequest,
 )
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.endpoint import answers, call
@@ -67,7 +67,7 @@ def test_answer_waits_until_every_broker_has_confirmed() -> None:
 
 
 def _answers(issued: Issued) -> bool:
-    return isinstance(issued.command, AnswerCreateTopics)
+    return isinstance(issued.command, CreateTopicsResponse)
 
 
 def _last_answer_of_a_broker(cluster: Cluster, seen: Seen) -> int:
@@ -80,7 +80,7 @@ def _last_answer_of_a_broker(cluster: Cluster, seen: Seen) -> int:
     places = [
         place
         for place, (one, _) in enumerate(seen.history)
-        if isinstance(one.event, BrokerAnswered) and one.event.command in announced
+        if isinstance(one.event, BrokerResponded) and one.event.command in announced
     ]
     return places[-1]
 
@@ -148,7 +148,7 @@ def test_added_partitions_and_deleted_topics_also_wait_for_confirmation() -> Non
     ask_without_answer(cluster, CreatePartitionsReceived(1, 3, TIMEOUT_MS, False, added))
     cluster.answer_slow()
     assert error_by_name(cluster) == [("t", codes.NONE)]
-    deleted = [DoomedTopic("t", None)]
+    deleted = [TopicToDelete("t", None)]
     ask_without_answer(cluster, DeleteTopicsReceived(2, 6, TIMEOUT_MS, deleted))
     cluster.answer_slow()
     assert len(answers(cluster)) == 2
@@ -170,7 +170,7 @@ def elected(timeout_ms: int) -> Cluster:
 
 def elections(cluster: Cluster) -> list[int]:
     [answer] = answers(cluster)
-    assert isinstance(answer, AnswerElectLeaders)
+    assert isinstance(answer, ElectLeadersResponse)
     return [one.error for one in answer.partitions]
 
 
@@ -178,7 +178,7 @@ def test_election_is_answered_after_brokers_have_confirmed_the_leader() -> None:
     cluster = elected(TIMEOUT_MS)
     assert cluster.leadership("t", 0).leader == 1
     assert not answers(cluster)
-    assert AnswerLater(1) in [one.command for one in cluster.commands()]
+    assert DelayResponse(1) in [one.command for one in cluster.commands()]
     cluster.answer_slow()
     assert elections(cluster) == [codes.NONE, codes.UNKNOWN_TOPIC_OR_PARTITION]
 

@@ -10,8 +10,8 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.error_codes import KAFKA_STORAGE_ERROR, STALE_CONTROLLER_EPOCH
-from controller.core.events import BrokerAnswered
-from controller.core.procedures.brokers.responses import process_broker_answer
+from controller.core.events import BrokerResponded
+from controller.core.procedures.brokers.responses import process_broker_response
 from controller.core.protocol_versions import ProtocolVersion
 from controller.core.triggers import LeaderAndIsrResponseReceived, Trigger
 from controller.core.values import RECOVERED, RECOVERING, Assignment, LeaderAndIsr
@@ -54,8 +54,8 @@ def answer_leader_and_isr(cluster: Cluster, *errors: tuple[str, int, int]) -> li
     for partition in cluster.partitions:
         cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
     cluster.send()
-    answered = BrokerAnswered(cluster.issued[0].id, 2, 1, 0, list(errors))
-    process_broker_answer(cluster.controller, answered)
+    answered = BrokerResponded(cluster.issued[0].id, 2, 1, 0, list(errors))
+    process_broker_response(cluster.controller, answered)
     return list(cluster.controller.triggers)
 
 
@@ -151,8 +151,8 @@ def test_CC_05_stale_broker_epoch_in_an_answer_is_reported_and_not_retried() -> 
     cluster = Cluster()
     cluster.batch.add_update_metadata((2,), cluster.partitions)
     cluster.send()
-    answered = BrokerAnswered(cluster.issued[0].id, 2, 1, 77, [])
-    process_broker_answer(cluster.controller, answered)
+    answered = BrokerResponded(cluster.issued[0].id, 2, 1, 77, [])
+    process_broker_response(cluster.controller, answered)
     (issued,) = cluster.controller.take_issued()
     assert isinstance(issued.command, Notice)
     assert (issued.command.level, issued.command.code) == ("info", "broker_error")

@@ -1,8 +1,8 @@
 """StopReplica of a batch and its answers, rows CC-10 to CC-18 of KB 17.7."""
 
 from controller.core.commands import StopReplicaPartition, StopReplicaRequest
-from controller.core.events import BrokerAnswered
-from controller.core.procedures.brokers.responses import process_broker_answer
+from controller.core.events import BrokerResponded
+from controller.core.procedures.brokers.responses import process_broker_response
 from controller.core.triggers import TopicDeletionStopReplicaResponseReceived
 from tests.controller.core.batches import Cluster, each_version
 
@@ -86,8 +86,8 @@ def test_answer_is_an_event_only_for_the_replicas_that_the_request_deletes(
 def events_of_answers(cluster: Cluster, error: int = 0) -> list[list[tuple[str, int]]]:
     """The partitions of each controller event that broker 2's answers cause."""
     for issued in cluster.issued:
-        answered = BrokerAnswered(issued.id, 2, 1, error, [])
-        process_broker_answer(cluster.controller, answered)
+        answered = BrokerResponded(issued.id, 2, 1, error, [])
+        process_broker_response(cluster.controller, answered)
     events = cluster.controller.triggers
     assert all(isinstance(one, TopicDeletionStopReplicaResponseReceived) for one in events)
     return [one.asked for one in events]  # type: ignore[union-attr]
@@ -111,8 +111,8 @@ def test_answer_that_rejects_the_whole_request_is_an_event_for_its_listed_partit
         for partition in cluster.partitions:
             cluster.batch.add_stop_replica((2,), partition, delete=True)
         cluster.send()
-        answered = BrokerAnswered(cluster.issued[0].id, 2, 1, error, listed)
-        process_broker_answer(cluster.controller, answered)
+        answered = BrokerResponded(cluster.issued[0].id, 2, 1, error, listed)
+        process_broker_response(cluster.controller, answered)
         expected = [[(topic, number) for topic, number, _ in listed if topic == "foo"]]
         events = list(cluster.controller.triggers)
         assert [getattr(one, "asked", None) for one in events] == (expected if listed else [])

@@ -7,10 +7,10 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.alter_partition import AnswerAlterPartition
-from controller.core.api_requests.controlled_shutdown import AnswerControlledShutdown
-from controller.core.api_requests.elections import AnswerElectLeaders
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.alter_partition import AlterPartitionResponse
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownResponse
+from controller.core.api_requests.elections import ElectLeadersResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.commands import (
     Issued,
     ReadStats,
@@ -290,7 +290,7 @@ def test_repaired_controller_epoch_allows_the_next_election() -> None:
     assert (cluster.is_active, cluster.epoch()) == (True, 91)
 
 
-# leaderless-answered ------------------------------------------------------------------------------
+# leaderless-reported ------------------------------------------------------------------------------
 
 
 def with_a_new_partition(rules: str) -> Cluster:
@@ -318,8 +318,8 @@ def test_OB_12_election_request_with_a_leaderless_partition_is_answered(
     cluster = with_a_new_partition(rules)
     answer = answered(cluster, election, NEW, T0)
     if rules == "kafka":
-        refused = tuple(PartitionAnswer(*one, codes.UNKNOWN_SERVER_ERROR) for one in (NEW, T0))
-        assert answer == AnswerElectLeaders(answer.request, codes.UNKNOWN_SERVER_ERROR, refused)
+        refused = tuple(PartitionResult(*one, codes.UNKNOWN_SERVER_ERROR) for one in (NEW, T0))
+        assert answer == ElectLeadersResponse(answer.request, codes.UNKNOWN_SERVER_ERROR, refused)
         assert cluster.leadership("t", 0).leader == 1
         return
     is_moved = election == "preferred"
@@ -376,7 +376,7 @@ def test_OB_05_failover_carries_out_an_election_znode_with_a_leaderless_partitio
     assert cluster.leadership("t", 0).leader == (2 if rules == "refold" else 1)
 
 
-# stands-again-when-fenced -------------------------------------------------------------------------
+# resigns-when-fenced -------------------------------------------------------------------------
 
 
 EPOCHS = {"raised": b"7", "lowered": b"0", "written again": b"1", "garbage": b"seven"}
@@ -433,7 +433,7 @@ def test_OB_15_alter_partition_is_answered_and_its_retry_succeeds(rules: str) ->
     damage_epoch(cluster, "raised")
     shrunk = {"isr": (1,)}
     answer = alter_partition(cluster, 1, proposal(cluster, "t", 0, **shrunk))
-    assert answer == AnswerAlterPartition(answer.request, codes.UNKNOWN_SERVER_ERROR)
+    assert answer == AlterPartitionResponse(answer.request, codes.UNKNOWN_SERVER_ERROR)
     assert cluster.is_active
     again = alter_partition(cluster, 1, proposal(cluster, "t", 0, **shrunk))
     assert again.error == (codes.NONE if rules == "refold" else codes.UNKNOWN_SERVER_ERROR)
@@ -446,7 +446,7 @@ def test_OB_15_controlled_shutdown_is_answered_and_its_retry_succeeds(rules: str
     cluster.create_topic("t", {0: [1, 2]})
     damage_epoch(cluster, "raised")
     answer = controlled_shutdown(cluster, 1)
-    assert answer == AnswerControlledShutdown(answer.request, codes.STALE_CONTROLLER_EPOCH)
+    assert answer == ControlledShutdownResponse(answer.request, codes.STALE_CONTROLLER_EPOCH)
     again = controlled_shutdown(cluster, 1)
     expected = codes.NONE if rules == "refold" else codes.STALE_CONTROLLER_EPOCH
     assert (again.error, again.remaining) == (expected, ())

@@ -12,15 +12,15 @@ from controller.core import error_codes as codes
 from controller.core import pauses, znodes
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
 )
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ReassignmentTarget,
 )
 from controller.core.commands import Issued, WriteAtomically, WriteZnodes
@@ -103,7 +103,7 @@ def rules(seen: Seen) -> list[str]:
             found.append("begins")
         elif any(one.path == znodes.state_path(*U0) for one in operations):
             found.append("u-0")
-        elif isinstance(command, AnswerAlterPartition | AnswerControlledShutdown):
+        elif isinstance(command, AlterPartitionResponse | ControlledShutdownResponse):
             found.append(type(command).__name__)
     return found
 
@@ -153,7 +153,7 @@ def test_controlled_shutdown_is_answered_between_two_parts() -> None:
     cluster.once(FIRST_PART, lambda: cluster.happen_next(asked, "api:1"))
     seen = cluster.seen()
     submit(cluster, TARGETS)
-    assert between(seen, "AnswerControlledShutdown") == PART
+    assert between(seen, "ControlledShutdownResponse") == PART
     assert cluster.leadership(*U0).leader == 2
     assert len(records(cluster)) == COUNT
 
@@ -170,7 +170,7 @@ def test_alter_partition_is_answered_between_two_parts() -> None:
     cluster.once(FIRST_PART, lambda: cluster.happen_next(asked, "api:1"))
     seen = cluster.seen()
     submit(cluster, TARGETS)
-    assert between(seen, "AnswerAlterPartition") == PART
+    assert between(seen, "AlterPartitionResponse") == PART
     assert cluster.leadership(*U0).isr == (1,)
 
 
@@ -234,11 +234,11 @@ def test_all_long_work_on_reassignments_is_interrupted(work: str) -> None:
         case "extra":
             cluster.put(REASSIGN_PARTITIONS_EXTRA, entries_json(TARGETS))
     order = [
-        "answer" if isinstance(one.command, AnswerAlterPartition) else "topic"
+        "answer" if isinstance(one.command, AlterPartitionResponse) else "topic"
         for _, commands in seen.history
         for one in commands
         if topic_is_written(one)
-        or (isinstance(one.command, AnswerAlterPartition) and one.command.request == 77)
+        or (isinstance(one.command, AlterPartitionResponse) and one.command.request == 77)
     ]
     assert order.count("answer") == 1
     assert order.index("answer") < len(order) - 1
@@ -280,9 +280,9 @@ def test_under_kafka_rules_long_work_is_not_interrupted() -> None:
         type(one.command).__name__
         for _, commands in seen.history
         for one in commands
-        if topic_is_written(one) or isinstance(one.command, AnswerAlterPartition)
+        if topic_is_written(one) or isinstance(one.command, AlterPartitionResponse)
     ]
-    assert order[-1] == "AnswerAlterPartition"
+    assert order[-1] == "AlterPartitionResponse"
     assert len(order) == 6
 
 
@@ -324,7 +324,7 @@ def test_role_lost_in_the_interruption_rejects_the_request_of_the_long_work() ->
     lose_role_in_the_interruption(cluster, sessions)
     cluster.happen(api_request(), "api:2")
     [answer] = [one for one in answers(cluster) if one.request == 500]
-    assert isinstance(answer, AnswerAlterPartitionReassignments)
+    assert isinstance(answer, AlterPartitionReassignmentsResponse)
     assert answer.error == codes.NOT_CONTROLLER
     assert cluster.fold.is_idle
 
@@ -343,7 +343,7 @@ def test_session_that_ends_in_the_interruption_ends_both_procedures(fate: Fate) 
     answered = {one.request: one for one in answers(cluster)}
     assert sorted(one for one in answered if one in (77, 500)) == [77, 500]
     later = answered[500]
-    assert isinstance(later, AnswerAlterPartitionReassignments)
+    assert isinstance(later, AlterPartitionReassignmentsResponse)
     assert later.error == codes.NOT_CONTROLLER
     assert cluster.is_active
     assert cluster.fold.is_idle

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.commands import (
     BrokerRequest,
     Choice,
@@ -32,7 +32,7 @@ from controller.core.commands import (
 )
 from controller.core.error_codes import NONE, STALE_CONTROLLER_EPOCH
 from controller.core.events import (
-    BrokerAnswered,
+    BrokerResponded,
     ChildrenRead,
     Event,
     Recorded,
@@ -56,7 +56,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.values import NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
-from replay.description.api_requests import described_answer, described_request
+from replay.description.api_requests import described_request, described_response
 from replay.description.commands import described as described_command
 from replay.description.commands import operation_in_words
 from replay.description.events import described
@@ -163,7 +163,7 @@ def _one_or_many(what: str, items: list[str]) -> list[str]:
 def _says_nothing(event: Event) -> bool:
     """Whether a broker carried out a request, or had done so before (KB 5.2.4)."""
     return (
-        isinstance(event, BrokerAnswered)
+        isinstance(event, BrokerResponded)
         and event.error == NONE
         and all(code == STALE_CONTROLLER_EPOCH for _, _, code in event.partition_errors)
     )
@@ -217,8 +217,8 @@ def spell(command: Command) -> list[str]:
             return [f"sync {path}"]
         case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
             return _request(command)
-        case _ if isinstance(command, ApiAnswer):
-            return described_answer(command)
+        case _ if isinstance(command, ApiResponse):
+            return described_response(command)
         case _:
             return [described_command(command)]
 

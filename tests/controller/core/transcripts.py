@@ -12,8 +12,8 @@ from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
-    DoomedTopic,
     NewPartitions,
+    TopicToDelete,
 )
 from controller.core.commands import Issued
 from controller.core.events import Recorded
@@ -148,7 +148,7 @@ def topics_by_request() -> History:
     topics = [good, new_topic("a/b", 1), dead]
     cluster.happen(CreateTopicsReceived(1, 7, 5000, False, topics), "api:1")
     cluster.fire("request:1")
-    doomed = [DoomedTopic("t", None), DoomedTopic(None, bytes(15) + b"n")]
+    doomed = [TopicToDelete("t", None), TopicToDelete(None, bytes(15) + b"n")]
     cluster.happen(DeleteTopicsReceived(2, 6, 5000, doomed), "api:1")
     return seen.history
 

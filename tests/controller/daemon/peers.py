@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import anyio
 import msgspec
 
-from controller.core.api_requests import ApiAnswer
+from controller.core.api_requests import ApiResponse
 from controller.core.commands import (
     BrokerRequest,
     CloseChannel,
@@ -23,7 +23,7 @@ from controller.core.commands import (
     ZooKeeperCommand,
 )
 from controller.core.configuration import Configuration
-from controller.core.events import BrokerAnswered, SessionConnected, SessionExpired
+from controller.core.events import BrokerResponded, SessionConnected, SessionExpired
 from controller.core.fold import Fold
 from controller.core.values import Broker
 from controller.daemon.daemon import Daemon, Inbox
@@ -47,7 +47,7 @@ QUIET_SECONDS = 0.03
 class NoEndpoint:
     """The endpoint of a daemon without listeners."""
 
-    def answer(self, answer: ApiAnswer) -> None:
+    def answer(self, answer: ApiResponse) -> None:
         """No request can have arrived."""
 
     def answer_later(self, request: int) -> None:
@@ -204,7 +204,7 @@ class SuccessfulChannels:
     def send(self, command_id: CommandId, request: BrokerRequest) -> None:
         """Answer at once."""
         self._trace.append(Done(command_id, type(request).__name__))
-        answered = BrokerAnswered(command_id, request.broker, request.broker_epoch, 0, [])
+        answered = BrokerResponded(command_id, request.broker, request.broker_epoch, 0, [])
         self._inbox.put(answered, f"broker:{request.broker}")
 
 

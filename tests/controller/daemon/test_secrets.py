@@ -7,10 +7,10 @@ import pytest
 from controller.core import znodes
 from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
-    AnswerAlterUserScramCredentials,
+    AlterUserScramCredentialsResponse,
     ScramDeletion,
     ScramUpsertion,
-    UserAnswer,
+    UserResult,
 )
 from controller.core.commands import CommandId, ReadZnodes, WriteZnodes
 from controller.core.events import Event, ZnodesRead
@@ -178,9 +178,9 @@ def test_credentials_are_forgotten_after_the_last_answer() -> None:
     digests.replace_secrets(asked(("bob", OLD), request=2))
     ours = SetData(ANN, znodes.write_config({"SCRAM-SHA-256": digest}), -1)
     theirs = znodes.write_config({"SCRAM-SHA-256": NEW})
-    digests.forget(AnswerAlterUserScramCredentials(2, (UserAnswer("bob"),)))
+    digests.forget(AlterUserScramCredentialsResponse(2, (UserResult("bob"),)))
     assert written(digests, ours) == [theirs], "another request may need it"
-    digests.forget(AnswerAlterUserScramCredentials(1, (UserAnswer("ann"),)))
+    digests.forget(AlterUserScramCredentialsResponse(1, (UserResult("ann"),)))
     digests.replace_secrets(asked(request=3))
     with pytest.raises(KeyError):
         written(digests, ours)

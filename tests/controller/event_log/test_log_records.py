@@ -11,7 +11,7 @@ from controller.core.commands import (
     ReadZnodes,
     Reason,
 )
-from controller.core.events import BrokerAnswered, ChildrenRead, Event, Recorded, WatchFired
+from controller.core.events import BrokerResponded, ChildrenRead, Event, Recorded, WatchFired
 from controller.event_log.records import command_record, event_record
 from eventstore.records import BODY_BYTES_MAX
 
@@ -35,7 +35,7 @@ def test_exogenous_event_has_no_cause() -> None:
 def test_outcome_names_the_event_of_its_command() -> None:
     for event in (
         ChildrenRead(CommandId(3, 1), 0, ["a"]),
-        BrokerAnswered(CommandId(3, 0), 1, 2, 0, []),
+        BrokerResponded(CommandId(3, 0), 1, 2, 0, []),
     ):
         record = event_record(recorded(event))
         assert (record.origin, record.cause) == ("reply", 3)

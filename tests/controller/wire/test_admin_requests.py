@@ -28,9 +28,9 @@ from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
-    DoomedTopic,
     NewPartitions,
     NewTopic,
+    TopicToDelete,
 )
 from controller.wire.admin.apis import ADMIN_APIS, ENTRIES_MAX, decode_admin_request
 from controller.wire.admin.scram_credentials import credential_of
@@ -117,10 +117,10 @@ def event_of(head: RequestHead, request: Any) -> Any:
             return CreateTopicsReceived(NUMBER, version, timeout_ms, validate_only, new)
         case key if key == DELETE_TOPICS:
             doomed = [
-                DoomedTopic(one.name, one.topic_id.bytes if one.topic_id else None)
+                TopicToDelete(one.name, one.topic_id.bytes if one.topic_id else None)
                 for one in getattr(request, "topics", ())
             ]
-            doomed += [DoomedTopic(name, None) for name in getattr(request, "topic_names", ())]
+            doomed += [TopicToDelete(name, None) for name in getattr(request, "topic_names", ())]
             return DeleteTopicsReceived(NUMBER, version, milliseconds(request.timeout), doomed)
         case key if key == CREATE_PARTITIONS:
             grown = [

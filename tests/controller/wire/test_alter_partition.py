@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from controller.core.api_requests.alter_partition import (
     AlteredPartition,
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
     ProposedState,
 )
 from controller.wire.client_requests import (
@@ -34,7 +34,7 @@ from controller.wire.client_requests import (
 from controller.wire.controller_requests import (
     Sender,
     decode_controller_request,
-    encode_answer,
+    encode_controller_response,
     read_sender,
 )
 from controller.wire.primitives import unsigned_varint
@@ -370,5 +370,7 @@ def test_answers_are_encoded_as_by_kio(
         for name, group in named
         for one in group
     )
-    answer = AnswerAlterPartition(12, error, answered)
-    assert encode_answer(head_of(version), answer) == encode_response(head_of(version), by_kio)
+    answer = AlterPartitionResponse(12, error, answered)
+    assert encode_controller_response(head_of(version), answer) == encode_response(
+        head_of(version), by_kio
+    )

@@ -12,16 +12,16 @@ from kio.static.constants import EntityType
 from controller.core.api_requests.alter_partition import (
     AlteredPartition,
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
     ProposedState,
 )
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 from controller.wire.client_requests import (
     MalformedRequest,
@@ -33,7 +33,7 @@ from controller.wire.client_requests import (
 from controller.wire.controller_requests import (
     BROKER_APIS,
     decode_controller_request,
-    encode_answer,
+    encode_controller_response,
 )
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION, CONTROLLED_SHUTDOWN
 
@@ -118,7 +118,7 @@ def test_alter_partition_is_answered_in_every_version(version: int) -> None:
     by_id = version >= 2
     name, topic_id = ("", TOPIC_ID) if by_id else ("t", None)
     other, other_id = ("", NO_TOPIC_ID) if by_id else ("u", None)
-    answer = AnswerAlterPartition(
+    answer = AlterPartitionResponse(
         12,
         0,
         (
@@ -128,7 +128,7 @@ def test_alter_partition_is_answered_in_every_version(version: int) -> None:
         ),
     )
     head = head_of(ALTER_PARTITION, version)
-    response = decode_response(head, encode_answer(head, answer)[4:])
+    response = decode_response(head, encode_controller_response(head, answer)[4:])
     first, second = response.topics
     if by_id:
         assert (first.topic_id, second.topic_id) == (UUID(bytes=TOPIC_ID), None)
@@ -145,18 +145,20 @@ def test_alter_partition_is_answered_in_every_version(version: int) -> None:
 def test_error_of_the_whole_request_is_answered(api_key: int, version: int) -> None:
     head = head_of(api_key, version)
     answers = {
-        ALTER_PARTITION: AnswerAlterPartition(12, STALE_BROKER_EPOCH),
-        CONTROLLED_SHUTDOWN: AnswerControlledShutdown(12, STALE_BROKER_EPOCH),
-        ALLOCATE_PRODUCER_IDS: AnswerAllocateProducerIds(12, STALE_BROKER_EPOCH),
+        ALTER_PARTITION: AlterPartitionResponse(12, STALE_BROKER_EPOCH),
+        CONTROLLED_SHUTDOWN: ControlledShutdownResponse(12, STALE_BROKER_EPOCH),
+        ALLOCATE_PRODUCER_IDS: AllocateProducerIdsResponse(12, STALE_BROKER_EPOCH),
     }
-    response = decode_response(head, encode_answer(head, answers[api_key])[4:])
+    response = decode_response(head, encode_controller_response(head, answers[api_key])[4:])
     assert response.error_code == STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("version", range(4))
 def test_controlled_shutdown_is_answered_with_the_remaining_partitions(version: int) -> None:
     head = head_of(CONTROLLED_SHUTDOWN, version)
-    frame = encode_answer(head, AnswerControlledShutdown(12, 0, (("t", 1), ("u", 2))))
+    frame = encode_controller_response(
+        head, ControlledShutdownResponse(12, 0, (("t", 1), ("u", 2)))
+    )
     remaining = decode_response(head, frame[4:]).remaining_partitions
     assert [(one.topic_name, one.partition_index) for one in remaining] == [("t", 1), ("u", 2)]
 
@@ -164,7 +166,7 @@ def test_controlled_shutdown_is_answered_with_the_remaining_partitions(version: 
 def test_block_of_producer_ids_is_answered() -> None:
     head = head_of(ALLOCATE_PRODUCER_IDS, 0)
     response = decode_response(
-        head, encode_answer(head, AnswerAllocateProducerIds(12, 0, 5000, 1000))[4:]
+        head, encode_controller_response(head, AllocateProducerIdsResponse(12, 0, 5000, 1000))[4:]
     )
     assert (response.producer_id_start, response.producer_id_len) == (5000, 1000)
 

@@ -8,8 +8,8 @@ import pytest
 from kafka import TopicPartition
 
 from eventstore.folders import logs_in
+from tools.incidents.incident_cluster import IncidentCluster
 from tools.incidents.scripts import PARTITIONS, TOPIC
-from tools.incidents.stage import Stage
 from tools.lab import refold
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
@@ -18,14 +18,14 @@ EVENT = r"event \d+ \([\dT:.Z-]+\)"
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, "3.9") as found:
+async def stage(tmp_path: Path) -> AsyncIterator[IncidentCluster]:
+    async with IncidentCluster(tmp_path, "3.9") as found:
         await found.make(TOPIC, PARTITIONS)
         await found.make("moved", {0: [1, 2], 1: [1, 2]})
         yield found
 
 
-async def why(stage: Stage, *about: str) -> str:
+async def why(stage: IncidentCluster, *about: str) -> str:
     """The first line of the answer, while the daemon writes its log."""
     log = logs_in(stage.log_dir)[-1]
     status, output = await refold.run("why", str(log), *about)
@@ -39,7 +39,9 @@ def fits(pattern: str, answer: str) -> bool:
     return re.fullmatch(pattern.replace("EVENT", EVENT), answer) is not None
 
 
-async def test_why_explains_an_offline_partition_and_its_unclean_leader(stage: Stage) -> None:
+async def test_why_explains_an_offline_partition_and_its_unclean_leader(
+    stage: IncidentCluster,
+) -> None:
     stage.broker(3).kill()
     await stage.until_no_leader_is(3)
     answer = await why(stage, "--broker", "3")
@@ -83,7 +85,7 @@ async def test_why_explains_an_offline_partition_and_its_unclean_leader(stage: S
     )
 
 
-async def test_why_explains_a_controlled_shutdown(stage: Stage) -> None:
+async def test_why_explains_a_controlled_shutdown(stage: IncidentCluster) -> None:
     await stage.broker(1).stop()
     await stage.until_no_leader_is(1)
     answer = await why(stage, "--broker", "1")
@@ -107,7 +109,7 @@ async def test_why_explains_a_controlled_shutdown(stage: Stage) -> None:
     )
 
 
-async def test_why_explains_a_stuck_and_cancelled_reassignment(stage: Stage) -> None:
+async def test_why_explains_a_stuck_and_cancelled_reassignment(stage: IncidentCluster) -> None:
     stage.broker(3).kill()
     await stage.until_no_leader_is(3)
     moved = TopicPartition("moved", 1)
@@ -137,7 +139,7 @@ async def test_why_explains_a_stuck_and_cancelled_reassignment(stage: Stage) -> 
     )
 
 
-async def test_why_explains_a_stuck_deletion(stage: Stage) -> None:
+async def test_why_explains_a_stuck_deletion(stage: IncidentCluster) -> None:
     stage.broker(2).kill()
     await stage.until_no_leader_is(2)
     await stage.ask(lambda admin: admin.delete_topics([TOPIC], raise_errors=False))
@@ -153,11 +155,11 @@ async def test_why_explains_a_stuck_deletion(stage: Stage) -> None:
     assert fits(r"There is no topic orders any more at EVENT: orders is deleted: .*", answer)
 
 
-async def test_why_explains_the_end_of_a_term(stage: Stage) -> None:
+async def test_why_explains_the_end_of_a_term(stage: IncidentCluster) -> None:
     stage.refold.pause()
-    await stage.until_controller_is_not(stage.own_id)
+    await stage.until_controller_is_not(stage.daemon_id)
     stage.refold.resume()
-    await stage.until_controller_is(stage.own_id)
+    await stage.until_controller_is(stage.daemon_id)
     answer = await why(stage, "--term", "2")
     assert fits(
         r"Term 2 of broker 1000 ended at EVENT: .*session is over.* It had begun at EVENT\.", answer

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.controller.cli.test_output import CANNOT_WRITE, on_a_full_disk, unread
 from tests.replay.cli.test_log import REFOLD, refold
+from tests.replay.cli.test_output import CANNOT_WRITE, on_a_full_disk, unread
 from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
 
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")

@@ -143,7 +143,7 @@ def _merged(
     ignored entries."""
     wanted: dict[Name, Submission] = {}
     ignored: dict[Name, tuple[int, ...]] = {}
-    for one in _asked(controller, sources):
+    for one in _submissions(controller, sources):
         before = wanted.get(one.name)
         record = _record(controller, one.name)
         if before is not None and before.legacy != one.legacy:
@@ -159,7 +159,7 @@ def _merged(
     return wanted, ignored
 
 
-def _asked(controller: Controller, sources: Sources) -> list[Submission]:
+def _submissions(controller: Controller, sources: Sources) -> list[Submission]:
     """The targets of the requests, without those that have an entry, and then those of the
     entries."""
     entries = sources.legacy.entries

@@ -4,7 +4,7 @@ import json
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.producer_ids import AnswerAllocateProducerIds
+from controller.core.api_requests.producer_ids import AllocateProducerIdsResponse
 from controller.core.commands import WriteZnodes
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import allocate_producer_ids
@@ -18,7 +18,7 @@ def block(cluster: Cluster) -> tuple[int, str, str]:
 def test_each_block_starts_after_the_previous_one() -> None:
     cluster = Cluster(1, 2).start()
     first = allocate_producer_ids(cluster, 1)
-    assert first == AnswerAllocateProducerIds(first.request, codes.NONE, 0, 1000)
+    assert first == AllocateProducerIdsResponse(first.request, codes.NONE, 0, 1000)
     assert block(cluster) == (1, "0", "999")
     second = allocate_producer_ids(cluster, 2)
     assert (second.start, second.length) == (1000, 1000)

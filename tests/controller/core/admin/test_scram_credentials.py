@@ -10,10 +10,10 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
-    AnswerAlterUserScramCredentials,
+    AlterUserScramCredentialsResponse,
     ScramDeletion,
     ScramUpsertion,
-    UserAnswer,
+    UserResult,
 )
 from controller.core.operations import Create, CreateSequential, Delete, SetData
 from replay.world.requests import GetChildren
@@ -33,7 +33,7 @@ Gone = tuple[str, int]
 
 def alter(
     cluster: Cluster, given: tuple[Given, ...] = (), gone: tuple[Gone, ...] = ()
-) -> tuple[UserAnswer, ...]:
+) -> tuple[UserResult, ...]:
     answer = call(
         cluster,
         AlterUserScramCredentialsReceived(
@@ -43,7 +43,7 @@ def alter(
             [ScramUpsertion(*one) for one in given],
         ),
     )
-    assert isinstance(answer, AnswerAlterUserScramCredentials)
+    assert isinstance(answer, AlterUserScramCredentialsResponse)
     return answer.users
 
 
@@ -76,7 +76,7 @@ def of(**users: dict[str, str]) -> Cluster:
 def test_credential_is_written_and_announced() -> None:
     cluster = of()
     seen = cluster.seen()
-    assert alter(cluster, (("ann", SHA_512, 4096, "x"),)) == (UserAnswer("ann"),)
+    assert alter(cluster, (("ann", SHA_512, 4096, "x"),)) == (UserResult("ann"),)
     assert configured(cluster, "ann") == {"SCRAM-SHA-512": "x"}
     assert announced(cluster) == ["users/ann"]
     entity = znodes.write_config_change("users/ann")
@@ -90,7 +90,7 @@ def test_credential_is_written_and_announced() -> None:
 
 def test_unrelated_configurations_of_a_user_are_kept() -> None:
     cluster = of(ann={"producer_byte_rate": "9", "SCRAM-SHA-256": "old", "SCRAM-SHA-512": "other"})
-    assert alter(cluster, (("ann", SHA_256, 4096, "new"),)) == (UserAnswer("ann"),)
+    assert alter(cluster, (("ann", SHA_256, 4096, "new"),)) == (UserResult("ann"),)
     assert configured(cluster, "ann") == {
         "producer_byte_rate": "9",
         "SCRAM-SHA-256": "new",
@@ -101,13 +101,13 @@ def test_unrelated_configurations_of_a_user_are_kept() -> None:
 def test_one_mechanism_is_deleted_while_another_is_added() -> None:
     cluster = of(ann={"SCRAM-SHA-256": "old"})
     answers = alter(cluster, (("ann", SHA_512, 8192, "new"),), (("ann", SHA_256),))
-    assert answers == (UserAnswer("ann"),)
+    assert answers == (UserResult("ann"),)
     assert configured(cluster, "ann") == {"SCRAM-SHA-512": "new"}
 
 
 def test_last_credential_is_deleted_with_the_users_znode() -> None:
     cluster = of(ann={"SCRAM-SHA-256": "old"})
-    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserAnswer("ann"),)
+    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserResult("ann"),)
     assert cluster.data(ANN) is None
     assert announced(cluster) == ["users/ann"]
 
@@ -115,7 +115,7 @@ def test_last_credential_is_deleted_with_the_users_znode() -> None:
 def test_users_znode_is_kept_while_its_clients_have_quotas() -> None:
     cluster = of(ann={"SCRAM-SHA-256": "old"})
     cluster.put(f"{ANN}/clients", b"")
-    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserAnswer("ann"),)
+    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserResult("ann"),)
     assert configured(cluster, "ann") == {}
     assert announced(cluster) == ["users/ann"]
 
@@ -132,7 +132,7 @@ def test_users_znode_is_kept_while_its_clients_have_quotas() -> None:
 def test_user_names_are_encoded_as_in_kafka(user: str, name: str) -> None:
     """Sanitizer.sanitize."""
     cluster = of()
-    assert alter(cluster, ((user, SHA_256, 4096, "x"),)) == (UserAnswer(user),)
+    assert alter(cluster, ((user, SHA_256, 4096, "x"),)) == (UserResult(user),)
     assert cluster.data(f"/config/users/{name}") == znodes.write_config({"SCRAM-SHA-256": "x"})
     assert announced(cluster) == [f"users/{name}"]
 
@@ -153,7 +153,7 @@ def test_alterations_that_kafka_rejects_are_rejected(given: Given, error: int, t
     cluster = of()
     seen = cluster.seen()
     answers = alter(cluster, (given, ("bob", SHA_256, 16384, "y")))
-    assert answers == (UserAnswer(given[0], error, text), UserAnswer("bob"))
+    assert answers == (UserResult(given[0], error, text), UserResult("bob"))
     assert {"/config/users/bob"} == set(seen.written()) - {
         f"{znodes.CONFIG_CHANGES}/config_change_"
     }
@@ -171,7 +171,7 @@ def test_alterations_that_kafka_rejects_are_rejected(given: Given, error: int, t
 def test_deletions_that_kafka_rejects_are_rejected(gone: Gone, error: int, text: str) -> None:
     cluster = of(ann={"SCRAM-SHA-256": "x"})
     seen = cluster.seen()
-    assert alter(cluster, gone=(gone,)) == (UserAnswer(gone[0], error, text),)
+    assert alter(cluster, gone=(gone,)) == (UserResult(gone[0], error, text),)
     assert seen.writes() == []
 
 
@@ -183,8 +183,8 @@ def test_rejected_alteration_changes_nothing_of_its_user() -> None:
         (("ann", SHA_512, 1, "y"), ("bob", SHA_256, 4096, "y")),
         (("ann", SHA_256), ("bob", SHA_512)),
     )
-    few = UserAnswer("ann", codes.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-    assert answers == (few, UserAnswer("bob", codes.RESOURCE_NOT_FOUND, ABSENT))
+    few = UserResult("ann", codes.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    assert answers == (few, UserResult("bob", codes.RESOURCE_NOT_FOUND, ABSENT))
     assert configured(cluster, "ann") == configured(cluster, "bob") == {"SCRAM-SHA-256": "x"}
 
 
@@ -200,7 +200,7 @@ def test_credential_named_twice_in_a_request_is_rejected(
     given: tuple[Given, ...], gone: tuple[Gone, ...]
 ) -> None:
     cluster = of(ann={"SCRAM-SHA-256": "old"})
-    assert alter(cluster, given, gone) == (UserAnswer("ann", codes.DUPLICATE_RESOURCE, TWICE),)
+    assert alter(cluster, given, gone) == (UserResult("ann", codes.DUPLICATE_RESOURCE, TWICE),)
     assert configured(cluster, "ann") == {"SCRAM-SHA-256": "old"}
 
 
@@ -209,7 +209,7 @@ def test_password_that_java_cannot_use_as_a_key_fails_all_users() -> None:
     cluster = of()
     answers = alter(cluster, (("ann", SHA_256, 4096, ""), ("bob", SHA_256, 4096, "x")))
     assert answers == tuple(
-        UserAnswer(one, codes.UNKNOWN_SERVER_ERROR, FAILED) for one in ("ann", "bob")
+        UserResult(one, codes.UNKNOWN_SERVER_ERROR, FAILED) for one in ("ann", "bob")
     )
     assert configured(cluster, "bob") is None
 
@@ -222,7 +222,7 @@ def test_invalid_stored_configuration_is_not_written_again(configs: dict[str, st
     cluster = of(ann=configs)
     seen = cluster.seen()
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
-    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
+    assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
     assert seen.writes() == []
     assert seen.notices() == [("credentials_not_altered", ANN)]
 
@@ -232,7 +232,7 @@ def test_unreadable_content_fails_only_its_user() -> None:
     cluster.put(ANN, b"sealed as a whole")
     seen = cluster.seen()
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"), ("bob", SHA_256, 4096, "y")))
-    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED), UserAnswer("bob"))
+    assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED), UserResult("bob"))
     assert cluster.data(ANN) == b"sealed as a whole"
     assert seen.notices() == [("credentials_not_altered", ANN)]
     assert "repair or delete the znode" in seen.texts()[0]
@@ -246,14 +246,14 @@ def test_users_znode_created_meanwhile_is_overwritten() -> None:
         return any(isinstance(one, Create) for one in getattr(issued.command, "operations", ()))  # type: ignore[attr-defined]
 
     cluster.once(is_create, lambda: cluster.put_quietly(ANN, made))
-    assert alter(cluster, (("ann", SHA_256, 4096, "x"),)) == (UserAnswer("ann"),)
+    assert alter(cluster, (("ann", SHA_256, 4096, "x"),)) == (UserResult("ann"),)
     assert configured(cluster, "ann") == {"SCRAM-SHA-256": "x"}, "the last write wins, as in Kafka"
 
 
 def test_users_znode_deleted_meanwhile_is_created() -> None:
     cluster = of(ann={"SCRAM-SHA-256": "x"})
     cluster.once(writes(ANN), lambda: cluster.remove_quietly(ANN))
-    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserAnswer("ann"),)
+    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserResult("ann"),)
     assert cluster.data(ANN) is None
 
 
@@ -265,7 +265,7 @@ def test_lost_reply_repeats_the_alteration_at_most_in_the_notification(
     """Two equal notifications are harmless."""
     cluster = of(ann={"SCRAM-SHA-256": "x"})
     cluster.lose(writes(path), fate)
-    assert alter(cluster, (("ann", SHA_256, 4096, "y"),)) == (UserAnswer("ann"),)
+    assert alter(cluster, (("ann", SHA_256, 4096, "y"),)) == (UserResult("ann"),)
     assert configured(cluster, "ann") == {"SCRAM-SHA-256": "y"}
     assert list(dict.fromkeys(announced(cluster))) == ["users/ann"]
 
@@ -275,7 +275,7 @@ def test_failed_notification_is_an_error() -> None:
     cluster.remove_quietly(znodes.CONFIG_CHANGES)
     seen = cluster.seen()
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
-    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
+    assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
     assert seen.notices() == [("credentials_not_altered", ANN)]
 
 
@@ -283,7 +283,7 @@ def test_missing_parent_znode_is_an_error() -> None:
     cluster = of()
     cluster.remove_quietly(znodes.USER_CONFIGS)
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
-    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
+    assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
     assert announced(cluster) == []
 
 
@@ -299,14 +299,14 @@ def test_standby_answers_not_controller() -> None:
     cluster.seize_role(1)
     cluster.run()
     answers = alter(cluster, (("b", SHA_256, 4096, "x"), ("c", 9, 1, "")), (("a", SHA_256),))
-    assert answers == tuple(UserAnswer(one, codes.NOT_CONTROLLER) for one in "abc")
+    assert answers == tuple(UserResult(one, codes.NOT_CONTROLLER) for one in "abc")
 
 
 def test_replaced_controller_writes_nothing() -> None:
     cluster = of()
     cluster.once(writes(ANN), lambda: cluster.seize_role(1))
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
-    assert answers == (UserAnswer("ann", codes.NOT_CONTROLLER),)
+    assert answers == (UserResult("ann", codes.NOT_CONTROLLER),)
     assert configured(cluster, "ann") is None
 
 
@@ -314,7 +314,7 @@ def test_ended_session_is_answered_without_a_change() -> None:
     cluster = of()
     cluster.once(reads(ANN), cluster.expire)
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
-    assert answers == (UserAnswer("ann", codes.NOT_CONTROLLER),)
+    assert answers == (UserResult("ann", codes.NOT_CONTROLLER),)
     assert configured(cluster, "ann") is None
 
 
@@ -325,4 +325,4 @@ def test_deletion_does_not_delete_children_of_the_users_znode() -> None:
     seen = cluster.seen()
     answers = alter(cluster, gone=(("ann", SHA_256),))
     assert seen.writes() == [Delete(ANN, -1)]
-    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
+    assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)

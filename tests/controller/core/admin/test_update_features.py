@@ -5,11 +5,11 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests.features import (
-    AnswerUpdateFeatures,
     FeatureUpdate,
     UpdateFeaturesReceived,
+    UpdateFeaturesResponse,
 )
-from controller.core.api_requests.topics import TopicAnswer
+from controller.core.api_requests.topics import TopicResult
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.endpoint import call, next_request
@@ -28,7 +28,7 @@ FAILED = "Unable to update finalized features due to an unexpected server error.
 
 def update(
     cluster: Cluster, *updates: tuple[str, int, int], validate_only: bool = False
-) -> AnswerUpdateFeatures:
+) -> UpdateFeaturesResponse:
     request = UpdateFeaturesReceived(
         next_request(cluster),
         1,
@@ -37,7 +37,7 @@ def update(
         [FeatureUpdate(*one) for one in updates],
     )
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerUpdateFeatures)
+    assert isinstance(answer, UpdateFeaturesResponse)
     return answer
 
 
@@ -100,7 +100,7 @@ def test_updates_are_validated_in_kafkas_order(
     seen = cluster.seen()
     answer = update(cluster, (feature, level, kind))
     assert (answer.error, answer.message) == (codes.NONE, None)
-    assert answer.features == (TopicAnswer(feature, codes.INVALID_REQUEST, message),)
+    assert answer.features == (TopicResult(feature, codes.INVALID_REQUEST, message),)
     assert seen.writes() == []
 
 
@@ -117,7 +117,7 @@ def test_feature_is_deleted_and_the_others_are_kept(kind: int) -> None:
 
 def test_features_are_disabled_below_2_7() -> None:
     cluster = Cluster(1, inter_broker_protocol_version="2.6-IV0").start()
-    assert update(cluster, ("f", 0, SAFE)) == AnswerUpdateFeatures(
+    assert update(cluster, ("f", 0, SAFE)) == UpdateFeaturesResponse(
         1, codes.INVALID_REQUEST, "Feature versioning system is disabled."
     )
 
@@ -164,7 +164,7 @@ def test_standby_answers_not_controller() -> None:
     cluster.seize_role(1)
     cluster.run()
     text = "This is not the correct controller for this cluster."
-    assert update(cluster, ("f", 0, SAFE)) == AnswerUpdateFeatures(1, codes.NOT_CONTROLLER, text)
+    assert update(cluster, ("f", 0, SAFE)) == UpdateFeaturesResponse(1, codes.NOT_CONTROLLER, text)
 
 
 # validate-only-changes-nothing ------------------------------------------------------------------

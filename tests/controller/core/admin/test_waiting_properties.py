@@ -10,8 +10,8 @@ from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
-    DoomedTopic,
     NewPartitions,
+    TopicToDelete,
 )
 from controller.core.events import TimerFired
 from controller.core.snapshot import load_snapshot, take_snapshot
@@ -53,7 +53,7 @@ class Asked(Eventful):
                 grown = [NewPartitions(topic, count, None)]
                 self._ask(CreatePartitionsReceived(self._next(), 3, timeout_ms, False, grown))
             case ("delete", names, timeout_ms):
-                doomed = [DoomedTopic(name, None) for name in names]
+                doomed = [TopicToDelete(name, None) for name in names]
                 self._ask(DeleteTopicsReceived(self._next(), 6, timeout_ms, doomed))
             case ("time out", place):
                 self._time_out(place)

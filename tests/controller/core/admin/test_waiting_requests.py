@@ -8,18 +8,18 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
 from controller.core.api_requests.topics import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
     CreatePartitionsReceived,
+    CreatePartitionsResponse,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     DeleteTopicsReceived,
-    DoomedTopic,
+    DeleteTopicsResponse,
     NewPartitions,
+    TopicToDelete,
 )
-from controller.core.commands import AnswerLater
+from controller.core.commands import DelayResponse
 from controller.core.events import TimerFired
 from controller.core.procedures.admin import waiting_requests
 from controller.core.snapshot import load_snapshot, take_snapshot
@@ -58,7 +58,7 @@ def growth(number: int = 1) -> CreatePartitionsReceived:
 
 def deletion(number: int = 1) -> DeleteTopicsReceived:
     """Topic t cannot be deleted until broker 9 registers; u can, and v does not exist."""
-    topics = [DoomedTopic(name, None) for name in ("t", "u", "v")]
+    topics = [TopicToDelete(name, None) for name in ("t", "u", "v")]
     return DeleteTopicsReceived(number, 6, TIMEOUT_MS, topics)
 
 
@@ -122,7 +122,7 @@ def test_answer_follows_when_all_items_are_complete(begin: Callable[[], Cluster]
 def test_waiting_request_does_not_delay_others(begin: Callable[[], Cluster]) -> None:
     cluster = begin()
     answer = call(cluster, ElectLeadersReceived(2, 2, "preferred", []))
-    assert isinstance(answer, AnswerElectLeaders)
+    assert isinstance(answer, ElectLeadersResponse)
     assert len(answers(cluster)) == 1
 
 
@@ -181,7 +181,7 @@ def test_timed_out_topic_is_answered_with_its_id_alone() -> None:
     cluster = waiting_creation()
     cluster.fire(FIRST_TIMER)
     [answer] = answers(cluster)
-    assert isinstance(answer, AnswerCreateTopics)
+    assert isinstance(answer, CreateTopicsResponse)
     late = answer.topics[1]
     assert late.topic_id == cluster.topic("b").topic_id
     assert (late.message, late.partitions, late.replication_factor) == (None, -1, -1)
@@ -215,7 +215,7 @@ def test_timeout_during_another_procedure_is_answered_at_once() -> None:
     [fired] = [place for place, (one, _) in enumerate(cluster.history) if _is_timer(one.event)]
     issued = cluster.history[fired][1]
     kinds = [type(one.command).__name__ for one in issued]
-    assert kinds[0] == "AnswerCreateTopics"
+    assert kinds[0] == "CreateTopicsResponse"
     written = [place for place, (_, said) in enumerate(cluster.history) if any(map(write, said))]
     assert max(written) < fired < len(cluster.history) - 1
     assert error_by_name(cluster) == with_late(waiting_creation, codes.REQUEST_TIMED_OUT)
@@ -239,7 +239,7 @@ def test_request_that_times_out_in_the_queue_is_not_carried_out() -> None:
     seen = cluster.seen()
     cluster.stop_broker(2)
     [answer] = answers(cluster)
-    assert isinstance(answer, AnswerCreateTopics)
+    assert isinstance(answer, CreateTopicsResponse)
     assert (answer.request, errors(answer)) == (1, [codes.REQUEST_TIMED_OUT] * 3)
     assert seen.written().count(znodes.topic_path("a")) == 1
     assert timers(seen) == ["request:2"]
@@ -288,7 +288,7 @@ def test_oldest_waiting_request_is_timed_out_at_the_limit(monkeypatch: pytest.Mo
 @waiting
 def test_endpoint_is_notified_that_a_request_waits(begin: Callable[[], Cluster]) -> None:
     said = [one.command for one in begin().commands()]
-    assert [one for one in said if isinstance(one, AnswerLater)] == [AnswerLater(1)]
+    assert [one for one in said if isinstance(one, DelayResponse)] == [DelayResponse(1)]
 
 
 # The end of the term ----------------------------------------------------------------------------
@@ -330,7 +330,9 @@ def test_queued_requests_are_answered_when_the_session_ends() -> None:
     announced = answers(cluster)
     assert [one.request for one in announced] == [1, 2, 3]
     for answer in announced:
-        assert isinstance(answer, AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics)
+        assert isinstance(
+            answer, CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResponse
+        )
         assert {one.error for one in answer.topics} == {codes.NOT_CONTROLLER}
     assert timers(seen) == []
 

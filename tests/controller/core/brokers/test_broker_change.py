@@ -10,7 +10,7 @@ from controller.core.commands import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.operations import SetData
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
@@ -49,7 +49,7 @@ def test_answer_with_a_stale_epoch_changes_nothing() -> None:
     """KB 3.11.1: brokers answer a repeated LeaderAndIsr with code 11."""
     cluster = Cluster(1).start()
     seen = cluster.seen()
-    request = BrokerAnswered(cluster.commands()[-1].id, 1, 1, 11, [("t", 0, 11)])
+    request = BrokerResponded(cluster.commands()[-1].id, 1, 1, 11, [("t", 0, 11)])
     cluster.happen(request, "broker:1")
     assert seen.notices() == []
     assert seen.broker_requests() == []
@@ -433,7 +433,7 @@ def test_EM_02_answer_to_an_update_metadata_is_processed() -> None:
     cluster = Cluster(1).start()
     (sent,) = [one for one in cluster.commands() if isinstance(one.command, UpdateMetadataRequest)]
     seen = cluster.seen()
-    cluster.happen(BrokerAnswered(sent.id, 1, cluster.broker_epoch(1), 41, []), "broker:1")
+    cluster.happen(BrokerResponded(sent.id, 1, cluster.broker_epoch(1), 41, []), "broker:1")
     assert seen.notices() == [("broker_error", "broker 1")]
     assert cluster.fold.is_idle
 

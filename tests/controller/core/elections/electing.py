@@ -6,7 +6,7 @@ import msgspec
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
 from controller.core.commands import CancelTimer, StartTimer
 from controller.core.events import TimerFired
 from controller.core.operations import CreateSequential
@@ -27,10 +27,10 @@ def request(cluster: Cluster, election: Election, *names: Name) -> ElectLeadersR
     return ElectLeadersReceived(next_request(cluster), 2, election, list(names) or None)
 
 
-def answered(cluster: Cluster, election: Election, *names: Name) -> AnswerElectLeaders:
+def answered(cluster: Cluster, election: Election, *names: Name) -> ElectLeadersResponse:
     """The answer to such a request."""
     answer = call(cluster, request(cluster, election, *names))
-    assert isinstance(answer, AnswerElectLeaders)
+    assert isinstance(answer, ElectLeadersResponse)
     return answer
 
 

@@ -8,7 +8,7 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
     ProposedState,
 )
 from controller.core.commands import WriteZnodes
@@ -104,7 +104,7 @@ def test_CI_43_sender_with_an_old_or_unknown_epoch_is_rejected() -> None:
     epoch = cluster.broker_epoch(1)
     for broker, broker_epoch in ((1, epoch - 1), (1, epoch + 1), (99, 5)):
         answer = alter_partition(cluster, broker, same, broker_epoch=broker_epoch)
-        assert answer == AnswerAlterPartition(answer.request, codes.STALE_BROKER_EPOCH)
+        assert answer == AlterPartitionResponse(answer.request, codes.STALE_BROKER_EPOCH)
 
 
 def test_CI_43_unknown_topics_and_partitions_are_errors() -> None:
@@ -202,7 +202,7 @@ def test_CI_44_sender_with_an_old_or_unknown_epoch_is_rejected() -> None:
     grown = proposal(cluster, "t", 0, isr=(1, 2), recovery_state=0)
     for broker, broker_epoch in ((1, cluster.broker_epoch(1) - 1), (99, cluster.broker_epoch(1))):
         answer = alter_partition(cluster, broker, grown, broker_epoch=broker_epoch)
-        assert answer == AnswerAlterPartition(answer.request, codes.STALE_BROKER_EPOCH)
+        assert answer == AlterPartitionResponse(answer.request, codes.STALE_BROKER_EPOCH)
     assert cluster.state("t", 0) == RECOVERING_STATE
 
 
@@ -348,7 +348,7 @@ def test_standby_answers_not_controller() -> None:
     cluster.connect()
     request = AlterPartitionReceived(1, 3, 1, cluster.broker_epoch(1), [])
     cluster.happen(request, "api:1")
-    assert answers(cluster) == [AnswerAlterPartition(1, codes.NOT_CONTROLLER)]
+    assert answers(cluster) == [AlterPartitionResponse(1, codes.NOT_CONTROLLER)]
 
 
 def test_queued_requests_are_answered_once_when_the_session_ends() -> None:

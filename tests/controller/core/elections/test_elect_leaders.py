@@ -6,16 +6,16 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsReceived,
+    ListPartitionReassignmentsResponse,
     ReassignmentTarget,
 )
 from controller.core.commands import WriteZnodes
@@ -116,7 +116,7 @@ def test_SU_30_dead_preferred_replica_changes_nothing() -> None:
         "Failed to elect leader for partition t-0 under strategy "
         "PreferredReplicaPartitionLeaderElectionStrategy"
     )
-    assert answer.partitions == (PartitionAnswer("t", 0, error, why),)
+    assert answer.partitions == (PartitionResult("t", 0, error, why),)
     assert cluster.state("t", 0) == before
 
 
@@ -215,7 +215,7 @@ def test_leader_with_a_failed_log_directory_counts_as_live() -> None:
     driven.context.offline_dirs[5] = {partition: None}
     asked = ElectLeadersReceived(1, 2, "unclean", [T0])
     driven.run(process_elect_leaders(driven.controller, asked))
-    [answer] = driven.of_kind(AnswerElectLeaders)
+    [answer] = driven.of_kind(ElectLeadersResponse)
     assert [one.error for one in answer.partitions] == [codes.ELECTION_NOT_NEEDED]
 
 
@@ -253,7 +253,7 @@ def test_controller_replaced_meanwhile_answers_not_controller() -> None:
     cluster.once(writes_state("t", 0), lambda: cluster.seize_role(3))
     answer = answered(cluster, "preferred", T0)
     error = codes.NOT_CONTROLLER
-    assert (answer.error, answer.partitions) == (error, (PartitionAnswer("t", 0, error),))
+    assert (answer.error, answer.partitions) == (error, (PartitionResult("t", 0, error),))
     assert not cluster.is_active
 
 
@@ -264,7 +264,7 @@ def test_standby_answers_not_controller_for_each_partition() -> None:
     answer = answered(cluster, "unclean", T0, U0)
     error = codes.NOT_CONTROLLER
     assert answer.error == error
-    assert answer.partitions == tuple(PartitionAnswer(*one, error) for one in (T0, U0))
+    assert answer.partitions == tuple(PartitionResult(*one, error) for one in (T0, U0))
     assert answered(cluster, "unclean").partitions == ()
 
 
@@ -288,13 +288,13 @@ def test_CI_38_queued_requests_are_answered_when_the_role_ends() -> None:
     cluster.once(writes_state("t", 0), send_more_requests)
     cluster.happen(running, "api:1")
     error = codes.NOT_CONTROLLER
-    refused = tuple(PartitionAnswer(*name, error) for name in (T0, T1))
+    refused = tuple(PartitionResult(*name, error) for name in (T0, T1))
     assert answers(cluster)[-5:] == [
-        AnswerElectLeaders(number, codes.NONE, (PartitionAnswer("t", 0, codes.NONE),)),
-        AnswerElectLeaders(number + 1, error, refused),
-        AnswerControlledShutdown(number + 2, codes.STALE_CONTROLLER_EPOCH),
-        AnswerAlterPartitionReassignments(number + 3, error),
-        AnswerListPartitionReassignments(number + 4, error),
+        ElectLeadersResponse(number, codes.NONE, (PartitionResult("t", 0, codes.NONE),)),
+        ElectLeadersResponse(number + 1, error, refused),
+        ControlledShutdownResponse(number + 2, codes.STALE_CONTROLLER_EPOCH),
+        AlterPartitionReassignmentsResponse(number + 3, error),
+        ListPartitionReassignmentsResponse(number + 4, error),
     ]
 
 

@@ -33,7 +33,7 @@ def fenced_while_replicas_go_offline(rules: str) -> tuple[Cluster, int]:
     return cluster, sessions[0]
 
 
-# `batch-begun-anew` -----------------------------------------------------------------------
+# `batch-begins-empty` -----------------------------------------------------------------------
 
 
 @both_rules

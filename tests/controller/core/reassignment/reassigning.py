@@ -10,12 +10,12 @@ import msgspec
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsReceived,
+    ListPartitionReassignmentsResponse,
     ReassignmentTarget,
 )
 from controller.core.commands import Notice
@@ -39,7 +39,7 @@ def cluster_of(brokers: int, *replicas: int, **settings: Any) -> Cluster:
 
 def ask(
     cluster: Cluster, *targets: tuple[Name, Sequence[int] | None]
-) -> AnswerAlterPartitionReassignments:
+) -> AlterPartitionReassignmentsResponse:
     """Send AlterPartitionReassignments and return the answer."""
     named = [
         ReassignmentTarget(*name, None if replicas is None else tuple(replicas))
@@ -47,7 +47,7 @@ def ask(
     ]
     request = AlterPartitionReassignmentsReceived(next_request(cluster), 0, named)
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerAlterPartitionReassignments)
+    assert isinstance(answer, AlterPartitionReassignmentsResponse)
     return answer
 
 
@@ -61,7 +61,7 @@ def cancel(cluster: Cluster) -> int:
     return _only_error(ask(cluster, (T0, None)))
 
 
-def _only_error(answer: AnswerAlterPartitionReassignments) -> int:
+def _only_error(answer: AlterPartitionReassignmentsResponse) -> int:
     assert answer.error == codes.NONE
     [one] = answer.partitions
     return one.error
@@ -72,7 +72,7 @@ def listed(cluster: Cluster, *names: Name) -> dict[Name, str]:
     reassignments."""
     request = ListPartitionReassignmentsReceived(next_request(cluster), 0, list(names) or None)
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerListPartitionReassignments)
+    assert isinstance(answer, ListPartitionReassignmentsResponse)
     assert answer.error == codes.NONE
     return {(one.topic, one.partition): as_text(one.assignment) for one in answer.partitions}
 
@@ -81,7 +81,7 @@ def elect_preferred(cluster: Cluster, name: Name = T0) -> int:
     """Request the preferred leader of a partition and return the error code."""
     request = ElectLeadersReceived(next_request(cluster), 2, "preferred", [name])
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerElectLeaders)
+    assert isinstance(answer, ElectLeadersResponse)
     [one] = answer.partitions
     return one.error
 

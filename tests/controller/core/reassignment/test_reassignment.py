@@ -4,10 +4,10 @@ from typing import Any
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ReassignmentTarget,
 )
 from controller.core.commands import BrokerRequest, LeaderAndIsrRequest
@@ -264,8 +264,8 @@ def test_complete_reassignment_cannot_be_cancelled() -> None:
     cluster.once(writes_state("t", 0), lambda: cluster.happen_next(asked, "api:1"))
     catch_up(cluster, 2)
     [answer] = [one for one in answers(cluster) if one.request == 99]
-    none = PartitionAnswer(*T0, codes.NO_REASSIGNMENT_IN_PROGRESS)
-    assert answer == AnswerAlterPartitionReassignments(99, codes.NONE, (none,))
+    none = PartitionResult(*T0, codes.NO_REASSIGNMENT_IN_PROGRESS)
+    assert answer == AlterPartitionReassignmentsResponse(99, codes.NONE, (none,))
     assert assignment(cluster) == "2"
 
 

@@ -315,7 +315,7 @@ def test_R24_offline_replica_that_could_lead_is_waited_for(rules: str) -> None:
     assert cluster.leadership("t", 0).leader == (1 if rules == "refold" else -1)
 
 
-# `resume-errors-told` -----------------------------------------------------------------------------
+# `resume-errors-reported` -------------------------------------------------------------------------
 
 
 def waiting_for_its_first_leader(rules: str) -> Cluster:

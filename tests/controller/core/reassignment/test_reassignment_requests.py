@@ -8,16 +8,16 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsReceived,
+    ListPartitionReassignmentsResponse,
     ReassignmentTarget,
 )
 from replay.world.simulation import Fate
@@ -99,7 +99,7 @@ def test_SU_28_targets_are_validated_in_kafkas_order(
     cluster.create_topic("t", {number: [1, 2] for number in range(4)})
     seen = cluster.seen()
     answer = ask(cluster, (name, target))
-    assert answer.partitions == (PartitionAnswer(*name, error, message),)
+    assert answer.partitions == (PartitionResult(*name, error, message),)
     assert seen.written() == []
     assert assignment(cluster) == "1,2"
 
@@ -233,28 +233,28 @@ def test_SU_29_listing_contains_only_reassignments_under_way() -> None:
 WAITING: list[tuple[Callable[[int], ApiRequest], object]] = [
     (
         lambda number: ElectLeadersReceived(number, 2, "preferred", [T0, T1]),
-        AnswerElectLeaders(
+        ElectLeadersResponse(
             1,
             codes.NOT_CONTROLLER,
             (
-                PartitionAnswer(*T0, codes.NOT_CONTROLLER),
-                PartitionAnswer(*T1, codes.NOT_CONTROLLER),
+                PartitionResult(*T0, codes.NOT_CONTROLLER),
+                PartitionResult(*T1, codes.NOT_CONTROLLER),
             ),
         ),
     ),
     (
         lambda number: ControlledShutdownReceived(number, 3, 1, 1),
-        AnswerControlledShutdown(2, codes.STALE_CONTROLLER_EPOCH),
+        ControlledShutdownResponse(2, codes.STALE_CONTROLLER_EPOCH),
     ),
     (
         lambda number: AlterPartitionReassignmentsReceived(
             number, 0, [ReassignmentTarget(*T0, (2,))]
         ),
-        AnswerAlterPartitionReassignments(3, codes.NOT_CONTROLLER),
+        AlterPartitionReassignmentsResponse(3, codes.NOT_CONTROLLER),
     ),
     (
         lambda number: ListPartitionReassignmentsReceived(number, 0, None),
-        AnswerListPartitionReassignments(4, codes.NOT_CONTROLLER),
+        ListPartitionReassignmentsResponse(4, codes.NOT_CONTROLLER),
     ),
 ]
 

@@ -6,6 +6,7 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import ReadStats, WriteZnodes
 from controller.core.errors import ZnodeError
+from controller.core.znodes import Entry
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, reads, writes, writes_state
 from tests.controller.core.reassignment.reassigning import (
     T0,
@@ -256,7 +257,7 @@ def test_SU_43_request_is_written_as_kafka_writes_it() -> None:
         b'{"topic":"bar","partition":3,"replicas":[]}]}'
     )
     entries = {("foo", 0): (1, 2), ("bar", 3): ()}
-    assert znodes.write_reassignments(entries) == text
+    assert znodes.write_entries({name: Entry(one) for name, one in entries.items()}) == text
     assert znodes.read_reassignments(text) == entries
 
 

@@ -7,10 +7,10 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests.topics import (
-    AnswerCreatePartitions,
     CreatePartitionsReceived,
+    CreatePartitionsResponse,
     NewPartitions,
-    TopicAnswer,
+    TopicResult,
 )
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import DAEMON, Cluster, writes
@@ -40,7 +40,7 @@ def test_partitions_are_added_and_answered_with_leaders() -> None:
     cluster = cluster_of(3, {0: [2, 3]})
     topic_id = cluster.topic("t").topic_id
     answer = grow(cluster, "t", 4)
-    assert answer.topics == (TopicAnswer("t"),)
+    assert answer.topics == (TopicResult("t"),)
     # As in Kafka: the first broker not below the first replica is both start index and shift.
     assert replicas(cluster) == {0: (2, 3), 1: (3, 2), 2: (1, 3), 3: (2, 3)}
     assert cluster.topic("t").topic_id == topic_id
@@ -174,7 +174,7 @@ def test_each_topic_has_one_answer() -> None:
     cluster.create_topic("u", {0: [1]})
     asked = [NewPartitions(name, 2, None) for name in ("u", "missing", "t", "u")]
     answer = call(cluster, CreatePartitionsReceived(1, 3, TIMEOUT_MS, False, asked))
-    assert isinstance(answer, AnswerCreatePartitions)
+    assert isinstance(answer, CreatePartitionsResponse)
     assert [(one.name, one.error, one.message) for one in answer.topics] == [
         ("u", codes.INVALID_REQUEST, "Duplicate topic in request."),
         ("missing", codes.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'missing' does not exist."),

@@ -8,11 +8,11 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.topics import (
-    AnswerCreateTopics,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     DeleteTopicsReceived,
-    DoomedTopic,
     NewTopic,
+    TopicToDelete,
 )
 from controller.core.commands import Issued, WriteZnodes
 from controller.core.events import TimerFired
@@ -52,7 +52,7 @@ def answered_codes(cluster: Cluster) -> dict[int, list[int]]:
     given: dict[int, list[int]] = {}
     for answer in answers(cluster):
         assert answer.request not in given
-        if isinstance(answer, AnswerCreateTopics):
+        if isinstance(answer, CreateTopicsResponse):
             given[answer.request] = [topic.error for topic in answer.topics]
     return given
 
@@ -60,7 +60,7 @@ def answered_codes(cluster: Cluster) -> dict[int, list[int]]:
 def messages(cluster: Cluster, request: int) -> list[str | None]:
     """The error messages for the topics of a request."""
     [answer] = [each for each in answers(cluster) if each.request == request]
-    assert isinstance(answer, AnswerCreateTopics)
+    assert isinstance(answer, CreateTopicsResponse)
     return [topic.message for topic in answer.topics]
 
 
@@ -126,7 +126,7 @@ def test_order_of_the_requests_is_kept() -> None:
     """Requests queued after a request of another kind are carried out after it."""
     cluster = Cluster(1, 2).start()
     create(cluster, new_topic("d", 1, 1))
-    doomed = DeleteTopicsReceived(4, 6, TIMEOUT_MS, [DoomedTopic("d", None)])
+    doomed = DeleteTopicsReceived(4, 6, TIMEOUT_MS, [TopicToDelete("d", None)])
     seen = send_together(cluster, one(2, "a"), one(3, "b"), doomed, one(5, "c"), one(6, "e"))
     assert made(seen) == [["a"], ["b"], ["c", "e"]]
     written = seen.written()

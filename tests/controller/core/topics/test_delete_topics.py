@@ -4,7 +4,7 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.topics import DeletedTopic, DoomedTopic
+from controller.core.api_requests.topics import DeletedTopic, TopicToDelete
 from controller.core.commands import ReadChildren, WriteZnodes
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, by_rule, writes
@@ -116,7 +116,7 @@ def test_with_deletion_disabled_nothing_is_deleted(version: int, error: int) -> 
 
 def test_topic_named_by_name_and_id_rejects_the_request() -> None:
     cluster = cluster_with_topic()
-    both = DoomedTopic("t", id_of(cluster, "t"))
+    both = TopicToDelete("t", id_of(cluster, "t"))
     answer = delete(cluster, "t", both)
     assert (answer.error, errors(answer)) == (codes.INVALID_REQUEST, [codes.INVALID_REQUEST] * 2)
     assert cluster.data(znodes.topic_path("t")) is not None
@@ -124,7 +124,7 @@ def test_topic_named_by_name_and_id_rejects_the_request() -> None:
 
 def test_topic_without_name_and_id_is_unknown() -> None:
     cluster = cluster_with_topic()
-    answer = delete(cluster, DoomedTopic(None, None))
+    answer = delete(cluster, TopicToDelete(None, None))
     assert errors(answer) == [codes.UNKNOWN_TOPIC_OR_PARTITION]
 
 

@@ -5,7 +5,7 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, StopReplicaRequest
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.state_machines import ReplicaState
 from tests.controller.core.brokers.log_dir_failures import announce, storage_errors
 from tests.controller.core.cluster import Cluster, writes_state
@@ -317,7 +317,7 @@ def answer_with(
     asked = last_deletion(cluster, broker)
     epoch = cluster.broker_epoch(broker)
     cluster.happen(
-        BrokerAnswered(asked.id, broker, epoch, error, list(partitions)), f"broker:{broker}"
+        BrokerResponded(asked.id, broker, epoch, error, list(partitions)), f"broker:{broker}"
     )
 
 
@@ -359,7 +359,7 @@ def test_request_to_an_earlier_run_of_the_broker_deletes_nothing() -> None:
     answers = [
         recorded.event
         for recorded, _ in cluster.history
-        if isinstance(recorded.event, BrokerAnswered)
+        if isinstance(recorded.event, BrokerResponded)
     ]
     assert codes.STALE_BROKER_EPOCH in [one.error for one in answers]
     assert left_of(cluster, "t") == []
@@ -372,7 +372,7 @@ def test_answer_sent_before_the_broker_died_is_ignored() -> None:
     asked, epoch = last_deletion(cluster, 3), cluster.broker_epoch(3)
     cluster.stop_broker(3)
     seen = cluster.seen()
-    cluster.happen(BrokerAnswered(asked.id, 3, epoch, 0, []), "broker:3")
+    cluster.happen(BrokerResponded(asked.id, 3, epoch, 0, []), "broker:3")
     assert states(cluster, "t")[3] is INELIGIBLE
     assert seen.commands == []
 

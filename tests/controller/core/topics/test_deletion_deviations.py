@@ -5,7 +5,7 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.state_machines import ReplicaState
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.reassigning import (
@@ -36,7 +36,7 @@ def partition_errors(cluster: Cluster) -> list[int]:
     return [
         code
         for recorded, _ in cluster.history
-        if isinstance(recorded.event, BrokerAnswered)
+        if isinstance(recorded.event, BrokerResponded)
         for _, _, code in recorded.event.partition_errors
         if code != codes.STALE_CONTROLLER_EPOCH
     ]

@@ -13,7 +13,7 @@ from controller.core.commands import (
     StopReplicaRequest,
     WriteZnodes,
 )
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.operations import Delete
 from controller.core.values import ANY_VERSION
 from replay.world.requests import GetChildren
@@ -226,7 +226,7 @@ def test_answers_to_an_earlier_term_are_ignored() -> None:
     }
     cluster.expire()
     for id, broker in asked.items():
-        answered = BrokerAnswered(id, broker, cluster.broker_epoch(broker), 0, [])
+        answered = BrokerResponded(id, broker, cluster.broker_epoch(broker), 0, [])
         cluster.happen(answered, f"broker:{answered.broker}")
     assert marked(cluster) == ("t",)
     cluster.answer_slow()

@@ -8,10 +8,10 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import CommandId
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.procedures.topics.deletion import (
     fail_deletion,
-    process_stop_replica_answer,
+    process_stop_replica_response,
     process_topic_deletion,
     queue_deletions,
     resume_deletion_for,
@@ -51,8 +51,8 @@ class Deleting(Driven):
     def answer(self, id: int, *topics: str) -> None:
         """A broker has deleted all its replicas of these topics."""
         asked = [(topic, number) for topic in topics for number in (0, 1)]
-        answered = BrokerAnswered(CommandId(1, 0), id, 1, 0, [])
-        self.run(process_stop_replica_answer(self.controller, answered, asked))
+        answered = BrokerResponded(CommandId(1, 0), id, 1, 0, [])
+        self.run(process_stop_replica_response(self.controller, answered, asked))
 
     def of(self, *topics: str) -> list[Partition]:
         """The partitions of topics."""

@@ -225,7 +225,7 @@ def test_topic_deleted_before_it_is_read_has_no_partitions() -> None:
     assert cluster.state("t", 0) is None
 
 
-# own-id-repaired ----------------------------------------------------------------------------------
+# daemon-id-repaired -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.topics import (
     NOT_GIVEN,
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
     CreatePartitionsReceived,
+    CreatePartitionsResponse,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     DeleteTopicsReceived,
-    DoomedTopic,
+    DeleteTopicsResponse,
     NewPartitions,
     NewTopic,
+    TopicToDelete,
 )
 from controller.core.commands import CancelTimer, StartTimer
 from controller.core.events import TimerFired
@@ -46,13 +46,13 @@ def create(
     *topics: NewTopic,
     timeout_ms: int = TIMEOUT_MS,
     validate_only: bool = False,
-) -> AnswerCreateTopics:
+) -> CreateTopicsResponse:
     """Send CreateTopics and return the answer."""
     request = CreateTopicsReceived(
         next_request(cluster), 7, timeout_ms, validate_only, list(topics)
     )
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerCreateTopics)
+    assert isinstance(answer, CreateTopicsResponse)
     return answer
 
 
@@ -63,34 +63,34 @@ def grow(
     *given: Brokers,
     validate_only: bool = False,
     timeout_ms: int = TIMEOUT_MS,
-) -> AnswerCreatePartitions:
+) -> CreatePartitionsResponse:
     """Send CreatePartitions for one topic and return the answer."""
     asked = NewPartitions(topic, count, [tuple(one) for one in given] or None)
     request = CreatePartitionsReceived(next_request(cluster), 3, timeout_ms, validate_only, [asked])
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerCreatePartitions)
+    assert isinstance(answer, CreatePartitionsResponse)
     return answer
 
 
 def delete(
     cluster: Cluster,
-    *topics: str | bytes | DoomedTopic,
+    *topics: str | bytes | TopicToDelete,
     version: int = 6,
     timeout_ms: int = TIMEOUT_MS,
-) -> AnswerDeleteTopics:
+) -> DeleteTopicsResponse:
     """Send DeleteTopics by names and ids and return the answer."""
     request = DeleteTopicsReceived(
         next_request(cluster), version, timeout_ms, list(map(_doomed, topics))
     )
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerDeleteTopics)
+    assert isinstance(answer, DeleteTopicsResponse)
     return answer
 
 
-def _doomed(topic: str | bytes | DoomedTopic) -> DoomedTopic:
-    if isinstance(topic, DoomedTopic):
+def _doomed(topic: str | bytes | TopicToDelete) -> TopicToDelete:
+    if isinstance(topic, TopicToDelete):
         return topic
-    return DoomedTopic(topic, None) if isinstance(topic, str) else DoomedTopic(None, topic)
+    return TopicToDelete(topic, None) if isinstance(topic, str) else TopicToDelete(None, topic)
 
 
 def ask_without_answer(cluster: Cluster, request: ApiRequest) -> None:
@@ -103,18 +103,20 @@ def ask_without_answer(cluster: Cluster, request: ApiRequest) -> None:
 def error_by_name(cluster: Cluster) -> list[tuple[str | None, int]]:
     """The names and codes of the one answer so far."""
     [answer] = answers(cluster)
-    assert isinstance(answer, AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics)
+    assert isinstance(
+        answer, CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResponse
+    )
     return [(one.name, one.error) for one in answer.topics]
 
 
 def errors(
-    answer: AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics,
+    answer: CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResponse,
 ) -> list[int]:
     """The error codes of an answer."""
     return [one.error for one in answer.topics]
 
 
-def refused(answer: AnswerCreateTopics | AnswerCreatePartitions) -> tuple[int, str | None]:
+def refused(answer: CreateTopicsResponse | CreatePartitionsResponse) -> tuple[int, str | None]:
     """The error message for the one topic of an answer."""
     [one] = answer.topics
     return one.error, one.message

@@ -7,7 +7,7 @@ import pytest
 
 from replay.errors import ReplayError
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
-from replay.stock_clusters.zookeeper_log.merging import Gap, MergedLogs, logs_behind
+from replay.stock_clusters.zookeeper_log.merging import Gap, MergedLogs, logs_after
 from tests.replay.stock_clusters.zookeeper_log.samples import error, log_bytes, log_file
 
 EPOCH = 1 << 32
@@ -235,7 +235,7 @@ def test_torn_file_of_a_killed_server_leaves_no_gap(tmp_path: Path) -> None:
 )
 def test_files_that_a_snapshot_covers_are_not_read(after: int, begins: list[int]) -> None:
     logs = [SourceFile(zxid, f"log.{zxid:x}", Path("none"), 0) for zxid in (1, 10, 20)]
-    assert [one.zxid for one in logs_behind(logs, after)] == begins
+    assert [one.zxid for one in logs_after(logs, after)] == begins
 
 
 def test_transactions_that_the_snapshot_has_are_not_returned(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ class Stepped:
         self._told = 0
 
     def connect(self) -> list[Issued]:
-        return self.fold.tell(SessionConnected(self.session, 6000, "", renewed=False), 0)
+        return self.fold.feed(SessionConnected(self.session, 6000, "", renewed=False), 0)
 
     def carry_out(self, issued: list[Issued]) -> None:
         """Answers the commands to ZooKeeper until none is left."""
@@ -43,7 +43,7 @@ class Stepped:
             one = waiting.pop(0)
             if isinstance(one.command, ZooKeeperCommand):
                 for outcome in carry_out(self.zookeeper, self.session, one.id, one.command, 0):
-                    waiting += self.fold.tell(outcome, 0)
+                    waiting += self.fold.feed(outcome, 0)
 
     def elect(self) -> None:
         self.carry_out(self.connect())
@@ -58,7 +58,7 @@ def test_event_is_not_begun_without_a_request() -> None:
     stepped = Stepped()
     assert stepped.connect() == []
     stepped.fold.controller.enqueue(BrokerChange())
-    assert stepped.fold.tell(SessionConnected(stepped.session, 6000, "", renewed=False), 0) == []
+    assert stepped.fold.feed(SessionConnected(stepped.session, 6000, "", renewed=False), 0) == []
     assert not stepped.fold.is_running
     assert BrokerChange() in stepped.fold.queued
 

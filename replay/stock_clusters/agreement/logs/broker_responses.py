@@ -20,7 +20,7 @@ _TOPIC: Final = re.compile(r"topicId=([\w-]{22}), partitionErrors=\[(.*?)\]\)")
 _ERROR: Final = re.compile(r"partitionIndex=(\d+), errorCode=(\d+)")
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """A broker's answer to its first unanswered request of a kind.
 
     With a `broker_epoch`, the request was sent to the run of the broker with that epoch.
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     broker_epoch: int = UNKNOWN_BROKER_EPOCH
 
 
-def answer_of_line(logged: StateChangeLogged) -> Answer | None:
+def response_of_line(logged: StateChangeLogged) -> Response | None:
     """The answer that a line reports; None if the line cannot be parsed."""
     found = _LINE.search(logged.text)
     if found is None:
@@ -50,7 +50,7 @@ def answer_of_line(logged: StateChangeLogged) -> Answer | None:
             for number, error in _ERROR.findall(partitions)
             if error != "0"
         ]
-    return Answer(int(found[4]), found[3], int(found[1]), failed)
+    return Response(int(found[4]), found[3], int(found[1]), failed)
 
 
 class _Partition(Struct):
@@ -80,7 +80,7 @@ _response_decoder: Final = msgspec.json.Decoder(_Response)
 _request_decoder: Final = msgspec.json.Decoder(_Request)
 
 
-def answer_of_request(served: RequestServed) -> tuple[int, Answer] | None:
+def response_of_request(served: RequestServed) -> tuple[int, Response] | None:
     """The controller epoch of a controller's request, and the answer; None for other requests."""
     if served.api not in CONTROLLER_APIS:
         return None
@@ -101,7 +101,7 @@ def answer_of_request(served: RequestServed) -> tuple[int, Answer] | None:
             for one in topic.partitionErrors
             if one.errorCode
         ]
-    answer = Answer(served.broker, served.api, response.errorCode, failed, request.brokerEpoch)
+    answer = Response(served.broker, served.api, response.errorCode, failed, request.brokerEpoch)
     return request.controllerEpoch, answer
 
 

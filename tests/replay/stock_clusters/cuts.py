@@ -150,7 +150,7 @@ def _fuzzy(source: Source, folder: Path, places: _Places, random: Random) -> _Ra
         begins = [one for one in places.zxids if one < zxid]
         state, following = _state_at(source, zxid)
         sessions = dict(state.sessions)
-        listing = list(_taken_meanwhile(random, state, following))
+        listing = list(_changed_children(random, state, following))
         if begins and not _was_ever_held(source, listing):
             _write_snapshot_file(source, folder, zxid, sessions, listing, state.zxid)
             _write_logs(source, folder, _Range(after=random.choice(begins)))
@@ -249,7 +249,7 @@ def _state_at(source: Source, zxid: int) -> tuple[State, Iterator[Transaction]]:
     return state, following
 
 
-def _taken_meanwhile(
+def _changed_children(
     random: Random, state: State, following: Iterator[Transaction], path: str = ROOT
 ) -> Iterator[_Listing]:
     """A znode and its descendants, each at the time at which it is written. Transactions are
@@ -265,7 +265,7 @@ def _taken_meanwhile(
     yield path, OPEN_ACL_ID, znode
     for name in random.sample(names, len(names)):
         below = f"{path.rstrip('/')}/{name}"
-        yield from _taken_meanwhile(random, state, following, below)
+        yield from _changed_children(random, state, following, below)
 
 
 def _was_ever_held(source: Source, listing: list[_Listing]) -> bool:

@@ -11,28 +11,28 @@ import pytest
 from kio.index import load_request_schema
 from kio.static.constants import uuid_zero
 
-from controller.core.api_requests import AdminAnswer
-from controller.core.api_requests.elections import AnswerElectLeaders
-from controller.core.api_requests.features import AnswerUpdateFeatures
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests import AdminResponse
+from controller.core.api_requests.elections import ElectLeadersResponse
+from controller.core.api_requests.features import UpdateFeaturesResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.reassignments import (
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsResponse,
 )
 from controller.core.api_requests.scram_credentials import (
-    AnswerAlterUserScramCredentials,
-    UserAnswer,
+    AlterUserScramCredentialsResponse,
+    UserResult,
 )
 from controller.core.api_requests.topics import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
     CreatedTopic,
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
     DeletedTopic,
-    TopicAnswer,
+    DeleteTopicsResponse,
+    TopicResult,
 )
 from controller.core.topic_configs import TOPIC_CONFIGS, effective, validate
-from controller.wire.admin.apis import ADMIN_APIS, encode_admin_answer
+from controller.wire.admin.apis import ADMIN_APIS, encode_admin_response
 from controller.wire.client_requests import RequestHead, decode_response
 from tests.controller.api.client import API_VERSIONS, Client, api_versions
 from tests.controller.api_keys import (
@@ -206,7 +206,7 @@ async def same_bytes(client: Client, head: RequestHead) -> None:
     sent = client.send(head.api_key, head.version, bad_request(head))
     frame = await client.receive()
     read = decode_response(sent, frame)
-    assert encode_admin_answer(sent, answer_of(head.api_key, read), {})[4:] == frame, head
+    assert encode_admin_response(sent, answer_of(head.api_key, read), {})[4:] == frame, head
 
 
 def bad_request(head: RequestHead) -> Any:
@@ -260,12 +260,12 @@ def uuid_of(number: int) -> Any:
     return type(uuid_zero)(int=number)
 
 
-def answer_of(api_key: int, read: Any) -> AdminAnswer:
+def answer_of(api_key: int, read: Any) -> AdminResponse:
     """The answer that the controller would have to give."""
     error = getattr(read, "error_code", 0)
     match api_key:
         case key if key == CREATE_TOPICS:
-            return AnswerCreateTopics(
+            return CreateTopicsResponse(
                 1,
                 tuple(
                     CreatedTopic(one.name, one.error_code, one.error_message) for one in read.topics
@@ -280,41 +280,41 @@ def answer_of(api_key: int, read: Any) -> AdminAnswer:
                 )
                 for one in read.responses
             )
-            return AnswerDeleteTopics(1, 0, tuple(topics))
+            return DeleteTopicsResponse(1, 0, tuple(topics))
         case key if key == CREATE_PARTITIONS:
-            return AnswerCreatePartitions(1, named(read.results, "name"))
+            return CreatePartitionsResponse(1, named(read.results, "name"))
         case key if key == ELECT_LEADERS:
             elected = (
-                PartitionAnswer(
+                PartitionResult(
                     one.topic, each.partition_id, each.error_code, each.error_message or ""
                 )
                 for one in read.replica_election_results
                 for each in one.partition_result
             )
-            return AnswerElectLeaders(1, error, tuple(elected))
+            return ElectLeadersResponse(1, error, tuple(elected))
         case key if key == ALTER_PARTITION_REASSIGNMENTS:
             targets = (
-                PartitionAnswer(
+                PartitionResult(
                     one.name, each.partition_index, each.error_code, each.error_message or ""
                 )
                 for one in read.responses
                 for each in one.partitions
             )
-            return AnswerAlterPartitionReassignments(1, error, tuple(targets))
+            return AlterPartitionReassignmentsResponse(1, error, tuple(targets))
         case key if key == LIST_PARTITION_REASSIGNMENTS:
             assert read.topics == ()
-            return AnswerListPartitionReassignments(1, error)
+            return ListPartitionReassignmentsResponse(1, error)
         case key if key == ALTER_USER_SCRAM_CREDENTIALS:
             users = (
-                UserAnswer(one.user, one.error_code, one.error_message) for one in read.results
+                UserResult(one.user, one.error_code, one.error_message) for one in read.results
             )
-            return AnswerAlterUserScramCredentials(1, tuple(users))
+            return AlterUserScramCredentialsResponse(1, tuple(users))
         case _:
             features = named(read.results, "feature")
-            return AnswerUpdateFeatures(1, error, read.error_message, features)
+            return UpdateFeaturesResponse(1, error, read.error_message, features)
 
 
-def named(results: Any, name: str) -> tuple[TopicAnswer, ...]:
+def named(results: Any, name: str) -> tuple[TopicResult, ...]:
     return tuple(
-        TopicAnswer(getattr(one, name), one.error_code, one.error_message) for one in results
+        TopicResult(getattr(one, name), one.error_code, one.error_message) for one in results
     )

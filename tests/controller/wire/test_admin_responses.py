@@ -5,26 +5,26 @@ from uuid import UUID
 
 import pytest
 
-from controller.core.api_requests import ApiAnswer
-from controller.core.api_requests.elections import AnswerElectLeaders
-from controller.core.api_requests.features import AnswerUpdateFeatures
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests import ApiResponse
+from controller.core.api_requests.elections import ElectLeadersResponse
+from controller.core.api_requests.features import UpdateFeaturesResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.reassignments import (
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsResponse,
     OngoingReassignment,
 )
 from controller.core.api_requests.scram_credentials import (
-    AnswerAlterUserScramCredentials,
-    UserAnswer,
+    AlterUserScramCredentialsResponse,
+    UserResult,
 )
 from controller.core.api_requests.topics import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
     CreatedTopic,
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
     DeletedTopic,
-    TopicAnswer,
+    DeleteTopicsResponse,
+    TopicResult,
 )
 from controller.core.error_codes import (
     ELECTION_NOT_NEEDED,
@@ -36,7 +36,7 @@ from controller.core.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from controller.core.values import Assignment
-from controller.wire.admin.apis import encode_admin_answer
+from controller.wire.admin.apis import encode_admin_response
 from controller.wire.client_requests import RequestHead, decode_response
 from tests.controller.api_keys import (
     ALTER_PARTITION_REASSIGNMENTS,
@@ -54,11 +54,11 @@ NOT_CONTROLLER_TEXT = "This is not the correct controller for this cluster."
 
 
 def read(
-    api_key: int, version: int, answer: ApiAnswer, settings: dict[str, str] | None = None
+    api_key: int, version: int, answer: ApiResponse, settings: dict[str, str] | None = None
 ) -> Any:
     """The answer as kio decodes it, without its throttle time."""
     head = RequestHead(api_key, version, 5)
-    frame = encode_admin_answer(head, answer, settings or {})
+    frame = encode_admin_response(head, answer, settings or {})
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     return decode_response(head, frame[4:])
 
@@ -70,7 +70,7 @@ REFUSED = CreatedTopic("ü", UNKNOWN_TOPIC_OR_PARTITION, "why")
 @pytest.mark.parametrize("version", range(8))
 def test_create_topics_is_answered_in_every_version(version: int) -> None:
     settings = {"log.segment.bytes": "1000", "log.retention.hours": "24"}
-    answer = read(CREATE_TOPICS, version, AnswerCreateTopics(1, (CREATED, REFUSED)), settings)
+    answer = read(CREATE_TOPICS, version, CreateTopicsResponse(1, (CREATED, REFUSED)), settings)
     good, bad = answer.topics
     assert (good.name, good.error_code, bad.name, bad.error_code) == ("t", 0, "ü", 3)
     if version >= 1:
@@ -91,13 +91,13 @@ def test_create_topics_is_answered_in_every_version(version: int) -> None:
 
 def test_topics_have_their_own_configurations() -> None:
     other = CreatedTopic("u", 0, None, None, 1, 1, ())
-    topics = read(CREATE_TOPICS, 7, AnswerCreateTopics(1, (CREATED, other))).topics
+    topics = read(CREATE_TOPICS, 7, CreateTopicsResponse(1, (CREATED, other))).topics
     values = [{each.name: each.value for each in one.configs}["retention.ms"] for one in topics]
     assert values == ["5", "604800000"]
 
 
 def test_older_controller_describes_known_configurations() -> None:
-    answer = AnswerCreateTopics(1, (CREATED,), (2, 8))
+    answer = CreateTopicsResponse(1, (CREATED,), (2, 8))
     (topic,) = read(CREATE_TOPICS, 7, answer, {"inter.broker.protocol.version": "2.8"}).topics
     described = {one.name: one.value for one in topic.configs}
     assert described["message.format.version"] == "2.8-IV1"
@@ -106,7 +106,7 @@ def test_older_controller_describes_known_configurations() -> None:
 
 def test_empty_message_differs_from_no_message() -> None:
     refused = CreatedTopic("t", NOT_CONTROLLER, "")
-    (topic,) = read(CREATE_TOPICS, 7, AnswerCreateTopics(1, (refused,))).topics
+    (topic,) = read(CREATE_TOPICS, 7, CreateTopicsResponse(1, (refused,))).topics
     assert topic.error_message == ""
 
 
@@ -115,7 +115,7 @@ def test_delete_topics_is_answered_in_every_version(version: int) -> None:
     topics = [DeletedTopic("t", TOPIC_ID if version >= 6 else None)]
     if version >= 6:
         topics.append(DeletedTopic(None, TOPIC_ID, UNKNOWN_TOPIC_ID))
-    answer = read(DELETE_TOPICS, version, AnswerDeleteTopics(1, 0, tuple(topics)))
+    answer = read(DELETE_TOPICS, version, DeleteTopicsResponse(1, 0, tuple(topics)))
     assert (answer.responses[0].name, answer.responses[0].error_code) == ("t", 0)
     assert getattr(answer.responses[0], "error_message", None) is None
     if version >= 6:
@@ -125,15 +125,15 @@ def test_delete_topics_is_answered_in_every_version(version: int) -> None:
 
 
 def test_error_of_a_whole_deletion_is_the_error_of_each_topic() -> None:
-    answer = AnswerDeleteTopics(1, INVALID_REQUEST, (DeletedTopic("t", TOPIC_ID),))
+    answer = DeleteTopicsResponse(1, INVALID_REQUEST, (DeletedTopic("t", TOPIC_ID),))
     (topic,) = read(DELETE_TOPICS, 6, answer).responses
     assert (topic.name, topic.error_code) == ("t", INVALID_REQUEST)
 
 
 @pytest.mark.parametrize("version", range(4))
 def test_create_partitions_is_answered_in_every_version(version: int) -> None:
-    topics = (TopicAnswer("t"), TopicAnswer("u", INVALID_REQUEST, "why"))
-    results = read(CREATE_PARTITIONS, version, AnswerCreatePartitions(1, topics)).results
+    topics = (TopicResult("t"), TopicResult("u", INVALID_REQUEST, "why"))
+    results = read(CREATE_PARTITIONS, version, CreatePartitionsResponse(1, topics)).results
     assert [(one.name, one.error_code, one.error_message) for one in results] == [
         ("t", 0, None),
         ("u", INVALID_REQUEST, "why"),
@@ -141,15 +141,15 @@ def test_create_partitions_is_answered_in_every_version(version: int) -> None:
 
 
 MIXED = (
-    PartitionAnswer("t", 1, 0),
-    PartitionAnswer("u", 0, UNKNOWN_TOPIC_OR_PARTITION, "why"),
-    PartitionAnswer("t", 0, 0),
+    PartitionResult("t", 1, 0),
+    PartitionResult("u", 0, UNKNOWN_TOPIC_OR_PARTITION, "why"),
+    PartitionResult("t", 0, 0),
 )
 
 
 def test_partitions_of_a_reassignment_are_answered_by_topic() -> None:
-    nothing = PartitionAnswer("u", 7, NO_REASSIGNMENT_IN_PROGRESS)
-    answer = AnswerAlterPartitionReassignments(1, 0, (*MIXED, nothing))
+    nothing = PartitionResult("u", 7, NO_REASSIGNMENT_IN_PROGRESS)
+    answer = AlterPartitionReassignmentsResponse(1, 0, (*MIXED, nothing))
     read_answer = read(ALTER_PARTITION_REASSIGNMENTS, 0, answer)
     assert (read_answer.error_code, read_answer.error_message) == (0, "")
     assert [
@@ -164,7 +164,9 @@ def test_partitions_of_a_reassignment_are_answered_by_topic() -> None:
 def test_ongoing_reassignments_are_answered_by_topic() -> None:
     assignment = Assignment((1, 2, 3), (3,), (1,))
     ongoing = tuple(OngoingReassignment("t", one, assignment) for one in (0, 4))
-    answer = read(LIST_PARTITION_REASSIGNMENTS, 0, AnswerListPartitionReassignments(1, 0, ongoing))
+    answer = read(
+        LIST_PARTITION_REASSIGNMENTS, 0, ListPartitionReassignmentsResponse(1, 0, ongoing)
+    )
     (topic,) = answer.topics
     assert [
         (one.partition_index, one.replicas, one.adding_replicas, one.removing_replicas)
@@ -176,19 +178,19 @@ def test_ongoing_reassignments_are_answered_by_topic() -> None:
 @pytest.mark.parametrize(
     ("api_key", "answer"),
     [
-        (ALTER_PARTITION_REASSIGNMENTS, AnswerAlterPartitionReassignments(1, NOT_CONTROLLER)),
-        (LIST_PARTITION_REASSIGNMENTS, AnswerListPartitionReassignments(1, NOT_CONTROLLER)),
+        (ALTER_PARTITION_REASSIGNMENTS, AlterPartitionReassignmentsResponse(1, NOT_CONTROLLER)),
+        (LIST_PARTITION_REASSIGNMENTS, ListPartitionReassignmentsResponse(1, NOT_CONTROLLER)),
     ],
 )
-def test_reassignment_requests_can_be_refused_as_a_whole(api_key: int, answer: ApiAnswer) -> None:
+def test_reassignment_requests_can_be_refused_as_a_whole(api_key: int, answer: ApiResponse) -> None:
     refused = read(api_key, 0, answer)
     assert (refused.error_code, refused.error_message) == (NOT_CONTROLLER, NOT_CONTROLLER_TEXT)
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_elections_are_answered_by_topic(version: int) -> None:
-    needless = PartitionAnswer("u", 7, ELECTION_NOT_NEEDED)
-    answer = read(ELECT_LEADERS, version, AnswerElectLeaders(1, 0, (*MIXED, needless)))
+    needless = PartitionResult("u", 7, ELECTION_NOT_NEEDED)
+    answer = read(ELECT_LEADERS, version, ElectLeadersResponse(1, 0, (*MIXED, needless)))
     assert getattr(answer, "error_code", 0) == 0
     assert [
         (one.topic, [(each.partition_id, each.error_message) for each in one.partition_result])
@@ -203,19 +205,19 @@ def test_elections_are_answered_by_topic(version: int) -> None:
 def test_not_controller_is_reported_per_partition_of_an_election(version: int) -> None:
     """An election without named partitions has only the error code, since a standby knows no
     partitions."""
-    refused = (PartitionAnswer("t", 0, NOT_CONTROLLER),)
-    answer = read(ELECT_LEADERS, version, AnswerElectLeaders(1, NOT_CONTROLLER, refused))
+    refused = (PartitionResult("t", 0, NOT_CONTROLLER),)
+    answer = read(ELECT_LEADERS, version, ElectLeadersResponse(1, NOT_CONTROLLER, refused))
     (topic,) = answer.replica_election_results
     (partition,) = topic.partition_result
     assert (partition.error_code, partition.error_message) == (NOT_CONTROLLER, None)
     assert answer.error_code == 0
-    answer = read(ELECT_LEADERS, version, AnswerElectLeaders(1, NOT_CONTROLLER))
+    answer = read(ELECT_LEADERS, version, ElectLeadersResponse(1, NOT_CONTROLLER))
     assert answer.error_code == NOT_CONTROLLER
 
 
 def test_user_credentials_are_answered() -> None:
-    users = (UserAnswer("ann"), UserAnswer("bob", UNACCEPTABLE_CREDENTIAL, "why"))
-    answer = read(ALTER_USER_SCRAM_CREDENTIALS, 0, AnswerAlterUserScramCredentials(1, users))
+    users = (UserResult("ann"), UserResult("bob", UNACCEPTABLE_CREDENTIAL, "why"))
+    answer = read(ALTER_USER_SCRAM_CREDENTIALS, 0, AlterUserScramCredentialsResponse(1, users))
     assert [(one.user, one.error_code, one.error_message) for one in answer.results] == [
         ("ann", 0, None),
         ("bob", UNACCEPTABLE_CREDENTIAL, "why"),
@@ -224,8 +226,8 @@ def test_user_credentials_are_answered() -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_features_are_answered_in_every_version(version: int) -> None:
-    features = (TopicAnswer("f", INVALID_REQUEST, "why"),)
-    answer = read(UPDATE_FEATURES, version, AnswerUpdateFeatures(1, 0, None, features))
+    features = (TopicResult("f", INVALID_REQUEST, "why"),)
+    answer = read(UPDATE_FEATURES, version, UpdateFeaturesResponse(1, 0, None, features))
     assert (answer.error_code, answer.error_message) == (0, None)
     (result,) = answer.results
     assert (result.feature, result.error_code, result.error_message) == (
@@ -233,7 +235,7 @@ def test_features_are_answered_in_every_version(version: int) -> None:
         INVALID_REQUEST,
         "why",
     )
-    whole = AnswerUpdateFeatures(1, INVALID_REQUEST, "disabled")
+    whole = UpdateFeaturesResponse(1, INVALID_REQUEST, "disabled")
     answer = read(UPDATE_FEATURES, version, whole)
     assert (answer.error_code, answer.error_message) == (INVALID_REQUEST, "disabled")
     assert answer.results == ()

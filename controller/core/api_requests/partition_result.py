@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class PartitionAnswer(Struct, frozen=True, array_like=True, gc=False):
+class PartitionResult(Struct, frozen=True, array_like=True, gc=False):
     """The answer for one partition: a Kafka error code and, with an error, a message."""
 
     topic: str

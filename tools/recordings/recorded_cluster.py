@@ -27,7 +27,7 @@ Topics = dict[str, dict[str, list[int]]]
 _BACKGROUND_SECONDS_MAX = 40.0
 
 
-class Scene:
+class RecordedCluster:
     """An async context manager that runs the cluster, and kills it at the end."""
 
     def __init__(self, folder: Path, setup: Setup, logging: Logging, rng: Random) -> None:
@@ -162,13 +162,13 @@ class Scene:
         """Write to the topics that exist now."""
         self.writer.follow(set(await self.topics()))
 
-    def in_background(self, act: Coroutine[Any, Any, None]) -> None:
-        """Run something in parallel with the following acts."""
-        task = asyncio.create_task(act)
+    def in_background(self, operation: Coroutine[Any, Any, None]) -> None:
+        """Run something in parallel with the following operations."""
+        task = asyncio.create_task(operation)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
     async def all_done(self) -> None:
-        """Wait for acts in the background, up to a limit."""
+        """Wait for operations in the background, up to a limit."""
         if self._background:
             await asyncio.wait(self._background, timeout=_BACKGROUND_SECONDS_MAX)

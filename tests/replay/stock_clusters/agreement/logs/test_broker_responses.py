@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.stock_clusters.agreement.logs.broker_answers import (
-    Answer,
-    answer_of_line,
-    answer_of_request,
+from replay.stock_clusters.agreement.logs.broker_responses import (
+    Response,
+    response_of_line,
+    response_of_request,
 )
 from replay.stock_clusters.imported_log.events import RequestServed, StateChangeLogged
 
@@ -27,8 +27,8 @@ def tail(api: str, broker: int) -> str:
     )
 
 
-def of_line(text: str) -> Answer | None:
-    return answer_of_line(StateChangeLogged(2, 1, "response", [], text))
+def of_line(text: str) -> Response | None:
+    return response_of_line(StateChangeLogged(2, 1, "response", [], text))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def of_line(text: str) -> Answer | None:
 def test_line_has_the_broker_the_request_and_the_errors(
     response: str, api: str, broker: int, answer: tuple[int, list[tuple[str, int, int]]]
 ) -> None:
-    assert of_line(f"{HEAD}{response}{tail(api, broker)}") == Answer(broker, api, *answer)
+    assert of_line(f"{HEAD}{response}{tail(api, broker)}") == Response(broker, api, *answer)
 
 
 @given(st.text(max_size=200))
@@ -100,16 +100,16 @@ def test_request_log_has_the_same_answer(api: str) -> None:
         ],
         "topics": [by_id],
     }
-    found = answer_of_request(served(api, {"controllerEpoch": 4, "more": 1}, response))
-    assert found == (4, Answer(3, api, 0, [("t", 1, 56), (T_HEX, 2, 11)]))
+    found = response_of_request(served(api, {"controllerEpoch": 4, "more": 1}, response))
+    assert found == (4, Response(3, api, 0, [("t", 1, 56), (T_HEX, 2, 11)]))
     refused = served(api, {"controllerEpoch": 4}, {"errorCode": 11})
-    assert answer_of_request(refused) == (4, Answer(3, api, 11, []))
+    assert response_of_request(refused) == (4, Response(3, api, 11, []))
     to_one_run = served(api, {"controllerEpoch": 4, "brokerEpoch": 70}, {"errorCode": 0})
-    assert answer_of_request(to_one_run) == (4, Answer(3, api, 0, [], 70))
+    assert response_of_request(to_one_run) == (4, Response(3, api, 0, [], 70))
 
 
 def test_answer_to_another_api_is_ignored() -> None:
-    assert answer_of_request(served("ALTER_PARTITION", {"controllerEpoch": 4}, {})) is None
+    assert response_of_request(served("ALTER_PARTITION", {"controllerEpoch": 4}, {})) is None
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40))
@@ -117,7 +117,7 @@ def test_unreadable_request_is_no_answer(request: bytes, response: bytes) -> Non
     good = b'{"controllerEpoch":4}'
     for one, other in ((request, response), (request, b"{}"), (good, response + b"x")):
         assert (
-            answer_of_request(RequestServed(3, "STOP_REPLICA", 3, "2", 1, "", 0, one, other))
+            response_of_request(RequestServed(3, "STOP_REPLICA", 3, "2", 1, "", 0, one, other))
             is None
         )
 
@@ -127,6 +127,6 @@ def test_invalid_topic_id_is_kept_as_text(text: str) -> None:
     response = {
         "topics": [{"topicId": text, "partitionErrors": [{"partitionIndex": 0, "errorCode": 3}]}]
     }
-    found = answer_of_request(served("LEADER_AND_ISR", {"controllerEpoch": 4}, response))
+    found = response_of_request(served("LEADER_AND_ISR", {"controllerEpoch": 4}, response))
     assert found is not None
     assert found[1].failed == [(text, 0, 3)]

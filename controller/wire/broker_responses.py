@@ -19,7 +19,7 @@ _partition_error = Struct(">ih").unpack_from
 PartitionError = tuple[str, int, int]
 
 
-class Answer(NamedTuple):
+class BrokerResponse(NamedTuple):
     """The top-level error, and topic, partition and code of each nonzero partition error.
 
     The topic is its id in hex in versions that identify topics by id (LeaderAndIsr from 5 on).
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
     partition_errors: list[PartitionError]
 
 
-def decode_answer(api: Api, version: int, body: bytes) -> Answer:
+def decode_broker_response(api: Api, version: int, body: bytes) -> BrokerResponse:
     """Decode a response body. Raises `MalformedResponse`."""
     try:
         answer, end = _decode(api, version, body)
@@ -44,7 +44,7 @@ def decode_answer(api: Api, version: int, body: bytes) -> Answer:
     return answer
 
 
-def _decode(api: Api, version: int, body: bytes) -> tuple[Answer, int]:
+def _decode(api: Api, version: int, body: bytes) -> tuple[BrokerResponse, int]:
     flexible = api.is_flexible(version)
     (code,) = _int16(body)
     errors: list[PartitionError] = []
@@ -53,7 +53,7 @@ def _decode(api: Api, version: int, body: bytes) -> tuple[Answer, int]:
         errors, end = _errors_by_topic_id(body, end)
     elif api is not UPDATE_METADATA:
         errors, end = _errors_by_name(body, end, flexible)
-    return Answer(code, errors), after_tags(body, end) if flexible else end
+    return BrokerResponse(code, errors), after_tags(body, end) if flexible else end
 
 
 def _errors_by_name(body: bytes, at: int, flexible: bool) -> tuple[list[PartitionError], int]:

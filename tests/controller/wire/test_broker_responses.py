@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
-from controller.wire.answers import decode_answer
 from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, Api
+from controller.wire.broker_responses import decode_broker_response
 from controller.wire.errors import MalformedResponse
 from controller.wire.framing import EncodedRequest, read_response_header
 from tests.controller.wire.commands import int32, names
@@ -40,7 +40,7 @@ def test_only_codes_that_are_not_zero_are_kept(
     api: Api, version: int, code: int, errors: list[tuple[str, int, int]]
 ) -> None:
     body = by_name(api, version, code, errors)
-    assert decode_answer(api, version, body) == (code, [one for one in errors if one[2]])
+    assert decode_broker_response(api, version, body) == (code, [one for one in errors if one[2]])
 
 
 @pytest.mark.parametrize("version", BY_TOPIC_ID)
@@ -55,12 +55,12 @@ def test_topics_named_by_id_are_decoded_as_hex(
         for partition, error in errors
         if error
     ]
-    assert decode_answer(LEADER_AND_ISR, version, body) == (code, expected)
+    assert decode_broker_response(LEADER_AND_ISR, version, body) == (code, expected)
 
 
 @pytest.mark.parametrize(("version", "tags"), [(5, b""), (6, b"\0"), (7, b"\0"), (8, b"\0")])
 def test_update_metadata_has_a_top_level_code_only(version: int, tags: bytes) -> None:
-    assert decode_answer(UPDATE_METADATA, version, pack(">h", 77) + tags) == (77, [])
+    assert decode_broker_response(UPDATE_METADATA, version, pack(">h", 77) + tags) == (77, [])
 
 
 def test_tagged_fields_of_a_later_broker_are_skipped() -> None:
@@ -69,16 +69,16 @@ def test_tagged_fields_of_a_later_broker_are_skipped() -> None:
     topic = bytes(range(16)) + b"\x02" + partition + tagged
     body = pack(">h", 0) + b"\x02" + topic + tagged
     expected = (0, [(bytes(range(16)).hex(), 4, 11)])
-    assert decode_answer(LEADER_AND_ISR, 7, body) == expected
+    assert decode_broker_response(LEADER_AND_ISR, 7, body) == expected
     flat = pack(">h", 0) + b"\x02\x02t" + partition + tagged
-    assert decode_answer(STOP_REPLICA, 4, flat) == (0, [("t", 4, 11)])
+    assert decode_broker_response(STOP_REPLICA, 4, flat) == (0, [("t", 4, 11)])
 
 
 @pytest.mark.parametrize(("api", "version"), ALL)
 @given(garbage=st.binary(max_size=80))
 def test_garbage_is_an_answer_or_malformed(api: Api, version: int, garbage: bytes) -> None:
     with suppress(MalformedResponse):
-        decode_answer(api, version, garbage)
+        decode_broker_response(api, version, garbage)
 
 
 @given(topics=grouped_errors, data=st.data())
@@ -88,9 +88,9 @@ def test_truncated_response_is_malformed(
     body = by_topic_id(7, 0, topics)
     cut = body[: data.draw(st.integers(0, len(body) - 1))]
     with pytest.raises(MalformedResponse):
-        decode_answer(LEADER_AND_ISR, 7, cut)
+        decode_broker_response(LEADER_AND_ISR, 7, cut)
     with pytest.raises(MalformedResponse):
-        decode_answer(LEADER_AND_ISR, 7, body + b"\0")
+        decode_broker_response(LEADER_AND_ISR, 7, body + b"\0")
 
 
 @pytest.mark.parametrize(("version", "tags"), [(3, b""), (7, b"\0")])

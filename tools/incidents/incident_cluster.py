@@ -12,16 +12,15 @@ from kafka.errors import KafkaConnectionError
 from tools.lab.cluster_view import until
 from tools.lab.refold import Refold
 from tools.recordings.brokers import RecordedBroker
-from tools.recordings.scene import Scene
+from tools.recordings.recorded_cluster import RecordedCluster
 from tools.recordings.setup import Setup
 
-OWN_ID = 1000
+DAEMON_ID = 1000
 BROKERS = 3
 UNREGISTERED = 9
 """A broker that never registers: a reassignment to it never completes."""
 _SECONDS_MAX = 90.0
 _TRIES = 5
-_SESSION_MS = "6000"
 
 Answer = TypeVar("Answer")
 Assignments = Mapping[int, list[int]]
@@ -29,13 +28,13 @@ Targets = Mapping[tuple[str, int], Sequence[int]]
 """The wanted replicas by topic and partition."""
 
 
-class Stage:
+class IncidentCluster:
     """An async context manager that runs the cluster and refold. `log_dir` receives refold's logs.
 
     `mirror` is the cluster that the logs are published to, "own" for this cluster; None: no mirror.
     """
 
-    own_id = OWN_ID
+    daemon_id = DAEMON_ID
 
     def __init__(self, folder: Path, protocol: str, *, mirror: str | None = None) -> None:
         setup = Setup(
@@ -49,11 +48,11 @@ class Stage:
         self.log_dir = folder / "logs"
         self._mirror = mirror
         self.refold: Refold
-        self._scene = Scene(folder / "servers", setup, "production", Random(0))
+        self._cluster = RecordedCluster(folder / "servers", setup, "production", Random(0))
         self._open = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._open.enter_async_context(self._scene)
+        await self._open.enter_async_context(self._cluster)
         try:
             await self.take_over()
         except BaseException:
@@ -68,20 +67,20 @@ class Stage:
     async def take_over(self, *, session_ms: int | None = None) -> None:
         """Start refold in a separate process, and wait until it is controller. Its ZooKeeper
         session timeout is `session_ms`, or that of the brokers."""
-        config = self._scene.brokers[0].folder / "server.properties"
+        config = self._cluster.brokers[0].folder / "server.properties"
         if session_ms is not None:
             text = config.read_text()
             config = self.log_dir.with_name("server.properties")
             config.write_text(f"{text}\nzookeeper.session.timeout.ms={session_ms}\n")
         self.refold = Refold(
-            self._scene.zookeeper.connect,
-            OWN_ID,
+            self._cluster.zookeeper.connect,
+            DAEMON_ID,
             self.log_dir,
             *("--config", str(config), "--take-over"),
             *self._mirroring(),
         )
         await self.refold.start()
-        await self.until_controller_is(OWN_ID)
+        await self.until_controller_is(DAEMON_ID)
 
     def _mirroring(self) -> tuple[str, ...]:
         if self._mirror is None:
@@ -91,7 +90,7 @@ class Stage:
     @property
     def bootstrap(self) -> str:
         """host:port of every broker, for clients."""
-        return self._scene.lab.bootstrap
+        return self._cluster.lab.bootstrap
 
     async def hand_back(self) -> None:
         """Stop refold cleanly. Raises RuntimeError if it fails."""
@@ -101,15 +100,15 @@ class Stage:
 
     def broker(self, number: int) -> RecordedBroker:
         """A broker, running or not."""
-        return self._scene.brokers[number - 1]
+        return self._cluster.brokers[number - 1]
 
     async def ask(self, question: Callable[[KafkaAdminClient], Answer]) -> Answer:
         """The response to an admin client. Brokers list a killed broker for a while, so a client
         that cannot connect tries again."""
         for _ in range(_TRIES - 1):
             with suppress(KafkaConnectionError):
-                return await self._scene.ask(question)
-        return await self._scene.ask(question)
+                return await self._cluster.ask(question)
+        return await self._cluster.ask(question)
 
     async def make(
         self, topic: str, assignments: Assignments, config: Mapping[str, str] | None = None
@@ -117,9 +116,9 @@ class Stage:
         """Create a topic through its znode, as old tools did."""
         partitions = {str(number): replicas for number, replicas in assignments.items()}
         configs = {"version": 1, "config": dict(config or {})}
-        await self._scene.znodes.create(f"/config/topics/{topic}", configs)
+        await self._cluster.znodes.create(f"/config/topics/{topic}", configs)
         content = {"version": 1, "partitions": partitions}
-        await self._scene.znodes.create(f"/brokers/topics/{topic}", content)
+        await self._cluster.znodes.create(f"/brokers/topics/{topic}", content)
         await self.until_partitions(topic, len(assignments))
         await self.until_in_sync(topic)
 
@@ -130,7 +129,7 @@ class Stage:
             {"topic": topic, "partition": partition, "replicas": list(replicas)}
             for (topic, partition), replicas in targets.items()
         ]
-        await self._scene.znodes.create(path, {"version": 1, "partitions": entries})
+        await self._cluster.znodes.create(path, {"version": 1, "partitions": entries})
 
     async def request(
         self, number: int, topic: str, partition: int, replicas: Sequence[int], *, legacy: bool
@@ -143,16 +142,16 @@ class Stage:
         if legacy:
             content["legacy"] = True
         path = f"/admin/reassignment_requests/request_{number:010}"
-        await self._scene.znodes.create(path, content)
+        await self._cluster.znodes.create(path, content)
 
     async def cancel(self) -> None:
         """Request a rollback of the reassignments in /admin/reassign_partitions."""
-        await self._scene.znodes.create("/admin/reassign_cancel", {"version": 1})
+        await self._cluster.znodes.create("/admin/reassign_cancel", {"version": 1})
 
     async def remove_cancel(self) -> None:
         """End the cancellation, after everything is rolled back."""
         await self.until_deleted("/admin/reassign_partitions")
-        await self._scene.znodes.delete("/admin/reassign_cancel")
+        await self._cluster.znodes.delete("/admin/reassign_cancel")
         await self.until_logged("reassignments_go_on")
 
     # Waiting
@@ -161,7 +160,7 @@ class Stage:
         """Wait until this broker is controller."""
 
         async def holds() -> bool:
-            return await self._scene.znodes.controller() == broker
+            return await self._cluster.znodes.controller() == broker
 
         await until(holds, _SECONDS_MAX, f"{broker} is controller")
 
@@ -169,7 +168,7 @@ class Stage:
         """Wait until this broker is not controller."""
 
         async def does_not() -> bool:
-            return await self._scene.znodes.controller() != broker
+            return await self._cluster.znodes.controller() != broker
 
         await until(does_not, _SECONDS_MAX, f"{broker} is not controller")
 
@@ -194,7 +193,7 @@ class Stage:
         """Wait until a znode does not exist."""
 
         async def deleted() -> bool:
-            return await self._scene.znodes.read(path) is None
+            return await self._cluster.znodes.read(path) is None
 
         await until(deleted, _SECONDS_MAX, f"{path} is deleted")
 
@@ -202,7 +201,7 @@ class Stage:
         """Wait until the controller has executed or refused all requests for other replicas."""
 
         async def none() -> bool:
-            return not await self._scene.znodes.children("/admin/reassignment_requests")
+            return not await self._cluster.znodes.children("/admin/reassignment_requests")
 
         await until(none, _SECONDS_MAX, "no request is left")
 
@@ -210,7 +209,7 @@ class Stage:
         """Wait until exactly these replicas are in sync."""
 
         async def reached() -> bool:
-            return set((await self._scene.states(topic))[partition]["isr"]) == isr
+            return set((await self._cluster.states(topic))[partition]["isr"]) == isr
 
         await until(reached, _SECONDS_MAX, f"the ISR of {topic}-{partition} is {sorted(isr)}")
 
@@ -218,8 +217,8 @@ class Stage:
         """Wait until every replica of a topic is in sync."""
 
         async def full() -> bool:
-            assigned = (await self._scene.topics()).get(topic, {})
-            states = await self._scene.states(topic)
+            assigned = (await self._cluster.topics()).get(topic, {})
+            states = await self._cluster.states(topic)
             return len(states) == len(assigned) and all(
                 set(state["isr"]) == set(assigned[str(number)]) and state["leader"] >= 0
                 for number, state in states.items()
@@ -235,7 +234,7 @@ class Stage:
         """Wait until a broker leads a partition."""
 
         async def led() -> bool:
-            leader: int = (await self._scene.states(topic))[partition]["leader"]
+            leader: int = (await self._cluster.states(topic))[partition]["leader"]
             return leader == by
 
         await until(led, _SECONDS_MAX, f"{by} leads {topic}-{partition}")
@@ -244,7 +243,7 @@ class Stage:
         """Wait until a partition has these replicas."""
 
         async def assigned() -> bool:
-            return (await self._scene.topics())[topic][str(partition)] == replicas
+            return (await self._cluster.topics())[topic][str(partition)] == replicas
 
         await until(assigned, _SECONDS_MAX, f"{topic}-{partition} is on {replicas}")
 
@@ -261,7 +260,7 @@ class Stage:
         """Wait until a topic has this number of partitions with a leader."""
 
         async def there() -> bool:
-            return len(await self._scene.states(topic)) == count
+            return len(await self._cluster.states(topic)) == count
 
         await until(there, _SECONDS_MAX, f"{topic} has {count} partitions")
 
@@ -269,15 +268,15 @@ class Stage:
         """Wait until a topic is deleted."""
 
         async def gone() -> bool:
-            marked = await self._scene.znodes.children("/admin/delete_topics")
-            return topic not in marked and topic not in await self._scene.topics()
+            marked = await self._cluster.znodes.children("/admin/delete_topics")
+            return topic not in marked and topic not in await self._cluster.topics()
 
         await until(gone, _SECONDS_MAX, f"{topic} is deleted")
 
     async def _until_states(self, is_so: Callable[[Any], bool], what: str) -> None:
         async def all_are() -> bool:
-            for topic in await self._scene.topics():
-                if not all(map(is_so, (await self._scene.states(topic)).values())):
+            for topic in await self._cluster.topics():
+                if not all(map(is_so, (await self._cluster.states(topic)).values())):
                     return False
             return True
 

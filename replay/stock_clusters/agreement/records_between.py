@@ -18,20 +18,20 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 from replay.subjects import subject_of
 from replay.world.paths import below
 
-_TOLD_MAX: Final = 50
+_DIVERGENCES_MAX: Final = 50
 """Only the first divergences have these records; a reader needs no more."""
 _RECORDS_MAX: Final = 10
 _WIDTH: Final = 160
 
 
-def with_between(result: AgreementResult, world: ImportedLog) -> AgreementResult:
+def with_records_between(result: AgreementResult, world: ImportedLog) -> AgreementResult:
     """The result, with the records between for its first divergences."""
-    told = [_told(one, world) for one in result.divergences[:_TOLD_MAX]]
-    result.divergences = [*told, *result.divergences[_TOLD_MAX:]]
+    first = [_with_records_between(one, world) for one in result.divergences[:_DIVERGENCES_MAX]]
+    result.divergences = [*first, *result.divergences[_DIVERGENCES_MAX:]]
     return result
 
 
-def _told(one: Divergence, world: ImportedLog) -> Divergence:
+def _with_records_between(one: Divergence, world: ImportedLog) -> Divergence:
     wanted = EventFilter(first_seq=one.since, last_seq=one.seq)
     found: list[str] = []
     for record in world.reader.events(wanted):
