@@ -104,9 +104,9 @@ DRAWS_LATE: Final = Edit(
     "controller/core/zookeeper_io.py",
     "    id = controller.issue(DrawTopicIds(count), Reason(rule))\n",
     "    from controller.core.commands import StartTimer\n"
-    "    from controller.core.outcomes import Answers\n\n"
+    "    from controller.core.outcomes import BrokerResponses\n\n"
     '    controller.issue(StartTimer("late", 20), Reason(rule))\n'
-    '    await suspend(Wait(None, Answers([], "late")))\n'
+    '    await suspend(Wait(None, BrokerResponses([], "late")))\n'
     "    id = controller.issue(DrawTopicIds(count), Reason(rule))\n",
 )
 """The log has its topic ids before this version asks for them."""
