@@ -33,24 +33,28 @@ def why(
     ],
     partition: Annotated[
         str | None,
-        typer.Option(metavar="T-0", help="Why is it offline; why this leader and ISR?"),
+        typer.Option(metavar="T-0", help="A partition: its leader and ISR, and why it is offline."),
     ] = None,
     broker: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Why is it not alive? With --partition: why is it not in the ISR?"
+            min=0, help="A broker: why it is not alive. With --partition: why it is not in the ISR."
         ),
     ] = None,
     topic: Annotated[
-        str | None, typer.Option(metavar="T", help="Why is its deletion stuck; is it healthy?")
+        str | None,
+        typer.Option(metavar="T", help="A topic: its health, and why its deletion is stuck."),
     ] = None,
     reassignment: Annotated[
         str | None,
-        typer.Option(metavar="T-0", help="Why does it not end; why was it rejected or undone?"),
+        typer.Option(
+            metavar="T-0",
+            help="A partition: why its reassignment does not end, or was rejected or undone.",
+        ),
     ] = None,
     term: Annotated[
         int | None,
-        typer.Option(min=1, help="A controller epoch: why did it begin and end?"),
+        typer.Option(min=1, help="A controller epoch: why it began and ended."),
     ] = None,
     at: At = None,
     limit: Annotated[

@@ -29,6 +29,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "topic": "topic",
     "host": "host",
     "rack": "rack",
+    "user": "principal",
     "server": "address",
     "undeleted": "topic",
     **dict.fromkeys(_TEXTS, "text"),
@@ -44,7 +45,7 @@ _ROWS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _OF_TOPICS: Final = ("NewTopic", "CreatedTopic", "TopicToDelete", "DeletedTopic", "TopicResult")
 """The types that have a topic's name in a field "name"."""
-_OPERATIONS: Final = ("Create", "CreateTtl", "CreateContainer", "SetData")
+_OPERATIONS: Final = ("Create", "CreateSequential", "CreateTtl", "CreateContainer", "SetData")
 _FIRST_BY_TOPIC_ID: Final = 2
 
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 from replay.redaction.names import Kind, Names
 from replay.world.paths import below
 
-_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?')
+_TOKEN: Final = re.compile(r'[{}]|"((?:[^"\\]|\\.)*)"(\s*:)?')
+"""A brace, or a string with the colon after a key."""
 _ADDRESS: Final = re.compile(
     r"(?P<before>(?:[A-Z_0-9]+://)?\[?)(?P<host>[^\[\]/]*?)(?P<after>\]?:-?\d+)"
 )
@@ -22,9 +23,13 @@ _OF_CONFIG: Final[dict[str, Kind]] = {
 }
 _OF_ACL: Final[dict[str, Kind]] = {"Topic": "topic", "topic": "topic"}
 _PARTITIONS: Final[dict[str, str]] = {"topic": "topic"}
+_TOPIC_KEYS: Final = "topic keys"
+"""The kind of an object whose keys are topics."""
 _OF_ZNODE: Final[dict[str, Mapping[str, str]]] = {
     "/brokers/ids/": {"host": "host", "endpoints": "address", "rack": "rack"},
     "/admin/reassign_partitions": _PARTITIONS,
+    "/admin/reassignment_requests/": {"assignments": _TOPIC_KEYS},
+    "/admin/replica_deletions/": {"partitions": _TOPIC_KEYS},
     "/admin/preferred_replica_election": _PARTITIONS,
     "/isr_change_notification/": _PARTITIONS,
     "/log_dir_event_notification/": _PARTITIONS,
@@ -33,7 +38,8 @@ _OF_ZNODE: Final[dict[str, Mapping[str, str]]] = {
     "/kafka-acl": {"principal": "principal", "host": "host"},
     "/consumers/": {"": "text"},
 }
-"""By the beginning of a path: the kind of the strings below each key; "" for any other key."""
+"""By the beginning of a path: the kind of the strings below each key; "" for any other key.
+_TOPIC_KEYS: the keys of the object below the key are topics."""
 REQUEST: Final[Mapping[str, str]] = {
     "topicName": "topic",
     "topic": "topic",
@@ -55,7 +61,7 @@ def path(names: Names, whole: str) -> str:
         return whole
     segments = known.split("/")
     match segments[1:]:
-        case ["brokers", "topics", _, *_] | ["admin", "delete_topics", _, *_]:
+        case ["brokers", "topics", _, *_] | ["admin", "delete_topics" | "reassignments", _, *_]:
             segments[3] = names.stand_in_of("topic", segments[3])
         case ["config", kind, _, *_] if kind in _OF_CONFIG:
             _entity(names, segments, 2)
@@ -102,16 +108,26 @@ def json(names: Names, data: bytes, kinds: Mapping[str, str]) -> bytes:
     except UnicodeDecodeError:
         return data
     key = ""
+    enclosing: list[str] = []
+    """The keys of the objects that are open."""
 
     def replaced(found: re.Match[str]) -> str:
         nonlocal key
-        if found[2] is not None:
-            key = found[1]
+        if found[0] == "{":
+            enclosing.append(key)
             return found[0]
-        kind = kinds.get(key, kinds.get("", "none"))
-        return f'"{string(names, kind, found[1])}"'
+        if found[0] == "}":
+            key = enclosing.pop() if enclosing else ""
+            return found[0]
+        if found[2] is None:
+            kind = kinds.get(key, kinds.get("", "none"))
+            return f'"{string(names, kind, found[1])}"'
+        key = found[1]
+        if enclosing and kinds.get(enclosing[-1]) == _TOPIC_KEYS:
+            return f'"{names.stand_in_of("topic", key)}"{found[2]}'
+        return found[0]
 
-    return _STRING.sub(replaced, text).encode()
+    return _TOKEN.sub(replaced, text).encode()
 
 
 def string(names: Names, kind: str, text: str) -> str:

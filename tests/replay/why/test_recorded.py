@@ -8,7 +8,7 @@ from msgspec import structs
 
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
-from controller.core.events import ChannelFault
+from controller.core.events import ChannelFault, SessionDisconnected
 from controller.core.fold import Fold
 from replay.errors import ReplayError
 from tests.controller.core.cluster import Cluster
@@ -295,6 +295,18 @@ def test_session_that_ended_in_silence(cluster: Cluster, tmp_path: Path) -> None
     assert re.match(
         r"Term 1 of broker 1000 ended at event N: the ZooKeeper session is over; nothing had been "
         r"observed for 7\.\d s before\. It had begun at event N\.",
+        first(cluster, tmp_path, term=1),
+    )
+
+
+def test_term_that_ended_after_a_lost_connection_names_the_loss(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.happen(SessionDisconnected(cluster.session, "connection reset"), "session")
+    cluster.now_ms += 500
+    cluster.expire()
+    assert re.search(
+        r"; at event N, 0\.5 s before, the connection to ZooKeeper is lost: connection reset\.",
         first(cluster, tmp_path, term=1),
     )
 

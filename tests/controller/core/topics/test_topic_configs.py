@@ -1,6 +1,6 @@
 """Configurations of topics, validated and described as by Kafka 3.9.
 
-tests/controller/api/test_real_admin_answers.py sends the same requests to a stock controller, for
+tests/controller/api/test_real_admin_responses.py sends the same requests to a stock controller, for
 every configuration.
 """
 
