@@ -18,6 +18,7 @@ from controller.core.state import (
     EntrySeen,
     Partition,
     PendingDeletion,
+    PreviousTerm,
     PropagatingAnswer,
     Topic,
 )
@@ -54,6 +55,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     unsent: list[str]
     epoch: int
     epoch_version: int
+    previous_term: PreviousTerm
     brokers: list[Broker]
     shutting_down: list[int]
     channels: dict[int, int]
@@ -65,6 +67,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     cancel: int
     cancel_forced: bool
     entries_seen: list[tuple[tuple[str, int], EntrySeen]]
+    entries_mzxid: int
     requests_done: list[str]
     deletions: dict[str, PendingDeletion]
     deletion_count: int
@@ -106,6 +109,7 @@ def take_snapshot(fold: Fold) -> bytes:
             unsent=list(controller.unsent),
             epoch=context.epoch,
             epoch_version=context.epoch_version,
+            previous_term=context.previous_term,
             brokers=list(context.brokers.values()),
             shutting_down=list(context.shutting_down),
             channels=context.channels,
@@ -120,6 +124,7 @@ def take_snapshot(fold: Fold) -> bytes:
             cancel=context.cancel,
             cancel_forced=context.cancel_forced,
             entries_seen=list(context.entries_seen.items()),
+            entries_mzxid=context.entries_mzxid,
             requests_done=list(context.requests_done),
             deletions=context.deletions,
             deletion_count=context.deletion_count,
@@ -158,6 +163,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     controller.unsent = dict.fromkeys(snapshot.unsent)
     context.is_loaded = snapshot.is_loaded
     context.epoch, context.epoch_version = snapshot.epoch, snapshot.epoch_version
+    context.previous_term = snapshot.previous_term
     context.brokers = {broker.id: broker for broker in snapshot.brokers}
     context.shutting_down = dict.fromkeys(snapshot.shutting_down)
     context.channels = snapshot.channels
@@ -178,6 +184,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     context.cancel = snapshot.cancel
     context.cancel_forced = snapshot.cancel_forced
     context.entries_seen = dict(snapshot.entries_seen)
+    context.entries_mzxid = snapshot.entries_mzxid
     context.requests_done = dict.fromkeys(snapshot.requests_done)
     context.deletions = snapshot.deletions
     context.deletion_count = snapshot.deletion_count

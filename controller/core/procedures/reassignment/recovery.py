@@ -78,6 +78,7 @@ async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition
     context = controller.context
     children = await list_requests(controller)
     sources = Sources(await read_requests(controller, children), legacy)
+    _date_entries(controller, sources)
     if context.cancel:
         await _cancel(controller, sources)
         return []
@@ -98,21 +99,20 @@ async def _forget_ended(controller: Controller, ended: list[Partition]) -> None:
 
 async def _cancel(controller: Controller, sources: Sources) -> None:
     """Resume the rollback. Entries that have not begun are cancelled as well, if they are older."""
-    _date_entries(controller, sources)
     await cancel_entries(controller, sources.legacy, controller.context.cancel)
-    if any(not one.request.legacy for one in sources.requests):
+    if any(one.request.assignments and not one.request.legacy for one in sources.requests):
         report_waiting(controller, REASSIGNMENT_REQUESTS)
     await process_extra(controller)
 
 
 def _date_entries(controller: Controller, sources: Sources) -> None:
-    """An entry that a request was made of is at least as old as the request."""
+    """Note the entries that a request was made of: each is at least as old as the request."""
     seen = controller.context.entries_seen
     for queued in sources.requests:
         for name, target in queued.request.assignments.items():
             entry = seen.get(name)
             if queued.request.legacy and entry is not None and entry.replicas == target:
-                seen[name] = EntrySeen(target, min(entry.mzxid, queued.czxid))
+                seen[name] = EntrySeen(target, min(entry.mzxid, queued.czxid), is_requested=True)
 
 
 async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
@@ -174,10 +174,19 @@ def _asked(controller: Controller, sources: Sources) -> list[Submission]:
 
 
 def _has_lost_entries(controller: Controller, queued: Queued) -> bool:
-    """Whether an earlier term left a legacy request: a stock controller, which cannot read entries
-    with originals, may have deleted them since. Only a failover finds such a request."""
-    epoch = queued.request.controller_epoch
-    return queued.request.legacy and epoch is not None and epoch < controller.context.epoch
+    """Whether another controller may have deleted the entries of a legacy request: a stock
+    controller cannot read entries with originals.
+
+    The request was made before the previous term, and existed when the previous term began. Any
+    other request has its entries, or was forged.
+    """
+    epoch, previous = queued.request.controller_epoch, controller.context.previous_term
+    return (
+        queued.request.legacy
+        and epoch is not None
+        and epoch < previous.epoch
+        and queued.czxid < previous.mzxid
+    )
 
 
 def _record(controller: Controller, name: Name) -> Reassignment | None:

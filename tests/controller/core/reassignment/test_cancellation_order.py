@@ -4,6 +4,7 @@ Whether an entry is older is asked of the transactions, not of the order in whic
 looks.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import Notice
+from controller.core.commands import Issued, Notice, ReadZnodes
 from controller.core.events import WatchFired
 from controller.core.operations import CreateSequential
 from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
@@ -127,6 +128,56 @@ def test_an_entry_that_had_not_begun_before_a_removed_cancellation_is_dropped(
 def operations(issued: Any) -> Any:
     """The operations of a write."""
     return getattr(issued.command, "operations", ())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_younger_entry_that_was_read_before_the_cancellation_was_handled_begins(
+    kind: type[Cluster],
+) -> None:
+    """The three writes come while the controller reads the entries."""
+    cluster = two_partitions(kind)
+    submit(cluster, {T0: [3, 4]})
+    both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
+    cluster.once(
+        reads_data(znodes.REASSIGN_PARTITIONS),
+        lambda: (
+            cancel_quietly(cluster),
+            remove_cancel_quietly(cluster),
+            cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both)),
+        ),
+    )
+    seen = cluster.seen()
+    cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: both[T0]}))
+    assert assignment(cluster) == "1,2"
+    assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
+    assert seen.told("reassignment_cancelled") == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_older_entry_that_was_read_before_the_cancellation_was_handled_is_dropped(
+    kind: type[Cluster],
+) -> None:
+    cluster = two_partitions(kind)
+    submit(cluster, {T0: [3, 4]})
+    both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
+    cluster.once(
+        reads_data(znodes.REASSIGN_PARTITIONS),
+        lambda: (
+            cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both)),
+            cancel_quietly(cluster),
+            remove_cancel_quietly(cluster),
+        ),
+    )
+    seen = cluster.seen()
+    cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: both[T0]}))
+    assert (assignment(cluster), assignment(cluster, T1)) == ("1,2", "1,2")
+    assert len(seen.told("reassignment_cancelled")) == 1
+    assert_nothing_is_left(cluster)
+
+
+def reads_data(path: str) -> Callable[[Issued], bool]:
+    """Tells the reads of a znode's content."""
+    return lambda issued: isinstance(issued.command, ReadZnodes) and path in issued.command.paths
 
 
 @pytest.mark.parametrize("kind", KINDS)
