@@ -259,7 +259,7 @@ class _Teller:
             if draft.is_waiting:
                 draft.waits[-1].until = fact
             draft.waits.append(Wait(fact.text, fact))
-            draft.tell(fact, "waits", f"the rollback waits: {fact.text}")
+            draft.tell(fact, "waits", fact.text)
 
     def _stop_waiting(self, draft: Draft, fact: Fact, ended_by: str) -> None:
         draft.waits[-1].until, draft.waits[-1].ended_by = fact, ended_by

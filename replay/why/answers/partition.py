@@ -15,10 +15,12 @@ from replay.description.phrases import joined, leader, listed, passed_over_in_wo
 from replay.why.answers.finding import (
     Reply,
     at,
+    being_undone,
     last,
     last_undone,
     loss_of,
     state_changes,
+    undone,
     why_lost,
 )
 from replay.why.answers.replica import why_out_of_isr
@@ -166,7 +168,14 @@ def _now(history: History, view: PartitionView, broker: int) -> str:
 def _way_back(history: History, view: PartitionView) -> str:
     awaited = [str(one) for one in view.isr]
     whom = " or ".join(awaited) or "somebody in sync"
-    return f"it comes back with broker {whom}, or by an unclean election, which may lose records"
+    way = f"it comes back with broker {whom}, or by an unclean election, which may lose records"
+    move = being_undone(history, view)
+    if move is None:
+        return way
+    return (
+        f"{way} and elects only the original replicas {listed(move.origin)}, because the move to "
+        f"{listed(move.target)} is cancelled"
+    )
 
 
 def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
@@ -283,17 +292,6 @@ def _out_of_isr(history: History, view: PartitionView) -> list[str]:
     return [
         f"{why_out_of_isr(history, view, one)}." for one in view.replicas if one not in view.isr
     ]
-
-
-def undone(move: Move) -> str:
-    """That a move was rolled back, when and why; what comes after its name."""
-    goes = f"from {listed(move.origin)} to {listed(move.target)}"
-    why = f": {move.cancelled.text}" if move.cancelled is not None else ""
-    if move.was_over_before:
-        return f"{goes} had been rolled back before this log begins{why}."
-    if not why:
-        why = ": somebody else wrote that" if move.is_ended_by_others else ""
-    return f"{goes} was rolled back at {move.ended}{why}."
 
 
 def _moves(history: History, view: PartitionView, move: Move | None) -> str:

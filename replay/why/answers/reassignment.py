@@ -9,8 +9,8 @@ from replay.cluster_view.views import PartitionView, lacking_replicas
 from replay.description.error_names import error_name
 from replay.description.phrases import assignment, listed
 from replay.times import iso_time
-from replay.why.answers.finding import Reply, at, last, last_undone, why_lost
-from replay.why.answers.partition import led_here, undone
+from replay.why.answers.finding import Reply, at, last, last_undone, undone, why_lost
+from replay.why.answers.partition import led_here
 from replay.why.facts import (
     AssignmentWritten,
     CancelKnown,

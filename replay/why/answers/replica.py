@@ -5,7 +5,15 @@ from typing import Final
 from controller.core.election import UNCLEAN_LEADER
 from replay.cluster_view.views import PartitionView, why_not_in_sync
 from replay.description.phrases import listed
-from replay.why.answers.finding import Reply, at, state_changes, why_lost
+from replay.why.answers.finding import (
+    Reply,
+    at,
+    being_undone,
+    last_undone,
+    state_changes,
+    undone,
+    why_lost,
+)
 from replay.why.facts import AnyFact, BrokerChanged, IsrAsked, StateWritten
 from replay.why.history import History
 from replay.why.words import sentence
@@ -19,16 +27,33 @@ def about_replica(history: History) -> Reply:
     assert view is not None, "a partition that is not there was refused before"
     assert broker is not None, "a broker is asked about"
     facts = _facts(history, view, broker)
+    return Reply(_answer(history, view, broker) + _cancelled(history, view, broker), facts)
+
+
+def _answer(history: History, view: PartitionView, broker: int) -> str:
     if broker not in view.replicas:
-        return Reply(f"Broker {broker} has no replica of {view.name}: {_replicas(view)}.", facts)
+        return f"Broker {broker} has no replica of {view.name}: {_replicas(view)}."
     if broker not in view.isr:
-        return Reply(f"{why_out_of_isr(history, view, broker)}.", facts)
+        return f"{why_out_of_isr(history, view, broker)}."
     entered = _last_change(history, view, broker, is_in=True)
     leads = " and leads it" if view.leader == broker else ""
     head = f"Broker {broker} is in the ISR of {view.name}{leads}"
     if entered is None:
-        return Reply(f"{head} since before this log begins.", facts)
-    return Reply(f"{head} since {at(entered)}: {sentence(entered)}.", facts)
+        return f"{head} since before this log begins."
+    return f"{head} since {at(entered)}: {sentence(entered)}."
+
+
+def _cancelled(history: History, view: PartitionView, broker: int) -> str:
+    """That the move which adds the broker, or would have added it, is cancelled."""
+    move = being_undone(history, view)
+    if move is not None and broker in view.adding:
+        why = f": {move.cancelled.text}" if move.cancelled is not None else ""
+        return f" The move to {listed(move.target)}, which adds it, is cancelled{why}."
+    move = last_undone(history.moves())
+    if move is None or move.outcome != "rolled back":
+        return ""
+    is_gone = broker in move.target and broker not in view.replicas
+    return f" The move {undone(move)}" if is_gone else ""
 
 
 def why_out_of_isr(history: History, view: PartitionView, broker: int) -> str:
@@ -38,7 +63,10 @@ def why_out_of_isr(history: History, view: PartitionView, broker: int) -> str:
     live = {one.id: one for one in history.cluster.brokers}
     now = why_not_in_sync(view, broker, live)
     if removed is None:
-        joined_as = "it is being added" if broker in view.adding else "it never was in this log"
+        joined_as = "it never was in this log"
+        if broker in view.adding:
+            is_undone = being_undone(history, view) is not None
+            joined_as = "it was being added" if is_undone else "it is being added"
         return f"{head}: {joined_as}; now it is {now}"
     return f"{head} since {at(removed)}: {_why_removed(history, removed, broker)}; now it is {now}"
 
