@@ -47,9 +47,8 @@ def test_broker_whose_move_waits_to_be_rolled_back(cluster: Cluster, tmp_path: P
         "Broker 5 is not in the ISR of t-0: it was being added; now it is live, but has not caught "
         f"up. The move to 3,4,5, which adds it, is cancelled: {cancelled}"
     )
-    assert (
-        f"The move to 3,4,5, which adds it, is cancelled: {cancelled}"
-        in first(cluster, tmp_path, **PARTITION, broker=3)
+    assert f"The move to 3,4,5, which adds it, is cancelled: {cancelled}" in first(
+        cluster, tmp_path, **PARTITION, broker=3
     )
 
 

@@ -83,6 +83,10 @@ async def cancel_entries(
     older = are_older(controller, legacy.entries, zxid)
     await adopt(controller, older, legacy)
     under_way = dict.fromkeys(one.key for one, record in records.items() if record.legacy)
+    if was_removed:
+        # Younger entries may have begun since.
+        began_since = [one for one in under_way if one in legacy.entries and one not in older]
+        under_way = {one: None for one in under_way if one not in began_since}
     not_begun = [name for name in older if name not in under_way]
     younger = [name for name in legacy.entries if name not in under_way and name not in older]
     removed = (

@@ -175,6 +175,34 @@ def test_an_older_entry_that_was_read_before_the_cancellation_was_handled_is_dro
     assert_nothing_is_left(cluster)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_younger_entry_that_began_before_the_cancellation_was_handled_goes_on(
+    kind: type[Cluster],
+) -> None:
+    """Its request is processed before the cancellation."""
+    cluster = two_partitions(kind)
+    both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
+    cluster.once(
+        lambda issued: (
+            reads(znodes.REASSIGN_PARTITIONS)(issued)
+            and record(cluster) is not None
+            and not requests(cluster)
+        ),
+        lambda: (
+            cancel_quietly(cluster),
+            remove_cancel_quietly(cluster),
+            cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both)),
+        ),
+    )
+    seen = cluster.seen()
+    submit(cluster, {T0: [3, 4]})
+    assert assignment(cluster) == "1,2"
+    assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
+    assert len(seen.told("reassignment_rolled_back")) == 1
+    assert len(seen.told("reassignment_begun")) == 2
+    assert entries(cluster) == {T1: Entry((4,), (1, 2))}
+
+
 def reads_data(path: str) -> Callable[[Issued], bool]:
     """Tells the reads of a znode's content."""
     return lambda issued: isinstance(issued.command, ReadZnodes) and path in issued.command.paths

@@ -236,9 +236,7 @@ def lose_entries(cluster: Cluster) -> str:
     """The controller makes a request of an entry; then a stock controller takes the role, and
     deletes the entries, which it cannot read. The path of the request."""
     sessions: list[int] = []
-    cluster.once(
-        writes(znodes.REASSIGN_PARTITIONS), lambda: sessions.append(cluster.seize_role(9))
-    )
+    cluster.once(writes(znodes.REASSIGN_PARTITIONS), lambda: sessions.append(cluster.seize_role(9)))
     submit(cluster, {T0: [3]})
     assert not cluster.is_active
     [child] = requests(cluster)
