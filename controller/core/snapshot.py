@@ -18,7 +18,6 @@ from controller.core.state import (
     EntrySeen,
     Partition,
     PendingDeletion,
-    PreviousTerm,
     PropagatingAnswer,
     Topic,
 )
@@ -55,7 +54,6 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     unsent: list[str]
     epoch: int
     epoch_version: int
-    previous_term: PreviousTerm
     brokers: list[Broker]
     shutting_down: list[int]
     channels: dict[int, int]
@@ -109,7 +107,6 @@ def take_snapshot(fold: Fold) -> bytes:
             unsent=list(controller.unsent),
             epoch=context.epoch,
             epoch_version=context.epoch_version,
-            previous_term=context.previous_term,
             brokers=list(context.brokers.values()),
             shutting_down=list(context.shutting_down),
             channels=context.channels,
@@ -163,7 +160,6 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     controller.unsent = dict.fromkeys(snapshot.unsent)
     context.is_loaded = snapshot.is_loaded
     context.epoch, context.epoch_version = snapshot.epoch, snapshot.epoch_version
-    context.previous_term = snapshot.previous_term
     context.brokers = {broker.id: broker for broker in snapshot.brokers}
     context.shutting_down = dict.fromkeys(snapshot.shutting_down)
     context.channels = snapshot.channels

@@ -140,14 +140,6 @@ class PendingDeletion(Struct, array_like=True):
     is_reported: bool = False
 
 
-class PreviousTerm(Struct, array_like=True, frozen=True):
-    """The content of /controller_epoch that an election found, and the transaction that wrote it:
-    the previous controller's term began with it."""
-
-    epoch: int
-    mzxid: int
-
-
 class EntrySeen(Struct, array_like=True, frozen=True):
     """An entry of /admin/reassign_partitions, and the transaction that had written the znode when
     the entry was first read.
@@ -177,7 +169,6 @@ class PropagatingAnswer(Struct, array_like=True):
 class ControllerContext:
     """Everything that the controller knows in one term; empty while another broker is controller.
 
-    - `previous_term`: the term before this one.
     - `is_loaded`: the failover has begun.
     - `channels`: the brokers that have a channel, each with the broker epoch that it was opened
       for.
@@ -223,7 +214,6 @@ class ControllerContext:
         self.daemon_broker = daemon_broker
         self.epoch = 0
         self.epoch_version = 0
-        self.previous_term = PreviousTerm(0, 0)
         self.is_loaded = False
         self.brokers: dict[int, Broker] = {}
         self.shutting_down: dict[int, None] = {}

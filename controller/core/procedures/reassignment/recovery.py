@@ -118,7 +118,7 @@ def _date_entries(controller: Controller, sources: Sources) -> None:
 async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
     records = controller.context.reassignments
     for queued in sources.requests:
-        if queued.request.legacy and not _has_lost_entries(controller, queued):
+        if queued.request.legacy:
             refuse_unfounded(controller, queued, sources.legacy.entries)
     wanted, refused = _merged(controller, sources)
     before = dict(records)
@@ -143,7 +143,7 @@ def _merged(
     ignored entries."""
     wanted: dict[Name, Submission] = {}
     ignored: dict[Name, tuple[int, ...]] = {}
-    for one in _asked(controller, sources):
+    for one in _asked(sources):
         before = wanted.get(one.name)
         record = _record(controller, one.name)
         if before is not None and before.legacy != one.legacy:
@@ -159,34 +159,16 @@ def _merged(
     return wanted, ignored
 
 
-def _asked(controller: Controller, sources: Sources) -> list[Submission]:
-    """The targets of the requests, without those that have an entry, and then those of the
-    entries."""
-    entries = sources.legacy.entries
+def _asked(sources: Sources) -> list[Submission]:
+    """The targets of the requests, and then those of the entries, which legacy requests repeat."""
     asked = [
-        Submission(name, target, queued.request.legacy, queued.path)
+        Submission(name, target, False, queued.path)
         for queued in sources.requests
         for name, target in queued.request.assignments.items()
         if not queued.request.legacy
-        or (name not in entries and _has_lost_entries(controller, queued))
     ]
+    entries = sources.legacy.entries
     return asked + [Submission(name, one.replicas, True) for name, one in entries.items()]
-
-
-def _has_lost_entries(controller: Controller, queued: Queued) -> bool:
-    """Whether another controller may have deleted the entries of a legacy request: a stock
-    controller cannot read entries with originals.
-
-    The request was made before the previous term, and existed when the previous term began. Any
-    other request has its entries, or was forged.
-    """
-    epoch, previous = queued.request.controller_epoch, controller.context.previous_term
-    return (
-        queued.request.legacy
-        and epoch is not None
-        and epoch < previous.epoch
-        and queued.czxid < previous.mzxid
-    )
 
 
 def _record(controller: Controller, name: Name) -> Reassignment | None:

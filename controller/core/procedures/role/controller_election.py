@@ -30,7 +30,6 @@ from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.legacy_znode import strip_originals
 from controller.core.procedures.role.failover import fail_over
 from controller.core.procedures.topics.topic_change import process_topic_change
-from controller.core.state import PreviousTerm
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import (
     read_latest,
@@ -137,8 +136,7 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
         return Poll.UNKNOWN
     epoch = znodes.read_controller_epoch(found.data[1])
     held_version = found.versions[0] if held else None
-    previous = PreviousTerm(epoch, found.mzxids[1])
-    return await _take_role(controller, previous, found.versions[1], held_version)
+    return await _take_role(controller, epoch, found.versions[1], held_version)
 
 
 def _is_own_id(controller: Controller, data: bytes | None) -> bool:
@@ -167,10 +165,9 @@ def _may_be_replaced(controller: Controller, owner: int, data: bytes | None) -> 
 
 
 async def _take_role(
-    controller: Controller, previous: PreviousTerm, epoch_version: int, held_version: int | None
+    controller: Controller, epoch: int, epoch_version: int, held_version: int | None
 ) -> Poll:
     """One multi: delete the old znode, create the new one, raise the epoch (KB 6.1 step 2)."""
-    epoch = previous.epoch
     if STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration):
         # Brokers and state znodes know the earlier epochs: they would refuse a lower one.
         epoch = max(epoch, controller.last_epoch)
@@ -198,7 +195,6 @@ async def _take_role(
     context = controller.context = controller.new_context()
     context.topics = kept
     context.epoch, context.epoch_version = epoch + 1, epoch_version + 1
-    context.previous_term = previous
     controller.last_epoch = context.epoch
     controller.is_active = True
     return Poll.DECIDED

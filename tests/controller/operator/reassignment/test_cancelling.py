@@ -275,8 +275,8 @@ async def test_force_creates_the_znode_and_names_the_partitions_at_risk() -> Non
     )
     assert "producers with acks=all are rejected" in stage.warnings[0]
     assert stage.warnings[1] == (
-        "Warning: t-0: 1 of 3 originals are in sync (in sync: brokers 1; originals: brokers 1,2,3); "
-        "required without --force: 2"
+        "Warning: t-0: 1 of 3 originals are in sync (in sync: brokers 1; originals: brokers "
+        "1,2,3); required without --force: 2"
     )
 
 
@@ -285,8 +285,8 @@ async def test_force_does_not_claim_a_number_that_only_the_controller_knows() ->
     stage.world.remove_quietly(znodes.topic_config_path("t"))
     await run_cancel(stage, force=True)
     assert stage.warnings[1] == (
-        "Warning: t-0: 1 of 3 originals are in sync (in sync: brokers 1; originals: brokers 1,2,3); "
-        "required without --force: as many as "
+        "Warning: t-0: 1 of 3 originals are in sync (in sync: brokers 1; originals: brokers "
+        "1,2,3); required without --force: as many as "
         "min.insync.replicas of the controller's configuration"
     )
 
