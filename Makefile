@@ -45,6 +45,7 @@ check: setup
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vulture
 	$(BIN)/pytest -q tests/test_tidy.py tests/test_vocabulary.py tests/test_citations.py
 
 # In the order of the folders: ordered by their number of tests, the few long ones would be last, one by one.

@@ -1,16 +1,20 @@
-"""The files of a log on disk: their names, and the lock of the daemon that writes it."""
+"""The files of a log on disk: their names, how they are replaced, and the lock of the daemon that
+writes the log."""
 
 import fcntl
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from eventstore.errors import LogLocked, NotALog, from_os
 
 SEGMENT_SUFFIX = ".refold"
 PARTIAL_SUFFIX = ".partial"
-"""The suffix of a segment that is being created. A leftover one was never used."""
+"""The suffix of a file that is being created. A leftover one was never used."""
 
 _SEGMENT = re.compile(r"\d{20}\.refold")
 LOCK_NAME = "lock"
@@ -99,6 +103,26 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def replacing(path: Path, *, is_durable: bool = True) -> Iterator[BinaryIO]:
+    """A file that replaces the one at `path` when the block ends, and is deleted if it fails.
+
+    With `is_durable` the new file survives a power failure. Raises OSError.
+    """
+    partial = path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
+    try:
+        with partial.open("wb") as file:
+            yield file
+            if is_durable:
+                file.flush()
+                os.fsync(file.fileno())
+        partial.replace(path)
+        if is_durable:
+            sync_folder(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 class FolderLock:

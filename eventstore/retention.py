@@ -106,8 +106,8 @@ def _groups(log: Path, own: Path | None, is_held: Callable[[Path], bool]) -> lis
 
 
 def _files_of(segment: Path) -> list[Path]:
-    beside = [segment.with_name(segment.name + suffix) for suffix in ("-wal", "-shm")]
-    return [file for file in (segment, *beside, index_path(segment)) if file.exists()]
+    adjacent = [segment.with_name(segment.name + suffix) for suffix in ("-wal", "-shm")]
+    return [file for file in (segment, *adjacent, index_path(segment)) if file.exists()]
 
 
 def _newest_ns(segment: Path) -> int:

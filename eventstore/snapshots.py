@@ -1,14 +1,13 @@
 """Snapshots: the state after an event as opaque bytes, made by a helper process. They are a
 cache. Losing one costs time, and keeps retention from removing the segments before it."""
 
-import os
 import re
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
 from eventstore.errors import LogCorrupt, from_os
-from eventstore.folders import sync_folder
+from eventstore.folders import replacing
 
 _NAME = re.compile(r"(\d{20})\.([0-9A-Za-z_-]+)\.snapshot")
 _MAGIC = b"refold snapshot 1\n"
@@ -31,16 +30,10 @@ def put_snapshot(folder: Path, fingerprint: str, seq: int, body: bytes) -> Path:
     path = folder / f"{seq:020d}.{fingerprint}.snapshot"
     if not _NAME.fullmatch(path.name):
         raise ValueError(f"not a valid file name: {path.name}")
-    partial = path.with_suffix(".partial")
     try:
-        with partial.open("wb") as file:
+        with replacing(path) as file:
             file.write(_MAGIC + _digest(body) + body)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(path)
-        sync_folder(folder)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise from_os(error, path) from error
     return path
 

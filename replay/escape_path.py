@@ -1,6 +1,6 @@
-"""Names of files as they can be shown."""
+"""Printable names of files."""
 
 
 def escape_path(name: object) -> str:
-    """A file's name or path, whatever bytes it is made of; another text for each."""
+    """A printable text for a file name or path of any bytes; different paths differ in it."""
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(name))

@@ -1,10 +1,10 @@
-"""Progress of long work: the one way in which everything in replay reports it."""
+"""The progress of long work; everything in replay reports it in this way."""
 
 from collections.abc import Callable
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with what is being done, how much of it is done, and how much there is in all (None where
-that is not known). The unit is that of the work: records, bytes or Spark's tasks."""
+"""Called with the name of the work, the amount that is done, and the total (None if unknown). The
+unit depends on the work: records, bytes or Spark tasks."""
 
 
 def unreported(what: str, done: int, total: int | None) -> None:

@@ -1,7 +1,8 @@
-"""Folding an imported log: for each session of a stock controller this core is folded as well, on
+"""Shadow folds of an imported log: for each session of a stock controller, this core is folded on
 the same events, and its decisions are compared with those in the log."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from controller.core.commands import Issued
@@ -9,7 +10,7 @@ from controller.core.fold_observer import FoldObserver
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.progress import Progress, unreported
-from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, read_records
 from replay.stock_clusters.agreement.conformance import Agreement
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.logs.index import Index
@@ -20,13 +21,16 @@ from replay.stock_clusters.imported_log.reading import ImportedLog
 
 _NS_A_MS: Final = 1_000_000
 
+_JUDGED: Final = ("agreed", "differs", "missing")
+
+Write = TypeVar("Write")
 Observer = TypeVar("Observer", bound=FoldObserver)
-"""It is `Checkpointed` as well, since events may be folded again in another order."""
+"""The observer is also `Checkpointed`, because events may be folded again in another order."""
 
 
 class Noted(NamedTuple):
-    """A command of a shadow fold: the record and the time at which the fold issued it, and the
-    controller event that the fold was at."""
+    """A command of a shadow fold, with the record and time at which the fold issued it, and the
+    controller event that the fold was processing."""
 
     issued: Issued
     seq: int
@@ -47,6 +51,35 @@ class ShadowObserver(FoldObserver, Checkpointed):
         """Note a command with the last record that was folded."""
         fold = self.fold
         self.noted.append(Noted(issued, fold.seq, fold.now_ms * _NS_A_MS, fold.cause))
+
+
+class DerivedWrites(Generic[Write]):
+    """The writes of shadow folds, and the decisions of the log that they match.
+
+    A write can be any value, with which an observer describes it.
+    """
+
+    def __init__(self) -> None:
+        self._judged: dict[int, tuple[str, dict[str, list[tuple[int, Write]]]]] = {}
+
+    def add(self, trace: ControllerTrace, writes: Iterable[tuple[int, str, Write]]) -> None:
+        """Add the writes of one session's fold, each with its record and path, in order."""
+        by_path: dict[str, list[tuple[int, Write]]] = defaultdict(list)
+        for seq, path, write in writes:
+            by_path[path].append((seq, write))
+        for one in trace.judgements:
+            if one.verdict in _JUDGED:
+                self._judged[one.seq] = (one.verdict, by_path)
+
+    def match(self, seq: int, paths: Sequence[str]) -> tuple[str, Write | None]:
+        """The verdict on the decision of record `seq` ("" for none), and the fold's last write to a
+        path until then. The last path that the fold wrote counts."""
+        verdict, by_path = self._judged.get(seq, ("", {}))
+        for path in reversed(paths):
+            for written_at, write in reversed(by_path.get(path, ())):
+                if written_at <= seq:
+                    return verdict, write
+        return verdict, None
 
 
 class ShadowedRange(NamedTuple, Generic[Observer]):
@@ -85,7 +118,7 @@ def shadow_folds(
             found.append((trace, observer))
 
         checker = agreeing_on(log, end, "kafka", settings, progress, follow, replies=replies)
-        records = told(log, "deriving decisions", end, progress)
+        records = read_records(log, "deriving decisions", end, progress)
         agreement = checker.run(records if last is None else _until(records, last))
         yield ShadowedRange(log, checker.index, agreement, sessions)
 
@@ -93,7 +126,7 @@ def shadow_folds(
 def _until(
     records: Iterator[tuple[EventRecord, WorldEvent]], last: int
 ) -> Iterator[tuple[EventRecord, WorldEvent]]:
-    """Up to a record, and the record after it that says what that one is found to be."""
+    """The records up to a record, including the one after it that classifies it."""
     for record, event in records:
         if record.seq > last and record.cause != last:
             return

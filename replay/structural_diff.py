@@ -1,6 +1,6 @@
-"""Where two values differ, part by part: structures, mappings, and lists of what has a name.
+"""The differences between two values by part: structures, mappings, and lists of named items.
 
-Reports differ in the words for the two sides, and in what they leave out; they walk values here.
+Reports that compare values use this module; they only choose the words and leave parts out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,14 +12,14 @@ from msgspec import Struct
 NOTHING: Final = object()
 """The value of a part that only the other side has."""
 ORDER: Final = ", the order"
-"""The last step to a difference where both sides have the same items in another order."""
+"""The last step of a part in which both sides have the same items in different orders."""
 
 _UNPRINTED: Final = "..."
 _DEPTH_MAX: Final = 100
 
 
 class Difference(NamedTuple):
-    """A part in which two values differ. `part` is the way to it: names of fields and keys, and
+    """A part in which two values differ. `part` is the path to it: names of fields and keys, and
     "[t-0]" for an item of a list."""
 
     part: tuple[str, ...]
@@ -36,17 +36,17 @@ class Difference(NamedTuple):
 def differences(
     one: Any, other: Any, part: tuple[str, ...] = (), depth: int = _DEPTH_MAX
 ) -> Iterator[Difference]:
-    """The parts in which two values differ, in the order of their fields and keys. A part that is
-    `depth` steps from the whole is not taken apart."""
+    """The parts in which two values differ, in the order of their fields and keys. Parts more than
+    `depth` steps below the whole value are not compared separately."""
     if one == other:
         return
     if len(part) == depth:
         yield Difference(part, one, other)
     elif isinstance(one, Struct) and type(one) is type(other):
         for field in one.__struct_fields__:
-            yield from differences(
-                getattr(one, field), getattr(other, field), (*part, field), depth
-            )
+            values = getattr(one, field), getattr(other, field)
+            if values[0] != values[1]:
+                yield from differences(*values, (*part, field), depth)
     elif isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in dict.fromkeys([*one, *other]):
             values = one.get(key, NOTHING), other.get(key, NOTHING)
@@ -58,7 +58,7 @@ def differences(
 
 
 def text(value: Any, characters_max: int) -> str | None:
-    """A value for people, cut at a length; None for NOTHING."""
+    """A value as text, cut to a length; None for NOTHING."""
     if value is NOTHING:
         return None
     if isinstance(value, bytes):
@@ -83,7 +83,7 @@ def _is_of_structures(value: Any) -> bool:
 
 
 def _by_name(values: Sequence[Struct]) -> dict[str, Struct]:
-    """Each by its name; of those that have the same one the second is "name #2"."""
+    """The values by their names. If several have the same name, the second is "name #2"."""
     named: dict[str, Struct] = {}
     counts: dict[str, int] = {}
     for one in values:

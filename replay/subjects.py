@@ -1,7 +1,7 @@
-"""What a znode, an event or a command is about.
+"""The subject of a znode, an event or a command.
 
-`subject_of` parses the path of a znode. The other functions name subjects as options of commands
-do: "t" and "t-0" for a topic and its partition, "broker 3", or a timer.
+`subject_of` parses the path of a znode. The other functions return subjects as the options of
+refold's commands name them: "t" for a topic, "t-0" for a partition, "broker 3", or a timer.
 """
 
 import re
@@ -31,7 +31,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 from replay.world.paths import below
 
 NameOf = Callable[[str], str]
-"""Returns the name of a topic that a request names by its id in hex."""
+"""Returns the name of a topic by its id in hex."""
 
 # Znodes -----------------------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ Kind = Literal[
 
 
 class ZnodeSubject(NamedTuple):
-    """What a znode is about, as its path says. The znodes of a partition name its topic, too."""
+    """The subject of a znode, by its path. The znodes of a partition have its topic as well."""
 
     kind: Kind = "other"
     broker: int | None = None
@@ -59,7 +59,7 @@ class ZnodeSubject(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The same as "broker 3", "t" and "t-0"."""
+        """The subject as "broker 3", or as "t" and "t-0"."""
         if self.broker is not None:
             return [f"broker {self.broker}"]
         if self.topic is None:
@@ -88,13 +88,13 @@ _PATHS_REMEMBERED: Final = 1 << 16
 
 @lru_cache(_PATHS_REMEMBERED)
 def subject_of(path: str) -> ZnodeSubject:
-    """What a znode is about. The path is as Kafka knows it: without a chroot."""
+    """The subject of a znode. The path is Kafka's: without a chroot."""
     return _subject(_PATH.fullmatch(path))
 
 
 @lru_cache(_PATHS_REMEMBERED)
 def subject_in_any_chroot(path: str) -> ZnodeSubject:
-    """The same for a path of an ensemble whose chroot is not known."""
+    """The same for a path of an ensemble whose chroot is unknown."""
     return _subject(_PATH_IN_ANY_CHROOT.fullmatch(path))
 
 
@@ -120,14 +120,18 @@ def _subject(found: re.Match[str] | None) -> ZnodeSubject:
     return ZnodeSubject(of_partition, topic=name, partition=int(below_topic[1]))
 
 
-# Partitions -------------------------------------------------------------------------------------
+# Names ------------------------------------------------------------------------------------------
 
 
 def partition_named(name: str) -> tuple[str, int]:
-    """The topic and the number of a partition that is named as Kafka does: "t-0". Raises
-    ValueError."""
+    """The topic and the number of a partition with Kafka's name: "t-0". Raises ValueError."""
     topic, _, number = name.rpartition("-")
     return topic, int(number)
+
+
+def broker_named(name: str) -> int:
+    """The id of a broker that a notice names: "broker 3". Raises ValueError."""
+    return int(name.removeprefix("broker "))
 
 
 # Commands, events and transactions --------------------------------------------------------------
@@ -150,7 +154,8 @@ def paths_of_command(command: commands.Command) -> list[str]:
 
 
 def paths_of_transaction(transaction: Transaction, chroot: str) -> list[str]:
-    """The znodes below `chroot` that a transaction changes, or asks for where it was refused."""
+    """The znodes below `chroot` that a transaction changes, or would have changed if ZooKeeper had
+    not rejected it."""
     content = transaction.content
     if isinstance(content, CloseSession):
         paths = list(content.paths or ())
@@ -170,7 +175,7 @@ def _of_paths(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def subjects_of_command(command: commands.Command) -> Iterator[str]:
-    """The subjects of a command, some of them several times."""
+    """The subjects of a command; some of them occur several times."""
     yield from _of_paths(paths_of_command(command))
     broker = getattr(command, "broker", None)
     if broker is not None:
@@ -188,15 +193,15 @@ def subjects_of_command(command: commands.Command) -> Iterator[str]:
 
 
 def subjects_of_event(event: events.Event, name_of: NameOf) -> Iterator[str]:
-    """The subjects of an event, some of them several times. An outcome is also about what its
-    command is about."""
+    """The subjects of an event; some of them occur several times. The subjects of an outcome are
+    also those of its command, which are not included here."""
     broker = getattr(event, "broker", None)
     if broker is not None:
         yield f"broker {broker}"
     match event:
         case events.WatchFired(path=path):
             yield from subject_of(path).names
-        case events.BrokerAnswered(partition_errors=errors):
+        case events.BrokerResponded(partition_errors=errors):
             for topic, number, _ in errors:
                 yield f"{topic}-{number}"
         case events.TimerFired(timer=timer):

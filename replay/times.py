@@ -1,4 +1,4 @@
-"""Times as people read them."""
+"""Times in a readable format."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Real servers for tests marked `lab`; what holds for all property tests."""
+"""Real servers for tests marked `lab`, and settings of all property tests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +11,8 @@ from hypothesis.internal.conjecture import providers
 from tools.lab import Lab, ZooKeeperServer
 
 # `same-draws` draws the same examples in each run; `make random-draws` chooses the other profile.
-# No database: examples that an earlier run found would be drawn first. A busy machine makes a test
-# slow, not wrong.
+# There is no database, because examples of earlier runs would be drawn first. There are no
+# deadlines, because tests are slow on a busy machine.
 for profile, is_same in (("same-draws", True), ("random-draws", False)):
     hypothesis.settings.register_profile(
         profile,
@@ -24,9 +24,9 @@ for profile, is_same in (("same-draws", True), ("random-draws", False)):
     )
 hypothesis.settings.load_profile("same-draws")
 
-# Hypothesis also draws constants that it finds in the code that is imported by then. The same seed
-# would draw other examples where other tests ran before, so by each worker of pytest-xdist.
-# There is no setting for that.
+# Hypothesis also draws constants that it finds in imported code. The same seed would then draw
+# other examples after other tests, for example in each worker of pytest-xdist. Hypothesis has no
+# setting against this.
 NO_CONSTANTS = providers.Constants()
 providers._get_local_constants = lambda: NO_CONSTANTS
 
@@ -54,7 +54,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSer
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
-    """A lab of the test's own, still without servers: `await lab.start_zookeeper()` and so on."""
+    """A lab without servers: `await lab.start_zookeeper()` and so on."""
     lab = Lab(tmp_path / "lab")
     try:
         yield lab

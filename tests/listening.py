@@ -1,17 +1,18 @@
-"""Servers of tests in the test's own event loop."""
+"""Servers in the event loop of a test."""
 
 import asyncio
 from typing import Final
 
 _TURNS: Final = 10
-"""Of the event loop, in which what was accepted is served, and ended."""
+"""Turns of the event loop in which accepted connections are served or closed."""
 
 
 async def stop_listening(server: asyncio.Server) -> None:
-    """Close a server; whoever it has accepted by then is still served.
+    """Close a server. Accepted connections are still served.
 
-    Python 3.11's asyncio.Server leaves a connection open for ever that it has accepted and not yet
-    served when it is closed, so it stops to accept some turns of the loop before.
+    In Python 3.11, a connection that asyncio.Server has accepted and not served before its close
+    stays open forever. The server therefore stops accepting connections some turns of the loop
+    before.
     """
     for listener in server.sockets:
         server.get_loop().remove_reader(listener)

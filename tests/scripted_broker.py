@@ -1,4 +1,4 @@
-"""A broker on loopback that does what a test says, and remembers what it was asked."""
+"""A scripted broker on loopback that records its requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -28,7 +28,7 @@ OFFERED = {
 
 @dataclass(frozen=True)
 class Received:
-    """One request as it came, without its size."""
+    """One received request, without its size."""
 
     api_key: int
     version: int
@@ -36,17 +36,17 @@ class Received:
     frame: bytes
 
     def answer(self, body: bytes) -> bytes:
-        """A response frame to it, with a header that is not flexible."""
+        """A response frame to the request, with a header that is not flexible."""
         return pack(">i", self.correlation_id) + body
 
 
 Script = Callable[[Received], Awaitable[bytes | None]]
-"""Gives the frame to answer with, without its size, or None to close the connection. One that
-never ends gives no answer."""
+"""Returns the frame of the answer, without its size, or None to close the connection. A script
+that never returns gives no answer."""
 
 
 async def never(received: Received) -> bytes | None:
-    """A script: silence."""
+    """A script that never answers."""
     await anyio.sleep_forever()
     return None
 
@@ -56,7 +56,7 @@ def versions_answer(
     version: int = 3,
     error: ErrorCode = ErrorCode.none,
 ) -> Any:
-    """What a broker answers to ApiVersions, with a feature where the version has features."""
+    """The answer to ApiVersions, with a feature in versions that have features."""
     schema = import_module(f"kio.schema.api_versions.v{version}.response")
     keys = tuple(
         schema.ApiVersion(api_key=key, min_version=first, max_version=last)
@@ -77,8 +77,8 @@ def versions_answer(
 
 
 def with_settings(settings: Mapping[str, str], error: ErrorCode = ErrorCode.none) -> Script:
-    """A script: a broker with these settings answers DescribeConfigs, or refuses it; it closes the
-    connection at anything else."""
+    """A script that answers DescribeConfigs with these settings, or with an error. It closes the
+    connection at other requests."""
 
     async def script(received: Received) -> bytes | None:
         if received.api_key != DESCRIBE_CONFIGS:
@@ -110,8 +110,8 @@ def with_settings(settings: Mapping[str, str], error: ErrorCode = ErrorCode.none
 
 
 class ScriptedBroker:
-    """Listens while `listening()`; the script may be changed at any time. ApiVersions is answered
-    from `offered`, and counted in `told_versions` only. While it is paused it answers nothing."""
+    """Listens while `listening()`. The script may be changed at any time. ApiVersions is answered
+    from `offered`, and only counted in `answered_versions`. A paused broker answers nothing."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -119,7 +119,7 @@ class ScriptedBroker:
         self.offers_error = ErrorCode.none
         self.port = free_port()
         self.received: list[Received] = []
-        self.told_versions = 0
+        self.answered_versions = 0
         self.is_paused = False
         self.unanswered_max = 0
         self.writers: list[asyncio.StreamWriter] = []
@@ -153,26 +153,26 @@ class ScriptedBroker:
         self.writers.clear()
 
     async def has_received(self, count: int) -> list[Received]:
-        """Wait until so many requests have come."""
+        """Wait until `count` requests have arrived."""
         while len(self.received) < count:
             await self._changed.wait()
         return self.received
 
-    async def has_told_versions(self, count: int) -> None:
-        """Wait until it was asked so often what it offers."""
-        while self.told_versions < count:
+    async def has_answered_versions(self, count: int) -> None:
+        """Wait until ApiVersions was answered `count` times."""
+        while self.answered_versions < count:
             await self._changed.wait()
 
     def resume(self) -> None:
-        """It goes on with what it was asked while it was paused."""
+        """Answer the requests that arrived during the pause."""
         self.is_paused = False
-        self._tell()
+        self._notify()
 
-    async def _goes_on(self) -> None:
+    async def _until_resumed(self) -> None:
         while self.is_paused:
             await self._changed.wait()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
 
@@ -194,7 +194,7 @@ class ScriptedBroker:
 
     async def _answer(self, received: Received, writer: asyncio.StreamWriter) -> None:
         if received.api_key == API_VERSIONS:
-            await self._goes_on()
+            await self._until_resumed()
             frame: bytes | None = self._versions(received)
         else:
             frame = await self._scripted(received)
@@ -207,16 +207,16 @@ class ScriptedBroker:
         self.received.append(received)
         self._unanswered += 1
         self.unanswered_max = max(self._unanswered, self.unanswered_max)
-        self._tell()
+        self._notify()
         try:
-            await self._goes_on()
+            await self._until_resumed()
             return await self.script(received)
         finally:
             self._unanswered -= 1
 
     def _versions(self, received: Received) -> bytes:
-        self.told_versions += 1
-        self._tell()
+        self.answered_versions += 1
+        self._notify()
         head = RequestHead(API_VERSIONS, received.version, received.correlation_id)
         answer = versions_answer(self.offered, received.version, self.offers_error)
         return encode_response(head, answer)[4:]

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SUFFIXES = {".md", ".py", ".toml", ".txt", ".yml"}
 NOT_PROSE = ("requirements/", "tests/recordings/", "tests/test_citations.py")
-"""Lock files, recorded logs, and this module, which holds examples of what it refuses."""
+"""Lock files, recorded logs, and this module, which contains examples of refused citations."""
 
 KAFKA_PAGES = (DOCS / "kafka-controller.md", *sorted((DOCS / "kafka-controller").glob("*.md")))
 NO_PAGES = {"decisions.md", "page.md", "report.md"}
@@ -36,7 +36,7 @@ _LINK = re.compile(r"\]\((?!https?://|mailto:)([^)\s#]*)(#[^)\s]*)?\)")
 _ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 _HEADING = re.compile(r"(?m)^#{1,6} (.+)$")
 _CODE = re.compile(r"(?ms)^ *```.*?^ *```$|`[^`]*`")
-"""What Markdown shows as it is."""
+"""Literal text in Markdown."""
 _OUTSIDE = {
     "a document that is not in the repository": re.compile(
         r"\b[Ss]eeds? ?/?00\d|\bseeds/|\b[Tt]he seed's\b|\bas the seed\b|\bDESIGN\b"
@@ -49,7 +49,7 @@ _OUTSIDE = {
 
 @cache
 def sources() -> dict[str, str]:
-    """The text of every file that people write, by its path in the repository."""
+    """The text of every file written by people, by its path in the repository."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -68,7 +68,7 @@ def sources() -> dict[str, str]:
 
 @cache
 def anchors(page: Path) -> frozenset[str]:
-    """The anchors of a page: those written down, and GitHub's of each heading."""
+    """The anchors of a page: explicit ones, and GitHub's of each heading."""
     text = page.read_text(encoding="utf-8")
     return frozenset(_ANCHOR.findall(text)) | {slug(one) for one in _HEADING.findall(text)}
 
@@ -86,7 +86,7 @@ def kafka_anchors() -> frozenset[str]:
 
 
 def kafka_anchors_of(text: str) -> Iterator[str]:
-    """The anchor of each key that a text cites after KB."""
+    """The anchor of each key after KB in a text."""
     for found in _KAFKA.finditer(text):
         for key, detail in _ONE_KEY.findall(" ".join(found[1].split())):
             kind = "step-" if "step" in detail else "point-" if "point" in detail else ""
@@ -95,9 +95,9 @@ def kafka_anchors_of(text: str) -> Iterator[str]:
 
 
 def refuse(citations: Iterator[tuple[str, str]]) -> None:
-    """Fail if there are any; the message names each one with its file."""
+    """Fail if there are any citations. The message has each one with its file."""
     found = sorted({f"{name}: {what}" for name, what in citations})
-    assert not found, "\n".join(["these lead nowhere; see docs/citations.md:", *found])
+    assert not found, "\n".join(["these citations lead nowhere; see docs/citations.md:", *found])
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_every_scenario_race_and_sentence_has_an_anchor() -> None:
 
 
 def test_every_page_that_is_named_exists_with_its_anchor() -> None:
-    """Named from the root of the repository; in Markdown also from the page itself. Links have a
-    test of their own."""
+    """A path is relative to the root of the repository, or in Markdown also to the page. Links
+    have a separate test."""
     refuse(
         (name, f"{page}{anchor}")
         for name, text in sources().items()
@@ -172,7 +172,7 @@ def test_every_link_between_pages_leads_to_an_anchor() -> None:
 
 
 def leads_to(name: str, target: str, anchor: str, from_root: bool = True) -> bool:
-    """Whether a file names a page, and an anchor where it names one, that exist here."""
+    """Whether the named page exists in the repository, with its anchor."""
     folders = [ROOT] if from_root else []
     if name.endswith(".md"):
         folders.append((ROOT / name).parent)

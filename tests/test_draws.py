@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 
 def drawn() -> list[tuple[str, int, bytes]]:
-    """What a property test with three common strategies draws."""
+    """The examples of a property test with three common strategies."""
     found: list[tuple[str, int, bytes]] = []
 
     @given(st.text(), st.integers(), st.binary())

@@ -1,4 +1,4 @@
-"""Every sentence of KIP-236 is accounted for in docs/rows/kip-236.md."""
+"""Every sentence of KIP-236 has tests or a reason in docs/rows/kip-236.md."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ PAGE = ROOT / "docs/rows/kip-236.md"
 CORE = "tests/controller/core"
 FOLDERS = (CORE, "tests/controller/operator/reassignment", "tests/lab/interrupted")
 COUNTS = {"M": 13, "P": 6, "C": 29, "E": 8, "Q": 27, "F": 6, "D": 17, "X": 5}
-"""How many sentences each section of the document has."""
+"""The number of sentences in each section of the document."""
 
 NO_RULE = "no rule: "
 REASON_WORDS_MIN = 5
@@ -22,7 +22,7 @@ _TEST = re.compile(r"`(tests/[^`]+::[^`]+)`")
 
 
 def rows() -> list[tuple[str, int, str]]:
-    """Section, number and what is said of each sentence."""
+    """Section, number and text of each sentence."""
     parts = _SENTENCE.split(PAGE.read_text(encoding="utf-8"))[1:]
     return [
         (section, int(number), _SHOWN_BY.split(text, maxsplit=1)[1])
@@ -32,7 +32,7 @@ def rows() -> list[tuple[str, int, str]]:
 
 @cache
 def functions() -> frozenset[str]:
-    """Every test of the folders, without its cases."""
+    """Every test of the folders, without its parameters."""
     return frozenset(
         f"{module.relative_to(ROOT)}::{node.name}"
         for folder in FOLDERS
@@ -57,13 +57,13 @@ def test_every_sentence_has_tests_that_exist_or_a_reason() -> None:
     assert named - functions() == set()
 
 
-def test_a_reason_is_words() -> None:
+def test_reason_has_several_words() -> None:
     reasons = [text.removeprefix(NO_RULE) for _, _, text in rows() if text.startswith(NO_RULE)]
     assert [one for one in reasons if len(one.split()) < REASON_WORDS_MIN] == []
 
 
-def test_what_the_core_does_for_a_sentence_is_held_by_mutation_testing() -> None:
-    """`make mutations` requires of every test in CORE that the page names to notice a mutant."""
+def test_tests_that_the_page_names_are_checked_by_mutation_testing() -> None:
+    """`make mutations` requires that every test in CORE that the page names notices a mutant."""
     settings = read_settings(ROOT)
     assert any(PAGE.relative_to(ROOT).match(pattern) for pattern in settings.pages)
     assert CORE in settings.tests

@@ -1,4 +1,4 @@
-"""Every row of docs/rows is accounted for: shown by tests that notice when a rule is taken out."""
+"""Every row of docs/rows has tests, which notice the removal of a rule, or a reason."""
 
 import ast
 import re
@@ -27,11 +27,11 @@ COUNTS = {
     "SU": 43,
     "OB": 16,
 }
-"""How many rows each table has."""
+"""The number of rows in each table."""
 
 ROWS = {f"{table}-{number:02}" for table, count in COUNTS.items() for number in range(1, count + 1)}
 FOLDERS = ("tests/controller/core", "tests/controller/zookeeper")
-"""Where the tests of rows are."""
+"""The folders with the tests of rows."""
 
 DOES_NOT_APPLY = "does not apply: "
 REASON_WORDS_MIN = 6
@@ -39,31 +39,31 @@ _ROW = re.compile(r"\| ([A-Z]{2}-\d\d) \| [^|]+ \| ([^|]+) \|")
 _TEST = re.compile(r"`(tests/[^`]+::[^`]+)`")
 _CARRIED = re.compile(r"(?<![A-Z])([A-Z]{2})[_-](\d\d)(?!\d)")
 _CASE = re.compile(r'"[A-Z]{2}-\d\d[^"]*"\)')
-"""A row's id that a parametrized test gives to a case."""
+"""The id of a row as the id of a test's parameters."""
 _ELSEWHERE = re.compile(r"\bissue \d|\bKB \d|\b[\w-]+\.md\b")
-"""What only those understand who have more than this repository, or have to look it up."""
+"""References that a reader without other documents does not understand."""
 
 
 def entries() -> list[tuple[str, str]]:
-    """The rows of both pages and what is said of them."""
+    """The rows of both pages, with their last column."""
     lines = [line for page in PAGES for line in page.read_text(encoding="utf-8").splitlines()]
     return [found.groups() for line in lines if (found := _ROW.fullmatch(line))]
 
 
 def shown_by(row: str, text: str) -> list[str]:
-    """The tests named there that carry the row's id in their name or in that of their case."""
+    """The named tests that have the row's id in their name or in the id of their parameters."""
     return [name for name in _TEST.findall(text) if row in rows_of(name)]
 
 
 def rows_of(name: str) -> set[str]:
-    """The rows whose ids a test carries."""
+    """The rows whose ids are in the name of a test."""
     carried = _CARRIED.findall(name.partition("::")[2])
     return {f"{table}-{number}" for table, number in carried} & ROWS
 
 
 @cache
 def functions() -> frozenset[str]:
-    """Every test of the folders, without its cases."""
+    """Every test of the folders, without its parameters."""
     return frozenset(
         f"{module.relative_to(ROOT)}::{node.name}"
         for folder in FOLDERS
@@ -76,7 +76,7 @@ def functions() -> frozenset[str]:
 
 @cache
 def cases() -> frozenset[str]:
-    """The tests of the modules that give rows to cases, as pytest names them, case by case."""
+    """The tests with rows in their parameters, as pytest names them."""
     modules = [
         str(module.relative_to(ROOT))
         for folder in FOLDERS
@@ -89,7 +89,7 @@ def cases() -> frozenset[str]:
     return frozenset(line for line in found.stdout.splitlines() if "[" in line)
 
 
-def test_there_are_233_rows() -> None:
+def test_number_of_rows_is_233() -> None:
     assert len(ROWS) == 233
 
 
@@ -97,17 +97,17 @@ def test_every_row_is_on_one_page() -> None:
     assert sorted(row for row, _ in entries()) == sorted(ROWS)
 
 
-def test_the_tests_that_a_page_names_exist() -> None:
+def test_tests_that_a_page_names_exist() -> None:
     named = {name for _, text in entries() for name in _TEST.findall(text)}
     assert named - functions() - cases() == set()
 
 
-def test_every_row_that_applies_has_a_test_that_carries_its_id() -> None:
+def test_every_applicable_row_has_a_test_with_its_id() -> None:
     applying = [entry for entry in entries() if not entry[1].startswith(DOES_NOT_APPLY)]
     assert [row for row, text in applying if not shown_by(row, text)] == []
 
 
-def test_every_test_that_carries_a_row_is_named_there() -> None:
+def test_every_test_with_a_row_is_named_on_the_page() -> None:
     named = {row: shown_by(row, text) for row, text in entries()}
     unnamed = {
         (row, name)
@@ -119,14 +119,14 @@ def test_every_test_that_carries_a_row_is_named_there() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_tests_of_rows_are_held_by_mutation_testing(page: Path) -> None:
-    """`make mutations` requires of every test that the page names to notice a mutant."""
+def test_tests_of_rows_are_checked_by_mutation_testing(page: Path) -> None:
+    """`make mutations` requires that every test that the page names notices a mutant."""
     settings = read_settings(ROOT)
     assert any(page.relative_to(ROOT).match(pattern) for pattern in settings.pages)
     assert set(FOLDERS) <= set(settings.tests)
 
 
-def test_a_reason_is_words() -> None:
+def test_reason_has_several_words() -> None:
     reasons = {
         row: _TEST.sub("", text.removeprefix(DOES_NOT_APPLY))
         for row, text in entries()
@@ -136,6 +136,6 @@ def test_a_reason_is_words() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_row_is_understood_without_other_papers(page: Path) -> None:
+def test_row_is_understandable_without_other_documents(page: Path) -> None:
     rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     assert [line for line in rows if _ELSEWHERE.search(line)] == []

@@ -15,9 +15,9 @@ from typing import Final
 
 import anyio
 
+from controller.api.heartbeat import Heartbeat
 from controller.api.limits import Limits
 from controller.api.listening import BoundListener
-from controller.api.liveness import Liveness
 from controller.api.messages import (
     Link,
     Listener,
@@ -30,7 +30,7 @@ from controller.api.messages import (
     Setup,
     Shutdown,
 )
-from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker
 
@@ -81,7 +81,7 @@ class ApiEndpoint:
             self._brokers = tuple(brokers)
             self._send(LiveBrokers(self._brokers))
 
-    def answer(self, answer: ApiAnswer) -> None:
+    def answer(self, answer: ApiResponse) -> None:
         """Answer a request by its number. Has no effect if the client has disconnected."""
         self._send(ResponseReady(answer))
 
@@ -132,12 +132,12 @@ class ApiEndpoint:
         link.send(self._setup())
         link.send(LiveBrokers(self._brokers))
         self._link = link
-        liveness = Liveness()
+        heartbeat = Heartbeat()
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_end_if_silent, link, liveness)
+                tasks.start_soon(_end_if_unresponsive, link, heartbeat)
                 while (message := await link.receive()) is not None:
-                    self._take(message, liveness)
+                    self._take(message, heartbeat)
                 tasks.cancel_scope.cancel()
         finally:
             self._link = None
@@ -146,8 +146,8 @@ class ApiEndpoint:
                 if process.returncode is None:
                     process.kill()
                 await process.wait()
-        if liveness.is_silent:
-            return f"did not answer for {liveness.silent_s_max:g} s and was killed"
+        if heartbeat.is_unresponsive:
+            return f"did not answer for {heartbeat.unresponsive_s_max:g} s and was killed"
         return f"exited with status {process.returncode}"
 
     async def _spawn(self, link: int) -> asyncio.subprocess.Process:
@@ -172,9 +172,9 @@ class ApiEndpoint:
             self._own_configs,
         )
 
-    def _take(self, message: object, liveness: Liveness) -> None:
+    def _take(self, message: object, heartbeat: Heartbeat) -> None:
         # Every message proves that the front is alive; a `Pong` carries nothing else.
-        liveness.answered()
+        heartbeat.answered()
         match message:
             case RequestReceived(connection=connection, event=event):
                 self._first_number = max(self._first_number, connection + 1, event.request + 1)
@@ -195,7 +195,7 @@ class ApiEndpoint:
             self._link = None
 
 
-async def _end_if_silent(link: Link, liveness: Liveness) -> None:
+async def _end_if_unresponsive(link: Link, heartbeat: Heartbeat) -> None:
     """Disconnect a front that hangs, since brokers would wait for it."""
-    await liveness.until_silent(lambda: link.send(Ping()))
+    await heartbeat.until_unresponsive(lambda: link.send(Ping()))
     link.abort()

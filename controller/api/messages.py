@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from controller.api.limits import Limits
-from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker, Endpoint
 
@@ -47,7 +47,7 @@ class LiveBrokers(Struct, frozen=True, tag="live_brokers"):
 class ResponseReady(Struct, frozen=True, tag="response_ready"):
     """To the front: the controller's response to a request."""
 
-    answer: ApiAnswer
+    answer: ApiResponse
 
 
 class ResponseDeferred(Struct, frozen=True, tag="response_deferred"):
@@ -62,7 +62,7 @@ class Shutdown(Struct, frozen=True, tag="shutdown"):
 
 
 class Ping(Struct, frozen=True, tag="ping"):
-    """To the front, periodically: a liveness check."""
+    """To the front, periodically: a heartbeat."""
 
 
 class Pong(Struct, frozen=True, tag="pong"):

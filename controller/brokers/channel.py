@@ -14,15 +14,15 @@ from controller.brokers.errors import ChannelError
 from controller.brokers.failures import FailureTracker
 from controller.brokers.queue_size import QueueSize
 from controller.core.commands import BrokerRequest, CommandId, OpenChannel
-from controller.core.events import BrokerAnswered, ChannelFault, VersionsOffered
-from controller.wire.answers import Answer
+from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
 from controller.wire.apis import api_of
+from controller.wire.broker_responses import BrokerResponse
 from controller.wire.encoding import BatchEncoder
 from controller.wire.errors import WireError
 
 log = logging.getLogger(__name__)
 
-ChannelEvent = BrokerAnswered | ChannelFault | VersionsOffered
+ChannelEvent = BrokerResponded | ChannelFault | VersionsOffered
 EventSink = Callable[[ChannelEvent, str], None]
 """Takes an event and the name of its channel. Must not block."""
 
@@ -54,7 +54,7 @@ class QueuedRequest:
     command: CommandId
     request: BrokerRequest
     encoder: BatchEncoder
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[BrokerResponse] = field(default_factory=list)
 
 
 class Channel:
@@ -197,9 +197,9 @@ class Channel:
         self._queue.popleft()
         self._settings.queue_size.remove(queued.request)
 
-    def _answered(self, queued: QueuedRequest) -> BrokerAnswered:
+    def _answered(self, queued: QueuedRequest) -> BrokerResponded:
         """One event for all parts: the first top-level error, all partition errors."""
-        return BrokerAnswered(
+        return BrokerResponded(
             queued.command,
             self.broker,
             self.broker_epoch,

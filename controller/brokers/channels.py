@@ -25,8 +25,8 @@ class BrokerChannels:
     """One channel per broker. Channels work while `run` runs; all other methods return at once.
 
     `on_event(event, channel)` is called in the event loop, with "broker:<id>:<epoch>" as the
-    channel. The events are `BrokerAnswered` for each request that was sent, `ChannelFault`, and one
-    `VersionsOffered`. A dropped request has no event.
+    channel. The events are one `BrokerResponded` for each request that was sent, `ChannelFault`,
+    and one `VersionsOffered`. A dropped request has no event.
     """
 
     def __init__(

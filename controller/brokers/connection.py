@@ -2,8 +2,7 @@
 it."""
 
 from collections.abc import Sequence
-from io import BytesIO
-from typing import Final, NamedTuple
+from typing import Final
 
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import CorrelationIdError, KafkaError
@@ -11,8 +10,9 @@ from aiokafka.protocol.admin import DescribeConfigsRequest
 
 from controller.brokers.errors import RequestRefused, Unreachable, WrongVersion
 from controller.core.values import Endpoint
-from controller.wire.answers import Answer, decode_answer
+from controller.wire.aiokafka_request import AiokafkaRequest, UnreadableHeader
 from controller.wire.apis import Api
+from controller.wire.broker_responses import BrokerResponse, decode_broker_response
 from controller.wire.errors import MalformedResponse
 from controller.wire.framing import EncodedRequest, read_response_header
 
@@ -81,24 +81,33 @@ class BrokerConnection:
             )
         return version
 
-    async def exchange(self, request: EncodedRequest) -> Answer:
+    async def exchange(self, request: EncodedRequest) -> BrokerResponse:
         """Send a request and wait for its response. The connection is unusable after an error.
 
         Raises `Unreachable` (no response in time), `RequestRefused`, `WrongVersion`.
         """
         what = f"{request.api.name} version {request.version}"
         try:
-            body: bytes = await self._connection.send(_ReadyRequest(request))
+            # The header includes the broker's own part, so that the shared part is not copied.
+            frame: bytes = await self._connection.send(
+                AiokafkaRequest(
+                    lambda *ids: request.header(*ids) + request.head,
+                    request.rest,
+                )
+            )
         except TimeoutError as fault:
             raise Unreachable(f"{self._address}: no response to {what} in time") from fault
         except (OSError, KafkaError) as fault:
-            if isinstance(fault, CorrelationIdError) or isinstance(fault.__cause__, _Unreadable):
+            if isinstance(fault, CorrelationIdError) or isinstance(
+                fault.__cause__, UnreadableHeader
+            ):
                 raise WrongVersion(f"{self._address}: response to {what}: {fault}") from fault
             raise RequestRefused(
                 f"{self._address} closed the connection on {what}: {WRONG_PROTOCOL_VERSION}"
             ) from fault
         try:
-            return decode_answer(request.api, request.version, body)
+            _, start = read_response_header(frame, request.api.is_flexible(request.version))
+            return decode_broker_response(request.api, request.version, frame[start:])
         except MalformedResponse as fault:
             raise WrongVersion(f"{self._address}: {fault}: {WRONG_PROTOCOL_VERSION}") from fault
 
@@ -123,57 +132,3 @@ class BrokerConnection:
     def close(self) -> None:
         """Close at once; a pending response is abandoned."""
         self._connection.close()
-
-
-class _Unreadable(EOFError):
-    """A response without a complete header. As an EOFError it makes aiokafka close the
-    connection."""
-
-
-class _ResponseHeader(NamedTuple):
-    correlation_id: int
-
-
-class _Bytes(NamedTuple):
-    """A header that is already encoded, in the form that aiokafka expects."""
-
-    encoded: bytes
-
-    def encode(self) -> bytes:
-        return self.encoded
-
-
-class _Body:
-    """The response type for aiokafka; leaves the body encoded."""
-
-    @staticmethod
-    def decode(frame: BytesIO) -> bytes:
-        return frame.read()
-
-
-class _ReadyRequest:
-    """An encoded request in the form that aiokafka expects (Request and RequestStruct in one)."""
-
-    RESPONSE_TYPE = _Body
-
-    def __init__(self, request: EncodedRequest) -> None:
-        self._request = request
-
-    def prepare(self, versions: dict[int, tuple[int, int]]) -> "_ReadyRequest":
-        return self
-
-    def build_request_header(self, correlation_id: int, client_id: str) -> _Bytes:
-        # The header includes the broker's own part, so that the shared part is not copied.
-        return _Bytes(self._request.header(correlation_id, client_id) + self._request.head)
-
-    def encode(self) -> bytes:
-        return self._request.rest
-
-    def parse_response_header(self, frame: BytesIO) -> _ResponseHeader:
-        api, version = self._request.api, self._request.version
-        try:
-            header = read_response_header(frame.getvalue(), api.is_flexible(version))
-        except MalformedResponse as fault:
-            raise _Unreadable(str(fault)) from fault
-        frame.seek(header[1])
-        return _ResponseHeader(header[0])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from controller.core.api_requests import ApiAnswer
+from controller.core.api_requests import ApiResponse
 from controller.core.operations import WriteOperation
 from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
 
@@ -168,13 +168,13 @@ BrokerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 # The endpoint, with its answers (api_requests) --------------------------------------------------
 
 
-class AnswerLater(Struct, frozen=True, array_like=True, tag="answer_later"):
-    """A request is carried out, and its answer waits for brokers."""
+class DelayResponse(Struct, frozen=True, array_like=True, tag="answer_later"):
+    """A request is carried out, and its response waits for brokers."""
 
     request: int
 
 
-# The rest -------------------------------------------------------------------------------------
+# Timers, draws, and the operator --------------------------------------------------------------
 
 
 class StartTimer(Struct, frozen=True, array_like=True, tag="start_timer"):
@@ -234,8 +234,8 @@ Command = (
     | LeaderAndIsrRequest
     | UpdateMetadataRequest
     | StopReplicaRequest
-    | ApiAnswer
-    | AnswerLater
+    | ApiResponse
+    | DelayResponse
     | StartTimer
     | CancelTimer
     | DrawTopicIds
@@ -283,7 +283,7 @@ class Issued(NamedTuple):
 
 def target_of(command: Command) -> str:
     """The target of a command, for people and the store's index: a path, a broker, a timer."""
-    if isinstance(command, ApiAnswer):
+    if isinstance(command, ApiResponse):
         return f"request {command.request}"
     match command:
         case ReadZnodes(paths=paths) | ReadStats(paths=paths):
@@ -294,7 +294,7 @@ def target_of(command: Command) -> str:
             return operations[0].path if len(operations) == 1 else f"{len(operations)} operations"
         case StartTimer(timer=timer) | CancelTimer(timer=timer):
             return timer
-        case AnswerLater(request=request):
+        case DelayResponse(request=request):
             return f"request {request}"
         case DrawTopicIds(count=count):
             return str(count)

@@ -25,8 +25,8 @@ class Deviation(Struct, frozen=True, kw_only=True):
         return self.always or configuration.rules == "refold"
 
 
-OWN_ID_REPAIRED: Final = Deviation(
-    name="own-id-repaired",
+DAEMON_ID_REPAIRED: Final = Deviation(
+    name="daemon-id-repaired",
     defect="When a broker creates a topic automatically, it may place a replica on the daemon's "
     "id, which holds no logs.",
     rule="Another live broker takes its place before the partition gets a state. A partition with "
@@ -101,8 +101,8 @@ EMPTY_TARGET_REFUSED: Final = Deviation(
     rule="Such a request is rejected. If it is found half done, it is cancelled.",
     source="OB-04, KB 7.9.5",
 )
-LEADERLESS_ANSWERED: Final = Deviation(
-    name="leaderless-answered",
+LEADERLESS_REPORTED: Final = Deviation(
+    name="leaderless-reported",
     defect="If an election is requested for a partition that never had a leader, the whole "
     "request fails: no client gets an answer, and a request in ZooKeeper stays and makes every "
     "later failover fail.",
@@ -120,8 +120,8 @@ LEADER_MOVED_FIRST: Final = Deviation(
     "sync, the request is rejected, as by Kafka's KRaft controller.",
     source="race R24 (KAFKA-14808), OB-06, KB 7.8.4",
 )
-RESUME_ERRORS_TOLD: Final = Deviation(
-    name="resume-errors-told",
+RESUME_ERRORS_REPORTED: Final = Deviation(
+    name="resume-errors-reported",
     defect="If one reassignment cannot be resumed, because its partition has no state yet or its "
     "state cannot be read, every later failover fails and a broker's start-up is cut short.",
     rule="The reassignment is logged and left unchanged, and the others continue.",
@@ -161,16 +161,16 @@ ISR_BY_LEADER: Final = Deviation(
     rule="All of these are answered with INVALID_REQUEST, as by Kafka's KRaft controller.",
     source="OB-13, race R18, KB 11.2",
 )
-STANDS_AGAIN_WHEN_FENCED: Final = Deviation(
-    name="stands-again-when-fenced",
+RESIGNS_WHEN_FENCED: Final = Deviation(
+    name="resigns-when-fenced",
     defect="If another process changes /controller_epoch, the controller stays active with the "
     "old epoch, and all its later writes fail.",
     rule="The daemon resigns and takes the role again, with an epoch above its own and the stored "
     "one.",
     source="OB-15, KB 13.3.1",
 )
-BATCH_BEGUN_ANEW: Final = Deviation(
-    name="batch-begun-anew",
+BATCH_BEGINS_EMPTY: Final = Deviation(
+    name="batch-begins-empty",
     defect="A controller that is fenced in the middle of a state change keeps the requests that "
     "it did not send. If it is elected again in the same process, it changes no state of replicas "
     "or partitions any more: dead brokers stay in ISRs, and topics are not deleted.",

@@ -439,11 +439,11 @@ def _can_preferred_lead(context: ControllerContext, partition: Partition) -> boo
 
 def has_in_isr(partition: Partition, broker: int) -> bool:
     """Whether the ISR names a broker. A failover elects again where it names the daemon
-    (OWN_ID_REPAIRED)."""
+    (DAEMON_ID_REPAIRED)."""
     return partition.leadership is not None and broker in partition.leadership.isr
 
 
-# What is written --------------------------------------------------------------------------------
+# The new states ---------------------------------------------------------------------------------
 
 
 def first_state(elected: Elected, controller_epoch: int) -> LeaderAndIsr:

@@ -90,7 +90,7 @@ class ZnodesWritten(Struct, frozen=True, array_like=True, tag="znodes_written"):
 # Brokers --------------------------------------------------------------------------------------
 
 
-class BrokerAnswered(Struct, frozen=True, array_like=True, tag="broker_answered"):
+class BrokerResponded(Struct, frozen=True, array_like=True, tag="broker_answered"):
     """A broker responded to a request. `partition_errors` holds the partitions with an error code
     that is not zero: topic name (topic id in hex if the version names topics by id), partition,
     code."""
@@ -125,7 +125,7 @@ class VersionsOffered(Struct, frozen=True, array_like=True, tag="versions_offere
     highest: list[tuple[int, int]]
 
 
-# The rest -------------------------------------------------------------------------------------
+# Timers, draws, and the operator --------------------------------------------------------------
 
 
 class TimerFired(Struct, frozen=True, array_like=True, tag="timer_fired"):
@@ -162,7 +162,7 @@ Event = (
     | ZnodesRead
     | ChildrenRead
     | ZnodesWritten
-    | BrokerAnswered
+    | BrokerResponded
     | ChannelFault
     | VersionsOffered
     | ApiRequest

@@ -16,7 +16,7 @@ from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.errors import TermOver
 from controller.core.events import (
-    BrokerAnswered,
+    BrokerResponded,
     ChannelFault,
     Outcome,
     Recorded,
@@ -28,16 +28,16 @@ from controller.core.events import (
     VersionsOffered,
     WatchFired,
 )
-from controller.core.outcomes import CONNECTED, PAUSE, SLICE, Answers, Wait
+from controller.core.outcomes import CONNECTED, PAUSE, SLICE, BrokerResponses, Wait
 from controller.core.procedures.admin.api_calls import refuse
 from controller.core.procedures.admin.waiting_requests import (
-    answer_completed,
     on_response,
+    respond_to_completed,
     start_time_out,
     time_out,
 )
 from controller.core.procedures.brokers.responses import (
-    process_broker_answer,
+    process_broker_response,
     process_channel_fault,
     process_versions_offered,
 )
@@ -123,8 +123,8 @@ class Fold:
             case request if isinstance(request, ApiRequest):
                 start_time_out(self.controller, request)
                 self.controller.enqueue(ApiCall(request))
-            case BrokerAnswered() as answer:
-                process_broker_answer(self.controller, answer)
+            case BrokerResponded() as answer:
+                process_broker_response(self.controller, answer)
                 on_response(self.controller, answer)
                 return self._offer(answer)
             case ChannelFault() as fault:
@@ -150,10 +150,10 @@ class Fold:
                 assert_never(unknown)
         return None
 
-    def _offer(self, event: BrokerAnswered | TimerFired) -> Answers | None:
+    def _offer(self, event: BrokerResponded | TimerFired) -> BrokerResponses | None:
         """The awaited responses, if this event completes them."""
         result = self._wait.result if self._wait is not None else None
-        return result if isinstance(result, Answers) and result.add(event) else None
+        return result if isinstance(result, BrokerResponses) and result.add(event) else None
 
     def _change_session(
         self, event: SessionConnected | SessionDisconnected | SessionExpired
@@ -263,7 +263,7 @@ class Fold:
                 self._wait = self._procedure.send(result)
             except StopIteration:
                 self.controller.observer.ends()
-                answer_completed(self.controller)
+                respond_to_completed(self.controller)
                 self._procedure = self._wait = None
             result = None
             if self._wait is SLICE:

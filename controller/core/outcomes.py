@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from controller.core.commands import CommandId
 from controller.core.events import (
-    BrokerAnswered,
+    BrokerResponded,
     ChildrenRead,
     NumbersDrawn,
     TimerFired,
@@ -125,7 +125,7 @@ class Numbers:
         return True
 
 
-class Answers:
+class BrokerResponses:
     """The responses of brokers to some requests, or the end of a timer."""
 
     __slots__ = ("_timer", "_waiting")
@@ -134,7 +134,7 @@ class Answers:
         self._waiting = dict.fromkeys(requests)
         self._timer = timer
 
-    def add(self, event: BrokerAnswered | TimerFired) -> bool:
+    def add(self, event: BrokerResponded | TimerFired) -> bool:
         """Note a response. Returns whether all are there, or the timer has fired."""
         if isinstance(event, TimerFired):
             return event.timer == self._timer
@@ -142,9 +142,6 @@ class Answers:
             return False
         del self._waiting[event.command]
         return not self._waiting
-
-
-Result = Znodes | Writes | Children | TopicIds | Numbers
 
 
 class Wait:

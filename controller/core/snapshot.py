@@ -18,7 +18,7 @@ from controller.core.state import (
     EntrySeen,
     Partition,
     PendingDeletion,
-    PropagatingAnswer,
+    PropagatingResponse,
     Topic,
 )
 from controller.core.state_machines import PartitionState, ReplicaState
@@ -81,7 +81,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     config_change: str
     leaderless: list[tuple[tuple[str, int], str]]
     waiting: dict[int, WaitingRequest]
-    propagating: dict[int, PropagatingAnswer]
+    propagating: dict[int, PropagatingResponse]
     unacked_metadata: dict[int, CommandId]
     unresponsive: list[int]
     in_flight: list[tuple[CommandId, LeaderAndIsrRequest | StopReplicaRequest]]

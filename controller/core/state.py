@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from controller.core.api_requests.elections import AnswerElectLeaders
-from controller.core.api_requests.topics import WaitingAnswer, WaitingRequest
+from controller.core.api_requests.elections import ElectLeadersResponse
+from controller.core.api_requests.topics import WaitingRequest, WaitingResponse
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.errors import ProcedureError
 from controller.core.releases import LATEST, Release
@@ -152,7 +152,7 @@ class EntrySeen(Struct, array_like=True, frozen=True):
     is_requested: bool = False
 
 
-class PropagatingAnswer(Struct, array_like=True):
+class PropagatingResponse(Struct, array_like=True):
     """An answer to an admin tool that waits until the brokers know its outcome.
 
     Kafka's answer waits until the metadata cache of the controller's broker has the outcome
@@ -161,7 +161,7 @@ class PropagatingAnswer(Struct, array_like=True):
     sent by then. `has_response`: a broker has responded.
     """
 
-    answer: WaitingAnswer | AnswerElectLeaders
+    answer: WaitingResponse | ElectLeadersResponse
     awaited: dict[int, CommandId]
     has_response: bool = False
 
@@ -245,7 +245,7 @@ class ControllerContext:
         self.config_change = ""
         self.leaderless: dict[Partition, str] = {}
         self.waiting: dict[int, WaitingRequest] = {}
-        self.propagating: dict[int, PropagatingAnswer] = {}
+        self.propagating: dict[int, PropagatingResponse] = {}
         self.unacked_metadata: dict[int, CommandId] = {}
         self.unresponsive: dict[int, None] = {}
 

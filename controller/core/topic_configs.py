@@ -66,7 +66,7 @@ _FORMAT_IGNORED_SINCE: Final = "3.0-IV1"
 _LOCAL_RETENTION_ALONE_SINCE: Final[Release] = (3, 6)
 """Before, local.retention.* must fit retention.* even without remote storage: a broker that reads
 another value fails."""
-_REMOTE_STORAGE_TOLD_SINCE: Final[Release] = (3, 6)
+_REMOTE_RETURNED_SINCE: Final[Release] = (3, 6)
 """Before, Kafka returned these configurations only if a topic has them, and as they were given
 (ConfigDef.defineInternal)."""
 _FORMAT_FIXED_SINCE: Final[Release] = (3, 0)
@@ -83,7 +83,7 @@ Values = dict[str, Value]
 class TopicConfig(NamedTuple):
     """One configuration. If the topic does not set it, the first given of a broker's `keys` counts,
     else Kafka's `default`. Brokers know it from the release `since` on, and return it from
-    `told_since` on."""
+    `returned_since` on."""
 
     name: str
     parse: Parse
@@ -91,7 +91,7 @@ class TopicConfig(NamedTuple):
     check: Check
     keys: tuple[str, ...] = ()
     since: Release = OLDEST
-    told_since: Release = OLDEST
+    returned_since: Release = OLDEST
 
 
 class ConfigEntry(NamedTuple):
@@ -117,7 +117,13 @@ def _timestamp_limit(name: str, key: str) -> TopicConfig:
 
 def _local_retention(name: str, key: str) -> TopicConfig:
     return TopicConfig(
-        name, int64, str(_DERIVED), at_least(_DERIVED), (key,), (3, 0), _REMOTE_STORAGE_TOLD_SINCE
+        name,
+        int64,
+        str(_DERIVED),
+        at_least(_DERIVED),
+        (key,),
+        (3, 0),
+        _REMOTE_RETURNED_SINCE,
     )
 
 
@@ -241,7 +247,7 @@ TOPIC_CONFIGS: Final = (
         "false",
         anything,
         since=(3, 0),
-        told_since=_REMOTE_STORAGE_TOLD_SINCE,
+        returned_since=_REMOTE_RETURNED_SINCE,
     ),
     _local_retention("local.retention.ms", "log.local.retention.ms"),
     _local_retention("local.retention.bytes", "log.local.retention.bytes"),
@@ -330,7 +336,7 @@ def effective(
     values = _defaults(broker_settings) | _defaults_of_old(release, broker_settings)
     entries = []
     for one in TOPIC_CONFIGS:
-        if max(one.since, one.told_since) <= release:
+        if max(one.since, one.returned_since) <= release:
             entries.append(_entry(one, overrides, broker_settings, values[one.name]))
         elif one.since <= release and one.name in overrides:
             entries.append(ConfigEntry(one.name, overrides[one.name], OF_TOPIC))
@@ -394,7 +400,7 @@ def _default(config: TopicConfig, broker_settings: Mapping[str, str]) -> Value:
     return config.parse(config.default)
 
 
-# What goes together -----------------------------------------------------------------------------
+# Checks of several configurations ---------------------------------------------------------------
 
 
 def _check_together(values: Values, broker_settings: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.topics import CreateTopicsReceived
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 
 
 class Startup(Struct, frozen=True, array_like=True, tag="Startup"):
@@ -65,7 +65,7 @@ class LeaderAndIsrResponseReceived(
     """A broker's LeaderAndIsr response that concerns its log directories (KB 3.11.1). `asked` names
     the partitions of the request."""
 
-    answer: BrokerAnswered
+    answer: BrokerResponded
     asked: list[tuple[str, int]]
 
 
@@ -79,7 +79,7 @@ class TopicDeletionStopReplicaResponseReceived(
     """A broker's response to a StopReplica with deletions (KB 8.2.2). `asked` names the partitions
     of topics that are being deleted."""
 
-    answer: BrokerAnswered
+    answer: BrokerResponded
     asked: list[tuple[str, int]]
 
 

@@ -5,6 +5,9 @@ is connected again. What became of a write is found out here and nowhere else: s
 compare. Only a write that did not happen is issued again (docs/design.md#terms).
 """
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from controller.core.commands import (
     DrawNumbers,
     DrawTopicIds,
@@ -17,7 +20,7 @@ from controller.core.commands import (
     WriteZnodes,
 )
 from controller.core.controller import Controller
-from controller.core.errors import ControllerMovedError
+from controller.core.errors import ControllerMovedError, ZnodeError
 from controller.core.operations import (
     BAD_VERSION,
     CONNECTION_LOSS,
@@ -49,6 +52,8 @@ from controller.core.outcomes import (
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import CONTROLLER_EPOCH, is_notification, notification_path
 
+T = TypeVar("T")
+
 _RETRY = 1
 """The verdict on a lost write that did not happen."""
 
@@ -59,6 +64,25 @@ async def read_znodes(
     """Data and stat of each path. `watch` asks for the next change of the znodes that exist."""
     command = ReadZnodes(tuple(paths), watch)
     return await _read(controller, command, len(paths), rule)
+
+
+async def read_contents(
+    controller: Controller,
+    paths: list[str],
+    rule: str,
+    parse: Callable[[str, bytes | None], T],
+) -> dict[str, T]:
+    """The parsed content of each znode that exists, by path. A znode that `parse` rejects with
+    ZnodeError is reported and left out (UNREADABLE_SKIPPED)."""
+    found = await read_znodes(controller, paths, rule)
+    contents: dict[str, T] = {}
+    for path, error, data in zip(paths, found.errors, found.data, strict=True):
+        if error == OK:
+            try:
+                contents[path] = parse(path, data)
+            except ZnodeError as unreadable:
+                controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+    return contents
 
 
 async def read_stats(
@@ -177,7 +201,7 @@ async def write_together(
         verdicts = await _verdicts(controller, operations)
         if _RETRY not in verdicts:
             return verdicts
-    _demand_not_fenced(errors)
+    _require_not_fenced(errors)
     return errors[1:]
 
 
@@ -204,11 +228,11 @@ async def write_groups(
     await _is_lost_of(controller, connections, [one for errors in all_errors for one in errors])
     for errors in all_errors:
         if CONNECTION_LOSS not in errors:
-            _demand_not_fenced(errors)
+            _require_not_fenced(errors)
     return [errors[1:] for errors in all_errors]
 
 
-def _demand_not_fenced(errors: list[int]) -> None:
+def _require_not_fenced(errors: list[int]) -> None:
     if errors[0] not in (OK, RUNTIME_INCONSISTENCY):
         raise ControllerMovedError(f"a guarded write was refused: {CONTROLLER_EPOCH} has changed")
 

@@ -15,12 +15,12 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from controller.core.api_requests import ApiAnswer
+from controller.core.api_requests import ApiResponse
 from controller.core.commands import (
-    AnswerLater,
     CancelTimer,
     CloseChannel,
     CommandId,
+    DelayResponse,
     DrawNumbers,
     DrawTopicIds,
     Issued,
@@ -33,7 +33,6 @@ from controller.core.commands import (
     UpdateMetadataRequest,
     ZooKeeperCommand,
 )
-from controller.core.configuration import Configuration
 from controller.core.events import (
     Event,
     NumbersDrawn,
@@ -93,7 +92,7 @@ class Channels(Protocol):
 class Endpoint(Protocol):
     """The interface of the Kafka protocol endpoint."""
 
-    def answer(self, answer: ApiAnswer, /) -> None: ...
+    def answer(self, answer: ApiResponse, /) -> None: ...
     def answer_later(self, request: int, /) -> None: ...
     def set_brokers(self, brokers: Sequence[Broker], /) -> None: ...
     async def close(self) -> None: ...
@@ -144,7 +143,7 @@ class Daemon:
 
     def __init__(
         self,
-        configuration: Configuration,
+        fold: Fold,
         log: LogWriter,
         inbox: Inbox,
         zookeeper: ZooKeeper,
@@ -153,7 +152,7 @@ class Daemon:
         housekeeping: Housekeeping,
         session_timeout_ms: int,
     ) -> None:
-        self._fold = Fold(configuration)
+        self._fold = fold
         self._log = log
         self._inbox = inbox
         self._zookeeper = zookeeper
@@ -257,13 +256,13 @@ class Daemon:
             await anyio.lowlevel.checkpoint()
         if isinstance(event.event, SessionExpired):
             self._inbox.expired -= 1
-        _tell_of_session(event.event)
+        _log_session(event.event)
 
     def carry_out(self, issued: Issued) -> None:
         """Carry out a command of the fold, or start to."""
         match issued.command:
             case Notice() as notice:
-                self._tell(notice, issued)
+                self._log_notice(notice, issued)
             case Stop() as stop:
                 self._stop = stop
             case StartTimer(timer=timer, delay_ms=delay_ms):
@@ -272,10 +271,10 @@ class Daemon:
                 self._cancel_timer(timer)
             case CloseChannel() as close:
                 self._channels.close(close)
-            case answer if isinstance(answer, ApiAnswer):
+            case answer if isinstance(answer, ApiResponse):
                 self._inbox.secret_digests.forget(answer)
                 self._endpoint.answer(answer)
-            case AnswerLater(request=request):
+            case DelayResponse(request=request):
                 self._endpoint.answer_later(request)
             case _ if self._inbox.expired:
                 pass  # The session has expired: a term that has ended sends nothing.
@@ -298,7 +297,7 @@ class Daemon:
                 with_secrets = digests.restore_secrets(issued.id, zookeeper_command)
                 self._zookeeper.submit(issued.id, with_secrets)
 
-    def _tell(self, notice: Notice, issued: Issued) -> None:
+    def _log_notice(self, notice: Notice, issued: Issued) -> None:
         fields = {
             "code": notice.code,
             "subject": notice.subject,
@@ -322,7 +321,7 @@ class Daemon:
             handle.cancel()
 
 
-def _tell_of_session(event: Event) -> None:
+def _log_session(event: Event) -> None:
     match event:
         case SessionConnected(server=server, renewed=renewed):
             what = "session resumed" if renewed else "new session"

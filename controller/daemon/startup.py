@@ -16,6 +16,7 @@ from controller.api.endpoint import ApiEndpoint
 from controller.api.errors import CannotListen
 from controller.api.listening import BoundListener, listen
 from controller.brokers.channels import BrokerChannels
+from controller.core.fold import Fold
 from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError
 from controller.event_log.housekeeping import Housekeeping, Retention
@@ -170,7 +171,7 @@ async def _run_daemon(
     limits = Retention(settings.retention_bytes, settings.retention_ms, mirror)
     housekeeping = Housekeeping(Path(log.folder), limits)
     daemon = Daemon(
-        settings.configuration(),
+        Fold(settings.configuration()),
         log,
         inbox,
         zookeeper,

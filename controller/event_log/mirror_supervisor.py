@@ -67,7 +67,7 @@ class _Supervisor:
         cancelled, the process is killed at once."""
         while not self._ending.is_set():
             try:
-                await self._one_process()
+                await self._run_process()
             except OSError as error:
                 self._warn(f"cannot start the mirror process: {error}")
             if not self._ending.is_set():
@@ -75,7 +75,7 @@ class _Supervisor:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), _RESTART_S)
 
-    async def _one_process(self) -> None:
+    async def _run_process(self) -> None:
         command = (sys.executable, "-m", "controller.event_log.mirror_process")
         process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
         self._process = process

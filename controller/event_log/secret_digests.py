@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import structs
 
 from controller.core import user_configs, znodes
-from controller.core.api_requests import ApiAnswer
+from controller.core.api_requests import ApiResponse
 from controller.core.api_requests.scram_credentials import AlterUserScramCredentialsReceived
 from controller.core.commands import (
     CommandId,
@@ -80,7 +80,7 @@ class SecretDigests:
             case _:
                 return command
 
-    def forget(self, answer: ApiAnswer) -> None:
+    def forget(self, answer: ApiResponse) -> None:
         """A request was answered. When no request about secrets is pending, forget all secrets."""
         if answer.request in self._requests:
             del self._requests[answer.request]

@@ -55,7 +55,7 @@ def may_be_last_run(settings: Settings, status: ZooKeeperStatus) -> bool:
     """Whether /controller may belong to a killed run of this daemon, whose session will expire."""
     if status.cluster is None or _is_registered(settings, status.cluster):
         return False
-    return _is_held_by_own_id(settings, status.cluster)
+    return _is_held_by_daemon_id(settings, status.cluster)
 
 
 def check_chroot(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
@@ -79,7 +79,7 @@ def check_broker_id(settings: Settings, cluster: ClusterStatus) -> Iterator[Chec
     if _is_registered(settings, cluster):
         text = f"the id {own} belongs to a broker: it is registered in /brokers/ids/{own}"
         yield CheckResult("broker id", "error", text, advice)
-    elif _is_held_by_own_id(settings, cluster):
+    elif _is_held_by_daemon_id(settings, cluster):
         text = f"the id {own} is in use: another daemon holds /controller with it"
         end = "stop that daemon (if it was killed, its session expires)"
         yield CheckResult("broker id", "error", text, f"{end}, or {advice}")
@@ -170,7 +170,7 @@ def _is_registered(settings: Settings, cluster: ClusterStatus) -> bool:
     return settings.broker_id in cluster.registered
 
 
-def _is_held_by_own_id(settings: Settings, cluster: ClusterStatus) -> bool:
+def _is_held_by_daemon_id(settings: Settings, cluster: ClusterStatus) -> bool:
     holder = cluster.controller
     return holder is not None and holder.is_ephemeral and holder.broker_id == settings.broker_id
 

@@ -1,7 +1,6 @@
 """Reading and writing znodes for operator commands, over a separate ZooKeeper session."""
 
 import asyncio
-from types import TracebackType
 from typing import Self
 
 import anyio
@@ -80,12 +79,7 @@ class ZooKeeperClient:
             raise ZooKeeperUnavailable(f"no session within {self._timeout_s:g} s: {fault}")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         with anyio.move_on_after(self._timeout_s, shield=True):
             await self._connection.close()
         await self._end()

@@ -271,14 +271,14 @@ def _endpoints(
             problems.append(
                 f"the port of the listener {one.listener} is 0 and cannot be advertised"
             )
-    listening, told = (
+    listening, reachable = (
         tuple(
             Endpoint(one.listener, protocols.get(one.listener, ""), one.host, one.port)
             for one in addresses
         )
         for addresses in (listeners, advertised)
     )
-    return listening, tuple(_with_host(one) for one in told)
+    return listening, tuple(_with_host(one) for one in reachable)
 
 
 def _with_host(endpoint: Endpoint) -> Endpoint:

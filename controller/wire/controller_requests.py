@@ -7,19 +7,19 @@ from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
     ProposedState,
 )
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 from controller.wire.alter_partition import read_topics, write_topics
@@ -106,9 +106,9 @@ def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> 
     return AlterPartitionReceived(request, head.version, *sender, states)
 
 
-def encode_answer(head: RequestHead, answer: ApiAnswer) -> bytes:
+def encode_controller_response(head: RequestHead, answer: ApiResponse) -> bytes:
     """Encode the response to a request."""
-    if isinstance(answer, AnswerAlterPartition):
+    if isinstance(answer, AlterPartitionResponse):
         return _alter_partition(head, answer)
     return encode_response(head, _response(response_schema(head), answer))
 
@@ -117,16 +117,16 @@ def _is_flexible(head: RequestHead) -> bool:
     return BROKER_APIS[head.api_key].is_flexible(head.version)
 
 
-def _alter_partition(head: RequestHead, answer: AnswerAlterPartition) -> bytes:
+def _alter_partition(head: RequestHead, answer: AlterPartitionResponse) -> bytes:
     topics = write_topics(head.version, answer.partitions)
     size = _BEFORE_TOPICS.size + len(topics) + len(FLEXIBLE.tags)
     before = _BEFORE_TOPICS.pack(head.correlation_id, 0, _UNTHROTTLED_MS, answer.error)
     return size.to_bytes(4, "big") + before + topics + FLEXIBLE.tags
 
 
-def _response(response: Any, answer: ApiAnswer) -> Any:
+def _response(response: Any, answer: ApiResponse) -> Any:
     match answer:
-        case AnswerControlledShutdown():
+        case ControlledShutdownResponse():
             remaining = sys.modules[response.__module__].RemainingPartition
             return response(
                 error_code=ErrorCode(answer.error),
@@ -135,7 +135,7 @@ def _response(response: Any, answer: ApiAnswer) -> Any:
                     for topic, partition in answer.remaining
                 ),
             )
-        case AnswerAllocateProducerIds():
+        case AllocateProducerIdsResponse():
             return response(
                 throttle_time=timedelta(milliseconds=_UNTHROTTLED_MS),
                 error_code=ErrorCode(answer.error),

@@ -12,7 +12,7 @@ _FIRST_WITH_TRANSACTIONAL_ID: Final = 3
 _FIRST_FLEXIBLE: Final = 9
 
 
-def wants_answer(version: int, beginning: bytes) -> bool:
+def wants_response(version: int, beginning: bytes) -> bool:
     """False for acks=0, which brokers do not answer. `beginning` is the first part of the request.
 
     Raises `MalformedRequest` if that ends before the acks.

@@ -154,7 +154,7 @@ class Session:
         events, self._events = self._events, []
         return events
 
-    # What happens -----------------------------------------------------------------------------
+    # Events of the connection -------------------------------------------------------------
 
     def connected(self, server: str, now_ms: int) -> None:
         """A connection to `server` (host:port) was established: start the handshake."""
@@ -264,7 +264,7 @@ class Session:
         """Send a request that belongs to no command."""
         self._output.append(self._pipeline.send(Request(body, 0)))
 
-    # In ---------------------------------------------------------------------------------------
+    # Replies ----------------------------------------------------------------------------------
 
     def _frame(self, frame: bytes, now_ms: int) -> None:
         if self._phase is Phase.HANDSHAKE:
@@ -350,7 +350,7 @@ class Session:
         if self._exchange.watches.fired(path, notice.change):
             self._emit([WatchFired(path, notice.change, zxid)])
 
-    # Ends -------------------------------------------------------------------------------------
+    # The end of a session ---------------------------------------------------------------------
 
     def _disconnect(self, cause: str) -> None:
         """End the connection, if there is one. The session continues."""

@@ -107,7 +107,7 @@ async def fetch(
         targets = _folders(parent, sorted(incoming))
         for key, folder in targets.items():
             if incoming[key].can_be_made:
-                _refuse_if_there(folder)
+                _refuse_existing(folder)
         return [incoming[key].finish(folder) for key, folder in targets.items()]
 
 
@@ -121,7 +121,7 @@ def _folders(parent: Path, keys: list[str]) -> dict[str, Path]:
     }
 
 
-def _refuse_if_there(folder: Path) -> None:
+def _refuse_existing(folder: Path) -> None:
     if folder.exists():
         raise LogExists(folder, "already exists: use another folder with --out")
 
@@ -163,7 +163,7 @@ class _IncomingLog:
     def __enter__(self) -> "_IncomingLog":
         if self._reason:
             return self
-        _refuse_if_there(self._folder)
+        _refuse_existing(self._folder)
         try:
             shutil.rmtree(self._partial, ignore_errors=True)
             self._partial.mkdir(parents=True)

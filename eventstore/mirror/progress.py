@@ -49,10 +49,9 @@ def read_progress(log: Path, topic: str) -> Progress | None:
 def write_progress(log: Path, progress: Progress) -> None:
     """Write the note. Raises LogFull, LogReadOnly, LogFailed."""
     path = log / folders.MIRRORED_NAME
-    partial = path.with_suffix(".partial")
     try:
-        partial.write_bytes(msgspec.json.encode(progress))
-        partial.replace(path)
+        with folders.replacing(path, is_durable=False) as file:
+            file.write(msgspec.json.encode(progress))
     except OSError as error:
         raise from_os(error, path) from error
 

@@ -270,14 +270,14 @@ async def _readable_ends(
     """
     async with consumer(topic, isolation="read_uncommitted") as of_all:
         ends: dict[TopicPartition, int] = await of_all.end_offsets(places)
-    is_told = False
+    is_reported = False
     with anyio.move_on_after(_OPEN_TRANSACTION_S_MAX):
         while True:
             readable = await reader.end_offsets(places)
             if all(readable[one] >= ends[one] for one in places):
                 return ends
-            if not is_told:
-                is_told = True
+            if not is_reported:
+                is_reported = True
                 on_wait()
             await anyio.sleep(_OPEN_TRANSACTION_POLL_S)
     text = (

@@ -8,9 +8,9 @@ import typer
 from replay.cli.kinds import demand_decision_kinds
 from replay.cli.listing import Broker, Filter, Limit, Partition, Topic, print_list
 from replay.cli.options import FromMoment, JsonLines, Log, Term, ToMoment
-from replay.description.phrases import passed_over_in_words
+from replay.description.choices import Chosen, candidates_in_words
 from replay.listing import observed, recorded
-from replay.listing.values import Chosen, Decision
+from replay.listing.values import Decision
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
 
@@ -110,7 +110,5 @@ def _lines(one: Decision) -> str:
 
 def _chosen(one: Chosen) -> str:
     text = f"{one.partition}: {'none' if one.chosen < 0 else one.chosen}, {one.why}"
-    if not one.passed_over:
-        return text
-    candidates = ((each.broker, each.why) for each in one.passed_over)
-    return f"{text}; passed over: {passed_over_in_words(candidates)}"
+    over = candidates_in_words(one.passed_over)
+    return f"{text}; passed over: {over}" if over else text

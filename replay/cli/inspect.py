@@ -57,7 +57,7 @@ def inspect(
             first = selected(first, topic, name)
         else:
             last = selected(last, topic, name)
-            first = selected(first, topic, name, is_demanded=False)
+            first = selected(first, topic, name, is_required=False)
     for note in notes:
         typer.echo(f"refold inspect: {note}", err=True)
     if last is None:

@@ -8,11 +8,12 @@ from controller.cli.output import print_result
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.options import At, Json, moment, named_partition
 from replay.cli.progress import progress
-from replay.description.phrases import listed, passed_over_in_words
+from replay.description.choices import candidates_in_words
+from replay.description.phrases import listed
 from replay.logs.open_log import open_log, seq_at
-from replay.why.answers.answer import Answer, Link
-from replay.why.answers.finding import last_undone
-from replay.why.asking import ask, ask_runs
+from replay.why.explain import explain, explain_runs
+from replay.why.explanations.explanation import Explanation, Link
+from replay.why.explanations.finding import last_undone
 from replay.why.move import Move
 from replay.why.runs import logs_of, open_runs, parts_of
 from replay.why.subject import Subject
@@ -32,24 +33,28 @@ def why(
     ],
     partition: Annotated[
         str | None,
-        typer.Option(metavar="T-0", help="Why is it offline; why this leader and ISR?"),
+        typer.Option(metavar="T-0", help="A partition: its leader and ISR, and why it is offline."),
     ] = None,
     broker: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Why is it not alive? With --partition: why is it not in the ISR?"
+            min=0, help="A broker: why it is not alive. With --partition: why it is not in the ISR."
         ),
     ] = None,
     topic: Annotated[
-        str | None, typer.Option(metavar="T", help="Why is its deletion stuck; is it healthy?")
+        str | None,
+        typer.Option(metavar="T", help="A topic: its health, and why its deletion is stuck."),
     ] = None,
     reassignment: Annotated[
         str | None,
-        typer.Option(metavar="T-0", help="Why does it not end; why was it rejected or undone?"),
+        typer.Option(
+            metavar="T-0",
+            help="A partition: why its reassignment does not end, or was rejected or undone.",
+        ),
     ] = None,
     term: Annotated[
         int | None,
-        typer.Option(min=1, help="A controller epoch: why did it begin and end?"),
+        typer.Option(min=1, help="A controller epoch: why it began and ended."),
     ] = None,
     at: At = None,
     limit: Annotated[
@@ -68,7 +73,7 @@ def why(
     subject = _subject(partition, broker, topic, reassignment, term)
     seq, wall_ns = moment(at, "--at")
     with errors_in_one_line("why"):
-        found = _answer(logs_of(log), subject, seq, wall_ns)
+        found = _explanation(logs_of(log), subject, seq, wall_ns)
     print_result(
         found,
         lambda: _print(found, limit, with_history=subject.is_reassignment),
@@ -76,16 +81,18 @@ def why(
     )
 
 
-def _answer(logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None) -> Answer:
+def _explanation(
+    logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None
+) -> Explanation:
     if len(logs) == 1:
         with open_log(logs[0]) as opened, progress() as report:
-            return ask(opened, subject, seq_at(opened.reader, seq, wall_ns), report)
+            return explain(opened, subject, seq_at(opened.reader, seq, wall_ns), report)
     if seq is not None:
         raise typer.BadParameter(
             "each log numbers its events from 1: give a time, or only one log", param_hint="--at"
         )
     with open_runs(logs) as several, progress() as report:
-        return ask_runs(parts_of(several, wall_ns), subject, report)
+        return explain_runs(parts_of(several, wall_ns), subject, report)
 
 
 def _subject(
@@ -108,7 +115,7 @@ def _subject(
     return Subject(topic=topic, broker=broker, term=term)
 
 
-def _print(found: Answer, limit: int, *, with_history: bool) -> None:
+def _print(found: Explanation, limit: int, *, with_history: bool) -> None:
     typer.echo(found.answer)
     for note in found.notes:
         typer.echo(f"note: {note}")
@@ -143,8 +150,8 @@ def _print_link(one: Link) -> None:
         place = f"{one.because.seq}{of_log}"
         typer.echo(f"{'':10}because of event {place}{text} ({one.because.procedure})")
     if one.rule:
-        candidates = [(each.broker, each.why) for each in one.passed_over]
-        over = f"; passed over: {passed_over_in_words(candidates)}" if candidates else ""
+        passed_over = candidates_in_words(one.passed_over)
+        over = f"; passed over: {passed_over}" if passed_over else ""
         typer.echo(f"{'':10}rule: {one.rule}{over}")
     if one.command:
         typer.echo(f"{'':10}command {one.command}, its outcome is event {one.seq}")

@@ -1,5 +1,5 @@
-"""The cluster at a moment as plain values.
+"""The cluster after an event, as plain values.
 
-- `views` are the values, `selecting` leaves out what is not asked about
-- `of_context` makes them of what refold's fold knows, `of_znodes` of an imported ZooKeeper
+- `views`: the values; `selecting`: those about one topic or partition
+- `of_context` makes them from the state of refold's fold, `of_znodes` from an imported ZooKeeper
 """

@@ -1,4 +1,4 @@
-"""The cluster as the fold knows it."""
+"""The cluster as refold's fold knows it."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -33,8 +33,8 @@ _STATUS: dict[PartitionState, PartitionStatus] = {
 }
 
 Rewriting = Mapping[Partition, tuple[Assignment, Assignment]]
-"""Partitions whose assignment is being changed in memory, with the one that ZooKeeper still has,
-and the one that they shall have."""
+"""Partitions whose assignment is being changed in memory: the assignment that ZooKeeper still has,
+and the one that the partition gets."""
 
 
 def cluster_of(
@@ -45,7 +45,8 @@ def cluster_of(
     context: ControllerContext | None = None,
     rewriting: Rewriting = MappingProxyType({}),
 ) -> Cluster:
-    """What is known after an event; `context` where that of an earlier term is meant."""
+    """The cluster after an event; `context` is that of an earlier term, if it is wanted instead of
+    the current one."""
     controller = fold.controller
     context = context or controller.context
     topics = [
@@ -70,7 +71,7 @@ def cluster_of(
 
 
 def name_of(trigger: Trigger) -> str:
-    """A controller event by Kafka's name, a request by its API's."""
+    """Kafka's name of a controller event; for a request, the name of its API."""
     if isinstance(trigger, ApiCall):
         return type(trigger.request).__name__.removesuffix("Received")
     return type(trigger).__name__

@@ -1,4 +1,4 @@
-"""The cluster as an imported log's ZooKeeper has it: what its own controller knew is not there."""
+"""The cluster as the ZooKeeper of an imported log has it, without the state of its controller."""
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
@@ -19,11 +19,11 @@ from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 
 
 def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
-    """The cluster as ZooKeeper has it, without the znodes that cannot be read."""
+    """The cluster as ZooKeeper has it, without znodes that cannot be parsed."""
     brokers = _brokers(view)
     live = {one.id for one in brokers}
-    doomed = view.children(znodes.DELETE_TOPICS)
-    topics = [_topic(view, name, live, doomed) for name in view.children(znodes.TOPICS)]
+    being_deleted = view.children(znodes.DELETE_TOPICS)
+    topics = [_topic(view, name, live, being_deleted) for name in view.children(znodes.TOPICS)]
     return Cluster(
         seq=seq,
         time=time,
@@ -32,7 +32,7 @@ def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
         brokers=brokers,
         topics=topics,
         reassignments=reassignments_of(topics, brokers),
-        deletions=[_deletion(name, topics, live) for name in doomed],
+        deletions=[_deletion(name, topics, live) for name in being_deleted],
     )
 
 
@@ -66,21 +66,21 @@ def _brokers(view: ZnodeView) -> list[BrokerView]:
     return sorted(found, key=lambda one: one.id)
 
 
-def _topic(view: ZnodeView, name: str, live: set[int], doomed: tuple[str, ...]) -> TopicView:
+def _topic(view: ZnodeView, name: str, live: set[int], being_deleted: tuple[str, ...]) -> TopicView:
     znode = view.find(znodes.topic_path(name))
     try:
         content = znodes.read_topic(name, znode.data if znode is not None else None)
     except ZnodeError:
         return TopicView(name, None, [])
     partitions = [
-        _partition(name, number, one, state_of(view, name, number), live, name in doomed)
+        _partition(name, number, one, state_of(view, name, number), live, name in being_deleted)
         for number, one in sorted(content.assignments.items())
     ]
     return TopicView(name, content.topic_id.hex() if content.topic_id else None, partitions)
 
 
 def state_of(view: ZnodeView, topic: str, number: int) -> LeaderAndIsr | None:
-    """A partition's state, None where there is none that can be read."""
+    """A partition's state, None if there is none that can be parsed."""
     path = znodes.state_path(topic, number)
     znode = view.find(path)
     try:
@@ -95,10 +95,10 @@ def _partition(
     assignment: Assignment,
     state: LeaderAndIsr | None,
     live: set[int],
-    is_doomed: bool,
+    is_being_deleted: bool,
 ) -> PartitionView:
     status: PartitionStatus = "new"
-    if is_doomed:
+    if is_being_deleted:
         status = "deleting"
     elif state is not None:
         status = "online" if state.leader in live else "offline"

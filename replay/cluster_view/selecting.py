@@ -1,4 +1,4 @@
-"""A part of a cluster: one topic or one partition, and what is about it."""
+"""The part of a cluster that is about one topic or one partition."""
 
 from msgspec import structs
 
@@ -13,15 +13,15 @@ def selected(
     topic: str | None,
     partition: tuple[str, int] | None,
     *,
-    is_demanded: bool = True,
+    is_required: bool = True,
 ) -> Cluster:
-    """The cluster without other topics, or other partitions. Raises ReplayError for one that is
-    not there, if it is demanded."""
+    """The cluster without other topics or partitions. Raises ReplayError if the topic or partition
+    `is_required` and does not exist."""
     name = partition[0] if partition is not None else topic
     if name is None:
         return cluster
-    if is_demanded:
-        demand(cluster, name, partition[1] if partition is not None else None)
+    if is_required:
+        require(cluster, name, partition[1] if partition is not None else None)
     topics = [one for one in cluster.topics if one.name == name]
     if partition is not None:
         topics = [
@@ -39,14 +39,14 @@ def selected(
     )
 
 
-def demand(cluster: Cluster, topic: str, partition: int | None = None) -> None:
-    """Raises ReplayError where a topic, or its partition, is not there, with what is."""
+def require(cluster: Cluster, topic: str, partition: int | None = None) -> None:
+    """Raises ReplayError if a topic or partition does not exist; the message names what exists."""
     found = cluster.topic(topic)
     if found is None:
         names = [one.name for one in cluster.topics]
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        told = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there are none then"
-        raise ReplayError(f"no topic {topic} at event {cluster.seq}; {told}")
+        known = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there are none then"
+        raise ReplayError(f"no topic {topic} at event {cluster.seq}; {known}")
     numbers = [one.partition for one in found.partitions]
     if partition is not None and partition not in numbers:
         raise ReplayError(
@@ -63,5 +63,5 @@ def ranges(numbers: list[int]) -> str:
             spans[-1] = [spans[-1][0], one]
         else:
             spans.append([one, one])
-    told = [f"{first}" if first == end else f"{first}-{end}" for first, end in spans]
-    return ", ".join(told) or "none"
+    texts = [f"{first}" if first == end else f"{first}-{end}" for first, end in spans]
+    return ", ".join(texts) or "none"

@@ -1,6 +1,7 @@
-"""A cluster at a moment, as plain values for people and scripts."""
+"""A cluster after an event, as plain values for people and scripts."""
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Literal
 
 from msgspec import Struct, field
@@ -8,17 +9,32 @@ from msgspec import Struct, field
 from controller.core.values import NO_EPOCH, RECOVERING, Assignment, LeaderAndIsr
 
 NO_BROKER = -1
-"""In place of a leader or a broker that there is not."""
+"""The id that means no leader, or no broker."""
 
 PartitionStatus = Literal["new", "online", "offline", "deleting"]
 DeletionStatus = Literal["queued", "under way", "waits"]
-Course = Literal["on its way", "ending", "rolled back", "replaced"]
+ReassignmentCourse = Literal["on its way", "ending", "rolled back", "replaced"]
+
+
+class NotInSync(StrEnum):
+    """The reason why a replica is not in the ISR."""
+
+    NOT_REGISTERED = "not registered"
+    SHUTTING_DOWN = "shutting down"
+    FAILED_LOG_DIR = "its log directory has failed"
+    NO_LEADER = "live, but there is no leader to fetch from"
+    LAGGING = "live, but has not caught up"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the broker could catch up without being restarted or repaired."""
+        return self in (NotInSync.NO_LEADER, NotInSync.LAGGING)
 
 
 class ControllerView(Struct, frozen=True):
-    """The controller. `broker` is NO_BROKER and `epoch` 0 where none is known.
+    """The controller. `broker` is NO_BROKER and `epoch` 0 if none is known.
 
-    `role` is that of the daemon that wrote a recorded log; of an imported one "observed".
+    `role` is the role of the daemon that wrote a recorded log; for an imported log "observed".
     """
 
     role: Literal["active", "failing over", "standby", "observed"]
@@ -38,11 +54,14 @@ class BrokerView(Struct, frozen=True):
 
 
 class PartitionView(Struct, frozen=True):
-    """One partition. `leader` is NO_BROKER where there is none; `isr` is empty, and the epochs are
-    NO_BROKER, where it never had a state. `in_failed_dirs` are brokers whose log directory with it
-    has failed, `rollback_waits` says why its reassignment cannot be rolled back yet; `becoming` are
-    the replicas for which its reassignment is ended, rolled back or replaced just now: ZooKeeper
-    still has what the view has."""
+    """One partition. `leader` is NO_BROKER if it has none. If it never had a state, `isr` is empty
+    and the epochs are NO_BROKER.
+
+    `in_failed_dirs` are the brokers whose log directory with this partition has failed.
+    `rollback_waits` is why its reassignment cannot be rolled back yet. `becoming` are the replicas
+    that the controller is about to write, because it ends, rolls back or replaces the reassignment;
+    the other fields are what ZooKeeper still has.
+    """
 
     topic: str
     partition: int
@@ -69,12 +88,12 @@ class PartitionView(Struct, frozen=True):
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """What it had before its reassignment."""
+        """The replicas before the reassignment."""
         return tuple(one for one in self.replicas if one not in self.adding)
 
     @property
     def target(self) -> tuple[int, ...]:
-        """What it shall have."""
+        """The replicas after the reassignment."""
         return tuple(one for one in self.replicas if one not in self.removing)
 
     @property
@@ -83,8 +102,8 @@ class PartitionView(Struct, frozen=True):
         return bool(self.adding or self.removing)
 
     @property
-    def course(self) -> Course:
-        """Where its reassignment goes."""
+    def course(self) -> ReassignmentCourse:
+        """Whether the reassignment goes on, or is being ended, rolled back or replaced."""
         if not self.becoming:
             return "on its way"
         if set(self.becoming) == set(self.target):
@@ -100,8 +119,8 @@ def partition_view(
     assignment: Assignment,
     offline_replicas: Iterable[int],
 ) -> PartitionView:
-    """A partition and its state, None if it never had one. What only a controller knows is left
-    out."""
+    """The view of a partition with this state (None: it never had one), without the fields that
+    only a controller knows."""
     return PartitionView(
         topic,
         number,
@@ -128,21 +147,22 @@ class TopicView(Struct, frozen=True):
 
 
 class ReassignmentView(Struct, frozen=True):
-    """A partition on its way to other replicas; `waits_for` says of each replica that is still
-    lacking why. On another course than that it waits for none; `becoming` is what it gets."""
+    """A partition that is being reassigned. `waits_for` has the target replicas that are not in
+    sync, each with the reason; it is empty if the reassignment is on another `course` than "on its
+    way". Then `becoming` are the replicas that the partition gets."""
 
     partition: str
     origin: tuple[int, ...]
     target: tuple[int, ...]
-    waits_for: dict[int, str]
-    course: Course = "on its way"
+    waits_for: dict[int, NotInSync]
+    course: ReassignmentCourse = "on its way"
     becoming: tuple[int, ...] = ()
 
 
 class DeletionView(Struct, frozen=True):
-    """A topic that is to be deleted. `offline_brokers` hold replicas of it and are not there,
-    `waits_for` have not confirmed yet that they deleted theirs, which is known of a recorded log
-    only."""
+    """A topic that is being deleted. `offline_brokers` have replicas of it and are not online.
+    `waits_for` have not confirmed the deletion of their replicas yet; only a recorded log has
+    them."""
 
     topic: str
     status: DeletionStatus
@@ -151,8 +171,8 @@ class DeletionView(Struct, frozen=True):
 
 
 class ProcedureView(Struct, frozen=True):
-    """The controller event that is handled, the event that brought it, and the last thing that it
-    asked for, under which rule."""
+    """The controller event that is being processed, and the event that caused it (`since`). `asked`
+    is the procedure's last command, `rule` the reason for it."""
 
     name: str
     since: int
@@ -161,8 +181,8 @@ class ProcedureView(Struct, frozen=True):
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
-    """The whole state after event `seq`. `queued` are controller events that wait, `requests` API
-    requests whose answer does; both are known of a recorded log only."""
+    """The whole state after event `seq`. `queued` are waiting controller events, `requests` are API
+    requests without an answer; only a recorded log has them."""
 
     seq: int
     time: str
@@ -181,7 +201,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
         return next((one for one in self.topics if one.name == name), None)
 
     def partition(self, topic: str, number: int) -> PartitionView | None:
-        """The partition, None if it is not there."""
+        """The partition, None if it does not exist."""
         found = self.topic(topic)
         parts = found.partitions if found is not None else []
         return next((one for one in parts if one.partition == number), None)
@@ -191,12 +211,12 @@ class Cluster(Struct, frozen=True, kw_only=True):
         return next((one for one in self.brokers if one.id == id), None)
 
     def partitions(self) -> list[PartitionView]:
-        """Of all topics."""
+        """The partitions of all topics."""
         return [one for topic in self.topics for one in topic.partitions]
 
 
 def reassignments_of(topics: list[TopicView], brokers: list[BrokerView]) -> list[ReassignmentView]:
-    """Those under way, and what each waits for."""
+    """The current reassignments, and what each waits for."""
     live = {one.id: one for one in brokers}
     return [
         ReassignmentView(
@@ -213,8 +233,8 @@ def reassignments_of(topics: list[TopicView], brokers: list[BrokerView]) -> list
     ]
 
 
-def lacking_replicas(partition: PartitionView, live: dict[int, BrokerView]) -> dict[int, str]:
-    """The target replicas that are not in sync, each with why as far as the controller knows."""
+def lacking_replicas(partition: PartitionView, live: dict[int, BrokerView]) -> dict[int, NotInSync]:
+    """The target replicas that are not in sync, each with the reason."""
     return {
         one: why_not_in_sync(partition, one, live)
         for one in partition.target
@@ -222,14 +242,14 @@ def lacking_replicas(partition: PartitionView, live: dict[int, BrokerView]) -> d
     }
 
 
-def why_not_in_sync(partition: PartitionView, broker: int, live: dict[int, BrokerView]) -> str:
-    """What a broker lacks to be in sync."""
+def why_not_in_sync(
+    partition: PartitionView, broker: int, live: dict[int, BrokerView]
+) -> NotInSync:
+    """The reason why a replica is not in sync, as far as the controller knows it."""
     if broker not in live:
-        return "not registered"
+        return NotInSync.NOT_REGISTERED
     if live[broker].is_shutting_down:
-        return "shutting down"
+        return NotInSync.SHUTTING_DOWN
     if broker in partition.in_failed_dirs:
-        return "its log directory has failed"
-    if partition.leader == NO_BROKER:
-        return "live, but there is no leader to fetch from"
-    return "live, but has not caught up"
+        return NotInSync.FAILED_LOG_DIR
+    return NotInSync.NO_LEADER if partition.leader == NO_BROKER else NotInSync.LAGGING

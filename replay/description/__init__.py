@@ -1,7 +1,8 @@
-"""Events and commands, in words and as JSON.
+"""Describes events and commands in words and as JSON.
 
-- `events`, `commands`, `imported_events`: one line each, for lists and answers
-- `transcript`: all that is in a history, line by line, for golden files
-- `as_json`: records as JSON; `bulk_json`: the same for millions of values
-- `phrases`: what several of these say: brokers, leaders, assignments
+- `events`, `commands`: the events and commands of the core in words; `imported_events`: the records
+  of an imported log
+- `choices`: the choice of a leader, and the candidates that were passed over
+- `as_json`: records as JSON; `bulk_json`: their contents as JSON for queries, by the million
+- `phrases`, `error_names`: parts of descriptions: brokers, leaders, assignments, error codes
 """

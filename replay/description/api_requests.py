@@ -1,50 +1,50 @@
-"""Requests of the endpoint and their answers in words: what it is, then a line for each part."""
+"""Requests to the endpoint and their answers in words: a line, then a line for each part."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.api_requests.alter_partition import (
     AlteredPartition,
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
 )
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
-from controller.core.api_requests.features import AnswerUpdateFeatures, UpdateFeaturesReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
+from controller.core.api_requests.features import UpdateFeaturesReceived, UpdateFeaturesResponse
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsReceived,
+    ListPartitionReassignmentsResponse,
 )
 from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
-    AnswerAlterUserScramCredentials,
+    AlterUserScramCredentialsResponse,
 )
 from controller.core.api_requests.topics import (
     NOT_GIVEN,
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
     CreatedTopic,
     CreatePartitionsReceived,
+    CreatePartitionsResponse,
     CreateTopicsReceived,
-    DeletedTopic,
+    CreateTopicsResponse,
     DeleteTopicsReceived,
+    DeleteTopicsResponse,
     NewPartitions,
     NewTopic,
-    TopicAnswer,
 )
+from controller.core.error_codes import NONE
 from controller.core.znodes import write_topic_id
-from replay.description.phrases import bracketed, bracketed_assignment, listed
+from replay.description.error_names import error_name
+from replay.description.phrases import assignment, leader, listed
 from replay.subjects import NameOf
 
 
@@ -53,8 +53,7 @@ def _unchanged(topic: str) -> str:
 
 
 def described_request(request: ApiRequest, name_of: NameOf = _unchanged) -> list[str]:
-    """A request, then a line for each part. `name_of` returns the name of the topic that a request
-    names by its id, in hex."""
+    """A request, then a line for each part. `name_of` returns a topic's name by its id in hex."""
     name = type(request).__name__.removesuffix("Received")
     head = f"{name}, request {request.request}"
     match request:
@@ -62,21 +61,21 @@ def described_request(request: ApiRequest, name_of: NameOf = _unchanged) -> list
             return [head + _how(dry, timeout_ms), *map(_new_topic, new)]
         case CreatePartitionsReceived(validate_only=dry, timeout_ms=timeout_ms, topics=grown):
             return [head + _how(dry, timeout_ms), *map(_new_partitions, grown)]
-        case DeleteTopicsReceived(timeout_ms=timeout_ms, topics=doomed):
+        case DeleteTopicsReceived(timeout_ms=timeout_ms, topics=removed):
             return [
                 head + _how(False, timeout_ms),
-                *(_topic(one.name, one.topic_id) for one in doomed),
+                *(_topic(one.name, one.topic_id) for one in removed),
             ]
         case UpdateFeaturesReceived(validate_only=dry, timeout_ms=timeout_ms, updates=updates):
             levels = [f"{one.feature} to {one.level}, type {one.upgrade_type}" for one in updates]
             return [head + _how(dry, timeout_ms), *levels]
         case AlterUserScramCredentialsReceived(deletions=deletions, upsertions=upsertions):
-            gone = [f"{one.user} mechanism {one.mechanism} deleted" for one in deletions]
-            given = [
+            deleted = [f"{one.user} mechanism {one.mechanism} deleted" for one in deletions]
+            written = [
                 f"{one.user} mechanism {one.mechanism} of {one.iterations} iterations"
                 for one in upsertions
             ]
-            return [head, *gone, *given]
+            return [head, *deleted, *written]
         case AlterPartitionReceived(version=version, broker=broker, partitions=proposed):
             named = name_of if version > 1 else _unchanged
             states = [
@@ -102,45 +101,52 @@ def described_request(request: ApiRequest, name_of: NameOf = _unchanged) -> list
             assert_never(request)
 
 
-def described_answer(answer: ApiAnswer) -> list[str]:
-    """The error of the whole request, if the answer has one, then a line for each part."""
-    head = f"answer {answer.request}:"
+def described_response(answer: ApiResponse, *, only_errors: bool = False) -> list[str]:
+    """An answer with the error of the whole request, then a line for each part, or for each part
+    with an error."""
+    head = f"answer to request {answer.request}: {error_name(getattr(answer, 'error', NONE))}"
     match answer:
-        case AnswerCreateTopics(topics=created):
-            return [head.rstrip(":"), *map(_created, created)]
-        case AnswerCreatePartitions(topics=grown):
-            return [head.rstrip(":"), *map(_answered, grown)]
-        case AnswerDeleteTopics(error=error, topics=deleted):
-            return [f"{head} code {error}", *map(_deleted, deleted)]
-        case AnswerUpdateFeatures(error=error, message=message, features=features):
-            return [_coded(head, error, message), *map(_answered, features)]
-        case AnswerAlterUserScramCredentials(users=users):
-            codes = [f"{one.user} code {one.error} {one.message or ''}".rstrip() for one in users]
-            return [head, *codes]
-        case AnswerAlterPartition(error=error, partitions=altered):
-            return [f"{head} code {error}", *map(_altered, altered)]
+        case ControlledShutdownResponse(remaining=remaining):
+            leading = ", ".join(f"{topic}-{number}" for topic, number in remaining)
+            return [f"{head}, still leads {leading or 'nothing'}"]
+        case AllocateProducerIdsResponse(start=start, length=length):
+            return [f"{head}, {length} from {start} on"]
+        case UpdateFeaturesResponse(message=message):
+            head = f"{head} {message or ''}".rstrip()
+    return [head, *(text for error, text in _parts(answer) if error or not only_errors)]
+
+
+def _parts(answer: ApiResponse) -> list[tuple[int, str]]:
+    """The parts of an answer, each with its error."""
+    match answer:
+        case CreateTopicsResponse(topics=created):
+            return [(one.error, _created(one)) for one in created]
+        case CreatePartitionsResponse(topics=answered) | UpdateFeaturesResponse(features=answered):
+            return [(one.error, _with_error(one.name, one.error, one.message)) for one in answered]
+        case DeleteTopicsResponse(topics=deleted):
+            return [
+                (one.error, _with_error(_topic(one.name, one.topic_id), one.error))
+                for one in deleted
+            ]
+        case AlterUserScramCredentialsResponse(users=users):
+            return [(one.error, _with_error(one.user, one.error, one.message)) for one in users]
+        case AlterPartitionResponse(partitions=altered):
+            return [(one.error, _altered(one)) for one in altered]
         case (
-            AnswerAlterPartitionReassignments(error=error, partitions=answered)
-            | AnswerElectLeaders(error=error, partitions=answered)
+            AlterPartitionReassignmentsResponse(partitions=partitions)
+            | ElectLeadersResponse(partitions=partitions)
         ):
             return [
-                f"{head} code {error}",
-                *(
-                    f"{one.topic}-{one.partition} code {one.error} {one.message}".rstrip()
-                    for one in answered
-                ),
+                (one.error, _with_error(f"{one.topic}-{one.partition}", one.error, one.message))
+                for one in partitions
             ]
-        case AnswerListPartitionReassignments(error=error, partitions=ongoing):
-            assignments = [
-                f"{one.topic}-{one.partition} {bracketed_assignment(one.assignment)}"
+        case ListPartitionReassignmentsResponse(partitions=ongoing):
+            return [
+                (NONE, f"{one.topic}-{one.partition} {assignment(one.assignment)}")
                 for one in ongoing
             ]
-            return [f"{head} code {error}", *assignments]
-        case AnswerControlledShutdown(error=error, remaining=remaining):
-            leading = ", ".join(f"{topic}-{number}" for topic, number in remaining)
-            return [f"{head} code {error}, leading still {leading or 'nothing'}"]
-        case AnswerAllocateProducerIds(error=error, start=start, length=length):
-            return [f"{head} code {error}, {length} from {start} on"]
+        case ControlledShutdownResponse() | AllocateProducerIdsResponse():
+            return []
         case _:
             assert_never(answer)
 
@@ -154,10 +160,10 @@ def _names(named: list[tuple[str, int]] | None) -> list[str]:
 def _altered(one: AlteredPartition) -> str:
     topic = write_topic_id(one.topic_id) if one.topic_id else one.topic
     if one.error:
-        return f"{topic}-{one.partition} code {one.error}"
+        return _with_error(f"{topic}-{one.partition}", one.error)
     return (
-        f"{topic}-{one.partition} leader {one.leader} e {one.leader_epoch} isr {bracketed(one.isr)}"
-        f" v {one.partition_epoch}"
+        f"{topic}-{one.partition} {leader(one.leader)}, epoch {one.leader_epoch}, "
+        f"ISR {listed(one.isr)}, version {one.partition_epoch}"
     )
 
 
@@ -189,22 +195,14 @@ def _assigned(assignments: Iterable[tuple[int, Sequence[int]]]) -> str:
 
 def _created(one: CreatedTopic) -> str:
     if one.error:
-        return _coded(one.name, one.error, one.message)
+        return _with_error(one.name, one.error, one.message)
     named = f" id {write_topic_id(one.topic_id)}" if one.topic_id else ""
     configs = "".join(f" {key}={value}" for key, value in one.configs)
     return f"{one.name} {one.partitions} partitions of {one.replication_factor}{named}{configs}"
 
 
-def _answered(one: TopicAnswer) -> str:
-    return _coded(one.name, one.error, one.message)
-
-
-def _deleted(one: DeletedTopic) -> str:
-    return _coded(_topic(one.name, one.topic_id), one.error, None)
-
-
-def _coded(what: str, error: int, message: str | None) -> str:
-    return f"{what} code {error} {message or ''}".strip()
+def _with_error(what: str, error: int, message: str | None = None) -> str:
+    return f"{what} {error_name(error)} {message or ''}".rstrip()
 
 
 def _topic(name: str | None, topic_id: bytes | None) -> str:

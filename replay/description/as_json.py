@@ -1,15 +1,16 @@
-"""Records as JSON, in three forms.
+"""Records and values as JSON, in three forms.
 
 For people and scripts (`event_object`, `command_object`): a value of the core's or an imported
-log's types is an object with the names of its fields; one that has a tag begins with "kind". Bytes
-are text, or 0x... in hex where they are no UTF-8.
+log's types is an object with the names of its fields. If the type has a tag, the object begins with
+"kind". Bytes are text, or 0x... in hex if they are not UTF-8.
 
-For comparisons (`plain_object`): the same without kinds; znode data that is JSON is parsed.
+For exports (`readable_...`): a form from which `stored_bytes` makes the same bytes again. The tag
+is "tag"; bytes are {"text": ...}, or {"base64": ...} if they are not UTF-8; maps are {"map": ...}.
+A value for which this version has no type is plain msgpack without names. Bytes that are not
+msgpack are {"raw": ...}.
 
-For exports (`readable_...`) the same, such that it gives the same bytes again (`stored_bytes`). The
-tag is "tag"; bytes are {"text": ...}, or {"base64": ...} where they are no UTF-8; maps are
-{"map": ...}. What this version has no type for is plain msgpack, without names; what is no msgpack
-is {"raw": ...}.
+For comparison (`plain_object`): without tags. Bytes that are JSON are parsed; other bytes are text,
+or hex if they are not printable.
 """
 
 from base64 import b64decode, b64encode
@@ -27,12 +28,12 @@ Decode = Callable[[bytes], Any]
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder().decode
-_AS_THEY_ARE: Final = (int, str, bool, float, type(None))
+_UNCHANGED: Final = (int, str, bool, float, type(None))
 _RAW, _TEXT, _BASE64, _MAP = "raw", "text", "base64", "map"
 
 
 def decoder_of(kind: str) -> Decode:
-    """What decodes the payload of an event of this kind, of either kind of log."""
+    """The decoder for the payload of events of a kind, of either kind of log."""
     return encoding.decode_event if kind in encoding.SCHEMAS else decode_event
 
 
@@ -40,7 +41,7 @@ def decoder_of(kind: str) -> Decode:
 
 
 def event_object(record: EventRecord) -> dict[str, Any]:
-    """An event as a JSON object; its payload decoded if this version knows it."""
+    """An event as a JSON object, with its payload decoded if this version knows the kind."""
     return {
         "seq": record.seq,
         "time": iso_time(record.wall_ns),
@@ -57,7 +58,7 @@ def event_object(record: EventRecord) -> dict[str, Any]:
 
 
 def command_object(record: CommandRecord) -> dict[str, Any]:
-    """A command as a JSON object; its body is null where it was too large to be stored."""
+    """A command as a JSON object; its body is null if it was too large to be stored."""
     return {
         "cause": record.cause,
         "ordinal": record.ordinal,
@@ -71,17 +72,17 @@ def command_object(record: CommandRecord) -> dict[str, Any]:
 
 
 def payload_object(record: EventRecord) -> Any:
-    """What was observed."""
+    """The payload of an event."""
     return _object(record.payload, decoder_of(record.kind))
 
 
 def reason_object(record: CommandRecord) -> Any:
-    """Why a command was issued."""
+    """The reason of a command."""
     return _object(record.reason, decode_reason)
 
 
 def _object(content: bytes, decode: Decode) -> Any:
-    """The content as this version knows it, or else as untyped msgpack, or else as it is."""
+    """The content decoded by its type; otherwise as untyped msgpack; otherwise the bytes."""
     for attempt in (decode, _decode):
         try:
             return _named(attempt(content), _FOR_PEOPLE)
@@ -102,35 +103,36 @@ def plain_object(value: Any) -> Any:
 
 
 def readable_event(kind: str, payload: bytes) -> Any:
-    """An event's payload."""
+    """The payload of an event."""
     return readable(payload, decoder_of(kind))
 
 
 def readable_body(body: bytes) -> Any:
-    """A command's body."""
+    """The body of a command."""
     return readable(body, decode_command)
 
 
 def readable_reason(reason: bytes) -> Any:
-    """A command's reason."""
+    """The reason of a command."""
     return readable(reason, decode_reason)
 
 
 def readable(stored: bytes, decode: Decode) -> Any:
-    """The bytes as JSON; in the form with the most names that gives the same bytes again."""
+    """The bytes as JSON, with as many names as possible such that `stored_bytes` returns the same
+    bytes."""
     for attempt in (decode, _decode):
         try:
             value = _named(attempt(stored), _EXACT)
             if stored_bytes(value) == stored:
                 return value
         except (ValueError, TypeError, OverflowError, RecursionError):
-            # msgspec's own errors are ValueErrors: another version or another program wrote it.
+            # msgspec's errors are ValueErrors: another version or another program wrote the bytes.
             continue
     return {_RAW: b64encode(stored).decode()}
 
 
 def stored_bytes(value: Any) -> bytes:
-    """The bytes that `readable` was given. Raises ValueError for what it never gives."""
+    """The bytes from which `readable` made a value. Raises ValueError for any other value."""
     match value:
         case {"raw": str(raw)} if len(value) == 1:
             return b64decode(raw, validate=True)
@@ -142,7 +144,7 @@ def stored_bytes(value: Any) -> bytes:
 
 
 class _Form(NamedTuple):
-    """How a value is written for which JSON has no type, and the name of the tag, if it has one."""
+    """How to write a value for which JSON has no type, and the name of the tag (None: no tag)."""
 
     tag: str | None
     of_bytes: Callable[[bytes], Any]
@@ -151,10 +153,10 @@ class _Form(NamedTuple):
 
 
 def _named(value: Any, form: _Form) -> Any:
-    if isinstance(value, _AS_THEY_ARE):
+    if isinstance(value, _UNCHANGED):
         return value
     if isinstance(value, (list, tuple)):
-        return [one if isinstance(one, _AS_THEY_ARE) else _named(one, form) for one in value]
+        return [one if isinstance(one, _UNCHANGED) else _named(one, form) for one in value]
     if isinstance(value, bytes):
         return form.of_bytes(value)
     if isinstance(value, msgspec.Struct):
@@ -214,11 +216,11 @@ _EXACT: Final[_Form] = _Form("tag", _exact_bytes, lambda found: {_MAP: found}, _
 
 
 def _unnamed(value: Any) -> Any:
-    """Structures are stored as arrays, of their tag and their fields in their order."""
-    if isinstance(value, _AS_THEY_ARE):
+    """The value without names. Structures become arrays of their tag and their fields, in order."""
+    if isinstance(value, _UNCHANGED):
         return value
     if isinstance(value, list):
-        return [one if isinstance(one, _AS_THEY_ARE) else _unnamed(one) for one in value]
+        return [one if isinstance(one, _UNCHANGED) else _unnamed(one) for one in value]
     match value:
         case {"text": str(text)} if len(value) == 1:
             return text.encode()

@@ -1,10 +1,10 @@
-"""A command in plain words."""
+"""A command in words."""
 
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from controller.core import commands, znodes
-from controller.core.api_requests import ApiAnswer
+from controller.core.api_requests import ApiResponse
 from controller.core.errors import ZnodeError
 from controller.core.operations import (
     Check,
@@ -15,8 +15,8 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.values import ANY_VERSION
-from replay.description.error_names import error_name
-from replay.description.phrases import listed, some, state
+from replay.description.api_requests import described_response
+from replay.description.phrases import in_one_line, listed, some, state
 
 PlainCommand = (
     commands.OpenChannel
@@ -26,14 +26,14 @@ PlainCommand = (
     | commands.DrawNumbers
     | commands.StartTimer
     | commands.CancelTimer
-    | commands.AnswerLater
+    | commands.DelayResponse
     | commands.Stop
 )
 """All commands but those about znodes, requests to brokers and answers to API requests."""
 
 
 def command_in_words(command: commands.Command) -> str:
-    """What it does, with the first few of many things."""
+    """What a command does, in one line, with the first few of many parts."""
     match command:
         case commands.ReadZnodes(paths=paths):
             return f"read {some(paths)}"
@@ -53,13 +53,13 @@ def command_in_words(command: commands.Command) -> str:
             brokers = listed([one.id for one in live])
             return f"UpdateMetadata to broker {broker}: brokers {brokers}; {_led(parts)}"
         case commands.StopReplicaRequest(broker=broker, partitions=stopped):
-            told = some(
+            replicas = some(
                 f"{one.topic}-{one.partition}{' and delete it' if one.delete else ''}"
                 for one in stopped
             )
-            return f"StopReplica to broker {broker}: {told}"
-        case _ if isinstance(command, ApiAnswer):
-            return _answer(command)
+            return f"StopReplica to broker {broker}: {replicas}"
+        case _ if isinstance(command, ApiResponse):
+            return in_one_line(described_response(command, only_errors=True))
         case _:
             return described(command)
 
@@ -70,26 +70,8 @@ def _led(
     return some(f"{one.topic}-{one.partition} {state(one.leadership)}" for one in partitions)
 
 
-def _answer(answer: ApiAnswer) -> str:
-    error = getattr(answer, "error", 0)
-    head = f"answer request {answer.request}: {error_name(error) if error else 'done'}"
-    refused = [
-        f"{_named(one)} {error_name(one.error)}"
-        for field in ("partitions", "topics", "features")
-        for one in getattr(answer, field, ())
-        if getattr(one, "error", 0)
-    ]
-    return f"{head}, but {some(refused)}" if refused else head
-
-
-def _named(one: object) -> str:
-    topic = getattr(one, "name", None) or getattr(one, "topic", "") or "by id"
-    number = getattr(one, "partition", None)
-    return topic if number is None else f"{topic}-{number}"
-
-
 def described(command: PlainCommand) -> str:
-    """A command about channels, timers, draws, requests that wait, or the operator."""
+    """A command about channels, timers, draws, waiting requests or the operator."""
     match command:
         case commands.OpenChannel(broker=broker, broker_epoch=epoch, endpoint=endpoint):
             return f"open channel to {broker} epoch {epoch} at {endpoint.host}:{endpoint.port}"
@@ -103,18 +85,18 @@ def described(command: PlainCommand) -> str:
             return f"draw numbers below {' '.join(map(str, bounds))}"
         case commands.StartTimer(timer=timer, delay_ms=delay_ms):
             return f"start timer {timer} of {delay_ms} ms"
-        case commands.AnswerLater(request=request):
+        case commands.DelayResponse(request=request):
             return f"request {request} is answered later"
         case commands.CancelTimer(timer=timer):
             return f"cancel timer {timer}"
         case commands.Stop(reason=reason):
-            return f"stop: {reason or 'as asked for'}"
+            return f"stop: {reason or 'as requested'}"
         case _:
             assert_never(command)
 
 
 def operation_in_words(one: WriteOperation, content_of: Callable[[str, bytes], str]) -> str:
-    """What is done to a znode; `content_of` says what it then holds."""
+    """A write to a znode; `content_of` describes the data that is written to a path."""
     match one:
         case Create(path=path, data=data, ephemeral=ephemeral):
             return f"create {'ephemeral ' if ephemeral else ''}{path}{content_of(path, data)}"
@@ -133,7 +115,7 @@ def _at(version: int) -> str:
 
 
 def content(path: str, data: bytes | None) -> str:
-    """What a partition's state says; "" for other znodes."""
+    """The content of a partition's state znode; "" for other znodes."""
     if znodes.state_of(path) is None:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Error codes by their names."""
+"""The names of error codes."""
 
 from typing import Final
 
@@ -28,5 +28,5 @@ def error_name(code: int) -> str:
 
 
 def zookeeper_error_name(code: int) -> str:
-    """ZooKeeper's name of an error code; FENCED is refold's, /controller_epoch has changed."""
+    """ZooKeeper's name of an error code. FENCED is refold's: /controller_epoch has changed."""
     return _ZOOKEEPER.get(code, f"code {code}")

@@ -1,4 +1,4 @@
-"""An event of a recorded log in words: what was observed, then its parts.
+"""An event of a recorded log in words: a line that says what was observed, then its parts.
 
 `name_of` returns the name of the topic that a request names by its id, in hex.
 """
@@ -12,15 +12,15 @@ from controller.core.releases import release_of
 from controller.core.znodes import write_topic_id
 from replay.description.api_requests import described_request
 from replay.description.error_names import error_name
-from replay.description.phrases import some
+from replay.description.phrases import in_one_line
 from replay.subjects import NameOf
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
-"""Brokers name topics by their ids in answers to later versions of LeaderAndIsr."""
+"""Answers to later versions of LeaderAndIsr name topics by their ids."""
 
 
 PlainEvent = (
-    events.BrokerAnswered
+    events.BrokerResponded
     | events.ChannelFault
     | events.VersionsOffered
     | events.TimerFired
@@ -28,15 +28,15 @@ PlainEvent = (
     | events.NumbersDrawn
     | events.ShutdownRequested
 )
-"""All events but those of the ZooKeeper session, those about znodes, and API requests."""
+"""All events except those of the ZooKeeper session, those about znodes, and API requests."""
 
 
-def _as_it_is(topic: str) -> str:
+def _unchanged(topic: str) -> str:
     return topic
 
 
-def event_in_words(event: events.Event, name_of: NameOf = _as_it_is) -> str:
-    """What was observed, in one line, without what belongs to the record."""
+def event_in_words(event: events.Event, name_of: NameOf = _unchanged) -> str:
+    """What was observed, in one line, without the fields of the record."""
     match event:
         case events.SessionConnected(server=server, renewed=renewed):
             return f"the ZooKeeper session {'goes on' if renewed else 'begins'} (server {server})"
@@ -52,25 +52,20 @@ def event_in_words(event: events.Event, name_of: NameOf = _as_it_is) -> str:
         case _ if isinstance(event, ApiRequest):
             return request_in_words(event, name_of)
         case _:
-            return _in_one_line(described(event, name_of))
+            return in_one_line(described(event, name_of))
 
 
-def request_in_words(request: ApiRequest, name_of: NameOf = _as_it_is) -> str:
-    """A request of the endpoint, in one line."""
-    return _in_one_line(described_request(request, name_of))
-
-
-def _in_one_line(lines: list[str]) -> str:
-    head, *parts = lines
-    return f"{head}: {some(parts)}" if parts else head
+def request_in_words(request: ApiRequest, name_of: NameOf = _unchanged) -> str:
+    """A request to the endpoint, in one line."""
+    return in_one_line(described_request(request, name_of))
 
 
 def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritten) -> str:
     of = f"of command {event.command.cause}.{event.command.ordinal}"
     match event:
         case events.ChildrenRead(children=children, error=error):
-            told = f", ZooKeeper code {error}" if error else ""
-            return f"{len(children)} children read, outcome {of}{told}"
+            failure = f", ZooKeeper code {error}" if error else ""
+            return f"{len(children)} children read, outcome {of}{failure}"
         case events.ZnodesRead(errors=errors):
             failed = sum(1 for one in errors if one)
             return f"{len(errors) - failed} znodes read, {failed} errors, outcome {of}"
@@ -79,10 +74,10 @@ def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritt
             return f"{len(errors) - failed} writes done, {failed} refused, outcome {of}"
 
 
-def described(event: PlainEvent, name_of: NameOf = _as_it_is) -> list[str]:
-    """What brokers, timers, draws and the operator have to say, then a line for each part."""
+def described(event: PlainEvent, name_of: NameOf = _unchanged) -> list[str]:
+    """An event of brokers, timers, draws or the operator, then a line for each part."""
     match event:
-        case events.BrokerAnswered(broker=broker, error=error, partition_errors=errors):
+        case events.BrokerResponded(broker=broker, error=error, partition_errors=errors):
             head = f"broker {broker} answered{f', {error_name(error)}' if error else ''}"
             named = [name_of(topic) if _ID.fullmatch(topic) else topic for topic, _, _ in errors]
             of_partitions = (

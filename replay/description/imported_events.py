@@ -1,4 +1,4 @@
-"""A record of an imported log in plain words."""
+"""A record of an imported log in words."""
 
 from replay.description.commands import content
 from replay.description.error_names import zookeeper_error_name
@@ -23,14 +23,14 @@ from replay.world.paths import below
 
 
 def imported_event_in_words(event: events.WorldEvent, chroot: str) -> str:
-    """What is in it, in one line."""
+    """The content of a record, in one line."""
     match event:
         case Transaction(session=session):
             return f"{session_name(session)}: {transaction_in_words(event, chroot)}"
         case events.Observed(what=what, broker=broker, epoch=epoch, zxid=zxid):
             return f"transaction 0x{zxid:x} is a decision of broker {broker}, epoch {epoch}: {what}"
         case events.RequestInferred(zxid=zxid, broker=broker):
-            return f"transaction 0x{zxid:x} is what broker {broker} was asked for"
+            return f"transaction 0x{zxid:x} carries out a request to broker {broker}"
         case events.ControllerLogged(broker=broker, text=text):
             return f"broker {broker}, controller.log: {text}"
         case events.StateChangeLogged(broker=broker, text=text):
@@ -40,9 +40,9 @@ def imported_event_in_words(event: events.WorldEvent, chroot: str) -> str:
         case events.WorldBegun(source=source, server=server, zxid=zxid):
             return f"the log begins after transaction 0x{zxid:x}, from {server} of {source}"
         case events.SessionsRestored(sessions=sessions):
-            return f"{len(sessions)} sessions are there"
+            return f"{len(sessions)} sessions exist"
         case events.ZnodesRestored(paths=paths):
-            return f"{len(paths)} znodes are there"
+            return f"{len(paths)} znodes exist"
         case events.SessionsGone(sessions=sessions):
             return f"{len(sessions)} sessions are gone"
         case events.ZnodesGone(paths=paths):
@@ -53,24 +53,24 @@ def imported_event_in_words(event: events.WorldEvent, chroot: str) -> str:
         case events.TransactionsMissing(after=after, before=before):
             return f"transactions between 0x{after:x} and 0x{before:x} are missing"
         case events.ImportEnded(damages=damages):
-            return f"the source has nothing more; {len(damages)} damages in it"
+            return f"the source ends here; it has {len(damages)} damages"
 
 
 def transaction_in_words(transaction: Transaction, chroot: str) -> str:
-    """What it does."""
+    """What a transaction does."""
     match transaction.content:
         case CreateSession(timeout_ms=timeout_ms):
             return f"begins, time-out {timeout_ms} ms"
         case CloseSession(paths=paths):
             how = "expires" if transaction.cxid == 0 else "ends"
             gone = [_in_kafka(path, chroot) for path in paths or ()]
-            return f"{how}{f', with it {some(gone)}' if gone else ''}"
+            return f"{how}{f', which deletes {some(gone)}' if gone else ''}"
         case Multi(operations=operations, error=error):
-            told = [_operation(one, chroot) for one in operations if not isinstance(one, Error)]
+            writes = [_operation(one, chroot) for one in operations if not isinstance(one, Error)]
             refused = f"refused with {zookeeper_error_name(error)}"
-            if not told:
+            if not writes:
                 return f"several writes, {refused}"
-            return f"all or nothing: {some(told)}{f'; {refused}' if error else ''}"
+            return f"all or nothing: {some(writes)}{f'; {refused}' if error else ''}"
         case content:
             return _operation(content, chroot)
 
@@ -94,6 +94,6 @@ def _operation(one: Operation, chroot: str) -> str:
 
 
 def _in_kafka(path: str, chroot: str) -> str:
-    """A path as Kafka knows it; one that lies elsewhere as it is."""
+    """A path without the chroot; a path outside of the chroot is returned unchanged."""
     known = below(path, chroot)
     return path if known is None else known

@@ -1,6 +1,6 @@
-"""Phrases that several descriptions share: brokers, leaders, assignments, candidates, counts."""
+"""Phrases that several descriptions share: brokers, leaders, assignments, counts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
@@ -11,11 +11,6 @@ _SHOWN: Final = 5
 def listed(brokers: Iterable[int]) -> str:
     """Broker ids as Kafka's tools write them; "none" for none."""
     return ",".join(map(str, brokers)) or "none"
-
-
-def bracketed(brokers: Iterable[int]) -> str:
-    """Broker ids as the transcripts write them."""
-    return "[" + ",".join(map(str, brokers)) + "]"
 
 
 def some(texts: Iterable[str], separator: str = "; ") -> str:
@@ -30,8 +25,14 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def in_one_line(lines: Sequence[str]) -> str:
+    """A description and the first few of its parts."""
+    head, *parts = lines
+    return f"{head}: {some(parts)}" if parts else head
+
+
 def joined(texts: Iterable[str]) -> str:
-    """Texts as a list in a sentence."""
+    """Texts as an enumeration in a sentence."""
     *items, last = list(texts) or [""]
     return f"{', '.join(items)} and {last}" if items else last
 
@@ -42,7 +43,7 @@ def session_name(session: int) -> str:
 
 
 def leader(broker: int) -> str:
-    """The leader of a partition."""
+    """The leader of a partition, or its absence."""
     return "no leader" if broker == NO_LEADER else f"leader {broker}"
 
 
@@ -52,25 +53,10 @@ def state(one: LeaderAndIsr) -> str:
 
 
 def assignment(one: Assignment) -> str:
-    """Replicas, and those that are being added or removed."""
+    """The replicas of an assignment, and those that are being added or removed."""
     parts = [f"replicas {listed(one.replicas)}"]
     if one.adding:
         parts.append(f"adding {listed(one.adding)}")
     if one.removing:
         parts.append(f"removing {listed(one.removing)}")
     return ", ".join(parts)
-
-
-def bracketed_assignment(one: Assignment) -> str:
-    """The same as the transcripts write it."""
-    text = f"replicas {bracketed(one.replicas)}"
-    for word, replicas in (("adding", one.adding), ("removing", one.removing)):
-        if replicas:
-            text += f" {word} {bracketed(replicas)}"
-    return text
-
-
-def passed_over_in_words(candidates: Iterable[tuple[int, str]], chosen: int | None = None) -> str:
-    """Each candidate that was not chosen, with its reason."""
-    found = [f"{broker} is {why}" for broker, why in candidates if broker != chosen]
-    return ", ".join(found) or "no replica was passed over"

@@ -4,13 +4,13 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from eventstore.errors import LogCorrupt, LogExists, from_os
+from eventstore.folders import replacing
 
-_PARTIAL: Final = ".partial"
 _DAMAGED: Final = (gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
@@ -23,16 +23,11 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """
     if path.exists():
         raise LogExists(path, "exists already: name another file, or delete it first")
-    partial = path.with_name(path.name + _PARTIAL)
     try:
-        with ExitStack() as resources:
-            file = resources.enter_context(partial.open("wb"))
-            yield resources.enter_context(_compressed(file, path.suffix))
-        partial.rename(path)
+        with replacing(path) as file, _compressed(file, path.suffix) as compressed:
+            yield compressed
     except OSError as error:
         raise from_os(error, path) from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -42,16 +37,15 @@ def old_file(path: Path) -> Iterator[BinaryIO]:
     Raises LogNotFound, LogFailed, LogCorrupt.
     """
     try:
-        with ExitStack() as resources:
-            file = resources.enter_context(path.open("rb"))
-            yield resources.enter_context(_uncompressed(file, path.suffix))
+        with path.open("rb") as file, _uncompressed(file, path.suffix) as uncompressed:
+            yield uncompressed
     except _DAMAGED as error:
         raise LogCorrupt(path, f"cannot be uncompressed: {error}") from error
     except OSError as error:
         raise from_os(error, path) from error
 
 
-def _compressed(file: BinaryIO, suffix: str) -> BinaryIO:
+def _compressed(file: BinaryIO, suffix: str) -> AbstractContextManager[BinaryIO]:
     """Compress without name and time, so that the same content results in the same bytes."""
     match suffix:
         case ".gz":
@@ -59,7 +53,7 @@ def _compressed(file: BinaryIO, suffix: str) -> BinaryIO:
         case ".xz":
             return cast(BinaryIO, lzma.LZMAFile(file, "wb"))
         case _:
-            return file
+            return nullcontext(file)
 
 
 def _uncompressed(file: BinaryIO, suffix: str) -> BinaryIO:

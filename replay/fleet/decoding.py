@@ -6,7 +6,6 @@ This table can be deleted at any time: each file is derived from one file of rec
 batches are decoded before the table is used. Each batch is put into place by one rename.
 """
 
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +25,7 @@ from replay.fleet.columns import DECODED, decoded
 from replay.fleet.day_files import records_writer
 from replay.fleet.errors import FleetError, usable
 from replay.fleet.jobs import no_step, reporting_steps, spark_errors
-from replay.fleet.locking import in_turn
+from replay.fleet.locking import in_turn, staging
 from replay.fleet.table import check_table, folder_of_records, records_in
 from replay.progress import Progress, unreported
 
@@ -108,13 +107,8 @@ def _not_decoded(source: Path, into: Path) -> list[Path]:
 @contextmanager
 def _locked(into: Path) -> Iterator[None]:
     into.mkdir(exist_ok=True)
-    with in_turn(into / _LOCK):
-        # Left by a process that was killed.
-        shutil.rmtree(into / _MAKING, ignore_errors=True)
-        try:
-            yield
-        finally:
-            shutil.rmtree(into / _MAKING, ignore_errors=True)
+    with in_turn(into / _LOCK), staging(into / _MAKING):
+        yield
 
 
 def _decode(spark: SparkSession, batch: Path, made: Path) -> None:

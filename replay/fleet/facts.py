@@ -17,21 +17,21 @@ from msgspec.structs import replace
 from controller.core import commands, events, operations
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
     ProposedState,
 )
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsReceived,
     ReassignmentTarget,
 )
@@ -114,7 +114,7 @@ def _first_error(errors: Iterable[int]) -> int:
     return next(filter(None, errors), 0)
 
 
-def _error_of_answered(event: events.BrokerAnswered) -> int:
+def _error_of_answered(event: events.BrokerResponded) -> int:
     if event.error or not event.partition_errors:
         return event.error
     return _first_error(map(itemgetter(2), event.partition_errors))
@@ -212,7 +212,7 @@ def _of_stop_replica(command: commands.StopReplicaRequest) -> Partitions:
     )
 
 
-def _of_altered(command: AnswerAlterPartition) -> Partitions:
+def _of_altered(command: AlterPartitionResponse) -> Partitions:
     return tuple(
         PartitionFact(one.topic, one.partition, code=str(one.error))
         if one.error
@@ -221,7 +221,7 @@ def _of_altered(command: AnswerAlterPartition) -> Partitions:
     )
 
 
-_Answer = AnswerAlterPartition | AnswerAlterPartitionReassignments | AnswerElectLeaders
+_Answer = AlterPartitionResponse | AlterPartitionReassignmentsResponse | ElectLeadersResponse
 
 
 def _error_of_answer(command: _Answer) -> int:
@@ -229,7 +229,7 @@ def _error_of_answer(command: _Answer) -> int:
 
 
 def _of_partition_answers(
-    command: AnswerAlterPartitionReassignments | AnswerElectLeaders,
+    command: AlterPartitionReassignmentsResponse | ElectLeadersResponse,
 ) -> Partitions:
     return _of_errors((one.topic, one.partition, one.error) for one in command.partitions)
 
@@ -243,7 +243,7 @@ EVENTS: Final[dict[type, Facts]] = {
     events.ZnodesRead: Facts(error=lambda one: _first_error(one.errors), ordinal=_ordinal),
     events.ChildrenRead: Facts(error=_error, ordinal=_ordinal),
     events.ZnodesWritten: Facts(error=lambda one: _first_error(one.errors), ordinal=_ordinal),
-    events.BrokerAnswered: Facts(
+    events.BrokerResponded: Facts(
         broker=_broker,
         partitions=lambda one: _of_errors(one.partition_errors),
         error=_error_of_answered,
@@ -297,12 +297,14 @@ COMMANDS: Final[dict[type, Facts]] = {
     commands.CloseChannel: Facts(broker=_broker),
     commands.LeaderAndIsrRequest: Facts(broker=_broker, partitions=_of_leader_and_isr),
     commands.StopReplicaRequest: Facts(broker=_broker, partitions=_of_stop_replica),
-    AnswerAlterPartition: Facts(partitions=_of_altered, error=_error_of_answer),
-    AnswerControlledShutdown: Facts(partitions=lambda one: _of_pairs(one.remaining), error=_error),
-    AnswerAllocateProducerIds: Facts(error=_error),
-    AnswerAlterPartitionReassignments: Facts(
+    AlterPartitionResponse: Facts(partitions=_of_altered, error=_error_of_answer),
+    ControlledShutdownResponse: Facts(
+        partitions=lambda one: _of_pairs(one.remaining), error=_error
+    ),
+    AllocateProducerIdsResponse: Facts(error=_error),
+    AlterPartitionReassignmentsResponse: Facts(
         partitions=_of_partition_answers, error=_error_of_answer
     ),
-    AnswerElectLeaders: Facts(partitions=_of_partition_answers, error=_error_of_answer),
+    ElectLeadersResponse: Facts(partitions=_of_partition_answers, error=_error_of_answer),
 }
 """A command of a kind without an entry has the path of its target, if the target is a znode."""

@@ -188,7 +188,7 @@ class Ingest:
         # A segment may have been read from a file and from an archive, or from two archives. The
         # copy from a file is preferred: it may share Parquet files with other segments.
         is_packed = sql.col("container").isNotNull()
-        kept = _one_a_unit(self._step(_READ).where("reason is null"), is_packed)
+        kept = _one_per_unit(self._step(_READ).where("reason is null"), is_packed)
         kept.select(*INGESTED.names).write.parquet(self._table.manifest_path())
         sums = [sql.expr(count).alias(name) for name, count in _COUNTS.items()]
         totals = self._manifest().agg(*sums).head()
@@ -242,7 +242,7 @@ def _grown(of_logs: DataFrame, known: DataFrame) -> DataFrame:
     its_name = sql.first("known_log", ignorenulls=True).over(Window.partitionBy("folder"))
     has_news = "known is null or known.last_seq <> last_seq or known.last_command <> last_command"
     return (
-        _one_a_unit(of_logs)
+        _one_per_unit(of_logs)
         .join(in_table, "unit", "left")
         .withColumn("log", sql.coalesce(its_name, "log"))
         .where(has_news)
@@ -261,7 +261,7 @@ def _changed(containers: DataFrame, known: DataFrame) -> DataFrame:
     )
 
 
-def _one_a_unit(copies: DataFrame, *first: Column) -> DataFrame:
+def _one_per_unit(copies: DataFrame, *first: Column) -> DataFrame:
     """For each segment the copy with the most records. `first` are columns to order copies by
     before that."""
     order = (*first, sql.desc("last_seq"), sql.desc("last_command"), sql.col("path"))

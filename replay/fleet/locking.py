@@ -1,6 +1,7 @@
-"""Locks that let one process at a time use a folder."""
+"""Locks that let one process at a time use a folder, and folders for results in preparation."""
 
 import fcntl
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,16 @@ def exclusive(
         except BlockingIOError:
             raise FleetError(f"{lock.parent}: {what} is using this folder: {then}") from None
         yield
+
+
+@contextmanager
+def staging(folder: Path) -> Iterator[None]:
+    """Delete a folder before and after the block. A killed process may have left it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 version."""
 
 _NS_IN_MS: Final = 1_000_000
-_SAID_OF_NO_SOURCE: Final = ("Failed to find data source: kafka", "KafkaSourceProvider")
+_NO_SOURCE_TEXTS: Final = ("Failed to find data source: kafka", "KafkaSourceProvider")
 
 
 class Parts:
@@ -82,7 +82,7 @@ def messages(
     try:
         found = reader.format("kafka").options(**parameters).load()
     except PySparkException as error:
-        if any(one in str(error) for one in _SAID_OF_NO_SOURCE):
+        if any(one in str(error) for one in _NO_SOURCE_TEXTS):
             raise FleetError(_no_source()) from None
         raise
     part = "get(filter(headers, one -> one.key = 'part'), 0).value"

@@ -185,11 +185,11 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     options = f"-Dlog4j2.configurationFile={_QUIET}"
-    mine = settings.get("spark.driver.extraJavaOptions", "")
+    given = settings.get("spark.driver.extraJavaOptions", "")
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    builder = builder.config("spark.driver.extraJavaOptions", f"{options} {mine}".strip())
+    builder = builder.config("spark.driver.extraJavaOptions", f"{options} {given}".strip())
     with _deferred_interrupt() as received:
         try:
             spark = builder.getOrCreate()

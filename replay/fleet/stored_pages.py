@@ -8,7 +8,6 @@ closed after it, and nothing else reads it while the connection is closed.
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
@@ -93,12 +92,7 @@ class StoredPages:
             raise LogFailed(self._segment.path, text) from None
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._resources.close()
 
     def events(self, after: int, last: int) -> Iterator[list[pa.Array]]:

@@ -27,11 +27,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType
 
+from eventstore.folders import replacing
 from replay.fleet.batches import add_batch, batches
 from replay.fleet.columns import STORED
 from replay.fleet.errors import FleetError, usable
 from replay.fleet.jobs import rows_in
-from replay.fleet.locking import exclusive
+from replay.fleet.locking import exclusive, staging
 from replay.fleet.schemas import spark_schema
 
 LAYOUT: Final = 2
@@ -112,11 +113,9 @@ class TableFolder:
         """Replace the list of inputs that could not be read. Raises FleetError."""
         target = self.folder / _SET_ASIDE
         try:
-            partial = target.with_suffix(".partial")
-            with partial.open("wb") as file:
+            with replacing(target) as file:
                 for row in rows:
                     file.write(msgspec.json.encode(row) + b"\n")
-            partial.rename(target)
         except OSError as error:
             raise FleetError(f"{target} cannot be written: {error}") from error
 
@@ -130,15 +129,11 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
     """
     with usable(folder), _removed_if_for_nothing(folder):
         _make(folder)
-        with exclusive(folder / _LOCK, "another ingest"):
-            shutil.rmtree(folder / _STAGING, ignore_errors=True)
+        with exclusive(folder / _LOCK, "another ingest"), staging(folder / _STAGING):
             # Executors have a different working directory.
             table = TableFolder(folder.absolute())
             table.files.mkdir(parents=True)
-            try:
-                yield table
-            finally:
-                shutil.rmtree(folder / _STAGING, ignore_errors=True)
+            yield table
 
 
 @contextmanager
@@ -232,9 +227,8 @@ def _make(folder: Path) -> None:
     if not marker.exists() and any(one.name != _LOCK for one in folder.iterdir()):
         raise FleetError(f"{folder} contains other files: name a new folder with --out")
     if not marker.exists():
-        partial = marker.with_suffix(".partial")
-        partial.write_bytes(msgspec.json.encode(_Marker(LAYOUT)))
-        partial.rename(marker)
+        with replacing(marker) as file:
+            file.write(msgspec.json.encode(_Marker(LAYOUT)))
     _check_layout(folder)
     (folder / _RECORDS).mkdir(exist_ok=True)
 

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from controller.core.commands import CommandId, Issued
-from controller.core.events import BrokerAnswered, Outcome, Recorded, SessionConnected
+from controller.core.events import BrokerResponded, Outcome, Recorded, SessionConnected
 from controller.core.fold import Fold
 from controller.event_log.records import command_record, event_record
 from eventstore.reader import LogReader
@@ -102,7 +102,7 @@ def _between(
 
 
 def _answered(event: Recorded) -> CommandId | None:
-    return event.event.command if isinstance(event.event, (Outcome, BrokerAnswered)) else None
+    return event.event.command if isinstance(event.event, (Outcome, BrokerResponded)) else None
 
 
 def are_same_decisions(issued: list[Issued], stored: list[CommandRecord]) -> bool:

@@ -20,7 +20,7 @@ from replay.stock_clusters.imported_log.events import SessionsRestored, ZnodesRe
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
 from replay.stock_clusters.imported_log.restored import STATE_KINDS, apply, restore, restored_events
 from replay.stock_clusters.zookeeper_log.restoring import State
-from replay.why.recording import Recording
+from replay.why.recorded_observer import RecordedFactObserver
 from replay.why.subject import Subject
 
 
@@ -49,7 +49,7 @@ class RecordedProjection:
         else:
             self._fold = load_snapshot(start, log.configuration)
         self.seq = seq
-        self._recording = Recording(self._fold, Subject(), log.reader.header)
+        self._observer = RecordedFactObserver(self._fold, Subject(), log.reader.header)
 
     def apply(self, record: EventRecord) -> None:
         """Apply the next event."""
@@ -57,14 +57,14 @@ class RecordedProjection:
 
     def fold(self, event: Recorded) -> list[Issued]:
         """Apply the next event and return its commands."""
-        issued = self._recording.fold_event(event)
-        self._recording.facts.clear()
+        issued = self._observer.fold_event(event)
+        self._observer.facts.clear()
         self.seq = event.seq
         return issued
 
     def topic_name(self, id: str) -> str:
         """The name of a topic by its id in hex; the id itself if it is unknown."""
-        return self._recording.topic_name(id)
+        return self._observer.topic_name(id)
 
     def snapshot(self) -> bytes | None:
         """The whole fold, or None while a procedure runs."""
@@ -72,7 +72,7 @@ class RecordedProjection:
 
     def cluster(self, time: str) -> Cluster:
         """The controller's view of the cluster."""
-        return self._recording.cluster(self.seq, time, lasting=False)
+        return self._observer.cluster(self.seq, time, keeps_last=False)
 
 
 class _ZooKeeperSnapshot(msgspec.Struct, array_like=True):

@@ -1,4 +1,4 @@
-"""What Kafka logs of brokers that come, go, change and shut down (KB 3.3, 3.4, 9)."""
+"""What Kafka logs about brokers that start, stop, change and shut down (KB 3.3, 3.4, 9)."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -14,36 +14,37 @@ from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import ApiCall, BrokerChange, BrokerModifications, Trigger
 from controller.core.values import UNKNOWN_BROKER_EPOCH, Broker
 from replay.kafka_text.failover import broker_epochs
-from replay.kafka_text.lines import CONTROLLER
+from replay.kafka_text.kafka_log import CONTROLLER, KafkaLog, LogObserver, ZooKeeperOutcome
 from replay.kafka_text.spelling import joined, registration, replica
-from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
+from replay.subjects import broker_named
 
 _LOST = (CONNECTION_LOSS, SESSION_EXPIRED)
 
 
 class _Callback(NamedTuple):
-    """What the procedure will do about some brokers, under which rule."""
+    """A step that the procedure will take for some brokers, and its rule."""
 
     rule: str
     brokers: list[int]
 
 
-class Brokers(Teller):
-    """Tells of a change when it is known, and of what is done about it, brokers by brokers."""
+class Brokers(LogObserver):
+    """Logs a change when it is known, and each step that follows from it."""
 
     def __init__(self, log: KafkaLog) -> None:
         super().__init__(log)
         self._known: dict[int, Broker] = {}
         self._shutting_down: dict[int, None] = {}
-        self._told: dict[str, list[int]] = {}
-        self._is_read = self._is_told = False
+        self._changed: dict[str, list[int]] = {}
+        """By the code of their notices: brokers that started, bounced or failed."""
+        self._is_read = self._is_logged = False
         self._callbacks: deque[_Callback] = deque()
         self._started: list[int] = []
 
     def begins(self, trigger: Trigger) -> None:
         self._known, self._shutting_down = {}, {}
-        self._is_read = self._is_told = False
-        self._told, self._started = {}, []
+        self._is_read = self._is_logged = False
+        self._changed, self._started = {}, []
         self._callbacks.clear()
         match trigger:
             case _ if not self.log.controller.is_active:
@@ -54,9 +55,9 @@ class Brokers(Teller):
             case BrokerModifications(broker=broker) if broker in self.log.context.brokers:
                 self._known = {broker: self.log.context.brokers[broker]}
             case ApiCall(request=ControlledShutdownReceived() as asked):
-                self._tell_shutdown(asked)
+                self._log_shutdown(asked)
 
-    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         if not isinstance(self.log.trigger, BrokerChange):
             return
         match outcome:
@@ -68,12 +69,11 @@ class Brokers(Teller):
     def issues(self, issued: Issued) -> None:
         match issued.command:
             case Notice(code="broker_started" | "broker_bounced" | "broker_failed" as code):
-                broker = int(issued.command.subject.removeprefix("broker "))
-                self._told.setdefault(code, []).append(broker)
+                self._changed.setdefault(code, []).append(broker_named(issued.command.subject))
             case Notice():
                 pass
             case _:
-                self._tell_change()
+                self._log_change()
 
     def moves_partitions(
         self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
@@ -88,7 +88,7 @@ class Brokers(Teller):
     def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
         self._go_on(rule)
         if isinstance(self.log.trigger, BrokerModifications):
-            self._tell_modification(self.log.trigger.broker)
+            self._log_modification(self.log.trigger.broker)
 
     def resumes_deletions(self) -> None:
         started, self._started = self._started, []
@@ -108,17 +108,17 @@ class Brokers(Teller):
             )
 
     def ends(self) -> None:
-        self._tell_change()
-        if self._told:
+        self._log_change()
+        if self._changed:
             self.log.info(CONTROLLER, f"Updated broker epochs cache: {broker_epochs(self.log)}")
 
-    def _tell_change(self) -> None:
-        """What changed, once it is read; the callbacks that follow, in their order."""
-        if self._is_told or not self._is_read:
+    def _log_change(self) -> None:
+        """Log the change once it is read, and plan the callbacks that follow, in their order."""
+        if self._is_logged or not self._is_read:
             return
-        self._is_told = True
+        self._is_logged = True
         new, bounced, dead = (
-            self._told.get(code, [])
+            self._changed.get(code, [])
             for code in ("broker_started", "broker_bounced", "broker_failed")
         )
         live = sorted({*self._known, *new} - {*dead})
@@ -145,13 +145,13 @@ class Brokers(Teller):
             text = f"Removed {joined(stopping)} from list of shutting down brokers."
             self.log.info(CONTROLLER, text)
 
-    def _tell_modification(self, id: int) -> None:
+    def _log_modification(self, id: int) -> None:
         before, now = self._known[id], self.log.context.brokers[id]
         change = f"{registration(before)} -> {registration(now)}"
         self.log.info(CONTROLLER, f"Updated broker metadata: {change}")
         self.log.info(CONTROLLER, f"Broker info update callback for {id}")
 
-    def _tell_shutdown(self, asked: ControlledShutdownReceived) -> None:
+    def _log_shutdown(self, asked: ControlledShutdownReceived) -> None:
         broker = self.log.context.brokers.get(asked.broker)
         if asked.broker_epoch != UNKNOWN_BROKER_EPOCH:
             if broker is None:

@@ -1,4 +1,5 @@
-"""What Kafka's threads that send to brokers log (RequestSendThread), and bad answers."""
+"""What Kafka's threads that send requests to brokers log (RequestSendThread), and errors in
+answers."""
 
 from controller.core.commands import (
     CloseChannel,
@@ -8,22 +9,21 @@ from controller.core.commands import (
     OpenChannel,
     UpdateMetadataRequest,
 )
-from controller.core.events import BrokerAnswered, ChannelFault, Event
-from replay.kafka_text.lines import SENDER, STATE_CHANGE_ANSWER
+from controller.core.events import BrokerResponded, ChannelFault, Event
+from replay.kafka_text.kafka_log import SENDER, STATE_CHANGE_ANSWER, KafkaLog, LogObserver
 from replay.kafka_text.spelling import node
-from replay.kafka_text.teller import KafkaLog, Teller
 
 
-class Channels(Teller):
-    """Tells of the channel to each broker: begun, connected, in trouble, ended.
+class Channels(LogObserver):
+    """Logs the state of the channel to each broker: opened, connected, failed, closed.
 
-    When a connection stands is not in the log: it is told with the first answer.
+    A log does not have the time of a new connection, so the first answer counts as the time.
     """
 
     def __init__(self, log: KafkaLog) -> None:
         super().__init__(log)
         self._connected = set(log.context.channels)
-        self._asked: dict[CommandId, tuple[int, str]] = {}
+        self._pending: dict[CommandId, tuple[int, str]] = {}
 
     def issues(self, issued: Issued) -> None:
         match issued.command:
@@ -31,27 +31,27 @@ class Channels(Teller):
                 self.log.info(SENDER, "Starting")
             case CloseChannel(broker=broker):
                 self._connected.discard(broker)
-                self._asked = {id: one for id, one in self._asked.items() if one[0] != broker}
+                self._pending = {id: one for id, one in self._pending.items() if one[0] != broker}
                 for text in ("Shutting down", "Stopped", "Shutdown completed"):
                     self.log.info(SENDER, text)
             case LeaderAndIsrRequest(broker=broker):
-                self._asked[issued.id] = (broker, "LeaderAndIsr")
+                self._pending[issued.id] = (broker, "LeaderAndIsr")
             case UpdateMetadataRequest(broker=broker):
-                self._asked[issued.id] = (broker, "UpdateMetadata")
+                self._pending[issued.id] = (broker, "UpdateMetadata")
 
-    def observes(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         match event:
-            case BrokerAnswered():
-                self._tell_connected(event.broker)
-                _, request = self._asked.pop(event.command, (0, ""))
+            case BrokerResponded():
+                self._log_connected(event.broker)
+                _, request = self._pending.pop(event.command, (0, ""))
                 if request and event.error:
-                    self._tell_error(event, request)
+                    self._log_error(event, request)
             case ChannelFault(kind="recovered"):
-                self._tell_connected(event.broker)
+                self._log_connected(event.broker)
             case ChannelFault():
-                self._tell_fault(event)
+                self._log_fault(event)
 
-    def _tell_connected(self, broker: int) -> None:
+    def _log_connected(self, broker: int) -> None:
         where = self._node(broker)
         if broker in self._connected or not where:
             return
@@ -59,7 +59,7 @@ class Channels(Teller):
         text = f"connected to {where} for sending state change requests"
         self.log.info(SENDER, f"Controller {self.log.id} {text}")
 
-    def _tell_fault(self, fault: ChannelFault) -> None:
+    def _log_fault(self, fault: ChannelFault) -> None:
         where = self._node(fault.broker)
         if not where:
             return
@@ -72,7 +72,7 @@ class Channels(Teller):
             text = f"Controller {self.log.id} fails to send a request to broker {where}"
             self.log.error(SENDER, text, exception)
 
-    def _tell_error(self, answer: BrokerAnswered, request: str) -> None:
+    def _log_error(self, answer: BrokerResponded, request: str) -> None:
         # Takes a third of a second, and errors are rare.
         from kio.schema.errors import ErrorCode
 
@@ -84,7 +84,7 @@ class Channels(Teller):
         )
 
     def _node(self, id: int) -> str:
-        """The broker as Kafka names it; empty while it is not registered."""
+        """The broker as Kafka names it; "" while it is not registered."""
         broker = self.log.context.brokers.get(id)
         listener = self.log.controller.configuration.controller_listener
         endpoint = broker.endpoint(listener) if broker is not None else None

@@ -1,4 +1,4 @@
-"""What Kafka logs of topic deletions (TopicDeletionManager, KB 8)."""
+"""What Kafka logs about topic deletions (TopicDeletionManager, KB 8)."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,19 @@ from controller.core.events import ChildrenRead
 from controller.core.state import ControllerContext, Partition
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import TopicDeletion, Trigger
-from replay.kafka_text.lines import CONTROLLER, DELETIONS
+from replay.kafka_text.kafka_log import (
+    CONTROLLER,
+    DELETIONS,
+    KafkaLog,
+    LogObserver,
+    ZooKeeperOutcome,
+)
 from replay.kafka_text.spelling import joined, mutable_set
-from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 from replay.subjects import subject_of
 
 
-class Deletions(Teller):
-    """Tells which topics are queued, begun, waiting and gone."""
+class Deletions(LogObserver):
+    """Logs which topics are queued, begun, waiting and deleted."""
 
     def __init__(self, log: KafkaLog) -> None:
         super().__init__(log)
@@ -27,13 +32,13 @@ class Deletions(Teller):
         self._waiting = {}
 
     def ends(self) -> None:
-        self._tell_waiting()
+        self._log_waiting()
 
-    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         match asked.command, outcome:
             case ReadChildren(path=znodes.DELETE_TOPICS), ChildrenRead(error=0, children=topics):
                 if isinstance(self.log.trigger, TopicDeletion):
-                    self._tell_asked(topics)
+                    self._log_asked(topics)
 
     def issues(self, issued: Issued) -> None:
         match issued.command:
@@ -51,10 +56,10 @@ class Deletions(Teller):
         self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
     ) -> None:
         if target is PartitionState.ONLINE:
-            self._tell_waiting()
+            self._log_waiting()
 
     def resumes_deletions(self) -> None:
-        self._tell_waiting()
+        self._log_waiting()
         self._is_resuming = True
         context = self.log.context
         if context.queued_for_deletion:
@@ -64,7 +69,7 @@ class Deletions(Teller):
             if _begins(context, name):
                 self.log.info(DELETIONS, f"Deletion of topic {name} (re)started")
 
-    def _tell_asked(self, topics: list[str]) -> None:
+    def _log_asked(self, topics: list[str]) -> None:
         known = {*self.log.context.known_topics()}
         unknown = [one for one in topics if one not in known]
         if unknown:
@@ -76,24 +81,24 @@ class Deletions(Teller):
             self.log.info(CONTROLLER, text)
         elif asked:
             self.log.info(CONTROLLER, f"Starting topic deletion for topics {joined(asked)}")
-            self._tell_moving(asked)
+            self._log_moving(asked)
 
-    def _tell_moving(self, asked: list[str]) -> None:
-        """Kafka only tells of topics that were queued before."""
+    def _log_moving(self, asked: list[str]) -> None:
+        """Kafka logs only the topics that were queued before."""
         context = self.log.context
         moving = {one.topic.name for one in context.reassigning}
         for name in asked:
             if name in moving and name in context.queued_for_deletion:
-                self._tell_halted([name], "topic reassignment in progress")
+                self._log_halted([name], "topic reassignment in progress")
 
-    def _tell_waiting(self) -> None:
-        """Replicas that cannot be deleted: offline before, or failed at it."""
+    def _log_waiting(self) -> None:
+        """Log the topics whose replicas cannot be deleted: offline, or their deletion failed."""
         if self._waiting:
             reason = "offline replicas" if self._is_resuming else "replica deletion failure"
-            self._tell_halted(self._waiting, reason)
+            self._log_halted(self._waiting, reason)
         self._waiting = {}
 
-    def _tell_halted(self, topics: Sequence[str] | dict[str, None], reason: str) -> None:
+    def _log_halted(self, topics: Sequence[str] | dict[str, None], reason: str) -> None:
         self.log.info(DELETIONS, f"Halted deletion of topics {joined(topics)} due to {reason}")
 
 

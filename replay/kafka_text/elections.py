@@ -1,4 +1,4 @@
-"""What Kafka logs of elections that somebody or the time asks for (onReplicaElection, KB 3.9)."""
+"""What Kafka logs about elections that a client or a timer requests (onReplicaElection, KB 3.9)."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -18,15 +18,14 @@ from controller.core.triggers import (
     ReplicaLeaderElection,
     Trigger,
 )
-from replay.kafka_text.lines import CONTROLLER
+from replay.kafka_text.kafka_log import CONTROLLER, KafkaLog, LogObserver, ZooKeeperOutcome
 from replay.kafka_text.spelling import immutable_set, joined
-from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 
 Name = tuple[str, int]
 
 
 class _Asked(NamedTuple):
-    """The partitions of a request by what becomes of them."""
+    """The partitions of a request, by the result."""
 
     unknown: list[Name]
     queued: list[Partition]
@@ -34,8 +33,8 @@ class _Asked(NamedTuple):
     others: list[Partition]
 
 
-class Elections(Teller):
-    """Tells of each election when it begins, and what became of it once it is over."""
+class Elections(LogObserver):
+    """Logs each election when it begins, and its result when it is over."""
 
     def __init__(self, log: KafkaLog) -> None:
         super().__init__(log)
@@ -46,25 +45,25 @@ class Elections(Teller):
         match trigger:
             case ApiCall(request=ElectLeadersReceived(partitions=partitions) as asked):
                 if self.log.controller.is_active and partitions is not None:
-                    self._tell_skipped(self._sort(partitions), asked.election.upper())
+                    self._log_skipped(self._sort(partitions), asked.election.upper())
 
-    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         match asked.command, outcome:
             case ReadZnodes(paths=(znodes.PREFERRED_ELECTION,)), ZnodesRead(errors=[error]):
                 if error not in (OK, NO_NODE):
                     return
                 names = self._sort(_names(outcome.data[0]) if error == OK else [])
                 if self.log.is_failing_over:
-                    self._tell_pending(names)
+                    self._log_pending(names)
                 elif isinstance(self.log.trigger, ReplicaLeaderElection) and error == OK:
-                    self._tell_skipped(names, "PREFERRED")
+                    self._log_skipped(names, "PREFERRED")
 
     def moves_partitions(
         self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
     ) -> None:
         if strategy in (PREFERRED.name, UNCLEAN.name):
             kind = "PREFERRED" if strategy == PREFERRED.name else "UNCLEAN"
-            self._tell_start(partitions, kind)
+            self._log_start(partitions, kind)
             if not isinstance(self.log.trigger, ApiCall):
                 self._under_way = list(partitions)
 
@@ -73,10 +72,10 @@ class Elections(Teller):
         for one in over:
             leader = one.leadership.leader if one.leadership is not None else -1
             if leader != one.replicas[0]:
-                self._tell_error(one)
+                self._log_error(one)
         for one in over:
             leader = one.leadership.leader if one.leadership is not None else -1
-            self._tell_result(one, leader)
+            self._log_result(one, leader)
 
     def _sort(self, names: Iterable[Name]) -> _Asked:
         context = self.log.context
@@ -93,8 +92,8 @@ class Elections(Teller):
                 asked.others.append(one)
         return asked
 
-    def _tell_pending(self, asked: _Asked) -> None:
-        """At failover, what is left of a request."""
+    def _log_pending(self, asked: _Asked) -> None:
+        """Log, at a failover, the remaining partitions of a request."""
         unknown = [f"{topic}-{number}" for topic, number in asked.unknown]
         completed = [*unknown, *map(repr, asked.led)]
         queued, pending = list(map(repr, asked.queued)), list(map(repr, asked.others))
@@ -107,7 +106,7 @@ class Elections(Teller):
         for text, partitions in lists.items():
             self.log.info(CONTROLLER, f"{text}: {joined(partitions)}")
 
-    def _tell_skipped(self, asked: _Asked, kind: str) -> None:
+    def _log_skipped(self, asked: _Asked, kind: str) -> None:
         what, by = f"Skipping replica leader election ({kind}) for", self._trigger()
         for topic, number in asked.unknown:
             text = f"{what} partition {topic}-{number} by {by} since it doesn't exist."
@@ -120,7 +119,7 @@ class Elections(Teller):
                 "respective topics are being deleted",
             )
 
-    def _tell_start(self, partitions: Sequence[Partition], kind: str) -> None:
+    def _log_start(self, partitions: Sequence[Partition], kind: str) -> None:
         self.log.info(
             CONTROLLER,
             f"Starting replica leader election ({kind}) for partitions "
@@ -136,7 +135,7 @@ class Elections(Teller):
             case _:
                 return "ZkTriggered"
 
-    def _tell_error(self, partition: Partition) -> None:
+    def _log_error(self, partition: Partition) -> None:
         self.log.error(
             CONTROLLER,
             f"Error completing replica leader election (PREFERRED) for partition {partition!r}",
@@ -144,7 +143,7 @@ class Elections(Teller):
             f"{partition!r} under strategy {PREFERRED.kafka_name}",
         )
 
-    def _tell_result(self, partition: Partition, leader: int) -> None:
+    def _log_result(self, partition: Partition, leader: int) -> None:
         preferred = partition.replicas[0]
         if leader == preferred:
             self.log.info(

@@ -1,4 +1,4 @@
-"""What Kafka logs while it becomes controller (KafkaController.onControllerFailover)."""
+"""What Kafka logs while a broker becomes controller (KafkaController.onControllerFailover)."""
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum, auto
@@ -17,7 +17,14 @@ from controller.core.operations import Create, SetData, WriteOperation
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import Trigger
-from replay.kafka_text.lines import CONTROLLER, DELETIONS, PARTITIONS, REPLICAS
+from replay.kafka_text.kafka_log import (
+    CONTROLLER,
+    DELETIONS,
+    PARTITIONS,
+    REPLICAS,
+    KafkaLog,
+    LogObserver,
+)
 from replay.kafka_text.spelling import (
     immutable_map,
     immutable_set,
@@ -25,7 +32,6 @@ from replay.kafka_text.spelling import (
     mutable_map,
     mutable_set,
 )
-from replay.kafka_text.teller import KafkaLog, Teller
 
 
 class _Stage(IntEnum):
@@ -44,24 +50,24 @@ class _Stage(IntEnum):
     READY = auto()
 
 
-class Failover(Teller):
-    """Tells of the stages, each when the procedure shows that it has come to it or gone past it."""
+class Failover(LogObserver):
+    """Logs the stages, each when the procedure has reached it or a later one."""
 
     def __init__(self, log: KafkaLog) -> None:
         super().__init__(log)
         self._next = _Stage.HANDLERS.value
-        self._tellers: dict[int, Callable[[], None]] = {
-            _Stage.HANDLERS: self._say("Registering handlers"),
-            _Stage.LOG_DIR_EVENTS: self._say("Deleting log dir event notifications"),
-            _Stage.ISR_CHANGES: self._say("Deleting isr change notifications"),
-            _Stage.CONTEXT: self._say("Initializing controller context"),
-            _Stage.BROKERS: self._tell_brokers,
-            _Stage.CLUSTER: self._tell_cluster,
-            _Stage.METADATA: self._tell_deletions,
-            _Stage.REPLICAS: self._tell_replicas,
-            _Stage.OFFLINE_REPLICAS: self._tell_offline_replicas,
-            _Stage.PARTITIONS: self._tell_partitions,
-            _Stage.READY: self._tell_ready,
+        self._log_stage: dict[int, Callable[[], None]] = {
+            _Stage.HANDLERS: self._line("Registering handlers"),
+            _Stage.LOG_DIR_EVENTS: self._line("Deleting log dir event notifications"),
+            _Stage.ISR_CHANGES: self._line("Deleting isr change notifications"),
+            _Stage.CONTEXT: self._line("Initializing controller context"),
+            _Stage.BROKERS: self._log_brokers,
+            _Stage.CLUSTER: self._log_cluster,
+            _Stage.METADATA: self._log_deletions,
+            _Stage.REPLICAS: self._log_replicas,
+            _Stage.OFFLINE_REPLICAS: self._log_offline_replicas,
+            _Stage.PARTITIONS: self._log_partitions,
+            _Stage.READY: self._log_ready,
         }
 
     def begins(self, trigger: Trigger) -> None:
@@ -80,7 +86,7 @@ class Failover(Teller):
             case Notice(code="failover_failed"):
                 self.log.is_failing_over = False
             case WriteZnodes(operations=[operation]) if operation.path == znodes.FEATURE:
-                self._tell_feature(operation)
+                self._log_feature(operation)
             case ReadStats(paths=(znodes.PREFERRED_ELECTION, znodes.REASSIGN_PARTITIONS)):
                 self._reach(_Stage.HANDLERS)
             case ReadStats(paths=(znodes.REASSIGN_PARTITIONS,)):
@@ -103,15 +109,15 @@ class Failover(Teller):
         self._reach(_Stage.PARTITIONS)
 
     def _reach(self, stage: int) -> None:
-        """Tell of this stage and of those before it that were not told."""
+        """Log this stage, and earlier stages that were not logged."""
         while self.log.is_failing_over and self._next <= stage:
-            self._tellers[self._next]()
+            self._log_stage[self._next]()
             self._next += 1
 
-    def _say(self, text: str) -> Callable[[], None]:
+    def _line(self, text: str) -> Callable[[], None]:
         return lambda: self.log.info(CONTROLLER, text)
 
-    def _tell_feature(self, operation: WriteOperation) -> None:
+    def _log_feature(self, operation: WriteOperation) -> None:
         verb = "Creating" if isinstance(operation, Create) else "Updating"
         if not isinstance(operation, (Create, SetData)):
             return
@@ -127,21 +133,21 @@ class Failover(Teller):
             f"FeatureZNode({features.version},{status},{levels})",
         )
 
-    def _tell_brokers(self) -> None:
+    def _log_brokers(self) -> None:
         self.log.info(CONTROLLER, f"Initialized broker epochs cache: {broker_epochs(self.log)}")
 
-    def _tell_cluster(self) -> None:
+    def _log_cluster(self) -> None:
         context = self.log.context
-        say = self.log.info
+        info = self.log.info
         live = immutable_set(sorted(context.live_brokers))
-        say(CONTROLLER, f"Currently active brokers in the cluster: {live}")
+        info(CONTROLLER, f"Currently active brokers in the cluster: {live}")
         stopping = mutable_set(sorted(context.shutting_down))
-        say(CONTROLLER, f"Currently shutting brokers in the cluster: {stopping}")
+        info(CONTROLLER, f"Currently shutting brokers in the cluster: {stopping}")
         topics = mutable_set(sorted(context.known_topics()))
-        say(CONTROLLER, f"Current list of topics in the cluster: {topics}")
-        say(CONTROLLER, "Fetching topic deletions in progress")
+        info(CONTROLLER, f"Current list of topics in the cluster: {topics}")
+        info(CONTROLLER, "Fetching topic deletions in progress")
 
-    def _tell_deletions(self) -> None:
+    def _log_deletions(self) -> None:
         context = self.log.context
         queued, waiting = sorted(context.queued_for_deletion), sorted(_waiting_topics(self.log))
         self.log.info(CONTROLLER, f"List of topics to be deleted: {joined(queued)}")
@@ -154,18 +160,18 @@ class Failover(Teller):
         )
         self.log.info(CONTROLLER, "Sending update metadata request")
 
-    def _tell_replicas(self) -> None:
+    def _log_replicas(self) -> None:
         self.log.info(REPLICAS, "Initializing replica state")
         self.log.info(REPLICAS, "Triggering online replica state changes")
 
-    def _tell_offline_replicas(self) -> None:
+    def _log_offline_replicas(self) -> None:
         self.log.info(REPLICAS, "Triggering offline replica state changes")
 
-    def _tell_partitions(self) -> None:
+    def _log_partitions(self) -> None:
         self.log.info(PARTITIONS, "Initializing partition state")
         self.log.info(PARTITIONS, "Triggering online partition state changes")
 
-    def _tell_ready(self) -> None:
+    def _log_ready(self) -> None:
         epoch = self.log.context.epoch
         self.log.info(CONTROLLER, f"Ready to serve as the new controller with epoch {epoch}")
 
@@ -187,7 +193,7 @@ def broker_epochs(log: KafkaLog) -> str:
 
 
 def _waiting_topics(log: KafkaLog) -> set[str]:
-    """Topics with offline replicas or a reassignment: not to be deleted, should somebody ask."""
+    """Topics with offline replicas or a reassignment, which cannot be deleted now."""
     context = log.context
     offline = {
         one.topic.name

@@ -1,4 +1,4 @@
-"""What Kafka logs of requests that leaders and brokers send, and of failed log directories."""
+"""What Kafka logs about requests from leaders and brokers, and about failed log directories."""
 
 from typing import Final
 
@@ -18,15 +18,20 @@ from controller.core.triggers import (
     Trigger,
 )
 from controller.core.values import RECOVERING, LeaderAndIsr
-from replay.kafka_text.lines import CONTROLLER, STATE_CHANGE_ANSWER
+from replay.kafka_text.kafka_log import (
+    CONTROLLER,
+    STATE_CHANGE_ANSWER,
+    KafkaLog,
+    LogObserver,
+    ZooKeeperOutcome,
+)
 from replay.kafka_text.spelling import collection, immutable_set, joined, leader_and_isr
-from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 
 _FIRST_BY_TOPIC_ID: Final = 2
 
 
-class IsrChanges(Teller):
-    """Tells which AlterPartition and AllocateProducerIds requests are turned down, and why, and of
+class IsrChanges(LogObserver):
+    """Logs which AlterPartition and AllocateProducerIds requests are rejected and why, and new
     blocks of producer ids."""
 
     def begins(self, trigger: Trigger) -> None:
@@ -95,19 +100,19 @@ class IsrChanges(Teller):
                     why = "leader is recovering and ISR is greater than 1"
                 self.log.info(CONTROLLER, f"Rejecting AlterPartition {who} {why}: {spelt}")
 
-    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         match self.log.trigger, asked.command, outcome:
             case ApiCall(request=AlterPartitionReceived()), WriteZnodes() as write, ZnodesWritten():
                 if any(outcome.errors):
-                    self._tell_unwritten(write, outcome)
+                    self._log_unwritten(write, outcome)
             case (
                 ApiCall(request=AllocateProducerIdsReceived()),
                 WriteZnodes(operations=[Create(data=data) | SetData(data=data)]),
                 ZnodesWritten(errors=[error], versions=[version]),
             ) if error == OK:
-                self._tell_block(znodes.read_producer_ids(data), version)
+                self._log_block(znodes.read_producer_ids(data), version)
 
-    def _tell_block(self, block: znodes.ProducerIds, version: int) -> None:
+    def _log_block(self, block: znodes.ProducerIds, version: int) -> None:
         self.log.info(
             CONTROLLER,
             f"Acquired new producerId block ProducerIdsBlock(assignedBrokerId={block.broker}, "
@@ -115,7 +120,7 @@ class IsrChanges(Teller):
             f"with path version {version}",
         )
 
-    def _tell_unwritten(self, write: WriteZnodes, outcome: ZnodesWritten) -> None:
+    def _log_unwritten(self, write: WriteZnodes, outcome: ZnodesWritten) -> None:
         written = write.operations[outcome.offset :]
         for operation, error in zip(written, outcome.errors, strict=False):
             name = znodes.state_of(operation.path)
@@ -129,8 +134,8 @@ class IsrChanges(Teller):
             )
 
 
-class LogDirs(Teller):
-    """Tells of log directories that failed, and of the replicas in them."""
+class LogDirs(LogObserver):
+    """Logs the log directories that failed, and the replicas in them."""
 
     def __init__(self, log: KafkaLog) -> None:
         super().__init__(log)
@@ -141,15 +146,15 @@ class LogDirs(Teller):
             broker = trigger.answer.broker
             self._offline_before = dict(self.log.context.offline_dirs.get(broker, {}))
 
-    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         match self.log.trigger, asked.command, outcome:
             case LogDirEventNotification(), ReadZnodes(paths=paths), ZnodesRead():
                 if CONNECTION_LOSS not in outcome.errors and paths[0].startswith(
                     znodes.LOG_DIR_EVENTS
                 ):
-                    self._tell_events(paths, outcome)
+                    self._log_events(paths, outcome)
 
-    def _tell_events(self, paths: tuple[str, ...], outcome: ZnodesRead) -> None:
+    def _log_events(self, paths: tuple[str, ...], outcome: ZnodesRead) -> None:
         brokers: dict[int, None] = {}
         for path, error, data in zip(paths, outcome.errors, outcome.data, strict=False):
             try:
@@ -162,8 +167,10 @@ class LogDirs(Teller):
 
     def issues(self, issued: Issued) -> None:
         match issued.command, self.log.trigger:
-            case Notice(code="replicas_in_failed_log_dir"), LeaderAndIsrResponseReceived() as heard:
-                broker = heard.answer.broker
+            case Notice(code="replicas_in_failed_log_dir"), LeaderAndIsrResponseReceived(
+                answer=answer
+            ):
+                broker = answer.broker
                 now = self.log.context.offline_dirs.get(broker, {})
                 new = [repr(one) for one in now if one not in self._offline_before]
                 text = f"Mark replicas {joined(new)} on broker {broker} as offline"

@@ -1,4 +1,4 @@
-"""What Kafka logs of reassignments (onPartitionReassignment, KB 7)."""
+"""What Kafka logs about reassignments (onPartitionReassignment, KB 7)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -29,7 +29,13 @@ from controller.core.triggers import (
     Trigger,
 )
 from replay.description.error_names import error_name
-from replay.kafka_text.lines import CONTROLLER, STATE_CHANGE
+from replay.kafka_text.kafka_log import (
+    CONTROLLER,
+    STATE_CHANGE,
+    KafkaLog,
+    LogObserver,
+    ZooKeeperOutcome,
+)
 from replay.kafka_text.spelling import (
     assignment,
     collection,
@@ -38,30 +44,29 @@ from replay.kafka_text.spelling import (
     leader_isr_and_epoch,
     mutable_map,
 )
-from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 
 _PATH: Final = znodes.REASSIGN_PARTITIONS
 
 
-class Reassignments(Teller):
-    """Tells of each step: assignments written, leader epochs raised, targets in sync, leaders
-    moved, requests fulfilled."""
+class Reassignments(LogObserver):
+    """Logs each step: assignments written, leader epochs raised, target replicas in sync, leaders
+    moved, requests completed."""
 
     def __init__(self, log: KafkaLog) -> None:
         super().__init__(log)
         self._caught_up: dict[Partition, None] = {}
         self._raised: list[Partition] = []
-        self._alive_told: dict[Partition, None] = {}
+        self._logged_alive: dict[Partition, None] = {}
         self._entries: znodes.ReassignmentEntries | None = None
         self._refused: dict[str, str] = {}
 
     def begins(self, trigger: Trigger) -> None:
-        self._caught_up, self._raised, self._alive_told = {}, [], {}
+        self._caught_up, self._raised, self._logged_alive = {}, [], {}
         self._entries, self._refused = None, {}
 
-    # What ZooKeeper answers
+    # Outcomes
 
-    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         match asked.command, outcome:
             case WriteZnodes(), ZnodesWritten():
                 self._take_written(asked.reason, asked.command, outcome)
@@ -92,11 +97,11 @@ class Reassignments(Teller):
                 if operation.path != paths.get(reason.rule):
                     continue
                 if reason.rule == STORE:
-                    self._tell_stored(operation, choice)
+                    self._log_stored(operation, choice)
                 else:
-                    self._tell_raised(operation, choice, version)
+                    self._log_raised(operation, choice, version)
 
-    def _tell_stored(self, done: SetData, choice: Choice) -> None:
+    def _log_stored(self, done: SetData, choice: Choice) -> None:
         written = znodes.read_topic(choice.topic, done.data).assignments[choice.partition]
         self.log.info(
             CONTROLLER,
@@ -104,7 +109,7 @@ class Reassignments(Teller):
             f"{assignment(written)}",
         )
 
-    def _tell_raised(self, done: SetData, choice: Choice, version: int) -> None:
+    def _log_raised(self, done: SetData, choice: Choice, version: int) -> None:
         epoch = znodes.read_state(done.path, done.data, version).leader_epoch
         partition = self.log.context.find(choice.topic, choice.partition)
         if partition is not None:
@@ -116,8 +121,8 @@ class Reassignments(Teller):
         )
 
     def _take_isr(self, path: str, data: bytes | None) -> None:
-        """The ISR was read to see whether the reassignment is complete. Where that is asked because
-        the ISR changed, Kafka tells of it, and reads it once more when it goes on."""
+        """The ISR was read to check whether the reassignment is complete. If the check follows a
+        change of the ISR, Kafka logs the result, and reads the ISR once more when it goes on."""
         name = znodes.state_of(path)
         partition = self.log.context.find(*name) if name is not None else None
         if partition is None or not _follows_isr(self.log.trigger):
@@ -140,14 +145,14 @@ class Reassignments(Teller):
                 f"leader for reassigning partition {partition!r}",
             )
 
-    # What is done
+    # Steps of the fold
 
     def moves_partitions(
         self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
     ) -> None:
         if strategy == REASSIGNMENT.name:
             for partition in partitions:
-                self._tell_leader(partition)
+                self._log_leader(partition)
 
     def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
         raised, self._raised = self._raised, []
@@ -155,7 +160,7 @@ class Reassignments(Teller):
             state = partition.leadership
             if state is None:
                 continue
-            self._alive_told.pop(partition, None)
+            self._logged_alive.pop(partition, None)
             self.log.info(
                 STATE_CHANGE,
                 f"Sent LeaderAndIsr request {leader_isr_and_epoch(state)} with new replica "
@@ -176,11 +181,11 @@ class Reassignments(Teller):
         match command:
             case ReadZnodes(paths=paths) if issued.reason.rule == RAISE:
                 for path in paths:
-                    self._tell_alive(path)
+                    self._log_alive(path)
             case WriteZnodes(operations=[Delete(path=znodes.REASSIGN_PARTITIONS)]):
-                self._tell_remaining({})
+                self._log_remaining({})
             case WriteZnodes(operations=[SetData() | Create() as put]) if put.path == _PATH:
-                self._tell_remaining(znodes.read_reassignments(put.data))
+                self._log_remaining(znodes.read_reassignments(put.data))
             case Notice(code="reassignment_failed", subject=name, text=text):
                 self.log.error(
                     CONTROLLER,
@@ -188,17 +193,17 @@ class Reassignments(Teller):
                     f"org.apache.kafka.common.KafkaException: {text}",
                 )
 
-    def _tell_alive(self, path: str) -> None:
-        """The leader stays, with a new epoch: at the end of a reassignment Kafka tells of it."""
+    def _log_alive(self, path: str) -> None:
+        """The leader stays, with a new epoch; Kafka logs that at the end of a reassignment."""
         name = znodes.state_of(path)
         partition = self.log.context.find(*name) if name is not None else None
         if partition is None or partition.assignment.is_being_reassigned:
             return
-        if partition not in self._alive_told:
-            self._alive_told[partition] = None
-            self._tell_leader(partition)
+        if partition not in self._logged_alive:
+            self._logged_alive[partition] = None
+            self._log_leader(partition)
 
-    def _tell_leader(self, partition: Partition) -> None:
+    def _log_leader(self, partition: Partition) -> None:
         leader = partition.leadership.leader if partition.leadership is not None else -1
         target = partition.assignment.target
         where = f"is already in the new list of replicas {joined(target)}"
@@ -212,7 +217,7 @@ class Reassignments(Teller):
             CONTROLLER, f"Leader {leader} for partition {partition!r} being reassigned, {what}"
         )
 
-    def _tell_remaining(self, remaining: Mapping[tuple[str, int], tuple[int, ...]]) -> None:
+    def _log_remaining(self, remaining: Mapping[tuple[str, int], tuple[int, ...]]) -> None:
         removed = {
             f"{topic}-{number}": collection("Buffer", target)
             for (topic, number), target in (self._entries or {}).items()

@@ -1,7 +1,7 @@
-"""A log as Kafka's controller.log and state-change.log would read, both in one, in order.
+"""A log as lines of Kafka's controller.log and state-change.log, merged in order.
 
-The log is folded again, and every teller follows the fold. Told is what Kafka logs at INFO and
-above; stack traces are left out, and UpdateMetadata that would go to no broker.
+The log is folded again, and the observers write what Kafka logs at INFO and above. Stack traces and
+UpdateMetadata requests without a broker are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,18 +22,17 @@ from replay.kafka_text.deletions import Deletions
 from replay.kafka_text.elections import Elections
 from replay.kafka_text.failover import Failover
 from replay.kafka_text.isr_changes import IsrChanges, LogDirs
-from replay.kafka_text.lines import Line
+from replay.kafka_text.kafka_log import KafkaLog, Line, LogObserver, ZooKeeperOutcome
 from replay.kafka_text.reassignments import Reassignments
 from replay.kafka_text.requests import Requests
 from replay.kafka_text.role import Role
 from replay.kafka_text.state_machines import StateMachines
-from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 from replay.kafka_text.topics import Topics
-from replay.logs.decode import demand_recorded, recorded
+from replay.logs.decode import recorded, require_recorded
 from replay.logs.other_core import OtherCoreCheck, folding, is_of_this_core
 from replay.logs.recorded_fold import fold_at_start, fold_event
 
-_TELLERS: tuple[type[Teller], ...] = (
+_OBSERVERS: tuple[type[LogObserver], ...] = (
     Role,
     Failover,
     Brokers,
@@ -47,17 +46,17 @@ _TELLERS: tuple[type[Teller], ...] = (
     Reassignments,
     Channels,
 )
-"""In the order in which Kafka tells what happens at the same moment: what is about to be done, the
-states that a step came to, its requests, what is over then."""
+"""In the order in which Kafka logs the same moment: what is about to be done, the new states, the
+requests, what is completed."""
 
 
 def kafka_lines(reader: LogReader, last_seq: int | None = None) -> Iterator[Line]:
     """The lines of a log, up to those of the event `last_seq`.
 
-    Raises ReplayError for a log that cannot be folded, OtherCoreError where another core recorded
-    it and this one decides otherwise.
+    Raises ReplayError for a log that cannot be folded, and OtherCoreError if another core recorded
+    the log and this core decides differently.
     """
-    demand_recorded(reader.header)
+    require_recorded(reader.header)
     check = None if is_of_this_core(reader.header) else OtherCoreCheck(reader.header)
     rendering = Rendering(fold_at_start(reader))
     for event, stored in reader.records(EventFilter(last_seq=last_seq)):
@@ -65,82 +64,83 @@ def kafka_lines(reader: LogReader, last_seq: int | None = None) -> Iterator[Line
             lines = rendering.lines(recorded(event))
         if check is not None:
             check.compare(event.seq, rendering.issued, stored)
-            check.demand()
+            check.require_same()
         yield from lines
 
 
 class Rendering(FoldObserver):
-    """Folds events and gives the lines of each. Passes on to the tellers what the fold does."""
+    """Folds events and returns the lines of each. Passes the steps of the fold on to the observers
+    of single subjects."""
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
         self._log = KafkaLog(fold.controller)
-        self._tellers = [one(self._log) for one in _TELLERS]
-        self._asked: dict[CommandId, Issued] = {}
+        self._observers = [one(self._log) for one in _OBSERVERS]
+        self._pending: dict[CommandId, Issued] = {}
         self.issued: list[Issued] = []
         """The commands of the last event."""
         fold.controller.observer = self
 
     def lines(self, event: Recorded) -> list[Line]:
-        """Fold an event; its lines."""
+        """Fold an event and return its lines."""
         log = self._log
         log.seq, log.wall_ns, log.lines = event.seq, event.wall_ns, []
         if isinstance(event.event, get_args(ZooKeeperOutcome)):
-            self._hear(event.event)
-        for one in self._tellers:
-            one.observes(event.event)
+            self._pass_on(event.event)
+        for one in self._observers:
+            one.on_event(event.event)
         self.issued = fold_event(self._fold, event)
         return log.lines
 
-    def _hear(self, outcome: ZooKeeperOutcome) -> None:
-        """Outcomes of a procedure that is over are of no use to anybody."""
-        asked = self._asked.get(outcome.command)
+    def _pass_on(self, outcome: ZooKeeperOutcome) -> None:
+        """Pass an outcome on. Ignore outcomes of finished procedures."""
+        asked = self._pending.get(outcome.command)
         if asked is not None:
-            for one in self._tellers:
-                one.hears(asked, outcome)
+            for one in self._observers:
+                one.on_outcome(asked, outcome)
 
     def begins(self, trigger: Trigger) -> None:
-        self._asked.clear()
+        self._pending.clear()
         self._log.trigger = trigger
-        for one in self._tellers:
+        for one in self._observers:
             one.begins(trigger)
 
     def ends(self) -> None:
-        for one in self._tellers:
+        for one in self._observers:
             one.ends()
         self._log.trigger = None
 
     def issues(self, issued: Issued) -> None:
-        self._asked[issued.id] = issued
-        for one in self._tellers:
+        self._pending[issued.id] = issued
+        for one in self._observers:
             one.issues(issued)
 
     def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
-        for one in self._tellers:
+        for one in self._observers:
             one.sends(requests, rule)
 
     def moves_partitions(
         self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
     ) -> None:
-        for one in self._tellers:
+        for one in self._observers:
             one.moves_partitions(partitions, target, rule, strategy)
 
     def moves_replicas(
         self, broker: int, partitions: Sequence[Partition], target: ReplicaState, rule: str
     ) -> None:
-        for one in self._tellers:
+        for one in self._observers:
             one.moves_replicas(broker, partitions, target, rule)
 
     def fails(
         self, partition: Partition, code: str, text: str, election: Choice | None = None
     ) -> None:
-        for one in self._tellers:
+        for one in self._observers:
             one.fails(partition, code, text, election)
 
     def rejects(self, name: tuple[str, int], error: int, why: str) -> None:
-        for one in self._tellers:
+        for one in self._observers:
             one.rejects(name, error, why)
 
     def resumes_deletions(self) -> None:
-        for one in self._tellers:
+        for one in self._observers:
             one.resumes_deletions()

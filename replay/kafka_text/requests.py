@@ -1,4 +1,4 @@
-"""What Kafka logs of a batch of broker requests (ControllerBrokerRequestBatch)."""
+"""What Kafka logs about a batch of broker requests (ControllerBrokerRequestBatch)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,25 +9,22 @@ from controller.core.commands import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from replay.kafka_text.lines import STATE_CHANGE
+from replay.kafka_text.kafka_log import STATE_CHANGE, LogObserver
 from replay.kafka_text.spelling import mutable_set
-from replay.kafka_text.teller import Teller
 
 _FIRST_MIXED_STOP_REPLICA: Final = 3
 
 
-class Requests(Teller):
-    """Tells of every batch; of UpdateMetadata, as Kafka, once for all brokers.
-
-    Kafka also tells of UpdateMetadata that goes to no broker.
-    """
+class Requests(LogObserver):
+    """Logs every batch; like Kafka, UpdateMetadata once for all brokers. Unlike Kafka, it does not
+    log UpdateMetadata that is sent to no broker."""
 
     def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
         updated = [one for one in requests if isinstance(one, UpdateMetadataRequest)]
         for request in requests:
             match request:
                 case LeaderAndIsrRequest():
-                    self._tell_leader_and_isr(request)
+                    self._log_leader_and_isr(request)
                 case UpdateMetadataRequest() if request is updated[0]:
                     brokers = mutable_set(one.broker for one in updated)
                     self.log.info(
@@ -36,9 +33,9 @@ class Requests(Teller):
                         f"for {len(request.partitions)} partitions",
                     )
                 case StopReplicaRequest():
-                    self._tell_stop_replica(request)
+                    self._log_stop_replica(request)
 
-    def _tell_leader_and_isr(self, request: LeaderAndIsrRequest) -> None:
+    def _log_leader_and_isr(self, request: LeaderAndIsrRequest) -> None:
         leaders = sum(one.leadership.leader == request.broker for one in request.partitions)
         self.log.info(
             STATE_CHANGE,
@@ -46,7 +43,7 @@ class Requests(Teller):
             f"and {len(request.partitions) - leaders} become-follower partitions",
         )
 
-    def _tell_stop_replica(self, request: StopReplicaRequest) -> None:
+    def _log_stop_replica(self, request: StopReplicaRequest) -> None:
         kind = ""
         if request.version < _FIRST_MIXED_STOP_REPLICA:
             kind = f" (delete = {str(request.partitions[0].delete).lower()})"

@@ -1,4 +1,5 @@
-"""Winning and losing the role, and controller events as such (KafkaController.process)."""
+"""What Kafka logs about winning and losing the role, and about controller events in general
+(KafkaController.process)."""
 
 from typing import Final
 
@@ -16,9 +17,16 @@ from controller.core.triggers import (
     Trigger,
     UncleanLeaderElectionEnable,
 )
-from replay.kafka_text.lines import CONTROLLER, EVENTS, PARTITIONS, REPLICAS
+from replay.kafka_text.kafka_log import (
+    CONTROLLER,
+    EVENTS,
+    PARTITIONS,
+    REPLICAS,
+    KafkaLog,
+    LogObserver,
+    ZooKeeperOutcome,
+)
 from replay.kafka_text.state_machines import controller_moved
-from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 
 _API_EVENTS: Final = {
     "AlterPartition": "AlterPartitionReceived",
@@ -29,8 +37,8 @@ _API_EVENTS: Final = {
 that a Kafka broker serves without its controller, such as CreateTopics, have the API's name."""
 
 
-class Role(Teller):
-    """Tells who is controller from when to when, and what became of controller events."""
+class Role(LogObserver):
+    """Logs when the broker wins and loses the role, and the failures of controller events."""
 
     def __init__(self, log: KafkaLog) -> None:
         super().__init__(log)
@@ -89,7 +97,7 @@ class Role(Teller):
                 for text in ("Shutting down", "Stopped", "Shutdown completed"):
                     self.log.info(EVENTS, text)
 
-    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         is_fenced = isinstance(outcome, ZnodesWritten) and FENCED in outcome.errors
         if is_fenced and not self.log.is_failing_over:
             event = _spell(self.log.trigger)
@@ -106,8 +114,7 @@ class Role(Teller):
 
 
 def _spell(trigger: Trigger | None) -> str:
-    """A controller event as Kafka names it; of one that carries a request or an answer only the
-    name."""
+    """A controller event as Kafka names it. If it carries a request or an answer, only the name."""
     name = type(trigger).__name__
     match trigger:
         case ApiCall(request=request):

@@ -1,4 +1,4 @@
-"""Values as Scala's and Kafka's `toString` spell them. What has no order there is sorted here."""
+"""Values as Scala's and Kafka's `toString` spell them. Unordered collections are sorted."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -7,7 +7,7 @@ from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import RECOVERING, Assignment, Broker, Endpoint, LeaderAndIsr
 
 _SMALL: Final = 4
-"""Immutable sets and maps of Scala have a class of their own up to this size."""
+"""Scala has special classes for immutable sets and maps up to this size."""
 
 PARTITION_STATES: Final = {
     PartitionState.NEW: "NewPartition",
@@ -53,7 +53,7 @@ def immutable_map(pairs: Mapping[str, str]) -> str:
 
 
 def filtered_map(pairs: Mapping[str, str], size: int) -> str:
-    """What a filter left of an immutable map that had `size` entries: its class stays."""
+    """The rest of an immutable map that had `size` entries before a filter: the class stays."""
     return collection("Map" if size <= _SMALL else "HashMap", _pairs(pairs))
 
 
@@ -75,7 +75,7 @@ def assignment(value: Assignment) -> str:
 
 
 def leader_and_isr(state: LeaderAndIsr) -> str:
-    """LeaderAndIsr. The broker epochs of the ISR are not known to a ZooKeeper controller."""
+    """LeaderAndIsr. A ZooKeeper controller does not know the broker epochs of the ISR."""
     members = [f"BrokerState(brokerId={one}, brokerEpoch=-1)" for one in state.isr]
     return (
         f"LeaderAndIsr(leader={state.leader}, leaderEpoch={state.leader_epoch}, "
@@ -103,7 +103,7 @@ def replica(topic: str, partition: int, broker: int) -> str:
 
 
 def node(broker: int, endpoint: Endpoint, rack: str | None) -> str:
-    """Node: where requests to a broker go."""
+    """Node: the address of a broker."""
     return f"{endpoint.host}:{endpoint.port} (id: {broker} rack: {rack or 'null'})"
 
 

@@ -23,7 +23,16 @@ from controller.core.state_machines import (
 )
 from controller.core.triggers import Trigger
 from controller.core.values import LeaderAndIsr
-from replay.kafka_text.lines import BATCH, PARTITIONS, REPLICAS, STATE_CHANGE, Source
+from replay.kafka_text.kafka_log import (
+    BATCH,
+    PARTITIONS,
+    REPLICAS,
+    STATE_CHANGE,
+    KafkaLog,
+    LogObserver,
+    Source,
+    ZooKeeperOutcome,
+)
 from replay.kafka_text.spelling import (
     PARTITION_STATES,
     REPLICA_STATES,
@@ -34,7 +43,6 @@ from replay.kafka_text.spelling import (
     leader_isr_and_epoch,
     replica,
 )
-from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 
 _STRATEGIES: Final = {
     one.name: one.kafka_name
@@ -47,22 +55,23 @@ _ILLEGAL: Final = "java.lang.IllegalStateException"
 
 
 class _Election(NamedTuple):
-    """Partitions that go online, each with its state and leadership before."""
+    """Partitions that go online, each with its previous state and leadership."""
 
     strategy: str
     before: list[tuple[Partition, PartitionState, LeaderAndIsr | None]]
 
 
 class _ReplicaMove(NamedTuple):
-    """Replicas on one broker on their way, each with its state and leadership before."""
+    """Replicas on one broker that change their state, each with its previous state and the previous
+    leadership of its partition."""
 
     broker: int
     target: ReplicaState
     before: list[tuple[Partition, ReplicaState, LeaderAndIsr | None]]
 
 
-class StateMachines(Teller):
-    """Tells of each step when it is done: before its requests, or the next broker's replicas."""
+class StateMachines(LogObserver):
+    """Logs each step when it is done: before its requests, or before the next broker's replicas."""
 
     _step: _Election | _ReplicaMove | None = None
 
@@ -89,7 +98,7 @@ class StateMachines(Teller):
             else:
                 self._fail_partition(one, one.state, target, _illegal_partition(one, target))
         if target is PartitionState.NEW:
-            self._tell_new(valid)
+            self._log_new(valid)
         elif target is PartitionState.ONLINE:
             self._not_elected = {}
             spelt = _STRATEGIES.get(strategy, _STRATEGIES[REASSIGNMENT.name])
@@ -112,27 +121,27 @@ class StateMachines(Teller):
     def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
         self._finish()
 
-    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         if not isinstance(outcome, ZnodesWritten) or not isinstance(asked.command, WriteZnodes):
             return
         if FENCED in outcome.errors:
-            self._tell_moved(asked.command)
+            self._log_moved(asked.command)
         elif isinstance(self._step, _Election) and BAD_VERSION in outcome.errors:
-            self._tell_retry(self._step, asked.command, outcome)
+            self._log_retry(self._step, asked.command, outcome)
 
     def _finish(self) -> None:
         match self._step:
             case _Election() as election:
-                self._tell_elected(election)
+                self._log_elected(election)
             case _ReplicaMove(target=ReplicaState.OFFLINE) as move:
-                self._tell_offline(move)
+                self._log_offline(move)
             case _ReplicaMove(target=ReplicaState.NEW) as move:
-                self._tell_new_replicas(move)
+                self._log_new_replicas(move)
         self._step = None
 
     # Partitions
 
-    def _tell_new(self, partitions: list[Partition]) -> None:
+    def _log_new(self, partitions: list[Partition]) -> None:
         for one in partitions:
             self.log.info(
                 STATE_CHANGE,
@@ -140,8 +149,8 @@ class StateMachines(Teller):
                 f"NewPartition with assigned replicas {joined(one.replicas)}",
             )
 
-    def _tell_elected(self, election: _Election) -> None:
-        """New partitions first, then the elections; of both first those that failed."""
+    def _log_elected(self, election: _Election) -> None:
+        """Log new partitions first, then elections; within both, failed ones first."""
         for is_new in (True, False):
             group = [one for one in election.before if (one[1] is PartitionState.NEW) is is_new]
             failed = [one for one in group if one[0].leadership is one[2]]
@@ -159,7 +168,7 @@ class StateMachines(Teller):
 
     def _why_leaderless(self, partition: Partition, state: PartitionState, strategy: str) -> str:
         context = self.log.context
-        told = self._not_elected.get(partition, "")
+        why = self._not_elected.get(partition, "")
         if state is PartitionState.NEW and not any(
             context.is_online(one, partition) for one in partition.replicas
         ):
@@ -169,9 +178,8 @@ class StateMachines(Teller):
                 f"replicas are [{joined(partition.replicas)}], live brokers are "
                 f"[{immutable_set(sorted(context.live_brokers))}]. No assigned replica is alive."
             )
-        if not told:
-            told = f"Failed to elect leader for partition {partition!r} under strategy {strategy}"
-        return f"{_FAILED}: {told}"
+        why = why or f"Failed to elect leader for partition {partition!r} under strategy {strategy}"
+        return f"{_FAILED}: {why}"
 
     def _fail_partition(
         self, partition: Partition, state: PartitionState, target: PartitionState, why: str
@@ -184,7 +192,7 @@ class StateMachines(Teller):
             why,
         )
 
-    def _tell_retry(self, step: _Election, asked: WriteZnodes, outcome: ZnodesWritten) -> None:
+    def _log_retry(self, step: _Election, asked: WriteZnodes, outcome: ZnodesWritten) -> None:
         paths = [one.path for one in asked.operations[outcome.offset :]]
         again = [
             "-".join(map(str, name))
@@ -199,7 +207,7 @@ class StateMachines(Teller):
 
     # Replicas
 
-    def _tell_offline(self, move: _ReplicaMove) -> None:
+    def _log_offline(self, move: _ReplicaMove) -> None:
         for partition, state, before in move.before:
             leadership = partition.leadership
             if leadership is None:
@@ -219,8 +227,8 @@ class StateMachines(Teller):
                 )
                 self._fail_replica(partition, move.broker, state, ReplicaState.OFFLINE, why)
 
-    def _tell_new_replicas(self, move: _ReplicaMove) -> None:
-        """A leader cannot be new. Kafka names OfflineReplica there."""
+    def _log_new_replicas(self, move: _ReplicaMove) -> None:
+        """A leader cannot become a new replica. Kafka logs the target as OfflineReplica."""
         for partition, state, _ in move.before:
             if partition.replica_states.get(move.broker) is not ReplicaState.NEW:
                 why = (
@@ -247,8 +255,8 @@ class StateMachines(Teller):
 
     # Both
 
-    def _tell_moved(self, write: WriteZnodes) -> None:
-        """A write was fenced in the middle of a step: the step is dropped."""
+    def _log_moved(self, write: WriteZnodes) -> None:
+        """A write was fenced during a step: log that and drop the step."""
         step, self._step = self._step, None
         if step is None:
             return
@@ -271,7 +279,7 @@ class StateMachines(Teller):
 
 
 def controller_moved(epoch_version: int) -> str:
-    """The exception that a fenced write ends in."""
+    """The exception that Kafka raises for a fenced write."""
     return (
         "org.apache.kafka.common.errors.ControllerMovedException: Controller epoch zkVersion check "
         f"fails. Expected zkVersion = {epoch_version}"

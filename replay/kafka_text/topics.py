@@ -1,4 +1,4 @@
-"""What Kafka logs of topics and partitions that appear and vanish (processTopicChange, KB 3.5)."""
+"""What Kafka logs about new and deleted topics and partitions (processTopicChange, KB 3.5)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ from controller.core.operations import OK
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState
 from controller.core.triggers import HandBack, PartitionModifications, Trigger
-from replay.kafka_text.lines import CONTROLLER
+from replay.kafka_text.kafka_log import CONTROLLER, KafkaLog, LogObserver, ZooKeeperOutcome
 from replay.kafka_text.spelling import (
     assignment,
     filtered_map,
@@ -19,11 +19,10 @@ from replay.kafka_text.spelling import (
     joined,
     mutable_set,
 )
-from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 
 
-class Topics(Teller):
-    """Tells of a change of the topics, or of one, once it is read."""
+class Topics(LogObserver):
+    """Logs a change of the list of topics, or of one topic, when it has been read."""
 
     def __init__(self, log: KafkaLog) -> None:
         super().__init__(log)
@@ -33,7 +32,7 @@ class Topics(Teller):
     def begins(self, trigger: Trigger) -> None:
         self._changed = self._refused = None
 
-    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         match asked.command, outcome:
             case ReadChildren(path=znodes.TOPICS, watch=True), ChildrenRead(error=0) as read:
                 if not self.log.is_failing_over:
@@ -61,7 +60,7 @@ class Topics(Teller):
     ) -> None:
         if target is not PartitionState.NEW:
             return
-        self._tell_changed()
+        self._log_changed()
         if not partitions:
             return
         if isinstance(self.log.trigger, PartitionModifications):
@@ -72,19 +71,19 @@ class Topics(Teller):
         self.log.info(CONTROLLER, f"New partition creation callback for {names}")
 
     def ends(self) -> None:
-        self._tell_changed()
+        self._log_changed()
         if self._refused == [] and self._is_queued(self.log.trigger):
             self.log.info(
                 CONTROLLER,
                 "Ignoring partition change during topic deletion as no new partitions are added",
             )
 
-    def _tell_changed(self) -> None:
+    def _log_changed(self) -> None:
         if self._changed is None:
             return
         (new, deleted), self._changed = self._changed, None
         if isinstance(self.log.trigger, HandBack) and not new and not deleted:
-            # Kafka has no such look before its end.
+            # Kafka does not list the topics before it ends.
             return
         added = immutable_set(map(self._topic, new))
         self.log.info(
@@ -94,14 +93,14 @@ class Topics(Teller):
         )
 
     def _topic(self, name: str) -> str:
-        """TopicIdReplicaAssignment: a new topic as the controller knows it now."""
+        """TopicIdReplicaAssignment: a new topic in its current state."""
         topic = self.log.context.topic(name)
         topic_id = f"Some({znodes.write_topic_id(topic.id)})" if topic.id is not None else "None"
         partitions = immutable_map(_assignments(topic.assigned()))
         return f"TopicIdReplicaAssignment({name},{topic_id},{partitions})"
 
     def _take_refused(self, data: bytes | None) -> None:
-        """The partitions that a topic has gained while it is queued for deletion."""
+        """Note the partitions that a topic got while it is queued for deletion."""
         trigger = self.log.trigger
         if not isinstance(trigger, PartitionModifications) or not self._is_queued(trigger):
             return

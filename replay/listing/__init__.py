@@ -1,7 +1,7 @@
-"""A log's events and decisions as lists that people read and scripts filter.
+"""The events and decisions of a log as lists, for people and scripts.
 
-- `events` puts what was observed into plain words, of either kind of log
-- `decisions` is what was decided: `of_recorded` out of a log's own commands, `of_observed` out of
-  what a stock controller wrote, with the rule by which the fold beside it decides the same
-- `subjects` says what a command is about
+- `recorded`: those of a log of the daemon, which is folded again
+- `observed`: those of an imported log. Decisions are the writes of a stock controller, with the
+  rule by which a shadow fold decides the same
+- `values`: the items of the lists
 """

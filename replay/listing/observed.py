@@ -1,19 +1,19 @@
-"""Events and decisions of an imported log."""
+"""The events and decisions of an imported log."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
 from controller.core import znodes
+from controller.core.commands import Issued, WriteAtomically, WriteZnodes
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
+from replay.description.choices import chosen
 from replay.description.imported_events import imported_event_in_words, transaction_in_words
-from replay.listing.values import Chosen, Decision, ListedEvent, chosen
+from replay.listing.values import Decision, ListedEvent, listed_event
 from replay.progress import Progress
-from replay.shadow_folds import Noted, ShadowObserver, shadow_folds
-from replay.stock_clusters.agreement.decisions.judgements import Judgement
+from replay.shadow_folds import DerivedWrites, Noted, ShadowObserver, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import Observed, RequestInferred, WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
@@ -30,7 +30,7 @@ def events(log: ImportedLog, first: int, last: int, progress: Progress) -> Itera
         event = event_of(record)
         if isinstance(event, Transaction):
             subjects = subjects_of_transaction(event, log.begun.chroot)
-        # What a transaction is found to be stands right behind it.
+        # A record that classifies a transaction directly follows the transaction.
         of_transaction = isinstance(event, (Transaction, Observed, RequestInferred))
         yield _listed(record, event, log.begun.chroot, subjects if of_transaction else ())
 
@@ -41,94 +41,66 @@ def _listed(
     broker = getattr(event, "broker", -1)
     if broker >= 0:
         subjects = (*subjects, f"broker {broker}")
-    return ListedEvent(
-        record.seq,
-        iso_time(record.wall_ns),
-        record.term,
-        record.kind,
-        record.channel,
-        record.cause,
-        imported_event_in_words(event, chroot),
-        subjects,
-    )
+    return listed_event(record, imported_event_in_words(event, chroot), subjects)
 
 
 def decisions(log: ImportedLog, first: int, last: int, progress: Progress) -> Iterator[Decision]:
-    """What a stock controller decided in a range, each with the rule by which the fold beside it
+    """The decisions of a stock controller in a range, each with the rule by which a shadow fold
     decides the same. Raises ReplayError, LogError."""
-    explained = _Explained(log, progress)
+    derived = _derived_writes(log, progress)
     before: tuple[EventRecord, Transaction] | None = None
     for record in log.reader.events(EventFilter(first_seq=first, last_seq=last + 1)):
         event = event_of(record)
         if isinstance(event, Transaction) and record.seq <= last:
             before = (record, event)
         elif isinstance(event, Observed) and before is not None:
-            yield explained.decision(*before, event, log.begun.chroot)
+            yield _decision(*before, event, log.begun.chroot, derived)
             before = None
 
 
 _ELECTION: Final = "election"
-_JUDGED: Final = ("agreed", "differs", "missing")
 
 
-class _Explained:
-    """The verdict on each decision, and the write of the fold that goes with it."""
-
-    def __init__(self, log: ImportedLog, progress: Progress) -> None:
-        self._judged: dict[int, tuple[Judgement, dict[str, list[Noted]]]] = {}
-        for found in shadow_folds(log.reader, ShadowObserver, progress=progress):
-            for trace, observer in found.sessions:
-                wrote = _by_path(observer.noted)
-                for one in trace.judgements:
-                    if one.verdict in _JUDGED:
-                        self._judged[one.seq] = (one, wrote)
-
-    def decision(
-        self, record: EventRecord, transaction: Transaction, observed: Observed, chroot: str
-    ) -> Decision:
-        """One decision of the log."""
-        found = self._judged.get(record.seq)
-        paths = paths_of_transaction(transaction, chroot)
-        if observed.what == _ELECTION and not paths:
-            # Refused at its first write: the transaction names none.
-            paths = [znodes.CONTROLLER]
-        wrote = _write_of(found[1], paths, record.seq) if found else None
-        subjects = subjects_of_transaction(transaction, chroot)
-        return Decision(
-            record.seq,
-            iso_time(record.wall_ns),
-            observed.epoch,
-            observed.broker,
-            observed.what,
-            "",
-            transaction_in_words(transaction, chroot),
-            wrote.issued.reason.rule if wrote else "",
-            _choices(wrote, subjects) if wrote else [],
-            subjects,
-            found[0].verdict if found else "",
-        )
+def _derived_writes(log: ImportedLog, progress: Progress) -> DerivedWrites[Issued]:
+    derived: DerivedWrites[Issued] = DerivedWrites()
+    for found in shadow_folds(log.reader, ShadowObserver, progress=progress):
+        for trace, observer in found.sessions:
+            derived.add(trace, _writes(observer.noted))
+    return derived
 
 
-def _choices(wrote: Noted, subjects: tuple[str, ...]) -> list[Chosen]:
-    """Of a write of many partitions those that the transaction is about."""
-    told = (chosen(one) for one in wrote.issued.reason.choices)
-    return [one for one in told if one.partition in subjects]
-
-
-def _by_path(noted: list[Noted]) -> dict[str, list[Noted]]:
-    """The writes of a fold."""
-    found: dict[str, list[Noted]] = defaultdict(list)
+def _writes(noted: list[Noted]) -> Iterator[tuple[int, str, Issued]]:
     for one in noted:
-        if hasattr(one.issued.command, "operations"):
+        if isinstance(one.issued.command, WriteZnodes | WriteAtomically):
             for path in paths_of_command(one.issued.command):
-                found[path].append(one)
-    return found
+                yield one.seq, path, one.issued
 
 
-def _write_of(wrote: dict[str, list[Noted]], paths: list[str], seq: int) -> Noted | None:
-    """The last write of the fold of what a transaction writes."""
-    for path in reversed(paths):
-        for one in reversed(wrote.get(path, ())):
-            if one.seq <= seq:
-                return one
-    return None
+def _decision(
+    record: EventRecord,
+    transaction: Transaction,
+    observed: Observed,
+    chroot: str,
+    derived: DerivedWrites[Issued],
+) -> Decision:
+    paths = paths_of_transaction(transaction, chroot)
+    if observed.what == _ELECTION and not paths:
+        # Refused at its first write, so the transaction has no paths.
+        paths = [znodes.CONTROLLER]
+    verdict, write = derived.match(record.seq, paths)
+    subjects = subjects_of_transaction(transaction, chroot)
+    choices = [chosen(one) for one in write.reason.choices] if write else []
+    return Decision(
+        record.seq,
+        iso_time(record.wall_ns),
+        observed.epoch,
+        observed.broker,
+        observed.what,
+        "",
+        transaction_in_words(transaction, chroot),
+        write.reason.rule if write else "",
+        # A write of many partitions has choices that the transaction is not about.
+        [one for one in choices if one.partition in subjects],
+        subjects,
+        verdict,
+    )

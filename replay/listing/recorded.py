@@ -1,4 +1,4 @@
-"""Events and decisions of a recorded log: it is folded again, from the last snapshot before."""
+"""The events and decisions of a recorded log, folded again from the last snapshot before them."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from controller.core.canonical import kind_of
 from controller.core.commands import CommandId, Issued
 from controller.core.events import (
-    BrokerAnswered,
+    BrokerResponded,
     ChildrenRead,
     Event,
     NumbersDrawn,
@@ -16,11 +16,12 @@ from controller.core.events import (
 )
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
+from replay.description.choices import chosen
 from replay.description.commands import command_in_words
 from replay.description.events import event_in_words
 from replay.inspect.at import projection_before
 from replay.inspect.projections import RecordedProjection
-from replay.listing.values import Decision, ListedEvent, chosen
+from replay.listing.values import Decision, ListedEvent, listed_event
 from replay.logs.decode import recorded
 from replay.logs.open_log import RecordedLog
 from replay.progress import Progress
@@ -31,7 +32,7 @@ _ANSWERS: Final = (
     ZnodesRead,
     ChildrenRead,
     ZnodesWritten,
-    BrokerAnswered,
+    BrokerResponded,
     TopicIdsDrawn,
     NumbersDrawn,
 )
@@ -40,9 +41,9 @@ _ANSWERS: Final = (
 def listed(
     log: RecordedLog, first: int, last: int, progress: Progress
 ) -> Iterator[tuple[ListedEvent, list[Decision]]]:
-    """Each event of a range, with what was decided at it. Raises ReplayError, LogError."""
+    """Each event of a range with its decisions. Raises ReplayError, LogError."""
     folding = projection_before(log, first)
-    assert isinstance(folding, RecordedProjection), "of a recorded log"
+    assert isinstance(folding, RecordedProjection), "the log is a recorded one"
     listing = _Listing(folding, log.configuration.broker_id)
     for record in log.reader.events(EventFilter(first_seq=folding.seq + 1, last_seq=last)):
         progress("folding", record.seq, last)
@@ -56,45 +57,36 @@ class _Listing:
     def __init__(self, folding: RecordedProjection, broker: int) -> None:
         self._folding = folding
         self._broker = broker
-        self._asked: dict[CommandId, Issued] = {}
+        self._pending: dict[CommandId, Issued] = {}
 
     def take(self, record: EventRecord) -> tuple[Event, list[Issued]]:
         taken = recorded(record)
         issued = self._folding.fold(taken)
         for one in issued:
-            self._asked[one.id] = one
+            self._pending[one.id] = one
         return taken.event, issued
 
     def event(self, record: EventRecord, event: Event) -> ListedEvent:
         text = event_in_words(event, self._folding.topic_name)
         subjects = list(subjects_of_event(event, self._folding.topic_name))
-        asked = self._asked.get(event.command) if isinstance(event, _ANSWERS) else None
+        asked = self._pending.get(event.command) if isinstance(event, _ANSWERS) else None
         if asked is not None:
             text += f": {command_in_words(asked.command)}"
             subjects += subjects_of_command(asked.command)
-        return ListedEvent(
-            record.seq,
-            iso_time(record.wall_ns),
-            record.term,
-            record.kind,
-            record.channel,
-            record.cause,
-            text,
-            tuple(dict.fromkeys(subjects)),
-        )
+        return listed_event(record, text, subjects)
 
     def forget(self, event: Event) -> None:
-        """A command whose last outcome has come: of several parts the one that ends it."""
+        """Forget a command after its last outcome; an outcome can have several parts."""
         if not isinstance(event, _ANSWERS):
             return
-        asked = self._asked.get(event.command)
+        asked = self._pending.get(event.command)
         if asked is None:
             return
         parts = paths_of_command(asked.command)
         if not isinstance(event, (ZnodesRead, ZnodesWritten)) or (
             event.offset + len(event.errors) >= len(parts)
         ):
-            del self._asked[event.command]
+            del self._pending[event.command]
 
     def decision(self, record: EventRecord, issued: Issued) -> Decision:
         return Decision(

@@ -1,12 +1,16 @@
-"""What the lists are made of."""
+"""The items of the lists."""
+
+from collections.abc import Iterable
 
 from msgspec import Struct
 
-from controller.core.commands import Choice
+from eventstore.records import EventRecord
+from replay.description.choices import Chosen
+from replay.times import iso_time
 
 
 class ListedEvent(Struct, frozen=True):
-    """Something observed. `cause` is the event whose command it answers."""
+    """An event. `cause` is the event that caused the command of which this is the outcome."""
 
     seq: int
     time: str
@@ -18,26 +22,24 @@ class ListedEvent(Struct, frozen=True):
     subjects: tuple[str, ...]
 
 
-class Candidate(Struct, frozen=True):
-    """A replica that was not taken, and why."""
-
-    broker: int
-    why: str
-
-
-class Chosen(Struct, frozen=True):
-    """What was decided of one partition: the broker chosen (-1: none), why, and who was not."""
-
-    partition: str
-    chosen: int
-    why: str
-    passed_over: list[Candidate]
+def listed_event(record: EventRecord, text: str, subjects: Iterable[str]) -> ListedEvent:
+    """The item for a record, with its description and its subjects."""
+    return ListedEvent(
+        record.seq,
+        iso_time(record.wall_ns),
+        record.term,
+        record.kind,
+        record.channel,
+        record.cause,
+        text,
+        tuple(dict.fromkeys(subjects)),
+    )
 
 
 class Decision(Struct, frozen=True):
-    """Something decided. `seq` is the event that it was decided at, of an imported log the record
-    of what was written; `command` names it in a recorded log, "" in an imported one. `verdict` is
-    what refold agree says of it, "" in a recorded log and where it was not judged."""
+    """A decision. `seq` is the event at which it was made; for an imported log, the record of the
+    write. `command` names the command in a recorded log, "" in an imported log. `verdict` is that
+    of `refold agree`, "" for a recorded log and if there is none."""
 
     seq: int
     time: str
@@ -50,10 +52,3 @@ class Decision(Struct, frozen=True):
     choices: list[Chosen]
     subjects: tuple[str, ...]
     verdict: str = ""
-
-
-def chosen(choice: Choice) -> Chosen:
-    """A choice of the core, for people."""
-    passed_over = [Candidate(*one) for one in choice.passed_over if one[0] != choice.chosen]
-    partition = f"{choice.topic}-{choice.partition}"
-    return Chosen(partition, choice.chosen, choice.code, passed_over)

@@ -1,4 +1,4 @@
-"""Reading a recorded log as the values of the core."""
+"""Decodes the records of a recorded log into values of the core."""
 
 from collections.abc import Iterator
 
@@ -16,24 +16,23 @@ from replay.logs.older_events import UPCASTS
 from replay.stock_clusters.imported_log.encoding import SCHEMAS
 
 UPCASTERS = Upcasters({**EVENT_SCHEMAS, **SCHEMAS}, UPCASTS)
-"""Takes the events of every older refold, of either kind of log, to those of this one."""
+"""Converts the events of older versions of refold, in either kind of log, to current ones."""
 
 
-def demand_recorded(header: Header) -> None:
-    """Raises ReplayError for a log whose outcomes are not recorded."""
+def require_recorded(header: Header) -> None:
+    """Raises ReplayError if refold's daemon did not write the log."""
     if header.kind != "recorded":
         raise ReplayError(
-            "this is no recorded log but a world-backed one, of another controller: there is "
-            "nothing of refold's own to fold again. `refold log show` without --format shows "
-            "what is in it"
+            "this log is imported (world-backed): it has no decisions of refold to fold again. "
+            "`refold log show` without --format shows its records"
         )
 
 
 def configuration_of(header: Header) -> Configuration:
-    """What the fold of a log was configured with. Raises ReplayError."""
+    """The configuration of a log's fold. Raises ReplayError if it cannot be used."""
     try:
         configuration = msgspec.convert(header.configuration, Configuration)
-        configuration.protocol  # noqa: B018 - parsed now, so that the error comes here
+        configuration.protocol  # noqa: B018 - parsed here, so that the error is raised here
     except (msgspec.ValidationError, ConfigurationError) as error:
         raise ReplayError(
             f"the configuration in the log's header cannot be used: {error}"
@@ -42,7 +41,7 @@ def configuration_of(header: Header) -> Configuration:
 
 
 def recorded(event: EventRecord) -> Recorded:
-    """An event of the log as the fold takes it. Raises ReplayError."""
+    """An event of the log as the fold needs it. Raises ReplayError if it cannot be decoded."""
     try:
         decoded = decode_event(event.payload)
     except msgspec.DecodeError as error:
@@ -51,6 +50,6 @@ def recorded(event: EventRecord) -> Recorded:
 
 
 def records(reader: LogReader) -> Iterator[tuple[Recorded, list[CommandRecord]]]:
-    """All events of a log with the commands that each one caused."""
+    """All events of a log, each with the commands that it caused."""
     for event, commands in reader.records():
         yield recorded(event), commands

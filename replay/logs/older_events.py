@@ -1,7 +1,8 @@
-"""Events as older versions of refold stored them, taken to those that the core folds.
+"""Converts events that older versions of refold stored to those that the core folds.
 
-A kind whose fields change gets the next version in controller/core/canonical.py and a step here.
-The step adds the value of a field that the older version did without.
+If the fields of a kind change, the kind gets the next version in controller/core/canonical.py, and
+this module gets a step from the version before. For a new field the step inserts the value that
+matches the behaviour of the older version.
 """
 
 from typing import Final
@@ -15,7 +16,7 @@ _DOES_NOT_WAIT: Final = 0
 
 
 def _elect_leaders_2(payload: bytes) -> bytes:
-    """Answers did not wait for brokers; some events of version 1 say so themselves."""
+    """In version 1 answers did not wait for brokers. Some events of version 1 have the field."""
     tag, *fields = msgspec.msgpack.decode(payload)
     if len(fields) < _ELECT_LEADERS_FIELDS:
         fields.append(_DOES_NOT_WAIT)
@@ -23,4 +24,4 @@ def _elect_leaders_2(payload: bytes) -> bytes:
 
 
 UPCASTS: Final = {("elect_leaders_received", 1): Upcast(_elect_leaders_2)}
-"""By kind and version: the step to the next one."""
+"""The step to the next version, by kind and version."""

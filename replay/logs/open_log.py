@@ -1,4 +1,4 @@
-"""Opening any log: of the daemon (recorded), or of an imported cluster (world-backed).
+"""Opens any log: of the daemon (recorded), or of an imported cluster (world-backed).
 
 with open_log(path) as log:
     if isinstance(log, ImportedLog): ...
@@ -19,7 +19,7 @@ from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
 
 
 class RecordedLog(Struct, frozen=True):
-    """A log of refold's own controller, and what its fold was configured with."""
+    """A log of refold's daemon, and the configuration of its fold."""
 
     reader: LogReader
     configuration: Configuration
@@ -30,16 +30,16 @@ OpenedLog = RecordedLog | ImportedLog
 
 @contextmanager
 def open_reader(path: Path | str) -> Iterator[LogReader]:
-    """The records of a log: of a folder, one segment of it, a packed log, an incident, a recording
-    of a stock cluster, or "-" for a stream; also while the log is being written. Raises LogError,
-    ReplayError."""
+    """The records of a log, also while it is being written. The path is that of a folder, a
+    segment, a packed log, an incident or a recording of a stock cluster, or "-" for a stream.
+    Raises LogError, ReplayError."""
     with log_at(path) as log, LogReader.open(log, UPCASTERS) as reader:
         yield reader
 
 
 @contextmanager
 def open_log(path: Path | str) -> Iterator[OpenedLog]:
-    """The same log, with what is needed to fold it. Raises LogError, ReplayError."""
+    """Open a log, given like that of `open_reader`, for folding. Raises LogError, ReplayError."""
     with open_reader(path) as reader:
         if reader.header.kind == "recorded":
             yield RecordedLog(reader, configuration_of(reader.header))
@@ -48,8 +48,8 @@ def open_log(path: Path | str) -> Iterator[OpenedLog]:
 
 
 def seq_at(reader: LogReader, seq: int | None, wall_ns: int | None) -> int:
-    """The number of the last event up to a moment, given as a number or as a wall clock in ns;
-    that of the log's last event where neither is given. Raises ReplayError."""
+    """The number of the last event up to an event number or a wall-clock time in ns; the number of
+    the log's last event if both are None. Raises ReplayError if there is no such event."""
     last = reader.last_seq
     first = reader.header.first_seq
     if wall_ns is not None:
@@ -60,5 +60,5 @@ def seq_at(reader: LogReader, seq: int | None, wall_ns: int | None) -> int:
     if seq is None:
         return last
     if not first <= seq <= last:
-        raise ReplayError(f"the log has events from {first} to {last}: there is no {seq}")
+        raise ReplayError(f"there is no event {seq}: the log has events {first} to {last}")
     return seq

@@ -1,8 +1,9 @@
-"""Logs that another core recorded: whether this core makes the same decisions.
+"""Logs of another core: whether this core makes the same decisions.
 
-A core's fingerprint changes with each change of its source, also where code only moves. So a log of
-another core is not refused: its events are folded, and what this core decides is compared with what
-is stored. Wording is no decision: the text of a notice and the reason of a command may differ.
+The fingerprint of a core changes with every change of its source, even if code only moves.
+Therefore a log of another core is not refused: its events are folded, and this core's decisions are
+compared with the stored ones. Wording is not compared: the text of a notice and the reason of a
+command may differ.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ def is_of_this_core(header: Header) -> bool:
 
 
 def recorded_by(header: Header) -> str:
-    """The core and the version that recorded a log, in words."""
+    """A text that names the core and the version that recorded a log."""
     return f"core {header.core_fingerprint} (refold {header.code_version})"
 
 
@@ -39,7 +40,7 @@ def header_of_rewritten_log(header: Header) -> Header:
 
 
 def is_same_decision(stored: CommandRecord, now: Issued) -> bool:
-    """Whether two cores decided the same: all of a command but the text of a notice."""
+    """Whether two cores decided the same: the commands are equal, except the text of a notice."""
     command = now.command
     what = (kind_of(command), now.term, target_of(command))
     if (stored.kind, stored.term, stored.target) != what:
@@ -60,8 +61,8 @@ def is_same_decision(stored: CommandRecord, now: Issued) -> bool:
 
 @contextmanager
 def folding(header: Header, seq: int) -> Iterator[None]:
-    """Around the folding of an event. Raises ReplayError where another core recorded the log and
-    this one cannot fold the event, because it waits for something else."""
+    """The context in which an event is folded. Raises ReplayError if another core recorded the log
+    and this core cannot fold the event, because it waits for something else."""
     try:
         yield
     except Exception as error:
@@ -74,27 +75,27 @@ def folding(header: Header, seq: int) -> Iterator[None]:
 
 
 class OtherCoreCheck:
-    """Compares this core's decisions with those of a log, event by event, up to the first that
-    differs."""
+    """Compares this core's decisions with those of a log, event by event, up to the first
+    difference."""
 
     def __init__(self, header: Header) -> None:
         self._header = header
         self.differs_at = 0
-        """The number of the first event at which this core decides otherwise; 0: of none so far."""
+        """The first event at which this core decides differently; 0 for none so far."""
 
     def compare(self, seq: int, derived: Sequence[Issued], stored: Sequence[CommandRecord]) -> None:
-        """The commands of one event. After a crash the last commands are not stored."""
+        """Compare the commands of one event. After a crash the last commands are not stored."""
         if self.differs_at or not stored:
             return
         is_same = len(derived) == len(stored) and all(map(is_same_decision, stored, derived))
         if not is_same:
             self.differs_at = seq
 
-    def demand(self) -> None:
-        """Raises OtherCoreError once a decision has differed."""
+    def require_same(self) -> None:
+        """Raises OtherCoreError if a decision has differed."""
         if self.differs_at:
             raise OtherCoreError(
-                f"recorded by {recorded_by(self._header)}; from event {self.differs_at} on this "
-                f"core, {core_fingerprint()}, decides otherwise: run that version, or compare the "
-                "two with refold diff"
+                f"recorded by {recorded_by(self._header)}; from event {self.differs_at} on, this "
+                f"core, {core_fingerprint()}, decides differently: run that version, or compare "
+                "the two with refold diff"
             )

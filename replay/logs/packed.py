@@ -1,4 +1,4 @@
-"""A log as it may be given: itself, packed, as an incident, as a recording of a stock cluster."""
+"""Unpacks logs: archives, incidents, and recordings of stock clusters."""
 
 import tarfile
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from typing import Final
 from eventstore.errors import LogError
 from eventstore.folders import is_segment, segments_in
 from replay.errors import ReplayError
+from replay.progress import unreported
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.source import is_source
 
@@ -19,7 +20,8 @@ LOG_OF_INCIDENT: Final = "log.tar.xz"
 
 @contextmanager
 def log_at(path: Path | str) -> Iterator[Path | str]:
-    """The log itself, for as long as it is needed; "-" stays what it is. Raises ReplayError."""
+    """The path of the log, which exists for the duration of the context. A path that is not packed,
+    such as "-", is returned unchanged. Raises ReplayError."""
     packed = packed_at(Path(path))
     if packed is None:
         yield path
@@ -29,8 +31,8 @@ def log_at(path: Path | str) -> Iterator[Path | str]:
 
 
 def packed_at(path: Path) -> Path | None:
-    """What a log has to be made of first: an archive, that of an incident, or the folder of a
-    recording; None for another."""
+    """The archive or recording from which the log must be made first: the path itself, or the
+    archive of an incident. None if the path is no such thing."""
     of_incident = path / LOG_OF_INCIDENT
     if of_incident.is_file():
         return of_incident
@@ -39,19 +41,18 @@ def packed_at(path: Path) -> Path | None:
 
 
 def is_recording(path: Path) -> bool:
-    """Whether it is a stock cluster's folder, as `refold import` takes it, and no log."""
+    """Whether the path is a folder of a stock cluster that `refold import` accepts, and no log."""
     return path.is_dir() and not segments_in(path) and is_source(path)
 
 
 def unpacked(given: Path, scratch: Path) -> Path:
-    """The folder of a packed log, or of the log of a recording, packed or not. Raises
-    ReplayError."""
+    """Unpack or import into `scratch` and return the folder of the log. Raises ReplayError."""
     return _imported(given, scratch) if given.is_dir() else _unpacked(given, scratch)
 
 
 def _imported(recording: Path, scratch: Path) -> Path:
     try:
-        import_source(recording, scratch / "log", Selection(), lambda *_: None)
+        import_source(recording, scratch / "log", Selection(), unreported)
     except (LogError, ReplayError) as error:
         raise ReplayError(f"{recording} cannot be opened: {error}") from None
     return scratch / "log"

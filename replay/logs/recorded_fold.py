@@ -1,6 +1,6 @@
-"""Folding a recorded log: the one loop that every reader of refold's own logs drives.
+"""Folds a recorded log. All commands that fold logs of the daemon use these functions.
 
-An observer is a `FoldObserver` that the caller sets on the fold's controller beforehand.
+A caller that wants to observe the fold first sets a `FoldObserver` on the fold's controller.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,8 @@ class FoldedEvent(NamedTuple):
 
 
 def fold_at_start(reader: LogReader) -> Fold:
-    """The fold as it is before the first event that the log still has. Raises ReplayError."""
+    """The fold before the first event that the log still has. Raises ReplayError if there is no
+    usable snapshot of that state."""
     configuration = configuration_of(reader.header)
     before = reader.header.first_seq - 1
     if before == 0:
@@ -43,23 +44,23 @@ def fold_at_start(reader: LogReader) -> Fold:
         if name.fingerprint == core_fingerprint():
             return load_snapshot(read_snapshot(name), configuration)
     for name in snapshots:
-        # Another core's can be loaded where the state has the same fields. Whoever folds a log of
-        # another core compares the decisions that follow.
+        # A snapshot of another core can be loaded if its state has the same fields. Callers that
+        # fold a log of another core compare the later decisions.
         with suppress(ReplayError, msgspec.DecodeError):
             return load_snapshot(read_snapshot(name), configuration)
     raise ReplayError(
-        f"the log begins with event {before + 1}: its earlier segments are gone, and there is no "
-        f"snapshot at event {before} that core {core_fingerprint()} can begin with"
+        f"the log begins with event {before + 1}: its earlier segments were removed, and there is "
+        f"no snapshot at event {before} that core {core_fingerprint()} can load"
     )
 
 
 def fold_event(fold: Fold, event: Recorded) -> list[Issued]:
-    """Fold one event to its end; the commands that it causes."""
+    """Fold one event completely and return the commands that it causes."""
     return [one for part in fold.apply(event) for one in part]
 
 
 def fold_events(fold: Fold, reader: LogReader, wanted: EventFilter = _ALL) -> Iterator[FoldedEvent]:
-    """Fold the events of a log in order. Raises ReplayError for one that cannot be decoded."""
+    """Fold the events of a log in order. Raises ReplayError if one cannot be decoded."""
     for record, stored in reader.records(wanted):
         event = recorded(record)
         yield FoldedEvent(event, fold_event(fold, event), stored)

@@ -1,7 +1,8 @@
-"""Makes a log's snapshots: `python -m replay.logs.snapshots LOG`; the daemon runs it after a roll.
+"""Makes the snapshots of a log: `python -m replay.logs.snapshots LOG`.
 
-A segment that is not the first can be folded, and the ones before it may be removed, once the
-state at its start is stored. The daemon goes on meanwhile: this is another process.
+The daemon runs this in a separate process when it begins a new segment. A snapshot holds the state
+at the start of a segment. With it the segment can be folded without the earlier ones, which may
+then be removed.
 """
 
 import os
@@ -23,7 +24,7 @@ _NICENESS = 10
 
 
 def make_snapshots(log: Path) -> int:
-    """Store the snapshot at the start of every segment that has none; how many were made."""
+    """Store a snapshot for the start of every segment that has none. Return how many were made."""
     with LogReader.open(log, UPCASTERS) as reader:
         if reader.header.core_fingerprint != core_fingerprint():
             raise OtherCoreError(f"{log} was recorded by core {reader.header.core_fingerprint}")

@@ -1,4 +1,4 @@
-"""The subjects of a stored log's events, from which `refold log show --subject` makes an index."""
+"""The subjects of a log's events, for the index of `refold log show --subject`."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -19,19 +19,19 @@ _OUTCOMES: Final = (
     events.ZnodesRead,
     events.ChildrenRead,
     events.ZnodesWritten,
-    events.BrokerAnswered,
+    events.BrokerResponded,
 )
 
 
 class SubjectsOfRecords:
-    """Called with a log's records in their order, returns the subjects of each.
+    """Called with the records of a log in order, returns the subjects of each.
 
-    An outcome is about what its command was about, so the stored commands are read as well. Where
-    a command's body was too large to be stored, only the subjects in the outcome are known.
+    An outcome has the subjects of its command, so the stored commands are read as well. If the body
+    of a command was too large to be stored, only the subjects in the outcome are known.
     """
 
     version = "2"
-    """Changes with the subjects that are found: an index of another version is made again."""
+    """Changes when other subjects are found: an index of another version is made again."""
 
     def __init__(self, reader: LogReader) -> None:
         self._reader = reader
@@ -43,7 +43,7 @@ class SubjectsOfRecords:
         self._of_transaction: tuple[str, ...] = ()
 
     def __call__(self, record: EventRecord) -> Iterable[str]:
-        """The subjects of an event; none where this version does not know its kind."""
+        """The subjects of an event; none if this version does not know its kind."""
         try:
             if record.kind in encoding.SCHEMAS:
                 return self._in_imported_log(record)
@@ -59,7 +59,7 @@ class SubjectsOfRecords:
         event = encoding.decode_event(record.payload)
         if isinstance(event, Transaction):
             self._of_transaction = subjects_of_transaction(event, self._known_chroot())
-        # The decision or request that a transaction is found to be follows the transaction.
+        # A record that classifies a transaction as a decision or request follows the transaction.
         if isinstance(event, (Transaction, Observed, RequestInferred)):
             return self._of_transaction
         broker: int = getattr(event, "broker", -1)

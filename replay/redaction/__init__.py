@@ -1,9 +1,9 @@
-"""A log without the names in it, to share an incident: the same decisions under other names.
+"""Replaces the names in a log, so that an incident can be shared: same decisions, other names.
 
-- `topic_names` finds names that keep what decides of a topic's name: its place in the sorted order,
-  the names that it collides with, and its Java hash code, by which Kafka's hash maps are ordered
-- `names` collects the names of a log and says what stands for each
-- `places` knows where names are in paths, in znodes and in requests; `fields` in events and in
-  commands
-- `redacting` writes the other log: of a recorded one its decisions are derived anew and compared
+- `topic_names` finds stand-ins that keep the properties of a topic's name that affect decisions:
+  its position in the sorted order, the names that it collides with, and its Java hash code, by
+  which Kafka's hash maps are ordered
+- `names` collects the names of a log and assigns a stand-in to each
+- `places` finds names in paths, znodes and requests; `fields` in events and commands
+- `redacting` writes the new log. For a recorded log it derives the decisions again and compares
 """

@@ -1,4 +1,4 @@
-"""Events and commands with the names in their fields replaced."""
+"""Replaces the names in the fields of events and commands."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -29,27 +29,28 @@ _KINDS: Final[Mapping[str, str]] = {
     "topic": "topic",
     "host": "host",
     "rack": "rack",
+    "user": "principal",
     "server": "address",
     "undeleted": "topic",
     **dict.fromkeys(_TEXTS, "text"),
 }
-"""What the strings in a field are."""
+"""The kind of the strings in a field, by the name of the field."""
 _ROWS: Final[Mapping[str, tuple[str, ...]]] = {
     "partitions": ("topic",),
     "remaining": ("topic",),
-    # By name or by id, as the version of the request has it.
+    # A topic's name or id: it depends on the version of the request.
     "partition_errors": ("known",),
     "configs": ("none", "text"),
     "live_leaders": ("none", "host"),
 }
-_OF_TOPICS: Final = ("NewTopic", "CreatedTopic", "DoomedTopic", "DeletedTopic", "TopicAnswer")
-"""What has a topic's name in a field "name"."""
-_OPERATIONS: Final = ("Create", "CreateTtl", "CreateContainer", "SetData")
+_OF_TOPICS: Final = ("NewTopic", "CreatedTopic", "TopicToDelete", "DeletedTopic", "TopicResult")
+"""The types that have a topic's name in a field "name"."""
+_OPERATIONS: Final = ("Create", "CreateSequential", "CreateTtl", "CreateContainer", "SetData")
 _FIRST_BY_TOPIC_ID: Final = 2
 
 
 def znodes_read(names: Names, event: ZnodesRead, paths: Sequence[str]) -> ZnodesRead:
-    """`paths` are those of the command that it answers."""
+    """The outcome of a read; `paths` are those of the command."""
     data = [
         places.znode(names, paths[event.offset + number], one)
         for number, one in enumerate(event.data)
@@ -58,13 +59,13 @@ def znodes_read(names: Names, event: ZnodesRead, paths: Sequence[str]) -> Znodes
 
 
 def children_read(names: Names, event: ChildrenRead, path: str) -> ChildrenRead:
-    """The children of `path`."""
+    """The outcome of listing the children of `path`."""
     children = [places.child(names, path, one) for one in event.children]
     return structs.replace(event, children=children)
 
 
 def value(names: Names, found: Any, field: str = "") -> Any:
-    """Anything else: events, commands, and what is in them."""
+    """Any other event or command, or a value in one."""
     if isinstance(found, Struct):
         return _special(names, found) or _fields(names, found)
     if isinstance(found, str):
@@ -90,14 +91,14 @@ def _fields(names: Names, found: Struct) -> Any:
 
 
 def _special(names: Names, found: Struct) -> Any:
-    """What cannot be told by the names of the fields alone."""
+    """The types for which the names of the fields are not enough; None for others."""
     match found:
         case AlterPartitionReceived(version=version) if version >= _FIRST_BY_TOPIC_ID:
             return found
         case Acl(scheme=scheme, id=id) if scheme not in ("world", "auth"):
-            return structs.replace(found, id=names.say("principal", id))
+            return structs.replace(found, id=names.stand_in_of("principal", id))
         case Transaction(content=content):
-            # The digest is of the tree with the names in it.
+            # The digest is that of the tree with the original names.
             return structs.replace(found, content=value(names, content), digest=None)
         case ZnodesRestored(paths=paths, data=data):
             return structs.replace(
@@ -111,7 +112,7 @@ def _special(names: Names, found: Struct) -> Any:
         case RequestServed():
             return structs.replace(
                 found,
-                client=names.say("principal", found.client),
+                client=names.stand_in_of("principal", found.client),
                 connection=_connection(names, found.connection),
                 request=places.json(names, found.request, places.REQUEST),
                 response=places.json(names, found.response, places.REQUEST),
@@ -121,7 +122,7 @@ def _special(names: Names, found: Struct) -> Any:
 
 
 def _connection(names: Names, text: str) -> str:
-    """ "10.0.0.1:9092-10.0.0.2:53322-3": both ends, and a number."""
+    """A connection, "10.0.0.1:9092-10.0.0.2:53322-3": both addresses and a number."""
     parts = text.split("-")
     if len(parts) != 3:
         return names.text(text)

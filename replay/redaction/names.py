@@ -1,7 +1,6 @@
-"""The names in a log by what they name, and what stands for each."""
+"""The names in a log by their kind, and the stand-in of each."""
 
 import re
-from collections.abc import Callable
 from typing import Final, Literal, get_args
 
 from replay.redaction.topic_names import topic_stand_ins
@@ -10,8 +9,8 @@ Kind = Literal["topic", "host", "rack", "principal"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 _INTERNAL: Final = ("__consumer_offsets", "__transaction_state", "__cluster_metadata")
-"""Kafka's own topics are nobody's secret, and it decides otherwise on them."""
-_NOBODY: Final = ("", "*", "<default>", "ANONYMOUS", "User:ANONYMOUS", "User:*")
+"""Kafka's internal topics: their names are public, and Kafka treats them differently."""
+_NO_NAMES: Final = ("", "*", "<default>", "ANONYMOUS", "User:ANONYMOUS", "User:*")
 _WORDS: Final = frozenset(
     (
         *("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", "INTERNAL", "EXTERNAL", "controller"),
@@ -21,42 +20,39 @@ _WORDS: Final = frozenset(
         *("false", "null"),
     )
 )
-"""Where one of these is somebody's name, too, it may still stand elsewhere for itself."""
+"""Words of formats. They may remain in a log even if a topic or host has such a name."""
 _SHORTEST: Final = 3
-"""What is shorter may be anything, where no name is expected."""
+"""A shorter text that equals a name may be something else, where no name is expected."""
 _PARTITION: Final = r"(?=-\d+(?![\w.-])|\.?(?![\w.-]))"
-
-Say = Callable[[Kind, str], str]
-"""Gives what stands for a name of a kind."""
 
 
 class Names:
-    """Collects the names that it is asked for, which stay what they are."""
+    """Collects the names of a log; their stand-ins are the names themselves."""
 
     chroot = ""
-    """What the paths of the Kafka cluster begin with."""
+    """The chroot of the Kafka cluster."""
 
     def __init__(self) -> None:
         self.found: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
 
-    def say(self, kind: Kind, name: str) -> str:
-        """The name itself."""
-        # Brokers call themselves by their ids.
-        if name not in _NOBODY and not (kind == "principal" and name.isdigit()):
+    def stand_in_of(self, kind: Kind, name: str) -> str:
+        """Collect a name and return it."""
+        # Brokers use their ids as client names.
+        if name not in _NO_NAMES and not (kind == "principal" and name.isdigit()):
             self.found[kind].add(name)
         return name
 
     def known(self, kind: Kind, name: str) -> str:
-        """The same for what may be something else: it is a name if it is one elsewhere, too."""
+        """Return a text that is a name only if it is collected elsewhere."""
         return name
 
     def text(self, text: str) -> str:
-        """Names in a text are found elsewhere, or nowhere."""
+        """Return a text. Names in it are collected elsewhere, or not at all."""
         return text
 
 
 class StandIns(Names):
-    """Says what stands for each of the names that were collected."""
+    """Assigns a stand-in to each collected name."""
 
     def __init__(self, names: Names) -> None:
         super().__init__()
@@ -75,40 +71,40 @@ class StandIns(Names):
             for name, stand_in in self.of[kind].items()
             if name
         }
-        # The longest first, else a part of a name would be taken for another name.
+        # The longest first, so that a part of a name does not match as another name.
         longest = sorted(self._by_name, key=len, reverse=True)
-        spelt = "|".join(map(re.escape, longest))
-        self._pattern = re.compile(rf"(?<![\w.-])(?:{spelt}){_PARTITION}") if longest else None
+        choices = "|".join(map(re.escape, longest))
+        self._pattern = re.compile(rf"(?<![\w.-])(?:{choices}){_PARTITION}") if longest else None
 
-    def say(self, kind: Kind, name: str) -> str:
-        """What stands for it; the name itself where it is none of those that were collected."""
+    def stand_in_of(self, kind: Kind, name: str) -> str:
+        """The stand-in of a name; the name itself if it was not collected."""
         return self.of[kind].get(name, name)
 
-    known = say
+    known = stand_in_of
 
     def text(self, text: str) -> str:
-        """A text with every name in it replaced, where it stands for itself."""
+        """The text with every name in it replaced, if the name is a whole word."""
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda found: self._by_name[found[0]], text)
 
-    def secrets_in(self, text: str) -> list[str]:
-        """The names that stand in a text, but for words that are there for themselves."""
+    def remaining_names(self, text: str) -> list[str]:
+        """The names that are still in a text, without words that may remain."""
         if self._pattern is None:
             return []
         found = {one[0] for one in self._pattern.finditer(text)}
-        stay = {name for name in found if self._by_name[name] == name}
+        kept = {name for name in found if self._by_name[name] == name}
         short = {name for name in found if len(name) < _SHORTEST}
-        return sorted(found - stay - short - self.stand_ins - _WORDS)
+        return sorted(found - kept - short - self.stand_ins - _WORDS)
 
     @property
     def stand_ins(self) -> set[str]:
-        """All that stands for a name."""
+        """All stand-ins."""
         return set(self._by_name.values())
 
 
 def _numbered(word: str, names: set[str]) -> dict[str, str]:
-    """In the order of the names: what is sorted by them stays sorted."""
+    """Stand-ins numbered in the order of the names, so that sorted lists stay sorted."""
     digits = len(str(len(names)))
     return {
         name: f"{word}-{number:0{digits}}" for number, name in enumerate(sorted(names), 1) if name

@@ -1,4 +1,4 @@
-"""Writing a log anew under other names; a recorded one with every decision derived and compared."""
+"""Writes a log with other names. For a recorded log, all decisions are derived and compared."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -37,18 +37,18 @@ from replay.stock_clusters.imported_log.encoding import encode_event, event_of
 from replay.stock_clusters.imported_log.events import WorldBegun
 
 _WRITTEN_AT_ONCE: Final = 500
-_TOLD: Final = ("message", "text", "subject", "reason")
+_TEXT_FIELDS: Final = ("message", "text", "subject", "reason")
 
 
 def redact(reader: LogReader, target: Path, progress: Progress) -> StandIns:
-    """Write the log that `reader` has to the new folder `target`. Gives what stands for what.
+    """Write the redacted log to the new folder `target` and return the stand-ins.
 
-    Raises ReplayError where a decision would be another one, or a name would stay; LogError.
+    Raises ReplayError if a decision would differ or a name would remain, and LogError.
     """
     if reader.header.first_seq != 1:
         raise ReplayError(
-            f"{reader.path} begins with event {reader.header.first_seq}: what was before is only "
-            "in a snapshot, which cannot be redacted. `refold new-incident` cuts logs"
+            f"{reader.path} begins with event {reader.header.first_seq}: the state before it is "
+            "only in a snapshot, which cannot be redacted. `refold new-incident` cuts logs"
         )
     is_recorded = reader.header.kind == "recorded"
     names = Names()
@@ -73,11 +73,11 @@ def _write(
     last: int,
     progress: Progress,
 ) -> None:
-    """Many at once: each time the log is brought to the disk."""
+    """Write many records at once, because each append is synced to disk."""
     coming = iter(records)
     while some := list(islice(coming, _WRITTEN_AT_ONCE)):
         for event, _ in some:
-            _demand_none(names, event)
+            _require_no_name(names, event)
             progress("redacting", event.seq, last)
         writer.append(
             [event for event, _ in some], [one for _, commands in some for one in commands]
@@ -102,13 +102,14 @@ def _header(names: Names, header: Header) -> Header:
 
 
 def _recorded(reader: LogReader, names: Names) -> Iterator[tuple[Recorded, list[Issued]]]:
-    """The events under the names, each with the commands that were decided on under the old."""
+    """The events with their new names, each with the commands that were decided for the original
+    event."""
     fold = Fold(configuration_of(reader.header))
     asked: dict[CommandId, Command] = {}
     for record, stored in reader.records():
         event = recorded(record)
         issued = fold_event(fold, event)
-        _demand_stored(event, issued, stored)
+        _require_stored(event, issued, stored)
         yield structs.replace(event, event=_event(names, event, asked)), issued
         for one in issued:
             if isinstance(one.command, (ReadZnodes, ReadStats, ReadChildren)):
@@ -129,38 +130,39 @@ def _event(names: Names, recorded: Recorded, asked: Mapping[CommandId, Command])
             return fields.value(names, event)
 
 
-def _demand_stored(event: Recorded, issued: list[Issued], stored: list[CommandRecord]) -> None:
-    """Where the log has a command it must be the one that is derived. The text of a notice does not
-    count: another core may have written it, and redaction replaces names in it anyway."""
+def _require_stored(event: Recorded, issued: list[Issued], stored: list[CommandRecord]) -> None:
+    """Raises ReplayError if a stored command differs from the derived one. The text of a notice is
+    not compared: another core may have written it, and redaction replaces the names in it."""
     for one, record in zip(issued, stored, strict=False):
         if not is_same_decision(record, one):
             raise ReplayError(
-                f"event {event.seq}: another {record.kind} was recorded than is decided now; "
-                "`refold replay` shows all. Only a log that replays can be redacted"
+                f"event {event.seq}: the recorded {record.kind} differs from the one that is "
+                "decided now; `refold replay` shows all differences. Only a log that replays can "
+                "be redacted"
             )
 
 
 def _derived(
     reader: LogReader, names: StandIns, header: Header
 ) -> Iterator[tuple[EventRecord, list[CommandRecord]]]:
-    """The other log's records: what is decided under the other names is what was decided."""
+    """The records of the new log. Its decisions must equal the original ones."""
     fold = Fold(msgspec.convert(header.configuration, Configuration))
     stored = {event.seq: len(commands) for event, commands in reader.records()}
     for event, before in _recorded(reader, names):
         after = fold_event(fold, event)
-        _demand_same(names, event, before, after)
+        _require_same(names, event, before, after)
         yield event_record(event), [command_record(one) for one in after[: stored[event.seq]]]
 
 
-def _demand_same(
+def _require_same(
     names: StandIns, event: Recorded, before: list[Issued], after: list[Issued]
 ) -> None:
-    """The same decisions, under the other names."""
+    """Raises ReplayError if the decisions under the new names differ."""
     for one, other in zip(before, after, strict=False):
-        if _untold(fields.value(names, one.command)) != _untold(other.command):
+        if _without_texts(fields.value(names, one.command)) != _without_texts(other.command):
             raise ReplayError(
-                f"event {event.seq} ({kind_of(event.event)}): {kind_of(one.command)} would be "
-                "another one under other names: this log cannot be redacted"
+                f"event {event.seq} ({kind_of(event.event)}): {kind_of(one.command)} would differ "
+                "under other names: this log cannot be redacted"
             )
     if len(before) != len(after):
         raise ReplayError(
@@ -169,16 +171,17 @@ def _demand_same(
         )
 
 
-def _untold(command: Command) -> Any:
-    """A command without the sentences in it, which are made of names in their own ways."""
+def _without_texts(command: Command) -> Any:
+    """A command without its texts, in which names can have any form."""
     if isinstance(command, Notice):
         return command.code
-    return _without_sentences(msgspec.to_builtins(structs.asdict(command)))
+    return _without_text_fields(msgspec.to_builtins(structs.asdict(command)))
 
 
-def _without_sentences(found: Any) -> Any:
+def _without_text_fields(found: Any) -> Any:
     if isinstance(found, dict):
-        return {key: _without_sentences(one) for key, one in found.items() if key not in _TOLD}
+        kept = {key: one for key, one in found.items() if key not in _TEXT_FIELDS}
+        return {key: _without_text_fields(one) for key, one in kept.items()}
     return found
 
 
@@ -194,16 +197,16 @@ def _imported(reader: LogReader, names: Names) -> Iterator[EventRecord]:
         yield record._replace(payload=encode_event(event), channel=names.text(record.channel))
 
 
-# Nothing is left ----------------------------------------------------------------------------------
+# No name remains ----------------------------------------------------------------------------------
 
 
-def _demand_none(names: StandIns, record: EventRecord) -> None:
-    """No name is in an event any more, where it stands for itself."""
+def _require_no_name(names: StandIns, record: EventRecord) -> None:
+    """Raises ReplayError if a name is still in an event."""
     for text in _texts(msgspec.msgpack.decode(record.payload, strict=False)):
-        for name in names.secrets_in(text):
+        for name in names.remaining_names(text):
             raise ReplayError(
-                f"event {record.seq} ({record.kind}): the name {name!r} would stay in it, in a "
-                "place where no name is expected: this log cannot be redacted"
+                f"event {record.seq} ({record.kind}): the name {name!r} would remain in a place "
+                "where no name is expected: this log cannot be redacted"
             )
 
 

@@ -1,18 +1,22 @@
-"""Other names for topics with which a controller decides the same.
+"""Stand-ins for the names of topics with which a controller makes the same decisions.
 
-What of a name decides: whether it is legal; its place among the others, because what leaves the
-core is sorted by name; which names it collides with, those that differ in periods and underscores
-only (Topic.unifyCollisionChars); and its hash code (String.hashCode), which is the order of Kafka's
-hash maps (replay.stock_clusters.agreement.trace.processing_order). A name's length decides only
-where it is above Kafka's limit.
+These properties of a name affect decisions, and a stand-in keeps them:
 
-The names are seen as a tree of characters in which a period and an underscore are one branch. A
-branch becomes a letter by its rank among its siblings, so that the order stays; a period and an
-underscore stay what they are, so that collisions do; a character without siblings is left out.
-Behind a hyphen follow characters that give the whole the hash code of the name it stands for.
+- whether the name is legal
+- its position in the sorted order, because the core sorts its output by name
+- the names that it collides with: those that differ only in periods and underscores
+  (Topic.unifyCollisionChars)
+- its hash code (String.hashCode), which determines the order in Kafka's hash maps
+  (replay.stock_clusters.agreement.trace.processing_order)
+- its length, only if it is above Kafka's limit
+
+The names form a tree of characters, in which a period and an underscore are the same branch. Each
+branch becomes a letter according to its rank among its siblings, which keeps the order. Periods and
+underscores stay, which keeps collisions. A character without siblings is left out. A hyphen and
+more characters are appended, so that the stand-in has the hash code of the name.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from controller.core import topic_names
@@ -23,14 +27,14 @@ _UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LOWER: Final = "abcdefghijklmnopqrstuvwxyz"
 _HYPHEN: Final = "-"
 _SEPARATOR: Final = "_"
-"""In the tree it stands for a period, too."""
+"""In the tree it also represents a period."""
 _SIBLINGS: Final = {
     **dict.fromkeys(_DIGITS + _UPPER, _DIGITS + _UPPER),
     **dict.fromkeys(_LOWER, _LOWER),
 }
 """The letters that a branch may become: those between the same separators in the order."""
 _HYPHEN_LABEL: Final = "-z"
-"""Behind the hyphen that ends a stand-in comes a digit: a longer name stays behind a shorter."""
+"""It sorts after the hyphen and digit that end a shorter stand-in, as a longer name must."""
 _LONGEST: Final = 249
 _WORD: Final = 1 << 32
 _BASE: Final = 31
@@ -40,12 +44,13 @@ _LEAST: Final = min(_LETTERS)
 _MOST: Final = max(_LETTERS)
 _BY_REST: Final = [[one for one in _LETTERS if one % _BASE == rest] for rest in range(_BASE)]
 _ONES: Final = [(_BASE**count - 1) // (_BASE - 1) for count in range(_FREE + 1)]
-"""The number of so many ones to the base 31."""
+"""The numbers whose digits in base 31 are this many ones."""
 
 
 def topic_stand_ins(names: Collection[str], kept: Collection[str]) -> dict[str, str]:
-    """What stands for each name; those in `kept` stay. Raises ReplayError where nothing can."""
-    legal = [one for one in sorted(names) if _is_spelt_legally(one)]
+    """The stand-in of each name; names in `kept` are their own stand-ins. Raises ReplayError if
+    there are no suitable stand-ins."""
+    legal = [one for one in sorted(names) if _has_legal_characters(one)]
     shapes = _Tree(legal, [one for one in kept if one in names]).shapes()
     by_unified: dict[str, str] = {}
     found = {one: one for one in names if one in kept or one in ("", ".", "..")}
@@ -69,13 +74,7 @@ def hash_code(name: str) -> int:
     return code
 
 
-def collides(names: Iterable[str]) -> int:
-    """How many of the names collide with one before them: their hash codes are not kept."""
-    listed = list(names)
-    return len(listed) - len({topic_names.unified(one) for one in listed})
-
-
-def _is_spelt_legally(name: str) -> bool:
+def _has_legal_characters(name: str) -> bool:
     return (
         name not in ("", ".", "..")
         and topic_names.problem_of(name[:_LONGEST]) is None
@@ -84,20 +83,22 @@ def _is_spelt_legally(name: str) -> bool:
 
 
 def _with_end(name: str, shape: str, end: str | None, taken: Collection[str]) -> tuple[str, str]:
-    """The whole stand-in, and the end of it; `end` is that of a name that this one collides with:
-    they have to collide again."""
+    """A stand-in and its end. `end` is the end of a stand-in whose name collides with this one; the
+    stand-ins must collide as well."""
     if end is None:
         filling = "0" * max(0, len(name) - len(shape) - 2 - _FREE)
         begin = f"{_HYPHEN}{filling if len(name) > _LONGEST else ''}"
         for end in _ends(shape + begin, hash_code(name)):
             if shape + begin + end not in taken:
                 return shape + begin + end, begin + end
-        raise ReplayError(f"no other name keeps what decides of the topic {name!r}")
+        raise ReplayError(
+            f"no stand-in keeps the properties of topic {name!r}: it cannot be redacted"
+        )
     return shape + end, end
 
 
 def _ends(begin: str, wanted: int) -> Iterator[str]:
-    """What may follow `begin` so that the whole has the hash code that is wanted."""
+    """The texts after `begin` for which the whole has the `wanted` hash code."""
     for first in _DIGITS + _UPPER:
         rest = (wanted - hash_code(begin + first) * _BASE**_FREE) % _WORD
         for total in range(rest, _MOST * _ONES[_FREE] + 1, _WORD):
@@ -106,7 +107,7 @@ def _ends(begin: str, wanted: int) -> Iterator[str]:
 
 
 def _spellings(total: int, count: int) -> Iterator[str]:
-    """So many letters whose codes, as digits to the base 31, add up to a total."""
+    """The texts of `count` letters whose codes, as digits in base 31, add up to `total`."""
     if not count:
         if not total:
             yield ""
@@ -119,7 +120,7 @@ def _spellings(total: int, count: int) -> Iterator[str]:
 
 
 class _Tree:
-    """Names as a tree: `children` of a node by character, in the order that names have."""
+    """Names as a tree of their characters, in the order of the names."""
 
     def __init__(self, names: list[str], kept: list[str]) -> None:
         self._names = names
@@ -134,7 +135,7 @@ class _Tree:
                 self._children.setdefault(unified[:place], {})[character] = None
 
     def shapes(self) -> dict[str, str]:
-        """What each name becomes, but for its end."""
+        """The stand-in of each name, without its end."""
         labels: dict[str, str] = {}
         for node in self._children:
             labels |= self._labels(node)
@@ -149,7 +150,7 @@ class _Tree:
         return "".join(parts)
 
     def _labels(self, node: str) -> dict[str, str]:
-        """What the last character of each child becomes."""
+        """The replacement of the last character of each child."""
         children = self._children[node]
         if node and len(children) == 1 and node not in self._ends | self._kept:
             [only] = children
@@ -170,7 +171,7 @@ class _Tree:
 
 
 def _check(found: dict[str, str]) -> None:
-    """Whether the stand-ins are in the order of the names, and the same ones collide."""
+    """Raises ReplayError if the stand-ins have another order or other collisions than the names."""
     legal = [one for one in sorted(found) if topic_names.problem_of(one) is None]
     names = [found[one] for one in legal]
     groups = {topic_names.unified(one) for one in legal}
@@ -181,4 +182,6 @@ def _check(found: dict[str, str]) -> None:
         for one, after in found.items()
     )
     if names != sorted(set(names)) or not one_to_one or not are_legal:
-        raise ReplayError("no other names keep the order of these topics: keep fewer of them")
+        raise ReplayError(
+            "no stand-ins keep the order of these topics: this log cannot be redacted"
+        )

@@ -1,4 +1,4 @@
-"""The values in which a stored command differs from the one that is decided now."""
+"""The values in which a stored command differs from the current decision."""
 
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -13,15 +13,15 @@ from eventstore.records import CommandRecord
 from replay import structural_diff
 
 DIFFERENCES_MAX: Final = 20
-"""Of one command; more are left out."""
+"""The limit for one command; further differences are left out."""
 
 _WHOLE: Final = "the command"
 _CHARACTERS_MAX: Final = 300
 
 
 class Difference(Struct, frozen=True):
-    """One value of a command, such as "partitions[t-0].leadership.isr", as the log has it and as it
-    is decided now; None where that side has no such part."""
+    """A part of a command, such as "partitions[t-0].leadership.isr", with the value in the log and
+    the value of the current decision; None if that side has no such part."""
 
     part: str
     recorded: str | None
@@ -29,9 +29,10 @@ class Difference(Struct, frozen=True):
 
 
 def differences(before: CommandRecord, now: Issued) -> list[Difference]:
-    """The values of a stored command and of the one that is decided now that differ.
+    """The differences between a stored command and the current decision.
 
-    Of a command whose body was too large to be stored only the reason can be compared in parts.
+    If the body of the command was too large to be stored, only the parts of the reason are
+    compared.
     """
     try:
         was = now.command if before.body is None else decode_command(before.body)

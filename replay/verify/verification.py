@@ -1,8 +1,8 @@
-"""Does this code decide again what the log says was decided? (docs/design.md#replay)
+"""Verifies that this code makes the decisions that a log has (docs/design.md#replay).
 
-The log's events are folded anew and every command is compared with the one stored: its kind,
-target, reason, digest, and body where it is kept. What another core recorded is compared without
-the reasons and the wording of notices (replay/logs/other_core.py).
+The events of the log are folded again and every command is compared with the stored one: kind,
+target, reason, digest, and the body if it is stored. In a log of another core, reasons and the
+wording of notices are not compared (replay/logs/other_core.py).
 """
 
 from typing import Literal
@@ -15,22 +15,22 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.verify import verify
 from replay.errors import ReplayError
-from replay.logs.decode import demand_recorded, records
+from replay.logs.decode import records, require_recorded
 from replay.logs.other_core import folding, is_of_this_core, is_same_decision, recorded_by
 from replay.logs.recorded_fold import fold_at_start, fold_event
 from replay.progress import Progress, unreported
 from replay.verify.differences import Difference, differences
 
 MISMATCHES_MAX = 1000
-"""More than these are counted but not listed."""
+"""The limit of the list; further mismatches are only counted."""
 
 
 class Mismatch(Struct, frozen=True):
-    """One command that does not agree. `event` is the number of the event that it belongs to.
+    """One command that does not agree. `event` is the number of its event.
 
-    `differs` names the fields, `differences` the values in them; a "missing" one was recorded and
-    is not decided now, an "extra" one is decided now and was not recorded. `is_stored`: whether
-    the log has its body; of one above 4 KiB it has a digest only.
+    `differs` has the names of the fields, `differences` the differing values. A "missing" command
+    was recorded and is not decided now; an "extra" command is decided now and was not recorded.
+    `is_stored`: the log has the body of the command; above 4 KiB it has only a digest.
     """
 
     event: int
@@ -45,8 +45,8 @@ class Mismatch(Struct, frozen=True):
 
 
 class Verification(Struct, frozen=True):
-    """What came of a replay. `unrecorded` commands at the log's end were decided, but the daemon
-    died before it could store them."""
+    """The result of a replay. `unrecorded` commands at the end of the log were decided, but the
+    daemon died before it could store them."""
 
     events: int
     commands: int
@@ -55,11 +55,12 @@ class Verification(Struct, frozen=True):
     mismatched: int
     mismatches: list[Mismatch]
     other_core: str = ""
-    """The core and version that recorded the log, where that is not this core."""
+    """The core and version that recorded the log, if it was another core."""
 
 
 def verify_decisions(reader: LogReader, progress: Progress = unreported) -> Verification:
-    """Fold a sound log again and compare. Raises ReplayError when it cannot be done."""
+    """Fold a log again and compare every command. Raises ReplayError if the log is damaged or
+    cannot be folded."""
     _check_usable(reader)
     header = reader.header
     other_core = "" if is_of_this_core(header) else recorded_by(header)
@@ -79,14 +80,14 @@ def _check_usable(reader: LogReader) -> None:
     report = verify(reader.path)
     for damage in report.damages:
         raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")
-    demand_recorded(reader.header)
+    require_recorded(reader.header)
 
 
 class _Comparison:
-    """Counts and collects while the log is folded.
+    """Counts and collects mismatches while the log is folded.
 
-    What is decided now and was not stored is held back until a later stored command shows that it
-    should have been: after a crash the last commands are not in the log.
+    A command that is not stored is held back until a later command is stored: only then it is a
+    mismatch, because after a crash the last commands are not in the log.
     """
 
     def __init__(self, other_core: str) -> None:
@@ -98,7 +99,7 @@ class _Comparison:
     def compare(
         self, seq: int, kind: str, derived: list[Issued], stored: list[CommandRecord]
     ) -> None:
-        """The commands of one event."""
+        """Compare the commands of one event."""
         by_ordinal = {one.ordinal: one for one in stored}
         for issued in derived:
             self._commands += 1
@@ -118,7 +119,7 @@ class _Comparison:
             self._add(seq, ordinal, kind, "missing", [], before, None)
 
     def result(self, events: int, is_closed: bool) -> Verification:
-        """The counts. A log that was closed holds every command that was decided."""
+        """The result. A closed log has every command that was decided."""
         if is_closed:
             self._release()
         return Verification(

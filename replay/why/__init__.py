@@ -1,10 +1,11 @@
-"""Why a cluster is as it is: the chain of causes, out of a log of either kind.
+"""Why a cluster is in its state: the chain of causes, from a log of either kind.
 
-- `facts` is what can have happened to a subject, `subject` what is asked about
-- `following` notes the decisions of a fold while it works; `recorded` and `imported` make the
-  history of a subject out of a log
-- `moves` and `rollback_steps` note what becomes of a reassignment; `move_story` makes a story of it
-  (`move`), also across the logs of several `runs`
-- `answers` has one module a kind of question: the first line, and what led to it
-- `words` puts facts into sentences
+- `subject`: the subject of a question; `facts`: what can have happened to it
+- `fact_observer` notes facts while a fold runs: `recorded_observer` for a log of the daemon,
+  `shadow_observer` for a shadow fold of an imported log; `znode_history` notes transactions
+- `recorded` and `imported` make the `history` of a subject from a log, or from several `runs`
+- a *move* is one reassignment of a partition from its request to its end: `move_observer` and
+  `rollback_steps` note facts about it, `move_story` makes a story (`move`) of them
+- `explain` and `explanations` answer the question: one module per kind of question
+- `sentences`: facts in words
 """

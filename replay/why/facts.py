@@ -1,23 +1,27 @@
-"""What can have happened, as the history of a subject: one kind of fact each.
+"""The facts that make up the history of a subject: one class per kind.
 
-`seq` is the event that completed it, for a write the one with its outcome; `because` the event
-that began the work it was a part of. A write's `command` is its name, "12.3": the fourth command
-that event 12 caused; "" where an imported log shows the write but no fold was beside it.
+`seq` is the event that completed the fact; for a write, the event with its outcome. `because` is
+the event that began the procedure. `command` names the command of a write: "12.3" is the fourth
+command that event 12 caused. It is "" if an imported log shows the write, but no shadow fold ran.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
+from controller.core.triggers import ControllerChange, Reelect, Startup
 from controller.core.values import Assignment, LeaderAndIsr
 
+FAILOVERS: Final = (Startup.__name__, Reelect.__name__, ControllerChange.__name__)
+"""The procedures that can begin with a failover."""
+
 PassedOver = tuple[tuple[int, str], ...]
-"""Candidates, each with why it was not taken."""
+"""The candidates that were not chosen, each with the reason."""
 
 
-class Because(Struct, frozen=True):
-    """The event that began a procedure: its number, what it was, and the procedure. `log` names the
-    log of the event where several are read together."""
+class Cause(Struct, frozen=True):
+    """The event that began a procedure: its number, its description, and the name of the procedure.
+    `log` is the log of the event if several logs are read together."""
 
     seq: int
     text: str
@@ -26,11 +30,11 @@ class Because(Struct, frozen=True):
 
 
 class Cancellation(Struct, frozen=True):
-    """What undid a move. `by` is a znode or an API, `seq` the event that brought it.
+    """The request that undid a move. `by` is a znode or an API, `seq` the event of the request.
 
     `how`: the znode was created while the controller watched it, the controller found it, or a
-    client asked. `czxid` is that of /admin/reassign_cancel, -1 where it is not known. `asks_for` is
-    what was asked for instead of the move, None where that is only its end.
+    client sent an API request. `czxid` is that of /admin/reassign_cancel, -1 if unknown. `asks_for`
+    are the replicas that were requested instead, None if only the end of the move was requested.
     """
 
     by: str
@@ -43,17 +47,17 @@ class Cancellation(Struct, frozen=True):
 
 
 class Fact(Struct, frozen=True, kw_only=True, tag_field="fact"):
-    """What all facts have. `epoch` is the controller epoch, 0 where nobody was controller."""
+    """The fields of every fact. `epoch` is the controller epoch, 0 if there was no controller."""
 
     seq: int
     wall_ns: int
     epoch: int
-    because: Because | None = None
+    because: Cause | None = None
 
 
 class StateWritten(Fact, frozen=True, kw_only=True, tag="state_written"):
-    """A partition's leader and ISR were written. `rule` decided so, `code` says what it chose;
-    both are "" for what somebody else wrote. `writer` is who wrote."""
+    """A partition's leader and ISR were written by `writer`. `rule` is the rule that decided it,
+    `code` its choice; both are "" if another process wrote the state."""
 
     partition: str
     before: LeaderAndIsr | None
@@ -66,7 +70,7 @@ class StateWritten(Fact, frozen=True, kw_only=True, tag="state_written"):
 
 
 class NoLeader(Fact, frozen=True, kw_only=True, tag="no_leader"):
-    """An election found nobody."""
+    """An election found no leader."""
 
     partition: str
     rule: str
@@ -74,9 +78,9 @@ class NoLeader(Fact, frozen=True, kw_only=True, tag="no_leader"):
     passed_over: PassedOver
 
 
-class LeftAsItIs(Fact, frozen=True, kw_only=True, tag="left_as_it_is"):
-    """A step could not handle a partition. `code` is the notice's. `cancellation` is what asked for
-    the rollback that has to wait."""
+class LeftUnchanged(Fact, frozen=True, kw_only=True, tag="left_as_it_is"):
+    """A step could not handle a partition. `code` is that of the notice. `cancellation` is the
+    request for the rollback that has to wait."""
 
     partition: str
     code: str
@@ -94,7 +98,7 @@ class WriteRefused(Fact, frozen=True, kw_only=True, tag="write_refused"):
 
 
 class AssignmentWritten(Fact, frozen=True, kw_only=True, tag="assignment_written"):
-    """A partition's replicas were written; `writer` and `rule` as for a state."""
+    """A partition's replicas were written; `writer` and `rule` as for StateWritten."""
 
     partition: str
     before: Assignment
@@ -105,20 +109,20 @@ class AssignmentWritten(Fact, frozen=True, kw_only=True, tag="assignment_written
 
 
 class MoveGivenUp(Fact, frozen=True, kw_only=True, tag="move_given_up"):
-    """The controller begins to roll a reassignment back, or to put another in its place; when it is
-    done an AssignmentWritten follows. `cancellation` is what asked for a rollback, `begun_by` began
-    the procedure that takes it up now."""
+    """The controller begins to roll a reassignment back or to replace it; an AssignmentWritten
+    follows at the end. `cancellation` is the request for a rollback, `begun_by` the cause of the
+    procedure that now does it."""
 
     partition: str
     before: Assignment
     after: Assignment
     cancellation: Cancellation | None = None
-    begun_by: Because | None = None
+    begun_by: Cause | None = None
 
 
 class RollbackStep(Fact, frozen=True, kw_only=True, tag="rollback_step"):
-    """The controller takes one of the seven steps of a rollback. `is_empty`: it had nothing to do,
-    which is known when the last step is taken."""
+    """The controller takes one of the seven steps of a rollback. `is_empty`: the step had nothing
+    to do, which is known only when the last step is taken."""
 
     partition: str
     step: int
@@ -138,7 +142,7 @@ class ReplicaDeletion(Fact, frozen=True, kw_only=True, tag="replica_deletion"):
 
 class RecordKnown(Fact, frozen=True, kw_only=True, tag="record_known"):
     """The controller wrote or removed the record of a move below /admin/reassignments, or found it
-    at a failover. `route` is the znode or API by which the move was asked for."""
+    at a failover. `route` is the znode or API by which the move was requested."""
 
     partition: str
     how: Literal["written", "found", "removed"]
@@ -148,7 +152,7 @@ class RecordKnown(Fact, frozen=True, kw_only=True, tag="record_known"):
 
 
 class CancelKnown(Fact, frozen=True, kw_only=True, tag="cancellation"):
-    """/admin/reassign_cancel was created, changed or removed, or the controller found it."""
+    """/admin/reassign_cancel was created, changed or removed, or found by the controller."""
 
     partition: str
     how: Literal["created", "found", "changed", "removed"]
@@ -157,11 +161,11 @@ class CancelKnown(Fact, frozen=True, kw_only=True, tag="cancellation"):
 
 
 class LogEnded(Fact, frozen=True, kw_only=True, tag="log_ended"):
-    """The log ends here, without having been closed, while its daemon held the role."""
+    """The log ends here and was not closed, while its daemon held the role."""
 
 
-class IsrAsked(Fact, frozen=True, kw_only=True, tag="isr_asked"):
-    """A leader asked for another ISR (AlterPartition), and what it was answered."""
+class IsrRequested(Fact, frozen=True, kw_only=True, tag="isr_asked"):
+    """A leader requested another ISR (AlterPartition); `error` is the code of the answer."""
 
     partition: str
     broker: int
@@ -169,8 +173,8 @@ class IsrAsked(Fact, frozen=True, kw_only=True, tag="isr_asked"):
     error: int
 
 
-class ReassignmentAsked(Fact, frozen=True, kw_only=True, tag="reassignment_asked"):
-    """Somebody asked for other replicas (None: to cancel), `via` an API or a znode."""
+class ReassignmentRequested(Fact, frozen=True, kw_only=True, tag="reassignment_asked"):
+    """A client requested other replicas, or (None) the end of a move, `via` an API or a znode."""
 
     partition: str
     target: tuple[int, ...] | None
@@ -180,7 +184,7 @@ class ReassignmentAsked(Fact, frozen=True, kw_only=True, tag="reassignment_asked
 
 
 class BrokerChanged(Fact, frozen=True, kw_only=True, tag="broker_changed"):
-    """The controller learned of a broker."""
+    """The controller learned of a change of a broker."""
 
     broker: int
     what: Literal["registered", "gone", "bounced", "shutting down", "log directory failed"]
@@ -188,8 +192,8 @@ class BrokerChanged(Fact, frozen=True, kw_only=True, tag="broker_changed"):
 
 
 class RoleChanged(Fact, frozen=True, kw_only=True, tag="role_changed"):
-    """The role was taken, kept, lost or not got. `code` is the notice's; of an imported log
-    "elected" or "resigned"."""
+    """The daemon took, kept, lost or did not get the controller role. `code` is that of the notice;
+    for an imported log "elected" or "resigned"."""
 
     code: str
     broker: int
@@ -197,22 +201,23 @@ class RoleChanged(Fact, frozen=True, kw_only=True, tag="role_changed"):
 
 
 class TopicChanged(Fact, frozen=True, kw_only=True, tag="topic_changed"):
-    """A step of a topic's life. `code` is the notice's; of an imported log the same names."""
+    """A topic was created, is being deleted, or is deleted. `code` is that of the notice; an
+    imported log has the same codes."""
 
     code: str
     topic: str
     text: str
 
 
-class BrokerToldToDelete(Fact, frozen=True, kw_only=True, tag="broker_told_to_delete"):
-    """A broker was sent the request to delete its replicas of a topic, or some of them."""
+class DeletionSent(Fact, frozen=True, kw_only=True, tag="broker_told_to_delete"):
+    """A broker was sent a request to delete all or some of its replicas of a topic."""
 
     topic: str
     broker: int
 
 
-class Told(Fact, frozen=True, kw_only=True, tag="told"):
-    """Something else that the operator was told about the subject."""
+class NoticeIssued(Fact, frozen=True, kw_only=True, tag="told"):
+    """Another notice to the operator about the subject."""
 
     level: str
     code: str
@@ -220,10 +225,18 @@ class Told(Fact, frozen=True, kw_only=True, tag="told"):
     text: str
 
 
+class SessionChanged(NoticeIssued, frozen=True, kw_only=True, tag="told"):
+    """The daemon's ZooKeeper session changed, or its operator requested a shutdown. `silent_ns` is
+    how long nothing had been observed before, if that was unusually long."""
+
+    what: Literal["connected", "disconnected", "expired", "shutdown requested"]
+    silent_ns: int = 0
+
+
 AnyFact = (
     StateWritten
     | NoLeader
-    | LeftAsItIs
+    | LeftUnchanged
     | WriteRefused
     | AssignmentWritten
     | MoveGivenUp
@@ -232,11 +245,41 @@ AnyFact = (
     | RecordKnown
     | CancelKnown
     | LogEnded
-    | IsrAsked
-    | ReassignmentAsked
+    | IsrRequested
+    | ReassignmentRequested
     | BrokerChanged
     | RoleChanged
     | TopicChanged
-    | BrokerToldToDelete
-    | Told
+    | DeletionSent
+    | NoticeIssued
+    | SessionChanged
+)
+
+# Notices that become other facts than NoticeIssued, by their codes ------------------------------
+
+BROKER_NOTICES: Final[
+    dict[str, Literal["registered", "gone", "bounced", "log directory failed"]]
+] = {
+    "broker_started": "registered",
+    "broker_failed": "gone",
+    "broker_bounced": "bounced",
+    "replicas_in_failed_log_dir": "log directory failed",
+}
+ROLE_NOTICES: Final = (
+    "elected",
+    "failover_done",
+    "failover_failed",
+    "resigned",
+    "standing_by",
+    "lost_election",
+    "role_not_taken",
+    "epoch_changed",
+    "foreign_controller",
+)
+TOPIC_NOTICES: Final = (
+    "topic_deletion_started",
+    "topic_deletion_waits",
+    "topic_deleted",
+    "topic_not_deleted",
+    "deletion_refused",
 )

@@ -1,4 +1,4 @@
-"""What there is to answer a question from."""
+"""The history of a subject, from which its state is explained."""
 
 from msgspec import Struct, field
 
@@ -7,12 +7,12 @@ from replay.subjects import partition_named
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
-    IsrAsked,
-    LeftAsItIs,
+    IsrRequested,
+    LeftUnchanged,
     NoLeader,
-    ReassignmentAsked,
+    NoticeIssued,
+    ReassignmentRequested,
     StateWritten,
-    Told,
     TopicChanged,
 )
 from replay.why.move import Move
@@ -21,10 +21,10 @@ from replay.why.subject import Subject
 
 
 class History(Struct):
-    """The facts about a subject up to event `seq`, oldest first, and the cluster then.
+    """The facts about a subject up to an event, oldest first, and the cluster after that event.
 
-    Where nobody was controller at that moment (a recorded log's daemon had resigned) `cluster` is
-    as it was known last; `notes` say so, and what else limits the answer.
+    If there was no controller then (the daemon of a recorded log had resigned), `cluster` is its
+    last known state. `notes` say so, and what else limits the explanation.
     """
 
     subject: Subject
@@ -33,29 +33,29 @@ class History(Struct):
     notes: list[str] = field(default_factory=list)
 
     def view(self) -> PartitionView | None:
-        """The partition that is asked about, as it is."""
+        """The state of the partition in question; None if it does not exist."""
         topic, number = self.subject.topic, self.subject.partition
         if topic is None or number is None:
             return None
         return self.cluster.partition(topic, number)
 
     def moves(self) -> list[Move]:
-        """The reassignments of the partition that is asked about, the oldest first."""
+        """The reassignments of the partition in question, the oldest first."""
         topic, number = self.subject.topic, self.subject.partition
         if topic is None or number is None:
             return []
         return moves_of(self.facts, f"{topic}-{number}")
 
-    def is_there(self) -> bool:
-        """Whether there is the topic, or partition, that is asked about."""
+    def exists(self) -> bool:
+        """Whether the topic or partition in question exists."""
         topic = self.subject.topic
         if self.subject.partition is not None:
             return self.view() is not None
         return topic is not None and self.cluster.topic(topic) is not None
 
-    def about_its_name(self) -> list[AnyFact]:
-        """What was asked or told of the topic or partition that is asked about, whether it is
-        there or not; of a topic that is there, nothing that is about the whole of it."""
+    def facts_about_name(self) -> list[AnyFact]:
+        """The facts about the topic or partition in question, whether it exists or not. Facts about
+        the whole topic are included only if the topic does not exist or is in question itself."""
         topic, number = self.subject.topic, self.subject.partition
         if topic is None:
             return []
@@ -70,16 +70,16 @@ class History(Struct):
 
 def _is_about(fact: AnyFact, topic: str, number: int | None) -> bool:
     match fact:
-        case Told():
-            # Others were not noted.
+        case NoticeIssued():
+            # An observer notes only those about the subject.
             return True
         case (
             StateWritten(partition=partition)
             | NoLeader(partition=partition)
-            | LeftAsItIs(partition=partition)
+            | LeftUnchanged(partition=partition)
             | AssignmentWritten(partition=partition)
-            | IsrAsked(partition=partition)
-            | ReassignmentAsked(partition=partition)
+            | IsrRequested(partition=partition)
+            | ReassignmentRequested(partition=partition)
         ):
             name, its_number = partition_named(partition)
             return name == topic and number in (None, its_number)

@@ -1,7 +1,9 @@
-"""The history of a subject in an imported log: what ZooKeeper shows that was done, and why, as far
-as the fold beside the cluster's own controllers decides the same (stock_clusters.agreement)."""
+"""The history of a subject from an imported log.
 
-from collections import defaultdict
+ZooKeeper's transactions show what was done. The reasons come from shadow folds of the cluster's
+controllers, if they decide the same (stock_clusters.agreement).
+"""
+
 from typing import Final
 
 from msgspec import structs
@@ -11,80 +13,83 @@ from eventstore.filters import EventFilter
 from replay.cluster_view.of_znodes import cluster_of
 from replay.description.imported_events import imported_event_in_words
 from replay.progress import Progress
-from replay.shadow_folds import shadow_folds
-from replay.stock_clusters.agreement.comparison import told
-from replay.stock_clusters.agreement.decisions.judgements import Judgement
-from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
+from replay.shadow_folds import DerivedWrites, shadow_folds
+from replay.stock_clusters.agreement.comparison import read_records
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world, unfinished_notes
 from replay.subjects import partition_named
 from replay.times import iso_time
-from replay.why.beside import Beside, Decided
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
-    IsrAsked,
-    LeftAsItIs,
+    IsrRequested,
+    LeftUnchanged,
     NoLeader,
-    ReassignmentAsked,
+    NoticeIssued,
+    ReassignmentRequested,
     StateWritten,
-    Told,
     TopicChanged,
 )
 from replay.why.history import History
+from replay.why.move_observer import API
+from replay.why.shadow_observer import DerivedWrite, ShadowFactObserver
 from replay.why.subject import Subject
 from replay.why.znode_history import ZnodeHistory
 
-_OF_FOLD: Final = (NoLeader, LeftAsItIs, Told, TopicChanged, IsrAsked, ReassignmentAsked)
-_BY_API: Final = "AlterPartitionReassignments"
-_SEEN_BY_FOLD: Final = ("shutting down", "log directory failed")
+_ONLY_IN_FOLD: Final = (NoLeader, LeftUnchanged, NoticeIssued, IsrRequested)
+"""Facts that no transaction shows."""
+_BROKER_CHANGES_ONLY_IN_FOLD: Final = ("shutting down", "log directory failed")
 
 
-def history_of(world: ImportedLog, subject: Subject, seq: int, progress: Progress) -> History:
-    """What is known up to record `seq`. Raises ReplayError, LogError."""
-    # A state is taken on in place: each walk begins with one of its own.
-    facts, history, time = _done(open_world(world.reader), subject, seq, progress)
+def history_of(log: ImportedLog, subject: Subject, seq: int, progress: Progress) -> History:
+    """The history up to record `seq`. Raises ReplayError, LogError."""
+    # Reading changes the state of an opened log, so each reading opens the log again.
+    history, time = _znode_history(open_world(log.reader), subject, seq, progress)
     ranges = shadow_folds(
-        world.reader, lambda one: Beside(one, subject), progress=progress, last=seq
+        log.reader, lambda one: ShadowFactObserver(one, subject), progress=progress, last=seq
     )
     sessions = [session for one in ranges for session in one.sessions]
-    notes = unfinished_notes(world)
-    explained = _Explained(sessions)
-    facts = [explained.fact(one) for one in facts]
-    facts += [one for _, beside in sessions for one in beside.facts if _is_of_fold(one)]
+    notes = unfinished_notes(log)
+    derived: DerivedWrites[DerivedWrite] = DerivedWrites()
+    for trace, observer in sessions:
+        derived.add(trace, ((one.seq, one.path, one) for one in observer.writes))
+    facts = [_with_rule(one, derived) for one in history.facts]
+    facts += [one for _, observer in sessions for one in observer.facts if _is_only_in_fold(one)]
     facts.sort(key=lambda one: one.seq)
-    words = _Words(world)
-    facts = [words.with_cause(one) for one in facts]
+    texts = _CauseTexts(log)
+    facts = [texts.add_to(one) for one in facts]
     if not sessions:
         notes.append(
-            "The controller of this log's whole time had been elected before it begins: what was "
-            "done is known, by which rule is not."
+            "The controller had been elected before the log begins: the log shows what was done, "
+            "but not by which rule."
         )
     return History(subject, cluster_of(history.view, seq, time), facts, notes)
 
 
-def _done(
-    world: ImportedLog, subject: Subject, seq: int, progress: Progress
-) -> tuple[list[AnyFact], ZnodeHistory, str]:
-    history = ZnodeHistory(world, subject)
+def _znode_history(
+    log: ImportedLog, subject: Subject, seq: int, progress: Progress
+) -> tuple[ZnodeHistory, str]:
+    """What the transactions did up to record `seq`, and the time of the last one."""
+    history = ZnodeHistory(log, subject)
     time = ""
-    for record, event in told(world, "reading transactions", seq, progress):
+    for record, event in read_records(log, "reading transactions", seq, progress):
         if record.seq > seq:
             break
         time = iso_time(record.wall_ns)
         history.take(record, event)
-    return history.facts, history, time
+    return history, time
 
 
-class _Words:
-    """Says of the record at which a procedure began what it is, as `refold events` does."""
+class _CauseTexts:
+    """Describes the records at which procedures began, in the words of `refold events`."""
 
-    def __init__(self, world: ImportedLog) -> None:
-        self._world = world
+    def __init__(self, log: ImportedLog) -> None:
+        self._log = log
         self._texts: dict[int, str] = {}
 
-    def with_cause(self, fact: AnyFact) -> AnyFact:
+    def add_to(self, fact: AnyFact) -> AnyFact:
+        """The fact with a description of its cause."""
         because = fact.because
         if because is None or because.text:
             return fact
@@ -94,62 +99,44 @@ class _Words:
         if seq not in self._texts:
             wanted = EventFilter(first_seq=seq, last_seq=seq)
             texts = [
-                imported_event_in_words(event_of(one), self._world.begun.chroot)
-                for one in self._world.reader.events(wanted)
+                imported_event_in_words(event_of(one), self._log.begun.chroot)
+                for one in self._log.reader.events(wanted)
             ]
             self._texts[seq] = "".join(texts)
         return self._texts[seq]
 
 
-def _is_of_fold(fact: AnyFact) -> bool:
-    """What no transaction shows. What a znode asks for, transactions show."""
-    if isinstance(fact, BrokerChanged):
-        return fact.what in _SEEN_BY_FOLD
-    if isinstance(fact, ReassignmentAsked):
-        return fact.via == _BY_API
-    if isinstance(fact, TopicChanged):
-        return fact.code != "topic_deleted"
-    return isinstance(fact, _OF_FOLD)
+def _is_only_in_fold(fact: AnyFact) -> bool:
+    """Whether no transaction shows a fact of a shadow fold."""
+    match fact:
+        case BrokerChanged(what=what):
+            return what in _BROKER_CHANGES_ONLY_IN_FOLD
+        case ReassignmentRequested(via=via):
+            return via == API
+        case TopicChanged(code=code):
+            return code != "topic_deleted"
+        case _:
+            return isinstance(fact, _ONLY_IN_FOLD)
 
 
-class _Explained:
-    """Finds for what was written the rule by which the fold wrote the same."""
-
-    def __init__(self, sessions: list[tuple[ControllerTrace, Beside]]) -> None:
-        self._judged: dict[int, Judgement] = {}
-        self._session_of: dict[int, int] = {}
-        self._decided: dict[tuple[int, str], list[Decided]] = defaultdict(list)
-        for trace, beside in sessions:
-            for judgement in trace.judgements:
-                self._session_of[judgement.seq] = trace.session
-                if judgement.verdict in ("agreed", "differs"):
-                    self._judged[judgement.seq] = judgement
-            for decided in beside.decided:
-                self._decided[trace.session, decided.path].append(decided)
-
-    def fact(self, fact: AnyFact) -> AnyFact:
-        """A write with its rule, if there is one that explains it."""
-        if not isinstance(fact, (StateWritten, AssignmentWritten)):
-            return fact
-        judgement = self._judged.get(fact.seq)
-        if judgement is None:
-            return fact
-        topic, number = partition_named(fact.partition)
-        is_state = isinstance(fact, StateWritten)
-        path = znodes.state_path(topic, number) if is_state else znodes.topic_path(topic)
-        session = self._session_of[fact.seq]
-        fitting = [one for one in self._decided[session, path] if one.seq <= fact.seq]
-        if not fitting:
-            return fact
-        decided = fitting[-1]
-        rule = decided.rule if judgement.verdict == "agreed" else f"{decided.rule} (differently)"
-        if isinstance(fact, AssignmentWritten):
-            return structs.replace(fact, rule=rule, because=decided.because)
-        choice = decided.choice
-        return structs.replace(
-            fact,
-            rule=rule,
-            because=decided.because,
-            code=choice.code if choice else "",
-            passed_over=choice.passed_over if choice else (),
-        )
+def _with_rule(fact: AnyFact, derived: DerivedWrites[DerivedWrite]) -> AnyFact:
+    """A write with its rule and cause, if a rule explains it; other facts unchanged."""
+    if not isinstance(fact, (StateWritten, AssignmentWritten)):
+        return fact
+    topic, number = partition_named(fact.partition)
+    is_state = isinstance(fact, StateWritten)
+    path = znodes.state_path(topic, number) if is_state else znodes.topic_path(topic)
+    verdict, write = derived.match(fact.seq, [path])
+    if write is None or verdict == "missing":
+        return fact
+    rule = write.rule if verdict == "agreed" else f"{write.rule} (differently)"
+    if isinstance(fact, AssignmentWritten):
+        return structs.replace(fact, rule=rule, because=write.because)
+    choice = write.choice
+    return structs.replace(
+        fact,
+        rule=rule,
+        because=write.because,
+        code=choice.code if choice else "",
+        passed_over=choice.passed_over if choice else (),
+    )

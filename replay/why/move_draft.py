@@ -1,17 +1,17 @@
-"""A move while its story is told."""
+"""A move whose story is not finished yet."""
 
 from msgspec import Struct, field
 
 from replay.description.phrases import listed
+from replay.why.event_reference import EventReference, plain_cause, reference_to
 from replay.why.facts import Cancellation, Fact
-from replay.why.move import CancelledBy, Happening, Moment, Move, Outcome, Waited, moment
-from replay.why.place import plain_cause
+from replay.why.move import CancelledBy, Move, Outcome, StoryLine, WaitPeriod
 from replay.why.rollback_steps import LAST
-from replay.why.words import why_rolled_back
+from replay.why.sentences import why_rolled_back
 
 
-class Wait(Struct):
-    """A time in which the rollback waits; `until` ends it."""
+class DraftWait(Struct):
+    """A period in which the rollback waits; the fact `until` ends it."""
 
     why: str
     since: Fact
@@ -20,7 +20,7 @@ class Wait(Struct):
 
 
 class Draft(Struct):
-    """A move that is being told."""
+    """A move to which facts are still added."""
 
     route: str
     request: str
@@ -28,53 +28,55 @@ class Draft(Struct):
     target: tuple[int, ...]
     begun: Fact | None
     first: Fact
-    lines: list[tuple[int, Happening]] = field(default_factory=list)
-    waits: list[Wait] = field(default_factory=list)
+    lines: list[tuple[int, StoryLine]] = field(default_factory=list)
+    waits: list[DraftWait] = field(default_factory=list)
     cancellation: Cancellation | None = None
     steps: set[int] = field(default_factory=set)
+    went_on_after: set[int] = field(default_factory=set)
+    """The events at which a failover found the cancellation, and the rollback went on."""
     outcome: Outcome = "under way"
     ended: Fact | None = None
     is_ended_by_others: bool = False
     has_record: bool = False
     epoch: int = 0
-    """That of the controller that took the last step of its rollback, or found its end."""
+    """The epoch of the controller that took the last step of the rollback, or found its end."""
 
     @property
     def is_open(self) -> bool:
-        """Whether its end is not written yet."""
+        """Whether the end of the move is not written yet."""
         return self.ended is None
 
     @property
     def is_followed(self) -> bool:
-        """Whether what comes belongs to its story, also when its end is written: steps 6 and 7."""
+        """Whether later facts belong to the story. Steps 6 and 7 follow when the end is written."""
         is_tidy = LAST in self.steps and not self.has_record
         return self.is_open or (self.outcome == "rolled back" and not is_tidy)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its rollback waits."""
+        """Whether the rollback waits."""
         return bool(self.waits) and self.waits[-1].until is None
 
-    def tell(self, fact: Fact, kind: str, text: str, **more: object) -> None:
-        """A line of the story."""
+    def add_line(self, fact: Fact, kind: str, text: str, **more: object) -> None:
+        """Add a line to the story."""
         fields: dict[str, object] = {"because": plain_cause(fact.because), **more}
-        at = moment(fact.seq, fact.wall_ns)
-        self.lines.append((fact.seq, Happening(at, kind, text, **fields)))  # type: ignore[arg-type]
+        at = reference_to(fact.seq, fact.wall_ns)
+        self.lines.append((fact.seq, StoryLine(at, kind, text, **fields)))  # type: ignore[arg-type]
 
     @property
     def goes(self) -> str:
-        """From where, to where, and by which request."""
+        """The original replicas, the target and the request, in words."""
         by = self.request or self.route
         goes = f"from {listed(self.origin)} to {listed(self.target)}"
         return f"{goes}, by {by}" if by else goes
 
     @property
     def found_text(self) -> str:
-        """That the controller found it, already begun."""
+        """The line for a move that the controller found under way."""
         return f"found under way {self.goes}"
 
-    def told(self, partition: str) -> Move:
-        """The move as plain values, its story in the order of events."""
+    def finished(self, partition: str) -> Move:
+        """The move as plain values, with its story in the order of events."""
         self.lines.sort(key=lambda one: one[0])
         return Move(
             partition,
@@ -83,18 +85,18 @@ class Draft(Struct):
             self.origin,
             self.target,
             self.outcome,
-            _moment(self.begun),
+            _reference(self.begun),
             _cancelled_by(self.cancellation),
             [
-                Waited(
+                WaitPeriod(
                     one.why,
-                    moment(one.since.seq, one.since.wall_ns),
-                    _moment(one.until),
+                    reference_to(one.since.seq, one.since.wall_ns),
+                    _reference(one.until),
                     one.ended_by,
                 )
                 for one in self.waits
             ],
-            _moment(self.ended),
+            _reference(self.ended),
             self.is_ended_by_others,
             [line for _, line in self.lines],
         )
@@ -103,9 +105,9 @@ class Draft(Struct):
 def _cancelled_by(one: Cancellation | None) -> CancelledBy | None:
     if one is None:
         return None
-    at = moment(one.seq, one.wall_ns)
+    at = reference_to(one.seq, one.wall_ns)
     return CancelledBy(one.by, one.how, at, one.czxid, one.asks_for, why_rolled_back(one))
 
 
-def _moment(fact: Fact | None) -> Moment | None:
-    return moment(fact.seq, fact.wall_ns) if fact is not None else None
+def _reference(fact: Fact | None) -> EventReference | None:
+    return reference_to(fact.seq, fact.wall_ns) if fact is not None else None

@@ -1,23 +1,26 @@
-"""Tells the moves of a partition as stories, out of the facts about it."""
+"""The moves of a partition with their stories, made from the facts about the partition."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
 
 from msgspec import structs
 
+from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.values import NO_ASSIGNMENT
-from controller.core.znodes import REASSIGN_CANCEL
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA
 from replay.description.phrases import assignment, listed
+from replay.subjects import partition_named
+from replay.why.event_reference import reference_to
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
     CancelKnown,
     Cancellation,
     Fact,
-    LeftAsItIs,
+    LeftUnchanged,
     LogEnded,
     MoveGivenUp,
-    ReassignmentAsked,
+    ReassignmentRequested,
     RecordKnown,
     ReplicaDeletion,
     RoleChanged,
@@ -25,33 +28,31 @@ from replay.why.facts import (
     StateWritten,
     TopicChanged,
 )
-from replay.why.move import Happening, Move, moment
-from replay.why.move_causes import cause_of
-from replay.why.move_draft import Draft, Wait
-from replay.why.moves import API, REQUESTS
+from replay.why.move import Move, StoryLine
+from replay.why.move_draft import Draft, DraftWait
+from replay.why.move_observer import API, REQUESTS
 from replay.why.rollback_steps import DELETE, LAST, STORE
-from replay.why.words import cause_of_rollback, change, deletion, sentence
+from replay.why.sentences import cause_of_rollback, change, deletion, sentence
 
-WAITS: Final = "rollback_waits"
-_WENT_ON: Final = " and went on"
+_FOUND: Final = "cancellation_found"
 
 
 def moves_of(facts: Iterable[AnyFact], partition: str) -> list[Move]:
     """The moves of a partition, the oldest first."""
-    teller = _Teller(partition)
+    builder = _StoryBuilder(partition)
     for one in facts:
         if getattr(one, "partition", partition) == partition:
-            teller.take(one)
-    return teller.moves()
+            builder.take(one)
+    return builder.moves()
 
 
-class _Teller:
+class _StoryBuilder:
     def __init__(self, partition: str) -> None:
         self._partition = partition
         self._drafts: list[Draft] = []
         self._record: RecordKnown | None = None
         self._assignment = NO_ASSIGNMENT
-        self._asked: list[ReassignmentAsked] = []
+        self._requests: list[ReassignmentRequested] = []
         self._cancel: list[CancelKnown] = []
         self._epoch = 0
         self._others: tuple[int, ...] = ()
@@ -60,15 +61,15 @@ class _Teller:
     def take(self, fact: AnyFact) -> None:
         """The next fact about the partition, or about the role."""
         match fact:
-            case ReassignmentAsked():
-                self._asked.append(fact)
+            case ReassignmentRequested():
+                self._requests.append(fact)
             case RecordKnown():
                 self._record_known(fact)
             case AssignmentWritten():
                 self._assigned(fact)
             case MoveGivenUp():
                 self._given_up(fact)
-            case LeftAsItIs(code=code) if code == WAITS:
+            case LeftUnchanged(code=code) if code == ROLLBACK_WAITS:
                 self._waits(fact)
             case CancelKnown():
                 self._cancel_known(fact)
@@ -81,7 +82,7 @@ class _Teller:
             case StateWritten():
                 self._state(fact)
             case TopicChanged(code="topic_deletion_started", topic=topic):
-                self._topic_goes(fact, topic)
+                self._topic_deletion_started(fact, topic)
             case _:
                 pass
 
@@ -99,7 +100,7 @@ class _Teller:
         draft = self._draft
         return draft if draft is not None and draft.is_open else None
 
-    # Its beginning --------------------------------------------------------------------------------
+    # The beginning of a move ----------------------------------------------------------------------
 
     def _assigned(self, fact: AssignmentWritten) -> None:
         self._assignment = fact.after
@@ -110,7 +111,7 @@ class _Teller:
             self._begins(fact)
         elif draft is not None and set(draft.target) != set(fact.after.target):
             draft.target = fact.after.target
-            draft.tell(fact, "target_changed", f"the target becomes {listed(draft.target)}")
+            draft.add_line(fact, "target_changed", f"the target becomes {listed(draft.target)}")
 
     def _begins(self, fact: AssignmentWritten) -> None:
         before, after = fact.before, fact.after
@@ -130,19 +131,19 @@ class _Teller:
             has_record=record is not None,
         )
         if asked is not None and asked.because != fact.because:
-            draft.tell(asked, "asked", f"{asked.via} asks for {listed(asked.target or ())}")
+            draft.add_line(asked, "asked", f"{asked.via} asks for {listed(asked.target or ())}")
         if is_found:
             if self._others and self._elected_by is not None:
-                self._tell_others(draft, self._elected_by)
-            draft.tell(fact, "found", draft.found_text)
+                self._add_others(draft, self._elected_by)
+            draft.add_line(fact, "found", draft.found_text)
         else:
-            draft.tell(fact, "begun", f"begun {draft.goes}")
+            draft.add_line(fact, "begun", f"begun {draft.goes}")
         self._drafts.append(draft)
 
     def _route(
         self, fact: AssignmentWritten, record: RecordKnown | None
-    ) -> tuple[str, str, ReassignmentAsked | None]:
-        """The route, the request in more detail, and where the request was seen."""
+    ) -> tuple[str, str, ReassignmentRequested | None]:
+        """The route, the request in more detail, and the fact about the request."""
         asked = self._asked_for(fact.after.target)
         route = record.route if record is not None else ""
         if not route and fact.because is not None and fact.because.procedure == API:
@@ -156,8 +157,8 @@ class _Teller:
             return route, fact.because.text if fact.because and is_known else "", None
         return route, asked.via if asked is not None else "", asked
 
-    def _asked_for(self, target: tuple[int, ...]) -> ReassignmentAsked | None:
-        since = [one for one in self._asked if one.target == target and not one.error]
+    def _asked_for(self, target: tuple[int, ...]) -> ReassignmentRequested | None:
+        since = [one for one in self._requests if one.target == target and not one.error]
         return since[-1] if since else None
 
     def _record_known(self, fact: RecordKnown) -> None:
@@ -167,7 +168,7 @@ class _Teller:
             if draft is not None and draft.has_record:
                 draft.has_record = False
                 if not draft.is_open and fact.epoch != draft.epoch:
-                    draft.tell(fact, "record_removed", "its record is removed")
+                    draft.add_line(fact, "record_removed", "its record is removed")
             return
         self._record = fact
         is_known = draft is not None and (draft.is_followed or draft.is_ended_by_others)
@@ -183,10 +184,10 @@ class _Teller:
         if line.kind == "found" and key == record.seq:
             draft.lines[0] = (key, structs.replace(line, text=draft.found_text))
         elif record.how == "found":
-            draft.tell(record, "record_found", "refold found the record of the move")
+            draft.add_line(record, "record_found", "refold found the record of the move")
 
     def _left_over(self, record: RecordKnown) -> None:
-        """The record of a move that was over when the log began."""
+        """The record of a move that had ended when the log began."""
         replicas = self._assignment.replicas
         if self._assignment.is_being_reassigned or not replicas:
             return
@@ -206,21 +207,21 @@ class _Teller:
         )
         how = "rolled back" if is_back else "completed"
         text = f"refold found the record of a move {draft.goes}, which was {how} before"
-        draft.tell(record, "found", text)
+        draft.add_line(record, "found", text)
         self._drafts.append(draft)
 
-    # Its rollback ---------------------------------------------------------------------------------
+    # The rollback of a move -----------------------------------------------------------------------
 
     def _given_up(self, fact: MoveGivenUp) -> None:
         draft = self._draft
         if draft is None or fact.after.is_being_reassigned:
             return
         if not draft.is_open:
-            # Somebody else had completed it, and its record was still there.
+            # Another process had completed it, and its record still existed.
             draft.ended, draft.is_ended_by_others = None, False
         self._cancelled(draft, fact.cancellation)
         if draft.is_waiting:
-            # The rollback itself is because of the cancellation; that it goes on now is not.
+            # The cancellation is the cause of the rollback, but not of the end of the wait.
             ended_by = fact.begun_by.text if fact.begun_by is not None else ""
             self._stop_waiting(draft, fact, ended_by)
         draft.outcome = "being rolled back"
@@ -234,22 +235,23 @@ class _Teller:
             self._went_on(draft)
             return
         again = " again" if before is not None else ""
-        at = moment(cancellation.seq, cancellation.wall_ns)
-        line = Happening(at, "cancelled", f"cancelled{again}: {cause_of_rollback(cancellation)}")
+        at = reference_to(cancellation.seq, cancellation.wall_ns)
+        line = StoryLine(at, "cancelled", f"cancelled{again}: {cause_of_rollback(cancellation)}")
         draft.lines.append((cancellation.seq, line))
         removed = [
             one for one in self._cancel if one.how == "removed" and one.seq > cancellation.seq
         ]
         for one in removed if cancellation.by == REASSIGN_CANCEL else ():
-            draft.tell(one, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
+            draft.add_line(one, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
 
     def _went_on(self, draft: Draft) -> None:
-        """After a failover, at which the cancellation was found."""
+        """The rollback goes on after a failover that found the cancellation."""
         for place, (key, line) in enumerate(draft.lines):
-            if line.kind == "cancellation_found" and not line.text.endswith(_WENT_ON):
-                draft.lines[place] = (key, structs.replace(line, text=f"{line.text}{_WENT_ON}"))
+            if line.kind == _FOUND and key not in draft.went_on_after:
+                draft.went_on_after.add(key)
+                draft.lines[place] = (key, structs.replace(line, text=f"{line.text} and went on"))
 
-    def _waits(self, fact: LeftAsItIs) -> None:
+    def _waits(self, fact: LeftUnchanged) -> None:
         draft = self._open
         if draft is None:
             return
@@ -258,13 +260,13 @@ class _Teller:
         if not draft.is_waiting or draft.waits[-1].why != fact.text:
             if draft.is_waiting:
                 draft.waits[-1].until = fact
-            draft.waits.append(Wait(fact.text, fact))
-            draft.tell(fact, "waits", fact.text)
+            draft.waits.append(DraftWait(fact.text, fact))
+            draft.add_line(fact, "waits", fact.text)
 
     def _stop_waiting(self, draft: Draft, fact: Fact, ended_by: str) -> None:
         draft.waits[-1].until, draft.waits[-1].ended_by = fact, ended_by
         because = f", because of {ended_by}" if ended_by else ""
-        draft.tell(fact, "goes_on", f"the rollback waits no longer{because}")
+        draft.add_line(fact, "goes_on", f"the rollback waits no longer{because}")
 
     def _cancel_known(self, fact: CancelKnown) -> None:
         self._cancel.append(fact)
@@ -276,16 +278,16 @@ class _Teller:
         if fact.how == "found" and fact.czxid == draft.cancellation.czxid:
             if fact.seq != draft.cancellation.seq:
                 text = f"refold found the cancellation (czxid {fact.czxid})"
-                draft.tell(fact, "cancellation_found", text)
+                draft.add_line(fact, _FOUND, text)
         elif fact.how == "changed":
             forced = ": the rollback is forced" if fact.is_forced else ""
-            draft.tell(fact, "cancellation_changed", f"{REASSIGN_CANCEL} was written{forced}")
+            draft.add_line(fact, "cancellation_changed", f"{REASSIGN_CANCEL} was written{forced}")
         elif fact.how == "removed" and draft.is_open:
             if draft.is_waiting or fact.epoch != draft.epoch:
                 self._given_up_rollback(draft, fact)
             else:
-                # The steps that are being taken are taken to the end.
-                draft.tell(fact, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
+                # The controller completes the steps that it has begun.
+                draft.add_line(fact, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
 
     def _given_up_rollback(self, draft: Draft, fact: CancelKnown) -> None:
         text = f"{REASSIGN_CANCEL} was removed"
@@ -293,7 +295,7 @@ class _Teller:
             draft.waits[-1].until, draft.waits[-1].ended_by = fact, text
         draft.outcome, draft.cancellation = "under way", None
         text += f": the move to {listed(draft.target)} goes on"
-        draft.tell(fact, "rollback_given_up", text)
+        draft.add_line(fact, "rollback_given_up", text)
 
     def _step(self, fact: RollbackStep) -> None:
         draft = self._draft
@@ -305,17 +307,17 @@ class _Teller:
         draft.epoch = fact.epoch
         text = f"step {fact.step} of {LAST}: {fact.text}"
         if not fact.is_empty:
-            draft.tell(fact, "step", text, step=fact.step, command=fact.command)
+            draft.add_line(fact, "step", text, step=fact.step, command=fact.command)
             return
-        # It is known when the last step is taken; it belongs before the step that came next.
+        # An empty step is known only at the last step; its line belongs before the next step's.
         begun = max(n for n, (_, line) in enumerate(draft.lines) if line.step == 1)
         for place in range(begun, len(draft.lines)):
             key, line = draft.lines[place]
             if line.step > fact.step:
-                empty = Happening(line.at, "step", text, None, fact.step)
+                empty = StoryLine(line.at, "step", text, None, fact.step)
                 draft.lines.insert(place, (key, empty))
                 return
-        draft.tell(fact, "step", text, step=fact.step)
+        draft.add_line(fact, "step", text, step=fact.step)
 
     def _deletion(self, fact: ReplicaDeletion) -> None:
         draft = self._draft
@@ -326,9 +328,9 @@ class _Teller:
         )
         if not is_of_step and fact.broker not in draft.origin:
             again = " again" if fact.what == "asked" else ""
-            draft.tell(fact, f"deletion_{fact.what}", f"{deletion(fact)}{again}")
+            draft.add_line(fact, f"deletion_{fact.what}", f"{deletion(fact)}{again}")
 
-    # Who is controller ----------------------------------------------------------------------------
+    # The controller role --------------------------------------------------------------------------
 
     def _role(self, fact: RoleChanged | LogEnded) -> None:
         if isinstance(fact, RoleChanged) and fact.code not in ("elected", "resigned"):
@@ -336,10 +338,12 @@ class _Teller:
         draft = self._followed
         if isinstance(fact, LogEnded):
             if draft is not None:
-                draft.tell(fact, "log_ended", sentence(fact))
+                draft.add_line(fact, "log_ended", sentence(fact))
         elif fact.code == "resigned":
             if draft is not None:
-                draft.tell(fact, "role_lost", f"broker {fact.broker} lost the role: {fact.text}")
+                draft.add_line(
+                    fact, "role_lost", f"broker {fact.broker} lost the role: {fact.text}"
+                )
         else:
             self._elected(draft, fact)
 
@@ -350,22 +354,22 @@ class _Teller:
         if draft is None:
             return
         if self._others:
-            self._tell_others(draft, fact)
+            self._add_others(draft, fact)
         text = f"broker {fact.broker} became controller (controller epoch {fact.epoch})"
-        draft.tell(fact, "role_taken", text)
+        draft.add_line(fact, "role_taken", text)
 
-    def _tell_others(self, draft: Draft, elected: RoleChanged) -> None:
+    def _add_others(self, draft: Draft, elected: RoleChanged) -> None:
         text = _other_controllers(self._others)
-        draft.tell(elected, "other_controllers", text, epochs=self._others, because=None)
+        draft.add_line(elected, "other_controllers", text, epochs=self._others, because=None)
 
     def _state(self, fact: StateWritten) -> None:
         draft = self._followed
         epoch = fact.after.controller_epoch
         if draft is not None and epoch in self._others and not fact.rule:
             text = f"controller epoch {epoch} had written its state: "
-            draft.tell(fact, "state_found", text + change(fact.before, fact.after))
+            draft.add_line(fact, "state_found", text + change(fact.before, fact.after))
 
-    # Its end --------------------------------------------------------------------------------------
+    # The end of a move ----------------------------------------------------------------------------
 
     def _ends(self, draft: Draft, fact: AssignmentWritten) -> None:
         replicas = fact.after.replicas
@@ -375,7 +379,7 @@ class _Teller:
             if is_found and STORE in draft.steps:
                 text = f"found on {listed(replicas)}: step {STORE} had been written"
             elif is_found:
-                text = f"found on {listed(replicas)}: somebody else wrote that"
+                text = f"found on {listed(replicas)}: another process wrote that"
         elif set(replicas) == set(draft.target):
             draft.outcome, text = "completed", f"completed: it is on {listed(replicas)}"
             if is_found:
@@ -384,33 +388,33 @@ class _Teller:
             draft.outcome, text = "replaced", f"it has {assignment(fact.after)} instead"
         draft.is_ended_by_others = is_found
         draft.ended = fact
-        draft.tell(fact, draft.outcome.replace(" ", "_"), text)
+        draft.add_line(fact, draft.outcome.replace(" ", "_"), text)
 
-    def _topic_goes(self, fact: TopicChanged, topic: str) -> None:
+    def _topic_deletion_started(self, fact: TopicChanged, topic: str) -> None:
         draft = self._open
-        if draft is None or topic != self._partition.rpartition("-")[0]:
+        if draft is None or topic != partition_named(self._partition)[0]:
             return
         if draft.is_waiting:
             draft.waits[-1].until, draft.waits[-1].ended_by = fact, sentence(fact)
         draft.outcome, draft.ended = "deleted", fact
-        draft.tell(fact, "deleted", f"{sentence(fact)}: the move ends with its topic")
+        draft.add_line(fact, "deleted", f"{sentence(fact)}: the move ends with its topic")
 
-    # What is told ---------------------------------------------------------------------------------
+    # The result -----------------------------------------------------------------------------------
 
     def moves(self) -> list[Move]:
-        """All of them, the oldest first."""
+        """All moves, the oldest first."""
         return [self._move(place, one) for place, one in enumerate(self._drafts)]
 
     def _move(self, place: int, draft: Draft) -> Move:
         if draft.outcome == "rolled back" and draft.cancellation is None:
             later = self._drafts[place + 1 :]
             until = later[0].first.seq if later else None
-            self._cancelled(draft, cause_of(draft, until, self._asked, self._cancel))
-        return draft.told(self._partition)
+            self._cancelled(draft, _cause_of(draft, until, self._requests, self._cancel))
+        return draft.finished(self._partition)
 
 
 def _identity(one: Cancellation) -> tuple[object, ...]:
-    """What tells a cancellation from another one of the same move."""
+    """What distinguishes a cancellation from another one of the same move."""
     return (one.by, one.czxid, one.asks_for)
 
 
@@ -420,3 +424,62 @@ def _other_controllers(epochs: tuple[int, ...]) -> str:
     return (
         f"other controllers had the role: controller epochs {epochs[0]} to {epochs[-1]} lie between"
     )
+
+
+# The cause of a rollback that this log's daemon did not do --------------------------------------
+
+
+def _cause_of(
+    draft: Draft,
+    until: int | None,
+    asked: Sequence[ReassignmentRequested],
+    cancel: Sequence[CancelKnown],
+) -> Cancellation | None:
+    """The request, entry or cancellation that probably undid a move; `until` is the event at which
+    the next move begins.
+
+    `asked` are the requests for the partition, `cancel` the facts about /admin/reassign_cancel.
+    """
+    ended = draft.ended
+    assert ended is not None, "a rolled back move has ended"
+    asked = [
+        one
+        for one in asked
+        if one.seq >= draft.first.seq and (until is None or one.seq < until) and not one.error
+    ]
+    ends = [one for one in asked if one.target is None or set(one.target) == set(draft.origin)]
+    # The answer to a request follows its result.
+    near = [one for one in ends if one.because is not None and one.because == ended.because]
+    if near:
+        return _of_request(near[0])
+    in_effect = _cancel_in_effect(draft, cancel)
+    if in_effect is not None:
+        return in_effect
+    others = [one for one in asked if one.via == REASSIGN_PARTITIONS_EXTRA]
+    found = ends or others
+    return _of_request(found[-1]) if found else None
+
+
+def _cancel_in_effect(draft: Draft, cancel: Sequence[CancelKnown]) -> Cancellation | None:
+    if draft.route not in ("", REASSIGN_PARTITIONS):
+        return None
+    assert draft.ended is not None, "a rolled back move has ended"
+    is_over = draft.ended is draft.first
+    found: CancelKnown | None = None
+    for one in cancel:
+        if one.seq > draft.ended.seq and not (is_over and found is None):
+            break
+        if one.how in ("created", "found"):
+            found = found or one
+        elif one.how == "removed":
+            found = None
+    if found is None:
+        return None
+    is_created = found.how == "created"
+    how: Literal["created", "found"] = "created" if is_created else "found"
+    return Cancellation(REASSIGN_CANCEL, how, found.seq, found.wall_ns, found.czxid)
+
+
+def _of_request(asked: ReassignmentRequested) -> Cancellation:
+    seq = asked.because.seq if asked.because is not None and asked.via == API else asked.seq
+    return Cancellation(asked.via, "asked", seq, asked.wall_ns, asks_for=asked.target)

@@ -1,4 +1,4 @@
-"""The history of a subject in logs of refold's own controller: the logs are folded again."""
+"""The history of a subject from logs of refold's daemon, which are folded again."""
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
@@ -15,110 +15,114 @@ from replay.logs.other_core import OtherCoreCheck, is_of_this_core, recorded_by
 from replay.logs.recorded_fold import fold_at_start
 from replay.progress import Progress
 from replay.times import iso_time
+from replay.why.event_reference import NumberInLog
 from replay.why.facts import AnyFact, LogEnded
 from replay.why.history import History
-from replay.why.moves import Known
-from replay.why.place import Place
-from replay.why.recording import Recording
+from replay.why.move_observer import KnownZnodes
+from replay.why.recorded_observer import RecordedFactObserver
 from replay.why.subject import Subject
 
 
-class Part(NamedTuple):
-    """A log, up to event `seq`. `name` is "" where it is the only one."""
+class LogPart(NamedTuple):
+    """A log up to event `seq`. `name` is "" if it is the only log."""
 
     log: RecordedLog
     seq: int
     name: str = ""
 
 
-def history_of(parts: Sequence[Part], subject: Subject, progress: Progress) -> History:
+def history_of(parts: Sequence[LogPart], subject: Subject, progress: Progress) -> History:
     """Fold the logs, event by event in the order of their times. Raises ReplayError, LogError."""
     facts: list[AnyFact] = []
-    known = Known({}, {})
+    known = KnownZnodes({}, {})
     runs = [_Run(part, subject, facts, known) for part in parts]
     count = sum(one.count for one in runs)
     current = runs[-1]
     for order, taken in enumerate(merge(*(one.records() for one in runs), key=_wall_ns), 1):
         run = taken.run
         run.take(taken, order)
-        if run.recording.controller.is_active:
+        if run.observer.controller.is_active:
             current = run
         progress("folding", order, count)
     notes = [note for one in runs for note in one.notes(is_current=one is current)]
     return History(subject, current.cluster(), facts, notes)
 
 
-class _Taken(NamedTuple):
-    """The next event of a run, and its stored commands where they are compared."""
+class _NextEvent(NamedTuple):
+    """The next event of a run, with its stored commands if they are compared."""
 
     run: "_Run"
     record: EventRecord
     stored: list[CommandRecord]
 
 
-def _wall_ns(taken: _Taken) -> int:
+def _wall_ns(taken: _NextEvent) -> int:
     return taken.record.wall_ns
 
 
 class _Run:
-    """One log while it is folded. All runs add to the same facts, and know what others noted."""
+    """One log while it is folded. All runs add to the same facts and share what they know of
+    ZooKeeper."""
 
-    def __init__(self, part: Part, subject: Subject, facts: list[AnyFact], known: Known) -> None:
+    def __init__(
+        self, part: LogPart, subject: Subject, facts: list[AnyFact], known: KnownZnodes
+    ) -> None:
         self._log, self._last, self._name = part
         header = self._log.reader.header
         self.count = self._last - header.first_seq + 1
-        self.recording = Recording(fold_at_start(self._log.reader), subject, header)
-        self.recording.facts, self.recording.known = facts, known
+        self.observer = RecordedFactObserver(fold_at_start(self._log.reader), subject, header)
+        self.observer.facts, self.observer.known = facts, known
         self._check = None if is_of_this_core(header) else OtherCoreCheck(header)
         self._seq, self._time = 0, ""
         self._order = 0
         self._unusable = ""
-        self.recording.place_of = self._place
+        self.observer.number_of = self._number
 
-    def _place(self, seq: int) -> int:
-        return Place(self._order, seq, self._name) if self._name else seq
+    def _number(self, seq: int) -> int:
+        return NumberInLog(self._order, seq, self._name) if self._name else seq
 
-    def records(self) -> Iterator[_Taken]:
-        """The events up to the last one that is asked about."""
+    def records(self) -> Iterator[_NextEvent]:
+        """The events up to the one in question."""
         wanted = EventFilter(last_seq=self._last)
         if self._check is not None:
             for record, stored in self._log.reader.records(wanted):
-                yield _Taken(self, record, stored)
+                yield _NextEvent(self, record, stored)
         else:
             for record in self._log.reader.events(wanted):
-                yield _Taken(self, record, [])
+                yield _NextEvent(self, record, [])
 
-    def take(self, taken: _Taken, order: int) -> None:
-        """Fold the next event. Raises ReplayError where this is the only log."""
+    def take(self, taken: _NextEvent, order: int) -> None:
+        """Fold the next event. If that fails, raises ReplayError if this is the only log."""
         if self._unusable:
             return
         record = taken.record
         self._order = order
         try:
-            derived = self.recording.fold_event(recorded(record))
+            derived = self.observer.fold_event(recorded(record))
         except ReplayError as error:
             if not self._name:
                 raise
-            self._unusable = f"{error}; the events from there on are left out."
+            self._unusable = f"{error}; this event and later ones are left out."
             return
         if self._check is not None:
             self._check.compare(record.seq, derived, taken.stored)
         self._seq, self._time = record.seq, iso_time(record.wall_ns)
-        if record.seq == self._last and self._is_cut_off() and self.recording.controller.is_active:
-            self.recording.add(LogEnded, because=None)
+        if record.seq == self._last and self._is_cut_off() and self.observer.controller.is_active:
+            self.observer.add(LogEnded, because=None)
 
     def _is_cut_off(self) -> bool:
-        """Whether the log ends without the end of its daemon, and is asked about up to there."""
+        """Whether the log ends without a closing record, and the question is about its end."""
         reader = self._log.reader
         is_whole = self._last < reader.last_seq or reader.closing is not None
         return not is_whole and not folders.is_being_written(reader.path)
 
     def cluster(self) -> Cluster:
         """The cluster after the last event."""
-        return self.recording.cluster(self._place(self._seq), self._time)
+        return self.observer.cluster(self._number(self._seq), self._time)
 
     def notes(self, *, is_current: bool) -> list[str]:
-        """What limits the answer. Of another log than the last one only what makes it doubtful."""
+        """What limits the answer; for a log other than the current one, only what makes the answer
+        doubtful."""
         notes = self._of_core(is_current=is_current) + (self._of_end() if is_current else [])
         return [f"{self._name}: {one}" for one in notes] if self._name else notes
 
@@ -129,11 +133,11 @@ class _Run:
             text = f"Recorded by {recorded_by(self._log.reader.header)}; "
             if check.differs_at:
                 text += (
-                    f"from event {check.differs_at} on this core decides otherwise: the answer is "
-                    "what this core makes of the events. refold diff compares the two."
+                    f"from event {check.differs_at} on, this core decides differently: the answer "
+                    "is based on this core's decisions. refold diff compares the two."
                 )
             else:
-                text += "this one decides the same up to here."
+                text += "this core decides the same up to here."
             notes.append(text)
         return notes
 
@@ -141,12 +145,12 @@ class _Run:
         notes = []
         if self._is_cut_off():
             notes.append(
-                "The log was not closed: its daemon was killed, or this is a copy of before its "
-                "end."
+                "The log was not closed: its daemon was killed, or this copy was made before the "
+                "daemon ended."
             )
-        if self.recording.lost_at:
+        if self.observer.lost_at:
             notes.append(
-                f"The daemon lost the role at event {self.recording.lost_at}: told is what it knew "
-                "then."
+                f"The daemon lost the role at event {self.observer.lost_at}: the answer is based "
+                "on what it knew then."
             )
         return notes

@@ -1,4 +1,4 @@
-"""The seven steps of a rollback, told apart by the commands that take them (KB 14.2.2)."""
+"""The seven steps of a rollback, recognized by their commands (KB 14.2.2)."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -30,35 +30,35 @@ _WITHOUT_COMMAND: Final = {
     6: "there is no entry and no record to remove",
 }
 
-Tell = Callable[[int, str, str, bool], None]
-"""Is given the number of a step, what it does, the name of its command ("" for none), and whether
-the step had nothing to do."""
+OnStep = Callable[[int, str, str, bool], None]
+"""Called with the number of a step, its description, the name of its command ("" for none), and
+whether the step had nothing to do."""
 
 
 class RollbackSteps:
-    """Follows one rollback of one partition.
+    """Observes one rollback of one partition.
 
-    `tell` is called once a step. A step that needs no command is reported with the last step.
+    `on_step` is called once per step. A step that needs no command is reported with the last step.
     """
 
     def __init__(
-        self, partition: Partition, originals: tuple[int, ...], before: Assignment, tell: Tell
+        self, partition: Partition, originals: tuple[int, ...], before: Assignment, on_step: OnStep
     ) -> None:
         self._name: Name = partition.key
         self._originals = originals
         self._dropped = tuple(one for one in before.replicas if one not in originals)
         self._isr = partition.leadership.isr if partition.leadership is not None else ()
-        self._tell = tell
+        self._on_step = on_step
         self._done: set[int] = set()
         self._step(1, f"the controller takes {listed(originals)} as the replicas, in memory")
 
     @property
     def is_over(self) -> bool:
-        """Whether the last step is taken."""
+        """Whether the last step was taken."""
         return LAST in self._done
 
     def issues(self, issued: Issued) -> None:
-        """A command goes out."""
+        """A command is issued."""
         if isinstance(issued.command, WriteZnodes | WriteAtomically):
             command = f"{issued.id.cause}.{issued.id.ordinal}"
             for operation in issued.command.operations:
@@ -67,7 +67,7 @@ class RollbackSteps:
                 self._removes(operation, command)
 
     def sends(self, requests: Sequence[BrokerRequest]) -> None:
-        """A batch goes out."""
+        """A batch of requests is sent."""
         stopped = [one for one in requests if isinstance(one, StopReplicaRequest)]
         for step, what, is_deletion in (
             (3, "stopped", False),
@@ -81,9 +81,9 @@ class RollbackSteps:
             ]
             if brokers:
                 self._step(step, f"{_brokers(brokers)} {what}")
-        told = [one for one in requests if isinstance(one, UpdateMetadataRequest)]
-        if STORE in self._done and told and self._is_named_by(told[0]):
-            self._finish([one.broker for one in told])
+        updates = [one for one in requests if isinstance(one, UpdateMetadataRequest)]
+        if STORE in self._done and updates and self._is_named_by(updates[0]):
+            self._finish([one.broker for one in updates])
 
     def _is_named_by(self, request: UpdateMetadataRequest) -> bool:
         return any((one.topic, one.partition) == self._name for one in request.partitions)
@@ -104,7 +104,7 @@ class RollbackSteps:
         self._step(2, _led(state), command)
         left = [one for one in self._dropped if one in self._isr and one not in state.isr]
         if left:
-            self._step(3, f"{_brokers(left)} taken out of the ISR", command)
+            self._step(3, f"{_brokers(left)} removed from the ISR", command)
         self._isr = state.isr
 
     def _writes_topic(self, operation: SetData | Create, command: str) -> None:
@@ -143,7 +143,7 @@ class RollbackSteps:
     def _step(self, step: int, text: str, command: str = "", *, is_empty: bool = False) -> None:
         if step not in self._done:
             self._done.add(step)
-            self._tell(step, text, command, is_empty)
+            self._on_step(step, text, command, is_empty)
 
 
 def _brokers(brokers: list[int]) -> str:

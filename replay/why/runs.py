@@ -1,4 +1,4 @@
-"""Several logs of one cluster, given one by one or as the folder of a daemon's runs."""
+"""Several logs of one cluster, passed one by one or as the folder of a daemon's runs."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -9,11 +9,11 @@ from eventstore.folders import logs_in, segments_in
 from replay.errors import ReplayError
 from replay.logs.open_log import OpenedLog, RecordedLog, open_log, seq_at
 from replay.logs.packed import packed_at
-from replay.why.recorded import Part
+from replay.why.recorded import LogPart
 
 
 def logs_of(given: Sequence[str]) -> list[str]:
-    """The logs that are meant, each once: a folder that holds logs stands for all of them."""
+    """The paths of the logs, each once. A folder of logs means all logs in it."""
     found: list[str] = []
     for one in given:
         path = Path(one)
@@ -26,7 +26,7 @@ def logs_of(given: Sequence[str]) -> list[str]:
 
 @contextmanager
 def open_runs(logs: Sequence[str]) -> Iterator[list[tuple[str, OpenedLog]]]:
-    """Open several logs, each with a name of its own. Raises ReplayError, LogError."""
+    """Open several logs, each with a distinct name. Raises ReplayError, LogError."""
     names = [Path(one).name for one in logs]
     with ExitStack() as stack:
         yield [
@@ -35,20 +35,20 @@ def open_runs(logs: Sequence[str]) -> Iterator[list[tuple[str, OpenedLog]]]:
         ]
 
 
-def parts_of(opened: Sequence[tuple[str, OpenedLog]], wall_ns: int | None) -> list[Part]:
-    """The logs up to a moment, in the order of their first events. Raises ReplayError where they
-    cannot be read together, or begin later than that."""
+def parts_of(opened: Sequence[tuple[str, OpenedLog]], wall_ns: int | None) -> list[LogPart]:
+    """The logs up to a wall-clock time in ns, in the order of their first events. Raises
+    ReplayError if they cannot be read together, or all begin later."""
     logs = [(name, _of_daemon(name, log)) for name, log in opened]
-    _demand_one_cluster(logs)
+    _require_one_cluster(logs)
     begun = [(_begun_ns(log), name, log) for name, log in logs]
     parts = [
-        Part(log, seq_at(log.reader, None, wall_ns), name)
+        LogPart(log, seq_at(log.reader, None, wall_ns), name)
         for begun_ns, name, log in sorted(begun, key=lambda one: one[:2])
         if begun_ns and (wall_ns is None or begun_ns <= wall_ns)
     ]
     if not parts:
         raise ReplayError(
-            "the logs hold no event" if wall_ns is None else "the logs begin later than that"
+            "the logs have no events" if wall_ns is None else "the logs begin later than that"
         )
     return parts
 
@@ -62,16 +62,16 @@ def _of_daemon(name: str, log: OpenedLog) -> RecordedLog:
     return log
 
 
-def _demand_one_cluster(logs: Sequence[tuple[str, RecordedLog]]) -> None:
+def _require_one_cluster(logs: Sequence[tuple[str, RecordedLog]]) -> None:
     named = {log.reader.header.cluster_id: name for name, log in logs}
     named.pop("", None)
     if len(named) > 1:
-        told = ", ".join(f"{name} of cluster {id}" for id, name in named.items())
-        raise ReplayError(f"the logs are of several clusters ({told}): ask about one of them")
+        clusters = ", ".join(f"{name} of cluster {id}" for id, name in named.items())
+        raise ReplayError(f"the logs are of several clusters ({clusters}): ask about one of them")
 
 
 def _begun_ns(log: RecordedLog) -> int:
-    """When the first event was; 0 where there is none."""
+    """The wall-clock time of the first event in ns; 0 if there is none."""
     first = log.reader.header.first_seq
     found = next(log.reader.events(EventFilter(first_seq=first, last_seq=first)), None)
     return found.wall_ns if found is not None else 0

@@ -1,13 +1,19 @@
-"""What is asked about."""
+"""The subject of a question, and what belongs to its answer."""
+
+from typing import Final
 
 from msgspec import Struct
 
+from controller.core.commands import Notice
 from controller.core.values import LeaderAndIsr
+
+_PARTITION_NOTICES: Final = ("no_leader_elected", "no_leader_created", "leaders_elected")
+"""Notices that say no more than the facts about their partitions."""
 
 
 class Subject(Struct, frozen=True):
-    """A partition, a topic, a broker or a term: what of them is given. A broker with a partition
-    means its replica. `is_reassignment`: the partition's reassignment is meant."""
+    """The partition, topic, broker or term of a question. A broker with a partition means its
+    replica. `is_reassignment`: the question is about the reassignment of the partition."""
 
     topic: str | None = None
     partition: int | None = None
@@ -17,23 +23,48 @@ class Subject(Struct, frozen=True):
 
     @property
     def is_of_role(self) -> bool:
-        """Whether it is asked who was controller."""
+        """Whether the question is about the controller role."""
         return self.topic is None and self.broker is None
 
-    def wants(self, topic: str, number: int) -> bool:
-        """Whether what becomes of a partition belongs to the answer."""
+    def is_about(self, topic: str, number: int) -> bool:
+        """Whether the question is about a partition or its topic."""
+        return self.topic is not None and self.covers(topic, number)
+
+    def covers(self, topic: str, number: int) -> bool:
+        """Whether facts about a partition belong to the answer."""
         if self.topic is not None:
             return topic == self.topic and self.partition in (None, number)
         return self.broker is not None
 
-    def wants_state(self, before: LeaderAndIsr | None, after: LeaderAndIsr) -> bool:
-        """Whether a change of a wanted partition's state does: of a broker it must be about it."""
+    def covers_state(self, before: LeaderAndIsr | None, after: LeaderAndIsr) -> bool:
+        """Whether a change of a covered partition's state belongs to the answer. For a question
+        about a broker, the change must concern that broker."""
         if self.topic is not None or self.broker is None:
             return True
-        was = (False, False) if before is None else _place(before, self.broker)
-        return was != _place(after, self.broker)
+        was = (False, False) if before is None else _role(before, self.broker)
+        return was != _role(after, self.broker)
+
+    def covers_notice(self, notice: Notice) -> bool:
+        """Whether a notice that is no other kind of fact belongs to the answer."""
+        if notice.code in _PARTITION_NOTICES:
+            return False
+        if self.topic is not None:
+            if notice.subject.endswith(f"/{self.topic}/{self.partition}"):
+                return True
+            words = notice.subject.replace(",", " ").replace("/", " ").split()
+            if self.partition is not None:
+                return f"{self.topic}-{self.partition}" in words
+            return any(self.topic in (one, one.rpartition("-")[0]) for one in words)
+        if self.broker is not None:
+            return notice.subject == f"broker {self.broker}"
+        return self.term is not None and notice.level == "error"
 
 
-def _place(state: LeaderAndIsr, broker: int) -> tuple[bool, bool]:
+def _role(state: LeaderAndIsr, broker: int) -> tuple[bool, bool]:
     """Whether a broker leads, and whether it is in sync."""
     return state.leader == broker, broker in state.isr
+
+
+def has_no_cause(notice: Notice) -> bool:
+    """Whether a notice reports an event that the procedure of that moment did not cause."""
+    return notice.code == "broker_error" or notice.code.startswith("channel_")

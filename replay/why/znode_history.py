@@ -1,4 +1,4 @@
-"""What an imported log's transactions did to a subject, whoever decided it."""
+"""Notes what the transactions of an imported log did to a subject, whichever process wrote them."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,6 +17,7 @@ from controller.core.znodes import (
 )
 from eventstore.records import EventRecord
 from replay.cluster_view.of_znodes import state_of
+from replay.description.phrases import session_name
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (
     WorldEvent,
@@ -42,33 +43,32 @@ from replay.why.facts import (
     AssignmentWritten,
     BrokerChanged,
     CancelKnown,
-    ReassignmentAsked,
+    ReassignmentRequested,
     RecordKnown,
     RoleChanged,
     StateWritten,
     TopicChanged,
 )
-from replay.why.moves import route_of
+from replay.why.move_observer import route_of
 from replay.why.subject import Subject
 
 _Operation = Create | SetData | Delete
-_MISSED: Final = "a transaction that is missing"
+_MISSED: Final = "a missing transaction"
 
 
 class ZnodeHistory:
-    """Follows the transactions; `facts` are those about the subject."""
+    """Applies the transactions of a log in order; `facts` are those about the subject."""
 
-    def __init__(self, world: ImportedLog, subject: Subject) -> None:
-        self.view = ZnodeView(world.state.tree, world.begun.chroot)
+    def __init__(self, log: ImportedLog, subject: Subject) -> None:
+        self.view = ZnodeView(log.state.tree, log.begun.chroot)
         self.facts: list[AnyFact] = []
         self.seq = self.wall_ns = 0
-        self._state = world.state
-        self._chroot = world.begun.chroot
+        self._state = log.state
         self._subject = subject
-        self._terms = Terms(world.begun.chroot, world.state.tree)
+        self._terms = Terms(log.begun.chroot, log.state.tree)
 
     def take(self, record: EventRecord, event: WorldEvent) -> None:
-        """Note what a transaction does, or what is otherwise behind missing ones, then do it."""
+        """Note the changes of a transaction or of missing transactions, then apply them."""
         self.seq, self.wall_ns = record.seq, record.wall_ns
         before = self._terms.current
         if isinstance(event, Transaction):
@@ -101,7 +101,7 @@ class ZnodeHistory:
             yield content
 
     def _missed(self, event: WorldEvent) -> Iterator[_Operation]:
-        """What was written, and is known by its outcome only."""
+        """The writes of missing transactions, which are known by their results only."""
         if isinstance(event, ZnodesGone):
             yield from map(Delete, event.paths)
         elif isinstance(event, ZnodesRestored):
@@ -138,11 +138,7 @@ class ZnodeHistory:
 
     def _who(self, session: int) -> str:
         broker = self._terms.broker_of(session, self._state.tree)
-        return (
-            f"session 0x{session & (2**64 - 1):x}"
-            if broker == UNKNOWN_BROKER
-            else f"broker {broker}"
-        )
+        return session_name(session) if broker == UNKNOWN_BROKER else f"broker {broker}"
 
     def _role_ends(self, transaction: Transaction | None, who: str) -> None:
         term = self._terms.current
@@ -153,7 +149,7 @@ class ZnodeHistory:
             how = "expired" if transaction.cxid == 0 else "was closed by the broker"
             text = f"its ZooKeeper session {how}"
         elif is_own:
-            text = "it gave the role up"
+            text = "it gave up the role"
         else:
             text = f"{znodes.CONTROLLER} was deleted by {who}, not by the controller"
         self._add(RoleChanged, code="resigned", broker=term.broker, text=text)
@@ -194,7 +190,7 @@ class ZnodeHistory:
             return
         for number, assignment in after.items():
             was = before.get(number, NO_ASSIGNMENT)
-            if was != assignment and self._subject.wants(name, number):
+            if was != assignment and self._subject.covers(name, number):
                 self._add(
                     AssignmentWritten,
                     partition=f"{name}-{number}",
@@ -212,7 +208,7 @@ class ZnodeHistory:
 
     @property
     def _is_of_moves(self) -> bool:
-        """Whether one partition is asked about, and so what becomes of its reassignments."""
+        """Whether the question is about one partition, and so about its moves."""
         return self._subject.topic is not None and self._subject.partition is not None
 
     @property
@@ -259,19 +255,19 @@ class ZnodeHistory:
         except ZnodeError:
             return
         for (topic, number), target in request.assignments.items():
-            is_wanted = self._subject.topic is not None and self._subject.wants(topic, number)
-            if is_wanted and not request.legacy:
-                self._add(ReassignmentAsked, partition=f"{topic}-{number}", target=target, via=path)
+            if self._subject.is_about(topic, number) and not request.legacy:
+                self._add(
+                    ReassignmentRequested, partition=f"{topic}-{number}", target=target, via=path
+                )
 
     def _request(self, path: str, data: bytes | None) -> None:
-        """What a controller leaves in it was asked for before."""
+        """Note the new entries. A controller that removes entries writes the others again."""
         znode = self.view.find(path)
         before = _entries(znode.data) if znode is not None else {}
         for (topic, number), target in _entries(data).items():
-            is_wanted = self._subject.topic is not None and self._subject.wants(topic, number)
-            if is_wanted and before.get((topic, number)) != target:
+            if self._subject.is_about(topic, number) and before.get((topic, number)) != target:
                 self._add(
-                    ReassignmentAsked,
+                    ReassignmentRequested,
                     partition=f"{topic}-{number}",
                     target=target,
                     via=path,
@@ -280,7 +276,7 @@ class ZnodeHistory:
     def _partition_state(
         self, path: str, key: tuple[str, int], one: Create | SetData, who: str
     ) -> None:
-        if not self._subject.wants(*key):
+        if not self._subject.covers(*key):
             return
         version = one.version if isinstance(one, SetData) else 0
         before = state_of(self.view, *key)
@@ -288,7 +284,7 @@ class ZnodeHistory:
             after = znodes.read_state(path, one.data, version)
         except ZnodeError:
             return
-        if self._subject.wants_state(before, after):
+        if self._subject.covers_state(before, after):
             self._add(
                 StateWritten,
                 partition=f"{key[0]}-{key[1]}",

@@ -1,4 +1,4 @@
-"""Brokers as a controller meets them: what they do with its requests and answer (KB 12.4)."""
+"""Brokers as a controller sees them: the effect of its requests, and their answers (KB 12.4)."""
 
 from collections.abc import Collection
 from typing import Final, NamedTuple
@@ -22,7 +22,8 @@ Name = tuple[str, int]
 """A partition: its topic and number."""
 
 PartitionError = tuple[str, int, int]
-"""Topic, partition and error code in an answer: the topic's id in hex where it names topics so."""
+"""Topic, partition and error code in an answer. The topic is an id in hex if the version of the
+request names topics by id."""
 
 
 class Answer(NamedTuple):
@@ -32,11 +33,12 @@ class Answer(NamedTuple):
     partition_errors: list[PartitionError]
 
 
-class WorldBroker:
-    """One broker id through all its runs.
+class SimulatedBroker:
+    """The broker with one id, over all its runs.
 
-    `logs` are its partitions on disk, each with the topic id that is written there (None: none);
-    `metadata` is what it tells clients: the leader of each partition. Only the logs outlive a run.
+    `logs` are its partitions on disk, each with the topic id that is stored there (None: none).
+    `metadata` is what it returns to clients: the leader of each partition. Only `logs` survive a
+    restart.
     """
 
     def __init__(self, id: int) -> None:
@@ -48,14 +50,14 @@ class WorldBroker:
         self._leader_epochs: dict[Name, int] = {}
 
     def run(self, epoch: int) -> None:
-        """It is registered under this broker epoch: another one than before is another run."""
+        """The broker is registered with this broker epoch; a new epoch means a restart."""
         if epoch != self._epoch:
             self._epoch, self._controller_epoch = epoch, 0
             self._leader_epochs.clear()
             self.metadata.clear()
 
     def answer(self, request: BrokerRequest, failing: Collection[PartitionError]) -> Answer:
-        """Do what is asked, but for the partitions that are `failing`: those get this error."""
+        """Carry out a request, except for partitions in `failing`, which get that error."""
         stale = self._staleness(request)
         match request:
             case LeaderAndIsrRequest():
@@ -68,7 +70,7 @@ class WorldBroker:
                 return Answer(stale, [] if stale else self._stop(request, failing))
 
     def _staleness(self, request: BrokerRequest) -> int:
-        """The request's error (KB 12.4.1); without one its controller epoch is adopted."""
+        """The request's error (KB 12.4.1). Without an error its controller epoch is adopted."""
         if request.broker_epoch < self._epoch:
             return codes.STALE_BROKER_EPOCH
         if request.controller_epoch < self._controller_epoch:
@@ -130,7 +132,8 @@ class WorldBroker:
         return errors
 
     def _stop_one(self, asked: StopReplicaPartition, *, has_epochs: bool) -> int:
-        """KB 12.4.3; a log on disk is deleted though the partition is not hosted in this run."""
+        """KB 12.4.3. A log on disk is deleted even if the broker does not host the partition since
+        its restart."""
         name = (asked.topic, asked.partition)
         known_epoch = self._leader_epochs.get(name, NO_EPOCH)
         if has_epochs and 0 <= asked.leader_epoch < known_epoch:

@@ -1,4 +1,4 @@
-"""The fold's ZooKeeper commands, carried out on the world as a session would on a server."""
+"""Carries out the fold's ZooKeeper commands on a simulated server."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -30,10 +30,10 @@ ZooKeeperOutcome = ZnodesRead | ChildrenRead | ZnodesWritten
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 
 PAGE: Final = 1000
-"""Items in one outcome event, as many as in one reply packet, if not told otherwise."""
+"""The default number of items in one outcome event, as many as in one reply packet."""
 
 
-def answer(
+def carry_out(
     world: ZooKeeper,
     session: int,
     command_id: CommandId,
@@ -41,9 +41,9 @@ def answer(
     now_ms: int,
     page: int = PAGE,
 ) -> list[ZooKeeperOutcome]:
-    """Carry out a command of the session's controller; its outcomes, `page` items each.
+    """Carry out a command of a session's controller and return its outcomes with `page` items each.
 
-    Of no items there is one empty outcome. Watch events wait in the world: `take_events`.
+    A command without items has one empty outcome. `take_events` returns the watch events.
     """
     match command:
         case ReadZnodes(paths=paths, watch=watch):
@@ -69,7 +69,7 @@ def answer(
 
 
 def _arm(world: ZooKeeper, session: int, paths: tuple[str, ...], now_ms: int) -> None:
-    """One plain persistent watch a path: armed before the read, so that no change is missed."""
+    """Add a persistent watch to each path, before the read, so that no change is missed."""
     for path in paths:
         world.apply(session, AddWatch(path), now_ms)
 
@@ -81,7 +81,7 @@ def _write(
     epoch_version: int | None,
     now_ms: int,
 ) -> Result:
-    """One write of its own, guarded by the epoch's version if there is one (KB 1.3.1)."""
+    """A single write, guarded by the version of /controller_epoch if it is set (KB 1.3.1)."""
     if epoch_version is None:
         return world.apply(session, Multi((operation,)), now_ms).result
     guarded = Multi((Check(CONTROLLER_EPOCH, epoch_version), operation))
@@ -94,7 +94,7 @@ def _write(
 def _write_atomically(
     world: ZooKeeper, session: int, operations: tuple[WriteOperation, ...], now_ms: int
 ) -> list[Result]:
-    """All or nothing: where one fails, those before it did not happen either."""
+    """Write all or nothing: if one write fails, the others do not happen either."""
     results = list(world.apply(session, Multi(operations), now_ms).results)
     if all(one.error == OK for one in results):
         return results

@@ -1,14 +1,15 @@
-"""What the ephemeralOwner of a znode says: nobody, a session, or what ends the znode instead.
+"""The kinds of ephemeralOwner of a znode: none, a session, a container or a time to live.
 
-As ZooKeeper's EphemeralType has it from 3.5.4 on. Without zookeeper.extendedTypesEnabled a server
-takes TTLs for sessions; nothing in a snapshot tells, but no session looks like one: its id begins
-with the server's, and 255 is reserved. (The TTLs of 3.5.3, a beta, are taken for sessions.)
+The rules are those of ZooKeeper's EphemeralType from 3.5.4 on. Without
+zookeeper.extendedTypesEnabled a server treats TTLs as sessions. A snapshot does not record that
+setting, but no session id looks like a TTL: it begins with the server's id, and 255 is reserved.
+TTLs of 3.5.3, a beta version, are treated as sessions.
 """
 
 from typing import Final
 
 CONTAINER_OWNER: Final = -(1 << 63)
-"""Of a container: it goes with its last child."""
+"""The owner of a container, which is deleted after its last child."""
 
 TTL_MS_MAX: Final = (1 << 40) - 1
 _TTL_OWNER: Final = -(1 << 56)
@@ -16,7 +17,7 @@ _NOT_THE_TTL: Final = ~TTL_MS_MAX
 
 
 def ttl_owner(ttl_ms: int) -> int:
-    """The owner of a znode that goes when it was idle for `ttl_ms`, 1 to TTL_MS_MAX."""
+    """The owner of a znode that is deleted after `ttl_ms` without changes, 1 to TTL_MS_MAX."""
     return _TTL_OWNER | ttl_ms
 
 
@@ -26,5 +27,5 @@ def ttl_of(owner: int) -> int | None:
 
 
 def is_session(owner: int) -> bool:
-    """Whether the znode is ephemeral: it goes with the session that `owner` is."""
+    """Whether `owner` is a session: the znode is ephemeral and is deleted with the session."""
     return owner > 0 or (owner != 0 and owner != CONTAINER_OWNER and ttl_of(owner) is None)

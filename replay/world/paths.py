@@ -1,6 +1,6 @@
 """Which znode paths a ZooKeeper server accepts, and what their parents are.
 
-Rules as ZooKeeper 3.9's PathUtils.validatePath and PrepRequestProcessor have them.
+The rules are those of PathUtils.validatePath and PrepRequestProcessor in ZooKeeper 3.9.
 """
 
 import re
@@ -8,9 +8,9 @@ from typing import Final
 
 ROOT: Final = "/"
 SPECIAL: Final = (ROOT, "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
-"""Paths that every server has and that nobody may delete."""
+"""Paths that every server has and that cannot be deleted."""
 
-# A server counts in UTF-16, so that characters beyond the basic plane are surrogates to it.
+# A server uses UTF-16, in which characters beyond the basic plane are surrogates.
 _FORBIDDEN: Final = re.compile(
     "//|/\\.{1,2}(?=/|\\Z)|[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]"
 )
@@ -24,12 +24,12 @@ def is_valid(path: str) -> bool:
 
 
 def has_parent(path: str) -> bool:
-    """Whether the server can cut a parent off: less than `is_valid`, and asked for first."""
+    """Whether the path has a parent; weaker than `is_valid`, and checked first by servers."""
     return "/" in path and "\0" not in path
 
 
 def parent_of(path: str) -> str:
-    """The parent of a path that `has_parent`; the root is its own."""
+    """The parent of a path that `has_parent`; the root is its own parent."""
     return path[: path.rfind("/")] or ROOT
 
 
@@ -39,8 +39,7 @@ def name_of(path: str) -> str:
 
 
 def below(path: str, root: str) -> str | None:
-    """A path as those know it whose root is another znode, "" for the server's own; None of what
-    does not lie there."""
+    """A path relative to a chroot ("" for none); None if the path is not below the chroot."""
     if path.startswith(f"{root}/"):
         return path[len(root) :]
     return ROOT if root and path == root else None

@@ -1,4 +1,4 @@
-"""What a client asks a ZooKeeper server, beyond core's write operations, and what it answers."""
+"""Requests to a ZooKeeper server, in addition to the core's write operations, and its replies."""
 
 from typing import Final, NamedTuple
 
@@ -7,46 +7,47 @@ from msgspec import Struct
 from controller.core.operations import OK, Check, Create, CreateSequential, Delete, SetData
 
 BAD_ARGUMENTS: Final = -8
-"""A path that is malformed, or that may not be deleted."""
+"""The error for a path that is malformed or cannot be deleted."""
 
 
 class Multi(Struct, frozen=True):
-    """One transaction of all the operations or of none."""
+    """One transaction of several operations: all or none are applied."""
 
     operations: tuple["WriteInMulti", ...]
 
 
 class GetData(Struct, frozen=True, gc=False):
-    """Read data and stat; `watch` arms a one-shot data watch if the znode exists."""
+    """Read data and stat; `watch` adds a one-shot data watch if the znode exists."""
 
     path: str
     watch: bool = False
 
 
 class Exists(Struct, frozen=True, gc=False):
-    """Read the stat; `watch` arms a one-shot data watch, also where there is no znode yet."""
+    """Read the stat; `watch` adds a one-shot data watch, even if the znode does not exist yet."""
 
     path: str
     watch: bool = False
 
 
 class GetChildren(Struct, frozen=True, gc=False):
-    """List the children; `watch` arms a one-shot child watch if the znode exists."""
+    """List the children; `watch` adds a one-shot child watch if the znode exists."""
 
     path: str
     watch: bool = False
 
 
 class MultiRead(Struct, frozen=True):
-    """Many reads in one request, each with its own error. Their watch flags do not count."""
+    """Many reads in one request, each with a separate error. Their watch flags are ignored."""
 
     reads: tuple[GetData | GetChildren, ...]
 
 
 class AddWatch(Struct, frozen=True, gc=False):
-    """Watch a path for ever, or it and all below it. The znode need not exist.
+    """Add a persistent watch to a path, or (`recursive`) to the path and everything below it. The
+    znode need not exist.
 
-    A plain one tells of data, creation, deletion and children; a recursive one never of children.
+    A plain watch reports data, creation, deletion and children; a recursive one not children.
     """
 
     path: str
@@ -54,7 +55,7 @@ class AddWatch(Struct, frozen=True, gc=False):
 
 
 class Sync(Struct, frozen=True, gc=False):
-    """Bring the server up to date. Always answered, whether the znode exists or not."""
+    """Bring the server up to date. Succeeds whether the znode exists or not."""
 
     path: str
 
@@ -66,7 +67,7 @@ Request = Write | Multi | Read | MultiRead | AddWatch | Sync
 
 
 class Stat(NamedTuple):
-    """ZooKeeper's Stat, fields in the order of the wire; times in milliseconds."""
+    """ZooKeeper's Stat, with the fields in the order of the protocol; times in milliseconds."""
 
     czxid: int
     mzxid: int
@@ -82,10 +83,10 @@ class Stat(NamedTuple):
 
 
 class Result(Struct, frozen=True):
-    """What became of one operation; what it does not return is None.
+    """The result of one operation; fields that the operation does not return are None.
 
-    `path` is the created znode's, with its number if it is sequential. Children are sorted: a
-    server lists them in no order.
+    `path` is that of the created znode, with its number if it is sequential. `children` are sorted;
+    a real server returns them in no particular order.
     """
 
     error: int = OK
@@ -96,9 +97,9 @@ class Result(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """The answer to a request: a result for each operation of it, one if it is not a multi.
+    """The reply to a request: one result per operation; one result if it is not a multi.
 
-    `zxid` is the last transaction that the server has processed, as in the reply's header.
+    `zxid` is the last transaction that the server has processed, as in the header of the reply.
     """
 
     zxid: int

@@ -1,7 +1,7 @@
-"""A cluster in one process: the fold, the world's ZooKeeper and its brokers.
+"""A cluster in one process: the fold, a simulated ZooKeeper and simulated brokers.
 
-What the daemon does with sockets is done here with values: commands go to the world, outcomes come
-back as events, the clock is a number that the caller moves. The same steps give the same log.
+It does with values what the daemon does with sockets: it carries out commands and delivers outcomes
+as events. The caller moves the clock, which is a number. The same steps produce the same log.
 """
 
 import struct
@@ -32,7 +32,7 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.events import (
-    BrokerAnswered,
+    BrokerResponded,
     ChildrenRead,
     Event,
     NumbersDrawn,
@@ -49,8 +49,8 @@ from controller.core.fold import Fold
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
 from replay.errors import ReplayError
-from replay.world.brokers import PartitionError, WorldBroker
-from replay.world.outcomes import ZooKeeperOutcome, answer
+from replay.world.brokers import PartitionError, SimulatedBroker
+from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.requests import Exists, GetData, Request, Result
 from replay.world.zookeeper import ZooKeeper
 
@@ -67,7 +67,7 @@ _BROKER_REQUESTS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaReque
 _SESSION_TIMEOUT_MS: Final = 6000
 _START_MS: Final = 1_700_000_000_000
 _EVENTS_OF_A_RUN_MAX: Final = 20_000
-"""No cluster of this size has so much to do: the controller goes round in circles."""
+"""No cluster of this size needs so many events: the controller is in an endless loop."""
 PERSISTENT: Final = (
     "/brokers",
     znodes.BROKER_IDS,
@@ -84,33 +84,36 @@ PERSISTENT: Final = (
 
 
 class Fate(Enum):
-    """What becomes of a command for ZooKeeper on its way."""
+    """What happens to a command for ZooKeeper between the daemon and the server."""
 
     ANSWERED = auto()
     REQUEST_LOST = auto()
-    """The connection breaks before the server has it; it stands again at once."""
+    """The connection is lost before the server has the request, and restored at once."""
     REPLY_LOST = auto()
-    """The server carries it out, then the connection breaks; it stands again at once."""
+    """The server carries out the request, then the connection is lost and restored at once."""
     SESSION_OVER = auto()
-    """The session ends before the server has it; the daemon begins another one."""
+    """The session ends before the server has the request; the daemon begins a new session."""
     SESSION_OVER_AFTER = auto()
-    """The server carries it out, then the session ends; the daemon begins another one."""
+    """The server carries out the request, then the session ends; the daemon begins a new one."""
 
 
 class Simulation:
     """One controller in one small cluster.
 
-    `history` holds every event with the commands that it led to, `brokers` those that were sent a
-    request. `before` is called with each command just before it is carried out: the place to let
-    something else happen in between (with `ask` and what does not run the controller). `fate` says
-    what becomes of one for ZooKeeper, `broker_errors` which partitions a broker fails in a request,
-    `is_slow` whether it does what is asked but answers later (`answer_slow`).
+    `history` has every event with the commands that it caused, `brokers` those that were sent a
+    request. The caller can set:
+
+    - `before`, called with each command just before it is carried out, to change the cluster in
+      between (with `ask` and methods that do not run the controller)
+    - `fate`: what happens to a command for ZooKeeper
+    - `broker_errors`: the partitions for which a broker returns an error
+    - `is_slow`: whether a broker carries out a request but answers later (`answer_slow`)
     """
 
     def __init__(self, configuration: Configuration, zookeeper: ZooKeeper | None = None) -> None:
         self.fold = Fold(configuration)
         self.zookeeper = zookeeper or _empty_cluster()
-        self.brokers: dict[int, WorldBroker] = {}
+        self.brokers: dict[int, SimulatedBroker] = {}
         self.history: list[tuple[Recorded, list[Issued]]] = []
         self.before: Callable[[Issued], None] = lambda issued: None
         self.fate: Callable[[Issued], Fate] = lambda issued: Fate.ANSWERED
@@ -122,13 +125,13 @@ class Simulation:
         self._inbox: deque[tuple[str, Event]] = deque()
         self._admin = self.zookeeper.create_session()
         self.broker_sessions: dict[int, int] = {}
-        self._slow: list[tuple[BrokerAnswered, int]] = []
+        self._slow: list[tuple[BrokerResponded, int]] = []
         self._drawn = 0
 
     # The controller
 
     def connect(self) -> None:
-        """The daemon's session begins; runs until nothing is left to do."""
+        """The daemon's session begins; run until no event is left."""
         self.session = self.zookeeper.create_session()
         self.happen(_connected(self.session, renewed=False), "session")
 
@@ -138,7 +141,7 @@ class Simulation:
         self.run()
 
     def reconnect(self) -> None:
-        """The connection of a session that lost it stands again."""
+        """The connection of the session is restored."""
         self.happen(_connected(self.session, renewed=True), "session")
 
     def _end_session(self) -> None:
@@ -148,35 +151,35 @@ class Simulation:
         self._inbox.append(("session", _connected(self.session, renewed=False)))
 
     def _lose_connection(self) -> None:
-        """For a moment: what changes on the server meanwhile is told afterwards."""
+        """Lose and restore the connection. Changes in between are reported afterwards."""
         lost = SessionDisconnected(self.session, "connection reset")
         self._inbox.append(("session", lost))
         self._inbox.append(("session", _connected(self.session, renewed=True)))
 
     def fire(self, timer: str) -> None:
-        """A timer that was started runs out."""
+        """A timer that was started fires."""
         self.happen(TimerFired(timer), f"timer:{timer}")
 
     def happen_next(self, event: Event, channel: str) -> None:
-        """As `happen`, but the controller does not look yet."""
+        """Like `happen`, but the controller does not run yet."""
         self._collect_watches()
         self._inbox.append((channel, event))
 
     def happen(self, event: Event, channel: str) -> None:
-        """Let an event reach the fold; runs until nothing is left to do."""
+        """Deliver an event to the fold; run until no event is left."""
         self.happen_next(event, channel)
         self.run()
 
     def run(self) -> None:
-        """Fold what is waiting, carry the commands out, and so on until all is quiet.
+        """Fold the waiting events and carry out their commands until no event is left.
 
-        Raises ReplayError where it never is.
+        Raises ReplayError after too many events.
         """
         begun = len(self.history)
         self._collect_watches()
         while self._inbox and not self.is_stopped:
             if len(self.history) - begun > _EVENTS_OF_A_RUN_MAX:
-                raise ReplayError(f"{_EVENTS_OF_A_RUN_MAX} events in a row, and no end")
+                raise ReplayError(f"the controller still works after {_EVENTS_OF_A_RUN_MAX} events")
             channel, event = self._inbox.popleft()
             self.now_ms += 1
             recorded = Recorded(
@@ -221,12 +224,12 @@ class Simulation:
 
     def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
         fate = self.fate(issued)
-        # What is not carried out is tried on a copy: its outcomes have the right shape.
+        # A lost command is carried out on a copy, to get outcomes of the right shape.
         is_lost = fate in (Fate.REQUEST_LOST, Fate.SESSION_OVER)
         server = self.zookeeper.copy() if is_lost else self.zookeeper
-        outcomes = answer(server, self.session, issued.id, command, self.now_ms)
+        outcomes = carry_out(server, self.session, issued.id, command, self.now_ms)
         if fate is Fate.ANSWERED:
-            # What changed before the reply is told before the reply.
+            # Changes before the reply are reported before the reply.
             self._collect_watches()
             self._inbox.extend(("zookeeper", one) for one in outcomes)
             return
@@ -239,20 +242,20 @@ class Simulation:
             self._lose_connection()
 
     def _ask_broker(self, issued: Issued, command: BrokerRequest) -> None:
-        """A broker that is gone does not answer."""
+        """Send a request to a broker; a stopped broker does not answer."""
         run = self._run_of(command.broker)
         if run is None:
             return
         errors = self.broker_errors(command)
         answer = self.broker(command.broker).answer(command, errors)
-        answered = BrokerAnswered(issued.id, command.broker, command.broker_epoch, *answer)
+        answered = BrokerResponded(issued.id, command.broker, command.broker_epoch, *answer)
         if self.is_slow(command):
             self._slow.append((answered, run))
         else:
             self._inbox.append((f"broker:{command.broker}", answered))
 
     def answer_slow(self) -> None:
-        """Brokers answer what they were slow about, those that did not end meanwhile."""
+        """Deliver the answers of slow brokers, except those that were stopped meanwhile."""
         slow, self._slow = self._slow, []
         for answered, run in slow:
             if self._run_of(answered.broker) == run:
@@ -260,12 +263,12 @@ class Simulation:
         self.run()
 
     def _run_of(self, broker: int) -> int | None:
-        """The broker epoch under which it is registered; None: it is not."""
+        """The broker epoch of a registered broker; None if it is not registered."""
         stat = self.ask(GetData(znodes.broker_path(broker))).stat
         return stat.czxid if stat else None
 
     def _draw(self) -> bytes:
-        """Another one each time, also by another controller of the same cluster."""
+        """A new topic id, unique among all controllers of the cluster."""
         self._drawn += 1
         return struct.pack(">QQ", self._admin, self._drawn)
 
@@ -275,21 +278,21 @@ class Simulation:
 
     # The rest of the cluster
 
-    def broker(self, broker: int) -> WorldBroker:
-        """A broker, whether it runs or not."""
-        found = self.brokers.setdefault(broker, WorldBroker(broker))
+    def broker(self, broker: int) -> SimulatedBroker:
+        """A broker, running or not."""
+        found = self.brokers.setdefault(broker, SimulatedBroker(broker))
         run = self._run_of(broker)
         if run is not None:
             found.run(run)
         return found
 
     def start_broker(self, broker: int, rack: str | None = None) -> None:
-        """A broker registers, in a session of its own."""
+        """A broker registers, in a new session."""
         self.register(broker, rack)
         self.run()
 
     def register(self, broker: int, rack: str | None = None) -> None:
-        """As `start_broker`, but the controller does not look yet."""
+        """Like `start_broker`, but the controller does not run yet."""
         session = self.broker_sessions[broker] = self.zookeeper.create_session()
         data = {
             "version": 5,
@@ -304,31 +307,31 @@ class Simulation:
         self.zookeeper.apply(session, create, self.now_ms)
 
     def stop_broker(self, broker: int) -> None:
-        """A broker's session ends: it died."""
+        """A broker's session ends: the broker died."""
         self.unregister(broker)
         self.run()
 
     def unregister(self, broker: int) -> None:
-        """As `stop_broker`, but the controller does not look yet."""
+        """Like `stop_broker`, but the controller does not run yet."""
         self.zookeeper.end_session(self.broker_sessions.pop(broker))
 
     def put(self, path: str, data: bytes) -> None:
-        """Somebody creates a znode or sets its data."""
+        """A client creates a znode or sets its data."""
         exists = self.ask(Exists(path)).error == 0
         self.ask(SetData(path, data, ANY_VERSION) if exists else Create(path, data))
         self.run()
 
     def remove(self, path: str) -> None:
-        """Somebody deletes a znode."""
+        """A client deletes a znode."""
         self.ask(Delete(path, ANY_VERSION))
         self.run()
 
     def ask(self, request: Request) -> Result:
-        """A request of somebody else's session."""
+        """A request in the session of a client."""
         return self.zookeeper.apply(self._admin, request, self.now_ms).result
 
     def data(self, path: str) -> bytes | None:
-        """What a znode holds; None if there is none."""
+        """The data of a znode; None if it does not exist."""
         return self.ask(GetData(path)).data
 
     # What was decided
@@ -358,7 +361,7 @@ def _without_reply(outcome: ZooKeeperOutcome, error: int) -> ZooKeeperOutcome:
 
 
 def _empty_cluster() -> ZooKeeper:
-    """What brokers have made before the first controller (KB 1.1)."""
+    """A ZooKeeper with the znodes that brokers create before the first controller (KB 1.1)."""
     zookeeper = ZooKeeper()
     session = zookeeper.create_session()
     for path in PERSISTENT:

@@ -1,7 +1,7 @@
-"""The tree of znodes: what one write does to it, without sessions, watches or zxids of its own.
+"""The tree of znodes and the effect of single writes, without sessions, watches and zxids.
 
-A znode is an immutable value and a set of children is shared between copies until one of them
-changes it, so that a copy of the tree costs two dictionaries and no znode.
+A znode is an immutable value. A set of children is shared between copies of the tree until one of
+them changes it, so copying a tree copies a few dictionaries, but no znode.
 """
 
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ class Refused(Exception):
 
 
 class Znode(Struct, frozen=True, gc=False):
-    """One znode. `creations` counts the children ever created and numbers sequential ones;
-    a Stat's cversion is derived from it. `owner` is the ephemeralOwner (see `owners`)."""
+    """One znode. `creations` counts all children that were ever created; it numbers sequential ones
+    and determines the cversion of the Stat. `owner` is the ephemeralOwner (see `owners`)."""
 
     data: bytes
     czxid: int
@@ -47,7 +47,7 @@ class Znode(Struct, frozen=True, gc=False):
 
 
 class Tree:
-    """Znodes by path. Each write checks everything first, so that a refused one changes nothing."""
+    """Znodes by path. Each write checks everything first, so a refused write changes nothing."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Znode] = {}
@@ -74,26 +74,27 @@ class Tree:
         return dict(sorted(self._nodes.items()))
 
     def load(self, znodes: Mapping[str, Znode]) -> None:
-        """Put znodes in as they are; their parents need not be among them."""
+        """Add znodes unchanged; their parents need not be among them."""
         for path, node in znodes.items():
             self._put(path, node)
 
     def put(self, path: str, node: Znode) -> None:
-        """Put one znode in as it is, new or in place of the one that is there."""
+        """Add or replace one znode, unchanged."""
         self._put(path, node)
 
     def remove(self, path: str) -> None:
-        """Take out an existing znode, not the root, and all below it, whatever its version."""
-        doomed = [path]
-        for one in doomed:
-            doomed += [f"{one}/{name}" for name in self.children(one)]
-        for one in reversed(doomed):
+        """Remove an existing znode (not the root) and all znodes below it, whatever its version."""
+        paths = [path]
+        for one in paths:
+            paths += [f"{one}/{name}" for name in self.children(one)]
+        for one in reversed(paths):
             self._put(one, None)
 
     # Reading
 
     def get(self, path: str) -> Znode:
-        """The znode; Refused (NO_NODE) if there is none. Servers know the root as "", too."""
+        """The znode. Raises Refused (NO_NODE) if it does not exist. Servers also accept "" as the
+        root."""
         node = self._nodes.get(path or ROOT)
         if node is None:
             raise Refused(NO_NODE, path)
@@ -108,10 +109,11 @@ class Tree:
         return tuple(sorted(self._ephemerals.get(session, ())))
 
     def stat(self, path: str) -> Stat:
-        """The Stat of a znode as the wire has it; Refused (NO_NODE) if there is none."""
+        """The Stat of a znode as a server returns it. Raises Refused (NO_NODE) if the znode does
+        not exist."""
         node = self.get(path)
         count = len(self._children.get(path or ROOT, ()))
-        # Servers store creations only and report changes, taking what is gone for deleted.
+        # Servers store creations and report changes: creations and deletions.
         return Stat(
             node.czxid,
             node.mzxid,
@@ -126,12 +128,12 @@ class Tree:
             node.pzxid,
         )
 
-    # Writing: the checks stand in the order of ZooKeeper's PrepRequestProcessor
+    # Writing: the checks are in the order of ZooKeeper's PrepRequestProcessor
 
     def create(
         self, path: str, data: bytes, owner: int, sequential: bool, zxid: int, now_ms: int
     ) -> str:
-        """Create a znode and return its path, which has a number added if it is `sequential`."""
+        """Create a znode and return its path, with a number appended if it is `sequential`."""
         if not has_parent(path):
             raise Refused(BAD_ARGUMENTS, path)
         parent_path = parent_of(path)
@@ -188,16 +190,16 @@ class Tree:
     # Transactions
 
     def begin(self) -> None:
-        """Remember what is changed from now on, for `roll_back`, until `commit`."""
+        """Record all changes for `roll_back`, until `commit`."""
         self._journal = []
 
     def commit(self) -> list[tuple[str, Znode | None]]:
-        """Keep what was changed since `begin`; each change, with what was there before."""
+        """Keep the changes since `begin`. Return each changed path with its previous znode."""
         journal, self._journal = self._journal, None
         return journal or []
 
     def roll_back(self) -> None:
-        """Undo all that was changed since `begin`."""
+        """Undo all changes since `begin`."""
         journal, self._journal = self._journal, None
         assert journal is not None, "roll_back without begin"
         for path, before in reversed(journal):
@@ -208,7 +210,7 @@ class Tree:
         if self._journal is not None:
             self._journal.append((path, before))
         if node is None:
-            assert before is not None, f"{path} is not there to be removed"
+            assert before is not None, f"{path} does not exist"
             del self._nodes[path]
             self._unlink(path, before.owner)
         else:
@@ -234,7 +236,7 @@ class Tree:
                 del self._ephemerals[owner]
 
     def _siblings(self, parent: str) -> set[str]:
-        """The children of `parent`, to be changed: a set that no other copy of the tree shares."""
+        """The children of `parent` as a set that no other copy of the tree shares."""
         children = self._children.get(parent)
         if children is None or parent not in self._own_children:
             children = set(children or ())
@@ -244,7 +246,7 @@ class Tree:
 
 
 def with_children_changed(parent: Znode, creations: int, zxid: int) -> Znode:
-    """A znode whose children were changed by transaction `zxid`."""
+    """A znode after transaction `zxid` has changed its children."""
     return Znode(
         parent.data,
         parent.czxid,

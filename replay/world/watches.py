@@ -1,9 +1,9 @@
-"""Who watches what, and the events of a change, with the order and de-duplication of a server.
+"""The watches of sessions, and the events of a change in the order of a real server.
 
-As in ZooKeeper 3.9's WatchManager: a session gets at most one event a table, path and change. A
-change of data or existence looks into the data table, a change of children into the child table,
-a deletion into both, the child table passing over the sessions that the data table has told.
-Recursive watches are data watches of a whole subtree, so they never tell of children.
+The rules are those of ZooKeeper 3.9's WatchManager. A session gets at most one event per table,
+path and change. A change of data or existence fires the data table, a change of children the child
+table. A deletion fires both, but the child table skips sessions that already got the event from the
+data table. Recursive watches are data watches of a whole subtree, so they do not report children.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _PERSISTENT: Final = 2
 
 
 class _Table:
-    """Watches of exactly one path each. The inner dictionaries (session: kinds) never change."""
+    """Watches of single paths. The inner dictionaries (session: kinds) are never modified."""
 
     def __init__(self) -> None:
         self._watches: dict[str, dict[int, int]] = {}
@@ -34,7 +34,7 @@ class _Table:
         self._watches[path] = {**watchers, session: watchers.get(session, 0) | kind}
 
     def fire(self, path: str) -> Iterable[int]:
-        """The sessions that watch the path; one-shot watches are used up."""
+        """The sessions that watch the path. Removes their one-shot watches."""
         watchers = self._watches.get(path)
         if watchers is None:
             return ()
@@ -55,7 +55,7 @@ class _Table:
 
 
 class Watches:
-    """The watches of all sessions. They belong to a connection: `drop` them when it ends."""
+    """The watches of all sessions. Watches belong to a connection: `drop` them when it ends."""
 
     def __init__(self) -> None:
         self._data = _Table()
@@ -71,26 +71,26 @@ class Watches:
         return copy
 
     def watch_data(self, session: int, path: str) -> None:
-        """Arm a one-shot watch for data, creation and deletion."""
+        """Add a one-shot watch for data, creation and deletion."""
         self._data.add(path, session, _ONE_SHOT)
 
     def watch_children(self, session: int, path: str) -> None:
-        """Arm a one-shot watch for children and deletion."""
+        """Add a one-shot watch for children and deletion."""
         self._child.add(path, session, _ONE_SHOT)
 
     def watch_always(self, session: int, path: str) -> None:
-        """Arm a persistent watch."""
+        """Add a persistent watch."""
         self._data.add(path, session, _PERSISTENT)
         self._child.add(path, session, _PERSISTENT)
 
     def watch_subtree(self, session: int, path: str) -> None:
-        """Arm a persistent recursive watch."""
+        """Add a persistent recursive watch."""
         watchers = self._recursive.get(path, ())
         if session not in watchers:
             self._recursive[path] = (*watchers, session)
 
     def drop(self, session: int) -> None:
-        """Forget all that the session watches."""
+        """Remove all watches of a session."""
         self._data.drop(session)
         self._child.drop(session)
         left = {
@@ -100,15 +100,15 @@ class Watches:
         self._recursive = {path: watchers for path, watchers in left.items() if watchers}
 
     def fire(self, change: Change, path: str, zxid: int) -> Iterator[tuple[int, WatchFired]]:
-        """The events of one change, each with the session that it goes to, in their order."""
-        told = self._watching_data(path)
-        for session in told:
+        """The events of one change, in order, each with the session that receives it."""
+        notified = self._watching_data(path)
+        for session in notified:
             yield session, WatchFired(path, change, zxid)
         if change == "data":
             return
         if change == "deleted":
             for session in self._child.fire(path):
-                if session not in told:
+                if session not in notified:
                     yield session, WatchFired(path, change, zxid)
         parent = parent_of(path)
         for session in self._child.fire(parent):
@@ -118,10 +118,10 @@ class Watches:
         watching = self._data.fire(path)
         if not self._recursive:
             return watching
-        everybody = dict.fromkeys(watching)
+        sessions = dict.fromkeys(watching)
         while True:
             for session in self._recursive.get(path, ()):
-                everybody[session] = None
+                sessions[session] = None
             if path == ROOT:
-                return everybody
+                return sessions
             path = parent_of(path)

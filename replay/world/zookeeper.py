@@ -1,8 +1,8 @@
-"""A ZooKeeper server as a value: sessions, transactions and watches in memory, pure.
+"""A simulated ZooKeeper server: sessions, transactions and watches in memory.
 
-It has no clock (the time is an argument), no randomness and no I/O, and behaves as a standalone
-ZooKeeper 3.9 does: tests/replay/world compares the two. Left out: ACLs, quotas, container and TTL
-znodes, and the session time-out, which is the caller's to count: it calls `end_session`.
+It is pure: it has no clock (the time is an argument), no randomness and no I/O. It behaves like a
+standalone ZooKeeper 3.9; tests/replay/world compares the two. It does not implement ACLs, quotas,
+container and TTL znodes and the session time-out; the caller ends sessions with `end_session`.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ _DONE = Result()
 
 
 class ZooKeeper:
-    """One server and the sessions on it. Sessions that it makes are numbered from 1 on."""
+    """One server and its sessions. Sessions that it creates are numbered from 1 on."""
 
     def __init__(self) -> None:
         self._tree = Tree()
@@ -56,15 +56,15 @@ class ZooKeeper:
 
     @classmethod
     def load(cls, znodes: Mapping[str, Znode], zxid: int) -> Self:
-        """A server that holds these znodes after transaction `zxid`; their owners are live."""
-        world = cls()
-        world._tree.load(znodes)
-        world._inboxes = {node.owner: [] for node in znodes.values() if is_session(node.owner)}
-        world.zxid = zxid
-        return world
+        """A server with these znodes after transaction `zxid`; their owners are live sessions."""
+        server = cls()
+        server._tree.load(znodes)
+        server._inboxes = {node.owner: [] for node in znodes.values() if is_session(node.owner)}
+        server.zxid = zxid
+        return server
 
     def find(self, path: str) -> Znode | None:
-        """A znode, None if there is none."""
+        """A znode, None if it does not exist."""
         try:
             return self._tree.get(path)
         except Refused:
@@ -75,7 +75,7 @@ class ZooKeeper:
         return self._tree.dump()
 
     def copy(self) -> Self:
-        """A server that goes its own way from here."""
+        """A server that changes independently of this one."""
         copy = self.__class__.__new__(self.__class__)
         copy._tree = self._tree.copy()
         copy._watches = self._watches.copy()
@@ -87,13 +87,13 @@ class ZooKeeper:
     # Sessions
 
     def create_session(self, session: int | None = None) -> int:
-        """Start a session, one transaction. An import gives the id that the session had."""
+        """Start a session, which is one transaction. An import passes the session's real id."""
         if session is None:
             session = self._last_session + 1
             while session in self._inboxes:
                 session += 1
             self._last_session = session
-        assert session not in self._inboxes, f"session {session:#x} is already there"
+        assert session not in self._inboxes, f"session {session:#x} exists already"
         self._inboxes[session] = []
         self.zxid += 1
         return session
@@ -103,14 +103,16 @@ class ZooKeeper:
         return session in self._inboxes
 
     def disconnect(self, session: int) -> None:
-        """End the connection of a live session: its watches and undelivered events are gone."""
+        """End the connection of a live session: its watches and undelivered events are dropped."""
         self._watches.drop(session)
         self._inboxes[session] = []
 
     def end_session(self, session: int) -> None:
-        """End a live session, closed or expired: its ephemerals go in one transaction.
+        """End a live session, closed or expired: its ephemeral znodes are deleted in one
+        transaction.
 
-        They go in the order of their paths; a server walks a Java hash set.
+        They are deleted in the order of their paths; a real server uses the order of a Java hash
+        set.
         """
         self.disconnect(session)
         del self._inboxes[session]
@@ -122,7 +124,7 @@ class ZooKeeper:
         self._publish(changes)
 
     def take_events(self, session: int) -> list[WatchFired]:
-        """The watch events that the session has not been given yet, in order.
+        """Return and remove the watch events that the session has not received yet, in order.
 
         A server sends them before the reply to any later request of that session.
         """
@@ -135,10 +137,10 @@ class ZooKeeper:
     # Requests
 
     def apply(self, session: int, request: Request, now_ms: int) -> Reply:
-        """Carry out a request of a session at a time (wall clock).
+        """Carry out a request of a session at a wall-clock time.
 
-        Every write takes a zxid, a refused one too; a read takes none. In a session that has
-        ended every operation is answered SESSION_EXPIRED.
+        Every write gets a zxid, even a refused one; reads get none. In a session that has ended,
+        every operation fails with SESSION_EXPIRED.
         """
         if session not in self._inboxes:
             return Reply(self.zxid, (Result(SESSION_EXPIRED),) * _size(request))

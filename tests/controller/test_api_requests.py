@@ -10,10 +10,10 @@ from kio.schema.index import api_key_map
 from msgspec.structs import fields
 
 from controller.core.api_requests import (
-    AdminAnswer,
     AdminRequest,
-    ApiAnswer,
+    AdminResponse,
     ApiRequest,
+    ApiResponse,
     BrokerApiRequest,
     TimedRequest,
 )
@@ -22,7 +22,7 @@ from controller.core.events import Event
 from controller.wire.admin.apis import ADMIN_APIS
 from controller.wire.apis import Api
 from controller.wire.controller_requests import BROKER_APIS
-from replay.description.api_requests import described_answer, described_request
+from replay.description.api_requests import described_request, described_response
 from replay.description.bulk_json import json_of_each
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import call
@@ -61,14 +61,14 @@ def test_unions_name_every_request_and_answer() -> None:
     kinds = {*ReceivedRequest.__subclasses__(), *BrokerRequestReceived.__subclasses__()}
     assert kinds - {BrokerRequestReceived} == set(get_args(ApiRequest))
     assert set(get_args(ApiRequest)) < set(get_args(Event))
-    names = {one.__name__ for one in get_args(ApiAnswer)}
-    assert names == {f"Answer{name_of(one)}" for one in get_args(ApiRequest)}
+    names = {one.__name__ for one in get_args(ApiResponse)}
+    assert names == {f"{name_of(one)}Response" for one in get_args(ApiRequest)}
 
 
 @EVERY_REQUEST
 def test_daemon_without_role_refuses_request_with_answer_of_its_kind(kind: type[Any]) -> None:
     answer = call(Cluster(1), sample(kind))
-    assert type(answer).__name__ == f"Answer{name_of(kind)}"
+    assert type(answer).__name__ == f"{name_of(kind)}Response"
     assert answer.request == sample(kind).request
 
 
@@ -76,7 +76,8 @@ def test_daemon_without_role_refuses_request_with_answer_of_its_kind(kind: type[
 def test_log_describes_request_and_refusal(kind: type[Any]) -> None:
     request = sample(kind)
     assert described_request(request)[0].startswith(name_of(kind))
-    assert described_answer(request.refusal(41))[0].startswith(f"answer {request.request}")
+    refusal = described_response(request.refusal(41))[0]
+    assert refusal.startswith(f"answer to request {request.request}: ")
 
 
 @EVERY_REQUEST
@@ -87,9 +88,9 @@ def test_fleet_table_names_the_fields_of_request(kind: type[Any]) -> None:
 
 def test_every_admin_request_has_one_api_on_the_wire() -> None:
     declared = {api.name: api.answer for api in ADMIN_APIS.values()}
-    answer_of = {one.__name__: one for one in get_args(AdminAnswer)}
+    answer_of = {one.__name__: one for one in get_args(AdminResponse)}
     assert declared == {
-        name_of(one): answer_of[f"Answer{name_of(one)}"] for one in get_args(AdminRequest)
+        name_of(one): answer_of[f"{name_of(one)}Response"] for one in get_args(AdminRequest)
     }
     assert {api.name for api in BROKER_APIS.values()} == {
         name_of(one) for one in get_args(BrokerApiRequest)

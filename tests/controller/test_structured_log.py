@@ -13,7 +13,7 @@ def record(message: str, **extra: object) -> logging.LogRecord:
     return made
 
 
-def test_json_lines() -> None:
+def test_json_line_has_the_fields_of_a_record() -> None:
     line = JsonLines().format(record("gave\nup", fields={"term": 3}, broker=1, what={1}))
     assert json.loads(line) == {
         "time": "2023-11-14T22:13:20.250Z",
@@ -27,7 +27,7 @@ def test_json_lines() -> None:
     assert "\n" not in line
 
 
-def test_an_exception_is_a_field() -> None:
+def test_exception_is_a_field() -> None:
     made = record("fault")
     try:
         raise ValueError("why")
@@ -36,6 +36,6 @@ def test_an_exception_is_a_field() -> None:
     assert "ValueError: why" in json.loads(JsonLines().format(made))["exception"]
 
 
-def test_text_lines() -> None:
+def test_text_line_has_the_fields_of_a_record() -> None:
     line = TextLines().format(record("gave up", fields={"term": 3}))
     assert line == "2023-11-14T22:13:20.250Z WARNING gave up term=3"

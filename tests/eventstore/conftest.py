@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own with room for one megabyte."""
+    """A separate file system with room for one megabyte."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if os.geteuid() != 0:
@@ -17,6 +17,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], check=False
     )
     if mounted.returncode:
-        pytest.skip("this machine does not let us mount")
+        pytest.skip("this machine does not allow mounts")
     yield disk
     subprocess.run(["umount", str(disk)], check=True)

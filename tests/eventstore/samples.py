@@ -1,4 +1,4 @@
-"""Records and logs to test with."""
+"""Sample records and logs."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def header(**changes: Any) -> Header:
 
 
 def event(seq: int, **changes: Any) -> EventRecord:
-    """One event a second."""
+    """Events are one second apart."""
     base = EventRecord(
         seq=seq,
         wall_ns=START_NS + seq * 1_000_000_000,
@@ -57,7 +57,7 @@ def command(cause: int, ordinal: int = 0, **changes: Any) -> CommandRecord:
 
 
 def write_log(folder: Path, count: int = 10, *, closed: bool = True, **options: Any) -> Path:
-    """A log of `count` events, one command each, appended by threes."""
+    """A log of `count` events with one command each, appended three at a time."""
     writer = LogWriter.create(folder, header(), **options)
     for first in range(1, count + 1, 3):
         batch = events(first, min(first + 2, count))

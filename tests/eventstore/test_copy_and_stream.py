@@ -20,7 +20,7 @@ def sent(path: Path) -> bytes:
     return out.getvalue()
 
 
-def test_a_copy_has_everything(tmp_path: Path) -> None:
+def test_copy_has_all_records(tmp_path: Path) -> None:
     original = write_log(tmp_path / "log", 30, segment_bytes=1)
     put_snapshot(original, "c0ffee", 3, b"state")
     copy_log(original, tmp_path / "copy")
@@ -30,13 +30,13 @@ def test_a_copy_has_everything(tmp_path: Path) -> None:
     assert read_snapshot(snapshot) == b"state"
 
 
-def test_a_copy_does_not_overwrite_a_log(tmp_path: Path) -> None:
+def test_copy_does_not_overwrite_a_log(tmp_path: Path) -> None:
     write_log(tmp_path / "log")
     with pytest.raises(LogExists, match="use another folder"):
         copy_log(tmp_path / "log", tmp_path / "log")
 
 
-def test_copies_of_a_living_log_are_sound(tmp_path: Path) -> None:
+def test_copies_of_a_running_daemons_log_are_intact(tmp_path: Path) -> None:
     stop = threading.Event()
 
     def write() -> None:
@@ -65,7 +65,7 @@ def test_copies_of_a_living_log_are_sound(tmp_path: Path) -> None:
     assert reports[0].events < reports[-1].events
 
 
-def test_a_stream_is_the_log(tmp_path: Path) -> None:
+def test_stream_has_all_records(tmp_path: Path) -> None:
     original = write_log(tmp_path / "log", 30, segment_bytes=1)
     put_snapshot(original, "c0ffee", 3, b"state")
     with LogReader.open("-", standard_input=io.BytesIO(sent(original))) as reader:
@@ -77,14 +77,14 @@ def test_a_stream_is_the_log(tmp_path: Path) -> None:
     assert not kept.exists()
 
 
-def test_a_cut_stream_is_found(tmp_path: Path) -> None:
+def test_truncated_stream_is_reported(tmp_path: Path) -> None:
     content = sent(write_log(tmp_path / "log"))
     for end in range(20, len(content), 101):
         with pytest.raises(LogCorrupt, match=r"the stream, frame \d+: is truncated"):
             LogReader.open("-", standard_input=io.BytesIO(content[:end]))
 
 
-def test_a_changed_stream_is_found(tmp_path: Path) -> None:
+def test_changed_stream_is_reported(tmp_path: Path) -> None:
     content = sent(write_log(tmp_path / "log"))
     changed = content.replace(b"payload 7", b"payload 8", 1)
     with pytest.raises(LogCorrupt, match="the stream, event 7: it was changed"):
@@ -96,7 +96,7 @@ def test_input_that_is_no_stream_is_rejected() -> None:
         LogReader.open("-", standard_input=io.BytesIO(b"hello"))
 
 
-def test_a_newer_stream_is_named(tmp_path: Path) -> None:
+def test_stream_of_a_newer_format_is_reported(tmp_path: Path) -> None:
     content = sent(write_log(tmp_path / "log"))
     newer = content.replace(b"\xa7segment\x01", b"\xa7segment\x02", 1)
     with pytest.raises(LogTooNew, match="format 2"):

@@ -19,7 +19,7 @@ from tests.eventstore.samples import START_NS, command, event, events, header, w
 
 @pytest.fixture
 def mixed_log(tmp_path: Path) -> Path:
-    """Nine events in segments of three; kinds, channels and terms vary."""
+    """Nine events in segments of three, with various kinds, channels and terms."""
     folder = tmp_path / "mixed"
     with LogWriter.create(folder, header(), segment_bytes=1) as writer:
         for first in (1, 4, 7):
@@ -48,12 +48,12 @@ def mixed_log(tmp_path: Path) -> Path:
         (EventFilter(first_seq=10), []),
     ],
 )
-def test_filters(mixed_log: Path, wanted: EventFilter, numbers: list[int]) -> None:
+def test_filters_select_events(mixed_log: Path, wanted: EventFilter, numbers: list[int]) -> None:
     assert [one.seq for one in LogReader(mixed_log).events(wanted)] == numbers
 
 
 class Parity:
-    """Even or odd, and a broker of the event's number; remembers what it was asked."""
+    """Indexes even or odd, and a broker with the event's number. Records the calls."""
 
     def __init__(self, version: str = "1") -> None:
         self.version = version
@@ -77,7 +77,7 @@ def test_events_are_found_by_subject(mixed_log: Path) -> None:
     assert verify(mixed_log).is_sound
 
 
-def test_an_index_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_index_is_extended(tmp_path: Path) -> None:
     counted = Parity()
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append(events(1, 4))
@@ -90,7 +90,7 @@ def test_an_index_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert counted.asked == [1, 2, 3, 4, 5, 6]
 
 
-def test_no_index_is_made_in_the_folder_of_a_living_daemon(tmp_path: Path) -> None:
+def test_no_index_is_written_in_the_folder_of_a_running_daemon(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append(events(1, 4))
         found = LogReader(tmp_path / "log").events(EventFilter(subject="odd"), subjects_of)
@@ -98,14 +98,14 @@ def test_no_index_is_made_in_the_folder_of_a_living_daemon(tmp_path: Path) -> No
         assert not index_path(writer.segment).exists()
 
 
-def test_an_index_that_cannot_be_written_is_made_elsewhere(mixed_log: Path) -> None:
+def test_index_that_cannot_be_written_is_created_elsewhere(mixed_log: Path) -> None:
     reader = LogReader(mixed_log)
     index_path(reader.segments[0]).mkdir()
     found = reader.events(EventFilter(subject="even", last_seq=4), subjects_of)
     assert [one.seq for one in found] == [2, 4]
 
 
-def test_an_index_by_other_rules_is_made_anew(mixed_log: Path) -> None:
+def test_index_of_other_rules_is_created_again(mixed_log: Path) -> None:
     wanted = EventFilter(subject="odd")
     for version in ("1", "2"):
         parity = Parity(version)
@@ -113,7 +113,7 @@ def test_an_index_by_other_rules_is_made_anew(mixed_log: Path) -> None:
         assert parity.asked == list(range(1, 10))
 
 
-def test_a_living_log_is_read_as_it_grows(tmp_path: Path) -> None:
+def test_growing_log_is_read(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header(), segment_bytes=1) as writer:
         reader = LogReader(tmp_path / "log")
         assert list(reader.events()) == []
@@ -127,7 +127,7 @@ def test_a_living_log_is_read_as_it_grows(tmp_path: Path) -> None:
     assert reader.closing is not None
 
 
-def test_a_slow_reader_does_not_hold_up_the_writer(tmp_path: Path) -> None:
+def test_slow_reader_does_not_delay_the_writer(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append(events(1, 2500))
         slow = LogReader(tmp_path / "log").events()
@@ -135,12 +135,12 @@ def test_a_slow_reader_does_not_hold_up_the_writer(tmp_path: Path) -> None:
         wal = writer.segment.with_name(writer.segment.name + "-wal")
         for first in range(2501, 12_501, 1000):
             writer.append(events(first, first + 999, payload=b"x" * 2000))
-        # The write-ahead log was folded back: it holds one batch, not all that came.
+        # The write-ahead log was checkpointed: it holds one batch, not all records.
         assert wal.stat().st_size < 10 << 20
         assert sum(1 for _ in slow) == 12_499
 
 
-def test_a_log_that_somebody_locked(tmp_path: Path) -> None:
+def test_locked_log_is_reported(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header(), busy_ms=10) as writer:
         foreign = sqlite3.connect(writer.segment, isolation_level=None)
         foreign.execute("begin immediate")
@@ -149,7 +149,7 @@ def test_a_log_that_somebody_locked(tmp_path: Path) -> None:
         foreign.close()
 
 
-def test_reading_from_a_read_only_file_system(small_disk: Path) -> None:
+def test_log_on_a_read_only_file_system_is_read(small_disk: Path) -> None:
     write_log(small_disk / "closed")
     write_log(small_disk / "open", closed=False)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
@@ -163,7 +163,9 @@ def test_reading_from_a_read_only_file_system(small_disk: Path) -> None:
     assert left == ["00000000000000000001.refold", "lock"]
 
 
-def test_the_last_transactions_of_a_crash_are_read_from_read_only_media(small_disk: Path) -> None:
+def test_last_transactions_before_a_crash_are_read_from_a_read_only_file_system(
+    small_disk: Path,
+) -> None:
     writer = LogWriter.create(small_disk / "living", header())
     writer.append(events(1, 10))
     crashed = small_disk / "crashed"
@@ -201,7 +203,7 @@ def test_old_schemas_are_read_as_the_current_one(tmp_path: Path) -> None:
     assert list(LogReader(tmp_path / "log").events()) == stored
 
 
-def test_a_log_of_format_1_stays_readable() -> None:
+def test_log_of_format_1_is_readable() -> None:
     """The log and the stream in logs/ were written by refold 0.1.0 and never change."""
     log = Path(__file__).parent / "logs" / "format-1"
     assert verify(log).closed
@@ -221,7 +223,7 @@ def test_a_log_of_format_1_stays_readable() -> None:
         ({"kind": "foreseen"}, 'made by a newer refold \\("foreseen" in version 1'),
     ],
 )
-def test_newer_schemas_are_named(tmp_path: Path, changes: dict[str, object], text: str) -> None:
+def test_newer_schemas_are_reported(tmp_path: Path, changes: dict[str, object], text: str) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append([*events(1, 2), event(3, **changes)])
     found = LogReader(tmp_path / "log", Upcasters({"watch_fired": 1})).events()

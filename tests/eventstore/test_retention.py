@@ -27,7 +27,7 @@ def with_snapshots(log: Path, *numbers: int) -> Path:
     return log
 
 
-def test_by_age_only_before_a_snapshot(tmp_path: Path) -> None:
+def test_age_removes_only_segments_before_a_snapshot(tmp_path: Path) -> None:
     log = write_log(tmp_path / "run-1", 12, segment_bytes=1, closed=False)
     with_snapshots(log, 6)
     now_ns = START_NS + 12 * SECOND_NS
@@ -39,7 +39,7 @@ def test_by_age_only_before_a_snapshot(tmp_path: Path) -> None:
     assert latest_snapshot(log, "c0ffee", 9) is not None
 
 
-def test_by_size_the_oldest_log_goes_first_and_whole(tmp_path: Path) -> None:
+def test_size_removes_the_oldest_log_first_and_completely(tmp_path: Path) -> None:
     old = write_log(tmp_path / "run-1", 6, segment_bytes=1)
     new = tmp_path / "run-2"
     with LogWriter.create(new, header()) as writer:
@@ -56,7 +56,8 @@ def test_no_limit_removes_nothing(tmp_path: Path) -> None:
 
 
 def test_unmirrored_segments_are_kept(tmp_path: Path) -> None:
-    """And what comes after it in its log; with all of it the folder goes, too."""
+    """Later segments of the same log are kept as well. A completely mirrored log is removed with
+    its folder."""
     log = with_snapshots(write_log(tmp_path / "run-1", 12, segment_bytes=1), 3, 6, 9)
     noted = Progress("t", 0, 17, Position(4, 6, 3), servers="one:9092")
     write_progress(log, noted)
@@ -73,7 +74,7 @@ def test_unmirrored_segments_are_kept(tmp_path: Path) -> None:
     assert not log.exists()
 
 
-def test_a_living_log_is_its_own_daemons_business(tmp_path: Path) -> None:
+def test_log_of_another_running_daemon_is_kept(tmp_path: Path) -> None:
     folder = tmp_path / "run-1"
     writer = LogWriter.create(folder, header(), segment_bytes=1)
     for first in (1, 4, 7):
@@ -91,12 +92,12 @@ def test_a_living_log_is_its_own_daemons_business(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_run_folders_sort_by_time(tmp_path: Path) -> None:
+def test_run_folders_are_sorted_by_time(tmp_path: Path) -> None:
     names = [run_folder(tmp_path, wall_ns).name for wall_ns in (START_NS, START_NS + 1)]
     assert names == ["run-20261118T110640.000000000Z", "run-20261118T110640.000000001Z"]
 
 
-def test_a_damaged_snapshot_is_named(tmp_path: Path) -> None:
+def test_damaged_snapshot_is_reported(tmp_path: Path) -> None:
     path = put_snapshot(tmp_path, "c0ffee", 7, b"state")
     found = latest_snapshot(tmp_path, "c0ffee", 7)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Every kind of damage to a log is found and named."""
+"""Every kind of damage to a log is detected and reported."""
 
 import sqlite3
 from collections.abc import Callable
@@ -77,7 +77,7 @@ def damaged(folder: Path, sql: str) -> None:
         ("update closing set body = replace(body, '10', '11')", "closing record", "was changed"),
     ],
 )
-def test_a_damaged_record_is_named(tmp_path: Path, sql: str, record: str, text: str) -> None:
+def test_damaged_record_is_reported(tmp_path: Path, sql: str, record: str, text: str) -> None:
     folder = write_log(tmp_path / "log")
     damaged(folder, sql)
     first = verify(folder).damages[0]
@@ -86,20 +86,20 @@ def test_a_damaged_record_is_named(tmp_path: Path, sql: str, record: str, text: 
     assert first.file == str(folder / "00000000000000000001.refold")
 
 
-def test_a_sound_log(tmp_path: Path) -> None:
+def test_intact_log_is_verified(tmp_path: Path) -> None:
     report = verify(write_log(tmp_path / "log"))
     assert report.is_sound
     assert report.closed
     assert (report.events, report.commands, report.first_seq, report.last_seq) == (10, 10, 1, 10)
 
 
-def test_without_its_closing_record_a_log_is_not_closed(tmp_path: Path) -> None:
+def test_log_without_its_closing_record_is_not_closed(tmp_path: Path) -> None:
     report = verify(write_log(tmp_path / "log", closed=False))
     assert report.is_sound
     assert not report.closed
 
 
-def test_a_missing_segment_is_found(tmp_path: Path) -> None:
+def test_missing_segment_is_reported(tmp_path: Path) -> None:
     folder = write_log(tmp_path / "log", 30, segment_bytes=1)
     sorted(folder.glob("*.refold"))[2].unlink()
     [damage] = verify(folder).damages
@@ -108,7 +108,7 @@ def test_a_missing_segment_is_found(tmp_path: Path) -> None:
     assert "event 9 should be the last one, but it is 6" in damage.text
 
 
-def test_events_cut_from_the_end_of_a_segment_are_found(tmp_path: Path) -> None:
+def test_events_missing_at_the_end_of_a_segment_are_reported(tmp_path: Path) -> None:
     folder = write_log(tmp_path / "log", 6, segment_bytes=1)
     first = min(folder.glob("*.refold"))
     connection = sqlite3.connect(first)
@@ -118,7 +118,7 @@ def test_events_cut_from_the_end_of_a_segment_are_found(tmp_path: Path) -> None:
     assert "event 3 should be the last one, but it is 2" in damage.text
 
 
-def test_a_segment_of_another_log_is_found(tmp_path: Path) -> None:
+def test_segment_of_another_log_is_reported(tmp_path: Path) -> None:
     folder = write_log(tmp_path / "log", 6, segment_bytes=1)
     writer = LogWriter.create(tmp_path / "other", header())
     writer.append(events(1, 3, term=7), [command(1), command(2), command(3)])
@@ -127,15 +127,15 @@ def test_a_segment_of_another_log_is_found(tmp_path: Path) -> None:
     assert "its checksums" in verify(folder).damages[0].text
 
 
-def test_a_segment_under_another_name_is_found(tmp_path: Path) -> None:
+def test_segment_with_another_name_is_reported(tmp_path: Path) -> None:
     folder = write_log(tmp_path / "log")
     segment = folder / "00000000000000000001.refold"
     segment.rename(folder / "00000000000000000002.refold")
     assert "original name" in verify(folder).damages[0].text
 
 
-def test_a_changed_byte_of_the_file_is_found_or_meets_no_record(tmp_path: Path) -> None:
-    """Every 97th byte in turn; what is not found has changed nothing that is read."""
+def test_changed_byte_of_the_file_is_reported_or_affects_no_record(tmp_path: Path) -> None:
+    """Every 97th byte in turn. A change that is not reported does not affect the records."""
     folder = write_log(tmp_path / "log")
     segment = folder / "00000000000000000001.refold"
     content = segment.read_bytes()
@@ -153,7 +153,7 @@ def test_a_changed_byte_of_the_file_is_found_or_meets_no_record(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("part", [0.3, 0.9])
-def test_a_cut_file_is_damaged(tmp_path: Path, part: float) -> None:
+def test_truncated_file_is_damaged(tmp_path: Path, part: float) -> None:
     folder = write_log(tmp_path / "log", 300)
     segment = folder / "00000000000000000001.refold"
     content = segment.read_bytes()
@@ -188,7 +188,7 @@ def test_path_that_is_no_log_is_rejected(tmp_path: Path) -> None:
         verify(text / "run-1")
 
 
-def test_a_newer_format_is_named(tmp_path: Path) -> None:
+def test_newer_format_is_reported(tmp_path: Path) -> None:
     folder = write_log(tmp_path / "log")
     damaged(folder, "pragma user_version = 2")
     with pytest.raises(LogTooNew, match="format 2, this one reads 1"):

@@ -1,4 +1,4 @@
-"""What a killed daemon leaves in SQLite's -wal file: a change is found, a torn end is none."""
+"""SQLite's -wal file after a kill: a change is detected, and a torn end is no damage."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ FRAME_BYTES = 24 + 4096
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log of a daemon that did not come to close it: almost all of it is in the -wal file."""
+    """The log of a killed daemon. Almost all of it is in the -wal file."""
     folder = tmp_path_factory.mktemp("killed")
     with LogWriter.create(folder / "log", header()) as writer:
         for seq in range(1, 6):
@@ -37,7 +37,7 @@ def test_intact_write_ahead_log_is_read_to_its_end(killed: Path, tmp_path: Path)
     assert verify(copy_of(killed, tmp_path)).events == 5
 
 
-def test_a_byte_that_is_changed_anywhere_is_found(killed: Path, tmp_path: Path) -> None:
+def test_changed_byte_is_detected(killed: Path, tmp_path: Path) -> None:
     size = wal_of(killed).stat().st_size
     for number, place in enumerate(range(0, size, size // 61)):
         folder = copy_of(killed, tmp_path / str(number))
@@ -52,7 +52,7 @@ def test_a_byte_that_is_changed_anywhere_is_found(killed: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("cut", [1, FRAME_BYTES // 2, FRAME_BYTES - 1])
-def test_a_transaction_that_was_cut_off_is_left_out(killed: Path, tmp_path: Path, cut: int) -> None:
+def test_truncated_transaction_is_ignored(killed: Path, tmp_path: Path, cut: int) -> None:
     folder = copy_of(killed, tmp_path)
     content = wal_of(folder).read_bytes()
     wal_of(folder).write_bytes(content[:-cut])

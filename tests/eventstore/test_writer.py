@@ -36,7 +36,7 @@ def test_appended_records_can_be_read(tmp_path: Path) -> None:
     assert reader.closing.tip == writer.tip
 
 
-def test_an_exception_leaves_the_log_open(tmp_path: Path) -> None:
+def test_exception_leaves_the_log_without_a_closing_record(tmp_path: Path) -> None:
     def fail() -> None:
         with LogWriter.create(tmp_path / "log", header()) as writer:
             writer.append(events(1, 3))
@@ -59,13 +59,13 @@ def test_records_out_of_order_are_rejected_as_a_whole(tmp_path: Path) -> None:
     assert verify(tmp_path / "log").is_sound
 
 
-def test_one_log_is_one_run(tmp_path: Path) -> None:
+def test_log_belongs_to_one_run(tmp_path: Path) -> None:
     write_log(tmp_path / "log")
     with pytest.raises(LogExists, match="a separate folder"):
         LogWriter.create(tmp_path / "log", header())
 
 
-def test_a_closed_writer_refuses(tmp_path: Path) -> None:
+def test_closed_writer_rejects_records(tmp_path: Path) -> None:
     writer = LogWriter.create(tmp_path / "log", header())
     writer.close()
     writer.close()
@@ -101,7 +101,7 @@ def test_segments_follow_each_other_by_size(tmp_path: Path) -> None:
     assert (report.events, report.commands) == (30, 30)
 
 
-def test_a_segment_without_events_is_not_rolled(tmp_path: Path) -> None:
+def test_segment_without_events_is_not_rolled(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header(), segment_bytes=1) as writer:
         assert writer.roll_if_due() is None
         writer.append([event(1)])
@@ -109,7 +109,7 @@ def test_a_segment_without_events_is_not_rolled(tmp_path: Path) -> None:
         assert writer.roll_if_due() is None
 
 
-def test_a_command_may_come_after_the_roll_over(tmp_path: Path) -> None:
+def test_command_may_follow_the_roll_over(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header(), segment_bytes=1) as writer:
         writer.append(events(1, 3), [command(1)])
         writer.roll_if_due()
@@ -125,19 +125,19 @@ def test_a_command_may_come_after_the_roll_over(tmp_path: Path) -> None:
     assert verify(tmp_path / "log").is_sound
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LogFailed, match="file is a file: name a folder"):
         LogWriter.create(tmp_path / "file" / "log", header())
 
 
-def test_a_read_only_file_system(small_disk: Path) -> None:
+def test_read_only_file_system_is_reported(small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with pytest.raises(LogReadOnly, match="check owner, mode and mount"):
         LogWriter.create(small_disk / "log", header())
 
 
-def test_a_full_disk_loses_nothing_that_was_stored(small_disk: Path) -> None:
+def test_full_disk_loses_no_stored_record(small_disk: Path) -> None:
     folder = small_disk / "log"
     writer = LogWriter.create(folder, header())
 
@@ -161,7 +161,7 @@ def test_a_full_disk_loses_nothing_that_was_stored(small_disk: Path) -> None:
     assert report.events == stored
 
 
-def test_a_full_disk_at_the_start(small_disk: Path) -> None:
+def test_full_disk_at_the_start_is_reported(small_disk: Path) -> None:
     subprocess.run(
         ["dd", "if=/dev/zero", f"of={small_disk / 'filler'}"], capture_output=True, check=False
     )
@@ -190,7 +190,7 @@ writer.close()
 """
 
 
-def test_a_file_size_limit(tmp_path: Path) -> None:
+def test_file_size_limit_is_a_full_disk(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _LIMITED, str(tmp_path / "log")],
         capture_output=True,

@@ -17,7 +17,7 @@ from replay.logs.decode import UPCASTERS
 from replay.logs.snapshots import make_snapshots
 from replay.verify.verification import verify_decisions
 from replay.world.simulation import Simulation
-from tests.controller.core.test_releases import OFFERED
+from tests.controller.core.offered_versions import OFFERED
 from tests.replay.recorded_log import CONFIGURATION, header, incident
 
 

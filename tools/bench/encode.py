@@ -25,8 +25,8 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.values import Assignment, LeaderAndIsr
-from controller.wire.answers import decode_answer
 from controller.wire.apis import LEADER_AND_ISR
+from controller.wire.broker_responses import decode_broker_response
 from controller.wire.encoding import BatchEncoder
 from tools.bench import kio_requests
 
@@ -62,7 +62,7 @@ def main(
             lambda: BatchEncoder().encode(update_metadata, UPDATE_METADATA_VERSION)
         ),
         "LeaderAndIsr, all-zero response": measured(
-            lambda: decode_answer(LEADER_AND_ISR, LEADER_AND_ISR_VERSION, answer)
+            lambda: decode_broker_response(LEADER_AND_ISR, LEADER_AND_ISR_VERSION, answer)
         ),
     }
     first = kio_requests.leader_and_isr(leader_and_isr, LEADER_AND_ISR_VERSION)

@@ -8,26 +8,20 @@ candidate while it is measured, and works on the same znodes.
 """
 
 import json
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from controller.cli.output import print_table
 from tools.bench.contenders import Contender, KafkaPeer, Refold
 from tools.bench.measurement import Bench, Result, Sample, Step, bench
 from tools.bench.population import Population
-from tools.bench.running import conditions, report, run
+from tools.bench.running import conditions, report, run, show
 
 _COLD = "failover, cold"
-
-_out = Console()
 
 
 async def compare(
@@ -58,39 +52,11 @@ def _steps_of(result: Result) -> dict[str, list[Sample]]:
     return {_COLD: [result.cold], **warm}
 
 
-def _middle(samples: list[Sample], of: Callable[[Sample], float]) -> float:
-    return statistics.median(map(of, samples))
-
-
-def _table(results: list[Result]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("step")
-    for name in ("controller", "min s", "median s", "max s", "CPU s", "requests", "MB", "ratio"):
-        table.add_column(name, justify="left" if name == "controller" else "right")
-    by_title = [_steps_of(result) for result in results]
-    for step, first in by_title[0].items():
-        for result, steps in zip(results, by_title, strict=True):
-            samples = steps[step]
-            seconds = [one.seconds for one in samples]
-            ratio = statistics.median(seconds) / _middle(first, lambda one: one.seconds)
-            table.add_row(
-                step,
-                result.title,
-                *(f"{one(seconds):.2f}" for one in (min, statistics.median, max)),
-                f"{_middle(samples, lambda one: one.cpu_seconds):.2f}",
-                f"{_middle(samples, lambda one: one.requests):.0f}",
-                f"{_middle(samples, lambda one: one.received_bytes) / 1e6:.1f}",
-                f"{ratio:.2f}" if result is not results[0] else "",
-            )
-    return table
-
-
 def _show(results: list[Result], found: list[str]) -> None:
-    print_table(_table(results))
-    for result in results:
-        _out.print(f"peak RSS of {result.title}: {result.peak_rss_mb:.0f} MB", highlight=False)
-    for line in found:
-        _out.print(f"- {line}", highlight=False, soft_wrap=True)
+    by_controller = [_steps_of(result) for result in results]
+    steps = {step: [one[step] for one in by_controller] for step in by_controller[0]}
+    peaks = [f"peak RSS of {one.title}: {one.peak_rss_mb:.0f} MB" for one in results]
+    show([one.title for one in results], steps, [*peaks, *(f"- {line}" for line in found)])
 
 
 def _as_json(results: list[Result], found: list[str]) -> str:

@@ -71,6 +71,16 @@ class Result:
     peak_rss_mb: float
 
 
+def check_step(contender: Contender, begin_ns: int, what: str) -> None:
+    """Raise BenchError if a step took too long, because of `what`, or if the contender exited."""
+    if time.monotonic_ns() - begin_ns > STEP_SECONDS_MAX * 1e9:
+        raise BenchError(
+            f"{contender.title}: {what} after {STEP_SECONDS_MAX:g} s; see {contender.folder}"
+        )
+    if not contender.running:
+        raise BenchError(f"{contender.title} exited; see {contender.folder}")
+
+
 AnyBench = TypeVar("AnyBench", bound="Bench")
 
 
@@ -182,13 +192,7 @@ class Bench:
         }
         received: list[Request] = []
         while not self._is_over(received, begin_ns, missing):
-            if time.monotonic_ns() - begin_ns > STEP_SECONDS_MAX * 1e9:
-                raise BenchError(
-                    f"{contender.title}: UpdateMetadata incomplete after {STEP_SECONDS_MAX:g} s; "
-                    f"see {contender.folder}"
-                )
-            if not contender.running:
-                raise BenchError(f"{contender.title} exited; see {contender.folder}")
+            check_step(contender, begin_ns, "UpdateMetadata incomplete")
             await anyio.sleep(_POLL_SECONDS)
             for one in await self._stubs.requests():
                 if one.controller == contender.broker_id:

@@ -26,7 +26,7 @@ from controller.core.znodes import (
     write_entries,
 )
 from tools.bench.contenders import Contender
-from tools.bench.measurement import STEP_SECONDS_MAX, Bench, BenchError, Sample
+from tools.bench.measurement import Bench, BenchError, Sample, check_step
 from tools.bench.stub_brokers import LEADER_AND_ISR, Request
 from tools.lab.cluster_view import ClusterView
 
@@ -230,13 +230,7 @@ class MovingBench(Bench):
             looked_ns = time.monotonic_ns()
             if not await is_missing():
                 return looked_ns
-            if looked_ns - begin_ns > STEP_SECONDS_MAX * 1e9:
-                raise BenchError(
-                    f"{contender.title}: {what} missing after {STEP_SECONDS_MAX:g} s; "
-                    f"see {contender.folder}"
-                )
-            if not contender.running:
-                raise BenchError(f"{contender.title} exited; see {contender.folder}")
+            check_step(contender, begin_ns, f"{what} missing")
             await anyio.sleep(_POLL_SECONDS)
 
     # Reset ----------------------------------------------------------------------------------------

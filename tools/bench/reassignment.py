@@ -24,17 +24,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from controller.cli.output import print_table
 from tools.bench.contenders import Contender, KafkaPeer, Refold
 from tools.bench.measurement import bench
 from tools.bench.moving_partitions import MovingBench, Result, Step
 from tools.bench.population import Population
-from tools.bench.running import conditions, report, run
-
-_out = Console()
+from tools.bench.running import conditions, report, run, show
 
 
 async def compare(
@@ -56,27 +51,6 @@ def _contender(
     return kind(folder, cluster.server, protocol)
 
 
-def _table(results: list[Result]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("step")
-    for name in ("controller", "min s", "median s", "max s", "CPU s", "requests", "ratio"):
-        table.add_column(name, justify="left" if name == "controller" else "right")
-    for step in Step:
-        first = statistics.median(results[0].seconds(step))
-        for result in results:
-            seconds = result.seconds(step)
-            samples = result.samples[step]
-            table.add_row(
-                step,
-                result.title,
-                *(f"{one(seconds):.2f}" for one in (min, statistics.median, max)),
-                f"{statistics.median(one.cpu_seconds for one in samples):.2f}",
-                f"{statistics.median(one.requests for one in samples):.0f}",
-                f"{statistics.median(seconds) / first:.2f}" if result is not results[0] else "",
-            )
-    return table
-
-
 def ratio_of_failovers(result: Result) -> float:
     """The duration of a failover with the moves in progress, relative to one without."""
     moving, still = (
@@ -86,15 +60,13 @@ def ratio_of_failovers(result: Result) -> float:
 
 
 def _show(results: list[Result], found: list[str]) -> None:
-    print_table(_table(results))
-    for result in results:
-        ratio = f"{ratio_of_failovers(result):.2f}"
-        _out.print(
-            f"failover of {result.title} with the moves in flight takes {ratio} times as long",
-            highlight=False,
-        )
-    for line in found:
-        _out.print(f"- {line}", highlight=False, soft_wrap=True)
+    steps = {step.value: [one.samples[step] for one in results] for step in Step}
+    ratios = [
+        f"failover of {one.title} with the moves in flight takes {ratio_of_failovers(one):.2f} "
+        "times as long"
+        for one in results
+    ]
+    show([one.title for one in results], steps, [*ratios, *(f"- {line}" for line in found)])
 
 
 def _as_json(results: list[Result], found: list[str]) -> str:

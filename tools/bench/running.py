@@ -3,21 +3,27 @@
 import os
 import platform
 import shutil
+import statistics
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import anyio
 import typer
 from rich.console import Console
+from rich.table import Table
 
+from controller.cli.output import print_table
 from controller.fingerprint import code_version, core_fingerprint
 from tools.bench.contenders import ZOOKEEPER_HEAP
-from tools.bench.measurement import BenchError
+from tools.bench.measurement import BenchError, Sample
 from tools.bench.population import Population
 from tools.lab import LabError, zookeeper
 
+_COLUMNS = ("controller", "min s", "median s", "max s", "CPU s", "requests", "MB", "ratio")
+
+_out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
 
 
@@ -71,3 +77,33 @@ def conditions(
         *(result.conditions for result in results),
         f"refold {code_version()}, core {core_fingerprint()}",
     ]
+
+
+def show(
+    titles: Sequence[str], steps: Mapping[str, Sequence[Sequence[Sample]]], lines: Sequence[str]
+) -> None:
+    """Print the samples of each step, one row for each controller in `titles`, and then `lines`."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("step")
+    for name in _COLUMNS:
+        table.add_column(name, justify="left" if name == "controller" else "right")
+    for step, by_controller in steps.items():
+        first = _median(by_controller[0], lambda one: one.seconds)
+        for number, samples in enumerate(by_controller):
+            seconds = [one.seconds for one in samples]
+            table.add_row(
+                step,
+                titles[number],
+                *(f"{one(seconds):.2f}" for one in (min, statistics.median, max)),
+                f"{_median(samples, lambda one: one.cpu_seconds):.2f}",
+                f"{_median(samples, lambda one: one.requests):.0f}",
+                f"{_median(samples, lambda one: one.received_bytes) / 1e6:.1f}",
+                f"{statistics.median(seconds) / first:.2f}" if number else "",
+            )
+    print_table(table)
+    for line in lines:
+        _out.print(line, markup=False, soft_wrap=True)
+
+
+def _median(samples: Sequence[Sample], value: Callable[[Sample], float]) -> float:
+    return statistics.median(map(value, samples))

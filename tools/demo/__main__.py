@@ -26,7 +26,7 @@ from tools.lab.cluster_view import ClusterView, until
 from tools.lab.refold import Refold, run
 from tools.lab.traffic import Traffic
 
-OWN_ID = 1000
+DAEMON_ID = 1000
 TOPIC = "orders"
 PARTITIONS = 6
 BROKERS = 3
@@ -103,12 +103,12 @@ class Demo:
     async def _take_over(self, view: ClusterView, connect: str) -> None:
         self._refold = Refold(
             connect,
-            OWN_ID,
+            DAEMON_ID,
             self._log_dir,
             *("--config", str(self._properties()), "--take-over"),
         )
         await self._refold.start()
-        await until(lambda: self._is_controller(view, OWN_ID), _WAIT_SECONDS, "the take-over")
+        await until(lambda: self._is_controller(view, DAEMON_ID), _WAIT_SECONDS, "the take-over")
         self._say(f"refold took the role, epoch {await view.controller_epoch()}")
 
     def _properties(self) -> Path:
@@ -116,7 +116,7 @@ class Demo:
         return self._lab.brokers[0].folder / "server.properties"
 
     async def _is_controller(self, view: ClusterView, broker: int) -> bool:
-        if self._refold is not None and broker == OWN_ID and not self._refold.running:
+        if self._refold is not None and broker == DAEMON_ID and not self._refold.running:
             raise DemoFailed(f"refold exited: {self._refold.last_words()}")
         return await view.controller() == broker
 

@@ -11,8 +11,8 @@ import typer
 
 from eventstore.folders import segments_in
 from replay.incidents.keeping import About, keep
+from tools.incidents.incident_cluster import IncidentCluster
 from tools.incidents.scripts import PARTITIONS, SCRIPTS, TOPIC
-from tools.incidents.stage import Stage
 
 _FOLDER = Path("tests/incidents")
 
@@ -40,12 +40,12 @@ def make(
 async def _make(name: str, folder: Path) -> None:
     script, protocol = SCRIPTS[name]
     with tempfile.TemporaryDirectory(prefix="incident-") as scratch:
-        async with Stage(Path(scratch), protocol) as stage:
-            await stage.make(TOPIC, PARTITIONS)
-            await stage.make("moved", {0: [1, 2], 1: [1, 2]})
-            await script(stage)
-            await stage.hand_back()
-        _keep(stage.log_dir, folder, name, script.__doc__ or "", protocol)
+        async with IncidentCluster(Path(scratch), protocol) as cluster:
+            await cluster.make(TOPIC, PARTITIONS)
+            await cluster.make("moved", {0: [1, 2], 1: [1, 2]})
+            await script(cluster)
+            await cluster.hand_back()
+        _keep(cluster.log_dir, folder, name, script.__doc__ or "", protocol)
 
 
 def _keep(logs: Path, folder: Path, name: str, title: str, protocol: str) -> None:

@@ -8,234 +8,236 @@ from typing import Any, Final
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from tools.incidents.stage import UNREGISTERED, Stage
+from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2], 3: [1, 3]}
 
-Script = Callable[[Stage], Awaitable[None]]
+Script = Callable[[IncidentCluster], Awaitable[None]]
 
 
-async def broker_crash(stage: Stage) -> None:
+async def broker_crash(cluster: IncidentCluster) -> None:
     """A broker is killed and restarted."""
-    stage.broker(2).kill()
-    await stage.until_no_leader_is(2)
-    await stage.broker(2).start()
-    await stage.until_in_sync(TOPIC)
+    cluster.broker(2).kill()
+    await cluster.until_no_leader_is(2)
+    await cluster.broker(2).start()
+    await cluster.until_in_sync(TOPIC)
 
 
-async def controlled_shutdown(stage: Stage) -> None:
+async def controlled_shutdown(cluster: IncidentCluster) -> None:
     """A broker shuts down cleanly and is restarted; then its partitions are moved back to it."""
-    await stage.broker(1).stop()
-    await stage.until_no_leader_is(1)
-    await stage.broker(1).start()
-    await stage.until_in_sync(TOPIC)
-    await stage.ask(lambda admin: admin.elect_leaders(0, None, raise_errors=False))
+    await cluster.broker(1).stop()
+    await cluster.until_no_leader_is(1)
+    await cluster.broker(1).start()
+    await cluster.until_in_sync(TOPIC)
+    await cluster.ask(lambda admin: admin.elect_leaders(0, None, raise_errors=False))
 
 
-async def unclean_election(stage: Stage) -> None:
+async def unclean_election(cluster: IncidentCluster) -> None:
     """Both replicas of a partition fail, the last member of the ISR second; then the replica that
     is not in sync may lead."""
-    stage.broker(3).kill()
-    await stage.until_no_leader_is(3)
-    stage.broker(1).kill()
-    await stage.until_offline(TOPIC, 3)
-    await stage.broker(3).start()
+    cluster.broker(3).kill()
+    await cluster.until_no_leader_is(3)
+    cluster.broker(1).kill()
+    await cluster.until_offline(TOPIC, 3)
+    await cluster.broker(3).start()
     await asyncio.sleep(2)
     partition = {TOPIC: [3]}
-    await stage.ask(lambda admin: admin.elect_leaders(1, partition, raise_errors=False))
-    await stage.until_led(TOPIC, 3, by=3)
-    await stage.broker(1).start()
-    await stage.until_in_sync(TOPIC)
+    await cluster.ask(lambda admin: admin.elect_leaders(1, partition, raise_errors=False))
+    await cluster.until_led(TOPIC, 3, by=3)
+    await cluster.broker(1).start()
+    await cluster.until_in_sync(TOPIC)
 
 
-async def reassignment(stage: Stage) -> None:
+async def reassignment(cluster: IncidentCluster) -> None:
     """Two partitions are reassigned: one completes, one waits for a failed target and is
     cancelled."""
-    stage.broker(3).kill()
-    await stage.until_no_leader_is(3)
+    cluster.broker(3).kill()
+    await cluster.until_no_leader_is(3)
     plan: dict[TopicPartition, Any] = {TopicPartition("moved", 0): [2, 1]}
-    await stage.ask(lambda admin: admin.alter_partition_reassignments(plan))
-    await stage.until_assigned("moved", 0, [2, 1])
+    await cluster.ask(lambda admin: admin.alter_partition_reassignments(plan))
+    await cluster.until_assigned("moved", 0, [2, 1])
     # The API would reject a broker that is not alive.
-    await stage.submit({("moved", 1): [1, 3]})
-    await stage.until_assigned("moved", 1, [1, 3, 2])
+    await cluster.submit({("moved", 1): [1, 3]})
+    await cluster.until_assigned("moved", 1, [1, 3, 2])
     cancelled = {TopicPartition("moved", 1): None}
-    await stage.ask(lambda admin: admin.alter_partition_reassignments(cancelled))
-    await stage.until_assigned("moved", 1, [1, 2])
-    await stage.broker(3).start()
-    await stage.until_in_sync(TOPIC)
+    await cluster.ask(lambda admin: admin.alter_partition_reassignments(cancelled))
+    await cluster.until_assigned("moved", 1, [1, 2])
+    await cluster.broker(3).start()
+    await cluster.until_in_sync(TOPIC)
 
 
-async def reassignment_end(stage: Stage) -> None:
+async def reassignment_end(cluster: IncidentCluster) -> None:
     """Two partitions are reassigned to a broker without replicas of them, and complete. This
     removes the leader of one and a follower of the other."""
     plan: dict[TopicPartition, Any] = {
         TopicPartition("moved", 0): [3, 2],
         TopicPartition("moved", 1): [1, 3],
     }
-    await stage.ask(lambda admin: admin.alter_partition_reassignments(plan))
-    await stage.until_assigned("moved", 0, [3, 2])
-    await stage.until_assigned("moved", 1, [1, 3])
-    await stage.until_in_sync("moved")
-    await stage.until_none_is_reassigned()
+    await cluster.ask(lambda admin: admin.alter_partition_reassignments(plan))
+    await cluster.until_assigned("moved", 0, [3, 2])
+    await cluster.until_assigned("moved", 1, [1, 3])
+    await cluster.until_in_sync("moved")
+    await cluster.until_none_is_reassigned()
 
 
-async def topic_deletion(stage: Stage) -> None:
+async def topic_deletion(cluster: IncidentCluster) -> None:
     """A topic is deleted while one of its brokers is down; the deletion completes when the broker
     is back."""
-    stage.broker(2).kill()
-    await stage.until_no_leader_is(2)
-    await stage.ask(lambda admin: admin.delete_topics([TOPIC], raise_errors=False))
+    cluster.broker(2).kill()
+    await cluster.until_no_leader_is(2)
+    await cluster.ask(lambda admin: admin.delete_topics([TOPIC], raise_errors=False))
     await asyncio.sleep(2)
-    await stage.broker(2).start()
-    await stage.until_gone(TOPIC)
+    await cluster.broker(2).start()
+    await cluster.until_gone(TOPIC)
 
 
-async def failover(stage: Stage) -> None:
+async def failover(cluster: IncidentCluster) -> None:
     """refold is killed, a broker fails while a stock broker is controller, and refold takes
     over."""
-    stage.refold.kill()
-    await stage.refold.ended()
-    stage.broker(2).kill()
-    await stage.until_no_leader_is(2)
-    await stage.take_over()
-    await stage.broker(2).start()
-    await stage.until_in_sync(TOPIC)
+    cluster.refold.kill()
+    await cluster.refold.ended()
+    cluster.broker(2).kill()
+    await cluster.until_no_leader_is(2)
+    await cluster.take_over()
+    await cluster.broker(2).start()
+    await cluster.until_in_sync(TOPIC)
 
 
-async def session_expiry(stage: Stage) -> None:
+async def session_expiry(cluster: IncidentCluster) -> None:
     """refold is paused for longer than its session while a broker fails; then it is resumed."""
-    stage.refold.pause()
-    stage.broker(3).kill()
-    await stage.until_controller_is_not(stage.own_id)
-    stage.refold.resume()
-    await stage.until_controller_is(stage.own_id)
-    await stage.until_no_leader_is(3)
-    await stage.broker(3).start()
-    await stage.until_in_sync(TOPIC)
+    cluster.refold.pause()
+    cluster.broker(3).kill()
+    await cluster.until_controller_is_not(cluster.daemon_id)
+    cluster.refold.resume()
+    await cluster.until_controller_is(cluster.daemon_id)
+    await cluster.until_no_leader_is(3)
+    await cluster.broker(3).start()
+    await cluster.until_in_sync(TOPIC)
 
 
-async def topics(stage: Stage) -> None:
+async def topics(cluster: IncidentCluster) -> None:
     """Topics are created and extended; an existing topic is requested again."""
-    await _create(stage, "second", 2)
-    await stage.ask(lambda admin: admin.create_partitions({"second": 4}, raise_errors=False))
-    await stage.until_partitions("second", 4)
-    await stage.ask(lambda admin: admin.create_topics([NewTopic(TOPIC, 1, 1)], raise_errors=False))
-    await stage.ask(lambda admin: admin.delete_topics(["second"], raise_errors=False))
-    await stage.until_gone("second")
+    await _create(cluster, "second", 2)
+    await cluster.ask(lambda admin: admin.create_partitions({"second": 4}, raise_errors=False))
+    await cluster.until_partitions("second", 4)
+    await cluster.ask(
+        lambda admin: admin.create_topics([NewTopic(TOPIC, 1, 1)], raise_errors=False)
+    )
+    await cluster.ask(lambda admin: admin.delete_topics(["second"], raise_errors=False))
+    await cluster.until_gone("second")
 
 
-async def _create(stage: Stage, topic: str, partitions: int) -> None:
+async def _create(cluster: IncidentCluster, topic: str, partitions: int) -> None:
     def create(admin: KafkaAdminClient) -> Any:
         return admin.create_topics([NewTopic(topic, partitions, 2)], raise_errors=False)
 
-    await stage.ask(create)
-    await stage.until_partitions(topic, partitions)
-    await stage.until_in_sync(topic)
+    await cluster.ask(create)
+    await cluster.until_partitions(topic, partitions)
+    await cluster.until_in_sync(topic)
 
 
 # Rollbacks: a target contains a broker that never registers, so the reassignment never completes.
 
 
-async def cancellation(stage: Stage) -> None:
+async def cancellation(cluster: IncidentCluster) -> None:
     """A reassignment is cancelled with /admin/reassign_cancel: one partition is led by an added
     replica, the other one by an original replica."""
-    await stage.submit({("moved", 0): [3, 2, UNREGISTERED], ("moved", 1): [3, UNREGISTERED]})
-    await stage.until_isr("moved", 0, {1, 2, 3})
-    await stage.until_isr("moved", 1, {1, 2, 3})
+    await cluster.submit({("moved", 0): [3, 2, UNREGISTERED], ("moved", 1): [3, UNREGISTERED]})
+    await cluster.until_isr("moved", 0, {1, 2, 3})
+    await cluster.until_isr("moved", 1, {1, 2, 3})
     partition = {"moved": [0]}
-    await stage.ask(lambda admin: admin.elect_leaders(0, partition, raise_errors=False))
-    await stage.until_led("moved", 0, by=3)
-    await stage.cancel()
-    await stage.until_assigned("moved", 0, [1, 2])
-    await stage.until_assigned("moved", 1, [1, 2])
-    await stage.until_in_sync("moved")
-    await stage.remove_cancel()
+    await cluster.ask(lambda admin: admin.elect_leaders(0, partition, raise_errors=False))
+    await cluster.until_led("moved", 0, by=3)
+    await cluster.cancel()
+    await cluster.until_assigned("moved", 0, [1, 2])
+    await cluster.until_assigned("moved", 1, [1, 2])
+    await cluster.until_in_sync("moved")
+    await cluster.remove_cancel()
 
 
-async def cancellation_failover(stage: Stage) -> None:
+async def cancellation_failover(cluster: IncidentCluster) -> None:
     """A rollback waits for a failed broker. refold is killed, takes over again, and rolls back when
     the broker is in sync."""
-    await stage.make("guarded", {0: [1, 2]}, {"min.insync.replicas": "2"})
-    stage.broker(2).kill()
-    await stage.until_no_leader_is(2)
-    await stage.submit({("guarded", 0): [3, UNREGISTERED]})
-    await stage.until_isr("guarded", 0, {1, 3})
-    await stage.cancel()
-    await stage.until_logged("rollback_waits")
-    stage.refold.kill()
-    await stage.refold.ended()
-    await stage.until_controller_is_not(stage.own_id)
-    await stage.take_over()
-    await stage.broker(2).start()
-    await stage.until_assigned("guarded", 0, [1, 2])
-    await stage.until_in_sync("guarded")
-    await stage.remove_cancel()
+    await cluster.make("guarded", {0: [1, 2]}, {"min.insync.replicas": "2"})
+    cluster.broker(2).kill()
+    await cluster.until_no_leader_is(2)
+    await cluster.submit({("guarded", 0): [3, UNREGISTERED]})
+    await cluster.until_isr("guarded", 0, {1, 3})
+    await cluster.cancel()
+    await cluster.until_logged("rollback_waits")
+    cluster.refold.kill()
+    await cluster.refold.ended()
+    await cluster.until_controller_is_not(cluster.daemon_id)
+    await cluster.take_over()
+    await cluster.broker(2).start()
+    await cluster.until_assigned("guarded", 0, [1, 2])
+    await cluster.until_in_sync("guarded")
+    await cluster.remove_cancel()
 
 
-async def extra_conflict(stage: Stage) -> None:
+async def extra_conflict(cluster: IncidentCluster) -> None:
     """/admin/reassign_partitions_extra requests another target for a partition that is being
     reassigned, and a target for a partition that is not."""
-    await stage.submit({("moved", 0): [3, UNREGISTERED]})
-    await stage.until_isr("moved", 0, {1, 2, 3})
+    await cluster.submit({("moved", 0): [3, UNREGISTERED]})
+    await cluster.until_isr("moved", 0, {1, 2, 3})
     extra = "/admin/reassign_partitions_extra"
-    await stage.submit({("moved", 0): [2, 3], ("moved", 1): [3, 2]}, extra)
-    await stage.until_assigned("moved", 0, [2, 3])
-    await stage.until_assigned("moved", 1, [3, 2])
-    await stage.until_in_sync("moved")
-    await stage.until_deleted("/admin/reassign_partitions")
+    await cluster.submit({("moved", 0): [2, 3], ("moved", 1): [3, 2]}, extra)
+    await cluster.until_assigned("moved", 0, [2, 3])
+    await cluster.until_assigned("moved", 1, [3, 2])
+    await cluster.until_in_sync("moved")
+    await cluster.until_deleted("/admin/reassign_partitions")
 
 
-async def legacy_request(stage: Stage) -> None:
+async def legacy_request(cluster: IncidentCluster) -> None:
     """Entries of /admin/reassign_partitions become requests: one partition moves, one stays in
     progress. Two manual requests are refused: one for the partition in progress, and one legacy
     request without an entry. The reassignment in progress is cancelled."""
-    await stage.submit({("moved", 0): [3, UNREGISTERED], ("moved", 1): [3, 1]})
-    await stage.until_isr("moved", 0, {1, 2, 3})
-    await stage.until_assigned("moved", 1, [3, 1])
-    await stage.until_no_request_is_left()
-    await stage.request(100, "moved", 0, [2, 3], legacy=False)
-    await stage.request(101, "moved", 1, [1, 2], legacy=True)
-    await stage.until_no_request_is_left()
-    await stage.cancel()
-    await stage.until_assigned("moved", 0, [1, 2])
-    await stage.until_in_sync("moved")
-    await stage.remove_cancel()
+    await cluster.submit({("moved", 0): [3, UNREGISTERED], ("moved", 1): [3, 1]})
+    await cluster.until_isr("moved", 0, {1, 2, 3})
+    await cluster.until_assigned("moved", 1, [3, 1])
+    await cluster.until_no_request_is_left()
+    await cluster.request(100, "moved", 0, [2, 3], legacy=False)
+    await cluster.request(101, "moved", 1, [1, 2], legacy=True)
+    await cluster.until_no_request_is_left()
+    await cluster.cancel()
+    await cluster.until_assigned("moved", 0, [1, 2])
+    await cluster.until_in_sync("moved")
+    await cluster.remove_cancel()
 
 
-async def shutdown_reassignment(stage: Stage) -> None:
+async def shutdown_reassignment(cluster: IncidentCluster) -> None:
     """The leader of a partition that is being reassigned does a controlled shutdown. The
     reassignment is cancelled meanwhile; then the broker is restarted."""
-    await stage.submit({("moved", 0): [3, UNREGISTERED]})
-    await stage.until_isr("moved", 0, {1, 2, 3})
-    await stage.broker(1).stop()
-    await stage.until_no_leader_is(1)
-    await stage.cancel()
-    await stage.until_assigned("moved", 0, [1, 2])
-    await stage.broker(1).start()
-    await stage.until_in_sync("moved")
-    await stage.until_in_sync(TOPIC)
-    await stage.remove_cancel()
+    await cluster.submit({("moved", 0): [3, UNREGISTERED]})
+    await cluster.until_isr("moved", 0, {1, 2, 3})
+    await cluster.broker(1).stop()
+    await cluster.until_no_leader_is(1)
+    await cluster.cancel()
+    await cluster.until_assigned("moved", 0, [1, 2])
+    await cluster.broker(1).start()
+    await cluster.until_in_sync("moved")
+    await cluster.until_in_sync(TOPIC)
+    await cluster.remove_cancel()
 
 
-async def bounced_broker(stage: Stage) -> None:
+async def bounced_broker(cluster: IncidentCluster) -> None:
     """A broker to which a partition is being reassigned restarts while refold is paused, so that
     refold finds it with another broker epoch. Then the reassignment is cancelled."""
-    await stage.hand_back()
-    await stage.take_over(session_ms=60_000)
-    await stage.submit({("moved", 0): [3, UNREGISTERED]})
-    await stage.until_isr("moved", 0, {1, 2, 3})
-    stage.refold.pause()
-    stage.broker(3).kill()
-    await stage.broker(3).start()
-    stage.refold.resume()
-    await stage.until_in_sync(TOPIC)
-    await stage.until_isr("moved", 0, {1, 2, 3})
-    await stage.cancel()
-    await stage.until_assigned("moved", 0, [1, 2])
-    await stage.until_in_sync("moved")
-    await stage.remove_cancel()
+    await cluster.hand_back()
+    await cluster.take_over(session_ms=60_000)
+    await cluster.submit({("moved", 0): [3, UNREGISTERED]})
+    await cluster.until_isr("moved", 0, {1, 2, 3})
+    cluster.refold.pause()
+    cluster.broker(3).kill()
+    await cluster.broker(3).start()
+    cluster.refold.resume()
+    await cluster.until_in_sync(TOPIC)
+    await cluster.until_isr("moved", 0, {1, 2, 3})
+    await cluster.cancel()
+    await cluster.until_assigned("moved", 0, [1, 2])
+    await cluster.until_in_sync("moved")
+    await cluster.remove_cancel()
 
 
 SCRIPTS: Final[Mapping[str, tuple[Script, str]]] = {

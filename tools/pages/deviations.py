@@ -13,7 +13,7 @@ from controller.core.deviations import ALL
 
 ROOT: Final = Path(__file__).parents[2]
 COLUMNS: Final = 120
-_SECTION: Final = re.compile(r"# (.+?) -{3,}")
+_SECTION: Final = re.compile(r"# `?(.+?)`? -{3,}")
 _TEST: Final = re.compile(r"(?:async )?def (test_\w+)")
 
 

@@ -52,9 +52,11 @@ def record(
 
 @app.command()
 def mixes() -> None:
-    """List the mixes with the weights of their acts."""
+    """List the mixes with the weights of their operations."""
     for name, mix in MIXES.items():
-        weights = ", ".join(f"{act.__name__} {weight}" for act, weight in mix.weights.items())
+        weights = ", ".join(
+            f"{operation.__name__} {weight}" for operation, weight in mix.weights.items()
+        )
         typer.echo(f"{name}: {weights}")
 
 

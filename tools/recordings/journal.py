@@ -38,14 +38,14 @@ class Journal:
             pass
 
     def failed(self, name: str, error: Exception) -> None:
-        """Note an act that failed before its first action."""
+        """Note an operation that failed before its first action."""
         at = now_ms()
         self.actions.append(
             {
                 "start_ms": at,
                 "end_ms": at,
                 "action": "failed",
-                "act": name,
+                "operation": name,
                 "error": error_text(error),
             }
         )

@@ -1,4 +1,4 @@
-"""Mixes: the kind of cluster, and the weights of acts."""
+"""Mixes: the kind of cluster, and the weights of operations."""
 
 import asyncio
 import time
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tools.recordings.acts import (
-    Act,
+from tools.recordings.operations import (
+    Operation,
     by_hand,
     combined,
     partitions,
@@ -17,25 +17,25 @@ from tools.recordings.acts import (
     settings,
     topics,
 )
-from tools.recordings.scene import Scene
+from tools.recordings.recorded_cluster import RecordedCluster
 
 _FIRST_TOPICS = 3
 _PAUSES_SECONDS = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 5.0)
 
-_TOPICS: Mapping[Act, int] = {
+_TOPICS: Mapping[Operation, int] = {
     topics.create_topic: 5,
     topics.delete_topic: 4,
     topics.add_partitions: 3,
     topics.join_group: 1,
     settings.change_topic_config: 1,
 }
-_REASSIGNMENTS: Mapping[Act, int] = {
+_REASSIGNMENTS: Mapping[Operation, int] = {
     partitions.reassign: 5,
     partitions.reassign_by_znode: 2,
     partitions.cancel_reassignments: 3,
 }
-_ELECTIONS: Mapping[Act, int] = {partitions.elect_leaders: 3, partitions.elect_by_znode: 2}
-_BROKERS: Mapping[Act, int] = {
+_ELECTIONS: Mapping[Operation, int] = {partitions.elect_leaders: 3, partitions.elect_by_znode: 2}
+_BROKERS: Mapping[Operation, int] = {
     servers.kill_broker: 3,
     servers.stop_broker: 3,
     servers.pause_broker: 3,
@@ -47,34 +47,34 @@ _BROKERS: Mapping[Act, int] = {
 
 @dataclass(frozen=True)
 class Mix:
-    """`weights` is how often each act happens, `overlap` the share of acts that run in parallel
-    with the next ones. `first` are acts before all others, `setup` fields of Setup that the mix
-    fixes."""
+    """`weights` is how often each operation happens, `overlap` the share of operations that run in
+    parallel with the next ones. `first` are operations before all others, `setup` fields of Setup
+    that the mix fixes."""
 
-    weights: Mapping[Act, int]
+    weights: Mapping[Operation, int]
     overlap: float = 0.4
-    first: tuple[Act, ...] = ()
+    first: tuple[Operation, ...] = ()
     setup: Mapping[str, Any] = field(default_factory=dict)
 
-    async def play(self, scene: Scene, rng: Random, seconds: float) -> None:
-        """Perform one act after the other for this time. Acts in the background may still be
+    async def run(self, cluster: RecordedCluster, rng: Random, seconds: float) -> None:
+        """Perform one operation after the other for this time. Acts in the background may still be
         running."""
         end = time.monotonic() + seconds
-        for act in (*(topics.create_topic,) * _FIRST_TOPICS, *self.first):
-            await perform(act, scene, _own(rng))
+        for operation in (*(topics.create_topic,) * _FIRST_TOPICS, *self.first):
+            await perform(operation, cluster, _own(rng))
         choices = list(self.weights)
         while time.monotonic() < end:
-            act = rng.choices(choices, list(self.weights.values()))[0]
-            doing = perform(act, scene, _own(rng))
+            operation = rng.choices(choices, list(self.weights.values()))[0]
+            doing = perform(operation, cluster, _own(rng))
             if rng.random() < self.overlap:
-                scene.in_background(doing)
+                cluster.in_background(doing)
             else:
                 await doing
             await asyncio.sleep(rng.choice(_PAUSES_SECONDS))
 
 
 def _own(rng: Random) -> Random:
-    """A separate Random for an act, so that its draws do not change the following acts."""
+    """A separate Random for an operation, so that its draws do not change the following ones."""
     return Random(rng.random())
 
 
@@ -186,4 +186,4 @@ MIXES: Mapping[str, Mix] = {
         setup={"log_dirs": 2},
     ),
 }
-"""By name. See the acts for details."""
+"""By name. See the operations for details."""

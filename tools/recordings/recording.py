@@ -1,4 +1,4 @@
-"""One recording: set the cluster up, play the mix, write the folder."""
+"""One recording: set the cluster up, run the mix, write the folder."""
 
 import asyncio
 import json
@@ -13,12 +13,12 @@ from random import Random
 from typing import Any
 
 from tools.lab.zookeeper import LATEST
-from tools.recordings.acts.servers import restore_log_dirs
-from tools.recordings.acts.settings import UNLIMITED, set_rate
 from tools.recordings.brokers import log_names
 from tools.recordings.journal import now_ms
 from tools.recordings.mixes import MIXES
-from tools.recordings.scene import Scene
+from tools.recordings.operations.servers import restore_log_dirs
+from tools.recordings.operations.settings import UNLIMITED, set_rate
+from tools.recordings.recorded_cluster import RecordedCluster
 from tools.recordings.setup import Options, draw_setup
 
 _IN_SYNC_SECONDS_MAX = 40.0
@@ -36,7 +36,7 @@ async def record(options: Options, folder: Path) -> None:
     mix = MIXES[options.mix]
     setup = draw_setup(options, rng, mix.setup)
     with tempfile.TemporaryDirectory(prefix="recording-") as servers:
-        scene = Scene(Path(servers), setup, options.logging, rng)
+        cluster = RecordedCluster(Path(servers), setup, options.logging, rng)
         scenario: dict[str, Any] = {
             "scenario": options.mix,
             "seed": options.seed,
@@ -50,23 +50,23 @@ async def record(options: Options, folder: Path) -> None:
             "zookeeper_config": {name: int(value) for name, value in setup.zookeeper.items()},
             "logging": options.logging,
         }
-        async with scene:
-            scenario["brokers"] = {str(one.broker_id): one.config.copy() for one in scene.brokers}
+        async with cluster:
+            scenario["brokers"] = {str(one.broker_id): one.config.copy() for one in cluster.brokers}
             try:
-                await mix.play(scene, rng, options.seconds)
-                await _bring_back(scene)
-                (folder / "final.json").write_text(json.dumps(await _final(scene)))
-                await _end(scene)
+                await mix.run(cluster, rng, options.seconds)
+                await _bring_back(cluster)
+                (folder / "final.json").write_text(json.dumps(await _final(cluster)))
+                await _end(cluster)
             except Exception:
                 scenario["error"] = traceback.format_exc()
         scenario |= {
             "ended_ms": now_ms(),
-            "recorder_sessions": scene.znodes.sessions,
-            "actions": scene.journal.actions,
+            "recorder_sessions": cluster.znodes.sessions,
+            "actions": cluster.journal.actions,
         }
         text = json.dumps(scenario, indent=1, default=str).replace(servers, ".")
         (folder / "scenario.json").write_text(text)
-        await asyncio.to_thread(_collect, scene, folder)
+        await asyncio.to_thread(_collect, cluster, folder)
 
 
 def pack(folder: Path) -> Path:
@@ -80,32 +80,32 @@ def pack(folder: Path) -> Path:
 # The end of an incident ---------------------------------------------------------------------------
 
 
-async def _bring_back(scene: Scene) -> None:
+async def _bring_back(cluster: RecordedCluster) -> None:
     """Start all servers again, and wait until replicas are in sync where possible."""
-    scene.journal.note("the mix has ended; all servers are started again")
-    await scene.all_done()
-    for broker in scene.in_state("paused"):
+    cluster.journal.note("the mix has ended; all servers are started again")
+    await cluster.all_done()
+    for broker in cluster.in_state("paused"):
         broker.resume()
-    for broker in scene.brokers:
+    for broker in cluster.brokers:
         if any(one.is_file() for one in broker.log_dirs) and broker.running:
             broker.kill()
         if not broker.running:
             restore_log_dirs(broker)
-            await scene.start(broker)
-    await set_rate(scene, UNLIMITED)
-    with scene.journal.action("wait_full_isr"):
-        await _until_in_sync(scene)
-    with scene.journal.action("wait_quiet"):
-        await _until_quiet(scene)
+            await cluster.start(broker)
+    await set_rate(cluster, UNLIMITED)
+    with cluster.journal.action("wait_full_isr"):
+        await _until_in_sync(cluster)
+    with cluster.journal.action("wait_quiet"):
+        await _until_quiet(cluster)
 
 
-async def _until_in_sync(scene: Scene) -> None:
+async def _until_in_sync(cluster: RecordedCluster) -> None:
     deadline = time.monotonic() + _IN_SYNC_SECONDS_MAX
     while True:
         not_in_sync = [
             topic
-            for topic, partitions in (await scene.topics()).items()
-            for number, state in (await scene.states(topic)).items()
+            for topic, partitions in (await cluster.topics()).items()
+            for number, state in (await cluster.states(topic)).items()
             if len(state["isr"]) < len(partitions[str(number)])
         ]
         if not not_in_sync:
@@ -115,64 +115,64 @@ async def _until_in_sync(scene: Scene) -> None:
         await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _until_quiet(scene: Scene) -> None:
+async def _until_quiet(cluster: RecordedCluster) -> None:
     deadline = time.monotonic() + _QUIET_SECONDS_MAX
-    before, since = await _zxid(scene), time.monotonic()
+    before, since = await _zxid(cluster), time.monotonic()
     while time.monotonic() < deadline:
         if time.monotonic() - since > _QUIET_SECONDS:
             return
         await asyncio.sleep(_POLL_SECONDS)
-        if (now := await _zxid(scene)) != before:
+        if (now := await _zxid(cluster)) != before:
             before, since = now, time.monotonic()
 
 
-async def _zxid(scene: Scene) -> str:
+async def _zxid(cluster: RecordedCluster) -> str:
     """ZooKeeper's last zxid."""
-    lines = (await scene.zookeeper.four_letter_word("srvr")).splitlines()
+    lines = (await cluster.zookeeper.four_letter_word("srvr")).splitlines()
     return next(line.split()[1] for line in lines if line.startswith("Zxid:"))
 
 
-async def _final(scene: Scene) -> dict[str, Any]:
-    before = await _zxid(scene)
-    znodes = await scene.znodes.dump()
+async def _final(cluster: RecordedCluster) -> dict[str, Any]:
+    before = await _zxid(cluster)
+    znodes = await cluster.znodes.dump()
     return {
         "zxid_before": before,
-        "zxid_after": await _zxid(scene),
+        "zxid_after": await _zxid(cluster),
         "taken_ms": now_ms(),
-        "chroot": scene.setup.chroot,
+        "chroot": cluster.setup.chroot,
         "znodes": znodes,
     }
 
 
-async def _end(scene: Scene) -> None:
-    if scene.setup.ending == "abrupt":
-        with scene.journal.action("zookeeper_stop", signal="SIGKILL"):
-            scene.zookeeper.kill()
+async def _end(cluster: RecordedCluster) -> None:
+    if cluster.setup.ending == "abrupt":
+        with cluster.journal.action("zookeeper_stop", signal="SIGKILL"):
+            cluster.zookeeper.kill()
         return
-    with scene.journal.action("brokers_stop", signal="SIGTERM"):
-        for broker in scene.brokers:
+    with cluster.journal.action("brokers_stop", signal="SIGTERM"):
+        for broker in cluster.brokers:
             await broker.stop()
-    with scene.journal.action("zookeeper_stop", signal="SIGTERM"):
-        await scene.zookeeper.stop()
+    with cluster.journal.action("zookeeper_stop", signal="SIGTERM"):
+        await cluster.zookeeper.stop()
 
 
 # The folder ---------------------------------------------------------------------------------------
 
 
-def _collect(scene: Scene, folder: Path) -> None:
-    versioned = scene.zookeeper.folder / "data" / "version-2"
+def _collect(cluster: RecordedCluster, folder: Path) -> None:
+    versioned = cluster.zookeeper.folder / "data" / "version-2"
     kept = [one for one in versioned.iterdir() if one.name.startswith(("log.", "snapshot."))]
     (folder / "zookeeper" / "version-2").mkdir(parents=True)
     for file in kept:
         shutil.copyfile(file, folder / "zookeeper" / "version-2" / file.name)
-    for source, target in _logs(scene, folder):
+    for source, target in _logs(cluster, folder):
         target.parent.mkdir(parents=True, exist_ok=True)
         with source.open(errors="replace") as lines, target.open("w") as copy:
-            copy.writelines(line.replace(str(scene.lab.folder), ".") for line in lines)
+            copy.writelines(line.replace(str(cluster.lab.folder), ".") for line in lines)
 
 
-def _logs(scene: Scene, folder: Path) -> Iterator[tuple[Path, Path]]:
-    for broker in scene.brokers:
-        for name in log_names(scene.logging):
+def _logs(cluster: RecordedCluster, folder: Path) -> Iterator[tuple[Path, Path]]:
+    for broker in cluster.brokers:
+        for name in log_names(cluster.logging):
             if (broker.folder / name).exists():
                 yield broker.folder / name, folder / "logs" / broker.name / name

@@ -303,7 +303,7 @@ def _other_controller(controller: _Json, brokers: Sequence[int], random: Random)
 
 
 def _other_isr(state: _Json, brokers: Sequence[int], random: Random) -> bool:
-    return _one_more_or_less(state["isr"], brokers, random)
+    return _add_or_remove(state["isr"], brokers, random)
 
 
 def _other_number(name: str) -> _Edit:
@@ -332,12 +332,12 @@ def _other_partial(name: str) -> _Edit:
         if len(replicas) == 1 and random.random() < 0.5:
             del of_partitions[partition]
             return True
-        return _one_more_or_less(replicas, brokers, random)
+        return _add_or_remove(replicas, brokers, random)
 
     return edit
 
 
-def _one_more_or_less(members: list[int], brokers: Sequence[int], random: Random) -> bool:
+def _add_or_remove(members: list[int], brokers: Sequence[int], random: Random) -> bool:
     """Add a broker, or remove one unless it is the last."""
     others = sorted({*brokers} - {*members})
     if len(members) > 1 and (not others or random.random() < 0.5):

@@ -22,12 +22,12 @@ from controller.api.front.streams import before_deadline, within
 from controller.api.front.upstream import Upstream
 from controller.api.front.versions import VersionTable
 from controller.api.limits import Limits
-from controller.core.api_requests import AdminRequest, ApiAnswer, TimedRequest
-from controller.core.api_requests.alter_partition import AnswerAlterPartition
+from controller.core.api_requests import AdminRequest, ApiResponse, TimedRequest
+from controller.core.api_requests.alter_partition import AlterPartitionResponse
 from controller.core.error_codes import REQUEST_TIMED_OUT
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Endpoint
-from controller.wire.admin.apis import decode_admin_request, encode_admin_answer
+from controller.wire.admin.apis import decode_admin_request, encode_admin_response
 from controller.wire.api_versions import read_api_versions
 from controller.wire.client_requests import (
     HEAD_BYTES,
@@ -38,7 +38,7 @@ from controller.wire.client_requests import (
 )
 from controller.wire.controller_requests import (
     decode_controller_request,
-    encode_answer,
+    encode_controller_response,
     read_sender,
 )
 
@@ -99,23 +99,23 @@ class ClientConnection:
         disconnected.
         """
         idle_ms = self._limits.connections_max_idle_ms
-        silent_ms: int | None = self._limits.first_request_ms
+        wait_ms_max: int | None = self._limits.first_request_ms
         if idle_ms is not None:
-            silent_ms = min(self._limits.first_request_ms, idle_ms)
+            wait_ms_max = min(self._limits.first_request_ms, idle_ms)
         try:
-            while start := await self._start_of_frame(silent_ms):
+            while start := await self._start_of_frame(wait_ms_max):
                 await self._handle(start)
-                silent_ms = idle_ms
+                wait_ms_max = idle_ms
                 # The next request may have arrived already: let other connections run first.
                 await asyncio.sleep(0)
         finally:
             self._forwarder.close()
 
-    async def _start_of_frame(self, silent_ms: int | None) -> bytes:
+    async def _start_of_frame(self, wait_ms_max: int | None) -> bytes:
         """The first bytes of the next request; empty if the client disconnected or is idle for
         too long."""
         try:
-            async with asyncio.timeout(None if silent_ms is None else silent_ms / 1000):
+            async with asyncio.timeout(None if wait_ms_max is None else wait_ms_max / 1000):
                 return await self._reader.read(_SIZE_BYTES)
         except TimeoutError:
             return b""
@@ -123,7 +123,7 @@ class ClientConnection:
     async def _handle(self, start: bytes) -> None:
         request = await self._receive_head(start)
         way = route(request.head.api_key)
-        if way is Route.NOBODY:
+        if way is Route.UNSUPPORTED:
             raise RequestRejected(f"requests with api key {request.head.api_key} are not supported")
         if way is Route.BROKER:
             await self._forward(request)
@@ -197,7 +197,7 @@ class ClientConnection:
         decode = partial(decode_controller_request, head, request.received, pending.number())
         event = await quota.run_in_thread(decode) if request.size > SMALL_BYTES else decode()
         async with pending.delivering(pending.ask(self._number, event, held.pop_all())) as answer:
-            encode = partial(encode_answer, head, answer)
+            encode = partial(encode_controller_response, head, answer)
             await self._reply(await quota.run_in_thread(encode) if _is_large(answer) else encode())
 
     async def _handle_tool_request(self, request: PartialRequest, way: Route) -> None:
@@ -205,12 +205,12 @@ class ClientConnection:
         quota, answer = await self._submit_tool_request(request, way)
         async with self._context.pending.delivering(answer) as given:
             settings = self._context.broker_settings
-            encode = partial(encode_admin_answer, request.head, given, settings)
+            encode = partial(encode_admin_response, request.head, given, settings)
             await self._reply(await quota.run_in_thread(encode))
 
     async def _submit_tool_request(
         self, request: PartialRequest, way: Route
-    ) -> tuple[RequestQuota, asyncio.Future[ApiAnswer]]:
+    ) -> tuple[RequestQuota, asyncio.Future[ApiResponse]]:
         """Read a tool's request and submit it to the controller, which holds only a slot from
         then on. If no slot is free in time, the request times out."""
         pending = self._context.pending
@@ -309,5 +309,5 @@ def _with_remaining_time(seconds: float, event: AdminRequest) -> AdminRequest:
     return structs.replace(event, timeout_ms=max(event.timeout_ms - int(seconds * 1000), 1))
 
 
-def _is_large(answer: ApiAnswer) -> bool:
-    return isinstance(answer, AnswerAlterPartition) and len(answer.partitions) > _SMALL_PARTITIONS
+def _is_large(answer: ApiResponse) -> bool:
+    return isinstance(answer, AlterPartitionResponse) and len(answer.partitions) > _SMALL_PARTITIONS

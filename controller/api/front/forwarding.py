@@ -9,7 +9,7 @@ from controller.api.front.upstream import Upstream
 from controller.api.limits import Limits
 from controller.core.values import Endpoint
 from controller.wire.client_requests import RequestHead
-from controller.wire.produce import PRODUCE, wants_answer
+from controller.wire.produce import PRODUCE, wants_response
 
 _PRODUCE_HEAD_BYTES: Final = 4096
 """The client id and transactional id of a Produce request must fit in this size."""
@@ -55,7 +55,7 @@ class Forwarder:
         if head.api_key == PRODUCE:
             more = await rest.readexactly(min(count, _PRODUCE_HEAD_BYTES))
             beginning, count = beginning + more, count - len(more)
-            is_answered = wants_answer(head.version, beginning)
+            is_answered = wants_response(head.version, beginning)
         await upstream.send(beginning, rest, count)
         return upstream if is_answered else None
 

@@ -40,12 +40,12 @@ class LiveBroker:
 class LiveBrokers:
     """All live brokers. Each is sent ApiVersions once per epoch, repeatedly until it answers.
     Only brokers that answered receive requests. A suspect broker is sent ApiVersions again;
-    while it does not answer in time, the other brokers receive the requests. `tell` reports
+    while it does not answer in time, the other brokers receive the requests. `warn` reports
     warnings for the operator."""
 
-    def __init__(self, listeners: Sequence[Endpoint], tell: Callable[[str], None]) -> None:
+    def __init__(self, listeners: Sequence[Endpoint], warn: Callable[[str], None]) -> None:
         self._listeners = listeners
-        self._tell = tell
+        self._warn = warn
         self._asking: dict[Broker, asyncio.Task[None]] = {}
         self._answered: dict[Broker, LiveBroker] = {}
         self._being_checked: dict[LiveBroker, asyncio.Task[None]] = {}
@@ -115,7 +115,7 @@ class LiveBrokers:
                 async with asyncio.timeout(_ANSWER_SECONDS_MAX):
                     answer = await _versions_of(ways[0])
             except MalformedResponse as fault:
-                self._tell(f"broker {broker.id}: {fault}; no client requests are forwarded to it")
+                self._warn(f"broker {broker.id}: {fault}; no client requests are forwarded to it")
                 return
             except (OSError, TimeoutError, asyncio.IncompleteReadError):
                 await asyncio.sleep(_RETRY_SECONDS)

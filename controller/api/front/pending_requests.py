@@ -7,11 +7,11 @@ from itertools import count
 from typing import NamedTuple
 
 from controller.api.messages import RequestReceived
-from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests import ApiRequest, ApiResponse
 
 
 class _Waiting(NamedTuple):
-    answer: asyncio.Future[ApiAnswer]
+    answer: asyncio.Future[ApiResponse]
     held: ExitStack
 
 
@@ -26,30 +26,32 @@ class PendingRequests:
         self._send = send
         self._numbers = count(first_number)
         self._waiting: dict[int, _Waiting] = {}
-        self._undelivered: set[asyncio.Future[ApiAnswer]] = set()
+        self._undelivered: set[asyncio.Future[ApiResponse]] = set()
         self._delivered = asyncio.Event()
 
     def number(self) -> int:
         """A number for the next request."""
         return next(self._numbers)
 
-    def ask(self, connection: int, event: ApiRequest, held: ExitStack) -> asyncio.Future[ApiAnswer]:
+    def ask(
+        self, connection: int, event: ApiRequest, held: ExitStack
+    ) -> asyncio.Future[ApiResponse]:
         """Submit a request; its response can be awaited. The request owns `held` until it is
         carried out."""
-        answer: asyncio.Future[ApiAnswer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[ApiResponse] = asyncio.get_running_loop().create_future()
         self._waiting[event.request] = _Waiting(answer, held)
         self._undelivered.add(answer)
         self._send(RequestReceived(connection, event))
         return answer
 
-    def refused(self, answer: ApiAnswer) -> asyncio.Future[ApiAnswer]:
+    def refused(self, answer: ApiResponse) -> asyncio.Future[ApiResponse]:
         """A response to a request that is not submitted to the controller."""
-        given: asyncio.Future[ApiAnswer] = asyncio.get_running_loop().create_future()
+        given: asyncio.Future[ApiResponse] = asyncio.get_running_loop().create_future()
         given.set_result(answer)
         return given
 
     @asynccontextmanager
-    async def delivering(self, answer: asyncio.Future[ApiAnswer]) -> AsyncIterator[ApiAnswer]:
+    async def delivering(self, answer: asyncio.Future[ApiResponse]) -> AsyncIterator[ApiResponse]:
         """Wait for a response. At the end of the block the client has received it, or never
         will."""
         try:
@@ -70,7 +72,7 @@ class PendingRequests:
         if waiting is not None:
             waiting.held.close()
 
-    def answered(self, answer: ApiAnswer) -> None:
+    def answered(self, answer: ApiResponse) -> None:
         """The controller responds. A response to a request of an earlier front is ignored."""
         waiting = self._waiting.pop(answer.request, None)
         if waiting is None:

@@ -23,7 +23,7 @@ class Route(Enum):
     """The front if the request names the daemon's broker id, else a broker."""
     BROKER = auto()
     """A live broker, if it supports the API."""
-    NOBODY = auto()
+    UNSUPPORTED = auto()
     """The API is not supported; the connection is closed, as in Kafka."""
 
 
@@ -84,7 +84,7 @@ def route(api_key: int) -> Route:
     if api_key in ADMIN_APIS:
         return Route.CONTROLLER_BY_TOOL
     if api_key in _NOT_OFFERED:
-        return Route.NOBODY
+        return Route.UNSUPPORTED
     if api_key in _HERE:
         return Route.HERE
     return Route.HERE_OR_BROKER if api_key in _ABOUT_BROKERS else Route.BROKER

@@ -44,11 +44,11 @@ class RateLimitedWarning:
     """Reports the first warning at once, and then at most one every ten seconds, with the number of
     suppressed ones.
 
-    `tell` reports a text; `clock` returns seconds.
+    `warn` reports a text; `clock` returns seconds.
     """
 
-    def __init__(self, tell: Callable[[str], None], clock: Callable[[], float]) -> None:
-        self._tell = tell
+    def __init__(self, warn: Callable[[str], None], clock: Callable[[], float]) -> None:
+        self._warn = warn
         self._clock = clock
         self._warned_at: float | None = None
         self._suppressed = 0
@@ -62,7 +62,7 @@ class RateLimitedWarning:
         others = f"; {self._suppressed} others were closed since the last message" * bool(
             self._suppressed
         )
-        self._tell(f"closed the connection of {address}: {problem}{others}")
+        self._warn(f"closed the connection of {address}: {problem}{others}")
         self._warned_at, self._suppressed = now, 0
 
 
@@ -76,8 +76,8 @@ class Front:
         self._numbers = count(setup.first_number)
         self._admission = Admission(connections_max, limits.connections_per_address_max)
         self._writers: dict[int, asyncio.StreamWriter] = {}
-        self._warnings = RateLimitedWarning(self._tell, asyncio.get_running_loop().time)
-        self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._tell)
+        self._warnings = RateLimitedWarning(self._warn, asyncio.get_running_loop().time)
+        self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._warn)
         self._pending = PendingRequests(link.send, first_number=setup.first_number)
         self._context = FrontContext(
             setup.broker_id,
@@ -127,7 +127,7 @@ class Front:
             case Ping():
                 self._link.send(Pong())
 
-    def _tell(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         self._link.send(OperatorWarning(text))
 
     async def _connected(

@@ -78,7 +78,7 @@ class VersionTable:
 def _offered(api_key: int, span: Span) -> Span | None:
     """The part of a broker's version range that is offered, or None."""
     match route(api_key):
-        case Route.NOBODY:
+        case Route.UNSUPPORTED:
             return None
         case Route.HERE | Route.HERE_OR_BROKER:
             # These requests are decoded here: offer only versions that kio knows.

@@ -8,35 +8,35 @@ procedures/admin/api_calls.py, its wire format in controller/wire.
 
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
 )
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
-from controller.core.api_requests.features import AnswerUpdateFeatures, UpdateFeaturesReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
+from controller.core.api_requests.features import UpdateFeaturesReceived, UpdateFeaturesResponse
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsReceived,
+    ListPartitionReassignmentsResponse,
 )
 from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
-    AnswerAlterUserScramCredentials,
+    AlterUserScramCredentialsResponse,
 )
 from controller.core.api_requests.topics import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
     CreatePartitionsReceived,
+    CreatePartitionsResponse,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     DeleteTopicsReceived,
+    DeleteTopicsResponse,
 )
 
 BrokerApiRequest = AlterPartitionReceived | ControlledShutdownReceived | AllocateProducerIdsReceived
@@ -58,15 +58,17 @@ TimedRequest = (
 )
 """Requests whose answers wait for brokers, up to `timeout_ms`."""
 
-BrokerApiAnswer = AnswerAlterPartition | AnswerControlledShutdown | AnswerAllocateProducerIds
-AdminAnswer = (
-    AnswerAlterPartitionReassignments
-    | AnswerListPartitionReassignments
-    | AnswerElectLeaders
-    | AnswerCreateTopics
-    | AnswerCreatePartitions
-    | AnswerDeleteTopics
-    | AnswerUpdateFeatures
-    | AnswerAlterUserScramCredentials
+BrokerApiResponse = (
+    AlterPartitionResponse | ControlledShutdownResponse | AllocateProducerIdsResponse
 )
-ApiAnswer = BrokerApiAnswer | AdminAnswer
+AdminResponse = (
+    AlterPartitionReassignmentsResponse
+    | ListPartitionReassignmentsResponse
+    | ElectLeadersResponse
+    | CreateTopicsResponse
+    | CreatePartitionsResponse
+    | DeleteTopicsResponse
+    | UpdateFeaturesResponse
+    | AlterUserScramCredentialsResponse
+)
+ApiResponse = BrokerApiResponse | AdminResponse

@@ -35,9 +35,9 @@ class AlterPartitionReceived(
 
     partitions: list[ProposedState]
 
-    def refusal(self, error: int) -> "AnswerAlterPartition":
+    def refusal(self, error: int) -> "AlterPartitionResponse":
         """The answer without partitions."""
-        return AnswerAlterPartition(self.request, error)
+        return AlterPartitionResponse(self.request, error)
 
 
 class AlteredPartition(Struct, frozen=True, array_like=True):
@@ -58,7 +58,7 @@ class AlteredPartition(Struct, frozen=True, array_like=True):
     partition_epoch: int = 0
 
 
-class AnswerAlterPartition(Struct, frozen=True, array_like=True, tag="answer_alter_partition"):
+class AlterPartitionResponse(Struct, frozen=True, array_like=True, tag="answer_alter_partition"):
     """The answer to an `AlterPartitionReceived`: `partitions` in the order of the request, grouped
     by topic."""
 

@@ -20,12 +20,12 @@ class ControlledShutdownReceived(
     RESIGNS_WHEN_FENCED: ClassVar[bool] = False
     IS_URGENT: ClassVar[bool] = True
 
-    def refusal(self, error: int) -> "AnswerControlledShutdown":
+    def refusal(self, error: int) -> "ControlledShutdownResponse":
         """The answer without partitions."""
-        return AnswerControlledShutdown(self.request, error)
+        return ControlledShutdownResponse(self.request, error)
 
 
-class AnswerControlledShutdown(
+class ControlledShutdownResponse(
     Struct, frozen=True, array_like=True, tag="answer_controlled_shutdown"
 ):
     """The answer to a `ControlledShutdownReceived`: the partitions that the broker still leads."""

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.received_request import ReceivedRequest
 
 
@@ -23,13 +23,13 @@ class ElectLeadersReceived(
         """The rule names the type of election."""
         return f"{self.election} leader election by request"
 
-    def refusal(self, error: int) -> "AnswerElectLeaders":
+    def refusal(self, error: int) -> "ElectLeadersResponse":
         """The answer with the error for each partition that is named."""
-        answers = tuple(PartitionAnswer(*name, error) for name in self.partitions or ())
-        return AnswerElectLeaders(self.request, error, answers)
+        answers = tuple(PartitionResult(*name, error) for name in self.partitions or ())
+        return ElectLeadersResponse(self.request, error, answers)
 
 
-class AnswerElectLeaders(Struct, frozen=True, array_like=True, tag="answer_elect_leaders"):
+class ElectLeadersResponse(Struct, frozen=True, array_like=True, tag="answer_elect_leaders"):
     """The answer to an `ElectLeadersReceived`, in the order of the request.
 
     If all partitions were requested, they are sorted, without those that needed no election.
@@ -37,4 +37,4 @@ class AnswerElectLeaders(Struct, frozen=True, array_like=True, tag="answer_elect
 
     request: int
     error: int
-    partitions: tuple[PartitionAnswer, ...] = ()
+    partitions: tuple[PartitionResult, ...] = ()

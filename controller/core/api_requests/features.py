@@ -5,7 +5,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from controller.core.api_requests.received_request import ReceivedRequest
-from controller.core.api_requests.topics import TopicAnswer
+from controller.core.api_requests.topics import TopicResult
 from controller.core.error_codes import NOT_CONTROLLER, NOT_CONTROLLER_TEXT
 
 
@@ -29,17 +29,17 @@ class UpdateFeaturesReceived(
     validate_only: bool
     updates: list[FeatureUpdate]
 
-    def refusal(self, error: int) -> "AnswerUpdateFeatures":
+    def refusal(self, error: int) -> "UpdateFeaturesResponse":
         """The answer without features. As in Kafka, only NOT_CONTROLLER has a message."""
         text = NOT_CONTROLLER_TEXT if error == NOT_CONTROLLER else None
-        return AnswerUpdateFeatures(self.request, error, text)
+        return UpdateFeaturesResponse(self.request, error, text)
 
 
-class AnswerUpdateFeatures(Struct, frozen=True, array_like=True, tag="answer_update_features"):
+class UpdateFeaturesResponse(Struct, frozen=True, array_like=True, tag="answer_update_features"):
     """The answer to an `UpdateFeaturesReceived`: an error of the whole request, or one for each
-    feature (`TopicAnswer.name` is the feature's name)."""
+    feature (`TopicResult.name` is the feature's name)."""
 
     request: int
     error: int
     message: str | None = None
-    features: tuple[TopicAnswer, ...] = ()
+    features: tuple[TopicResult, ...] = ()

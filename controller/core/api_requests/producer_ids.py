@@ -16,12 +16,12 @@ class AllocateProducerIdsReceived(
     RULE: ClassVar[str] = "allocate producer ids"
     FENCED_ERROR: ClassVar[int] = UNKNOWN_SERVER_ERROR
 
-    def refusal(self, error: int) -> "AnswerAllocateProducerIds":
+    def refusal(self, error: int) -> "AllocateProducerIdsResponse":
         """The answer without a block."""
-        return AnswerAllocateProducerIds(self.request, error)
+        return AllocateProducerIdsResponse(self.request, error)
 
 
-class AnswerAllocateProducerIds(
+class AllocateProducerIdsResponse(
     Struct, frozen=True, array_like=True, tag="answer_allocate_producer_ids"
 ):
     """The answer to an `AllocateProducerIdsReceived`: a block of ids, `start` its first."""

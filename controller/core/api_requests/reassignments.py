@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.received_request import ReceivedRequest
 from controller.core.values import Assignment
 
@@ -27,19 +27,19 @@ class AlterPartitionReassignmentsReceived(
 
     partitions: list[ReassignmentTarget]
 
-    def refusal(self, error: int) -> "AnswerAlterPartitionReassignments":
+    def refusal(self, error: int) -> "AlterPartitionReassignmentsResponse":
         """The answer without partitions."""
-        return AnswerAlterPartitionReassignments(self.request, error)
+        return AlterPartitionReassignmentsResponse(self.request, error)
 
 
-class AnswerAlterPartitionReassignments(
+class AlterPartitionReassignmentsResponse(
     Struct, frozen=True, array_like=True, tag="answer_alter_partition_reassignments"
 ):
     """The answer to an `AlterPartitionReassignmentsReceived`, in the order of the request."""
 
     request: int
     error: int
-    partitions: tuple[PartitionAnswer, ...] = ()
+    partitions: tuple[PartitionResult, ...] = ()
 
 
 class ListPartitionReassignmentsReceived(
@@ -51,9 +51,9 @@ class ListPartitionReassignmentsReceived(
 
     partitions: list[tuple[str, int]] | None
 
-    def refusal(self, error: int) -> "AnswerListPartitionReassignments":
+    def refusal(self, error: int) -> "ListPartitionReassignmentsResponse":
         """The answer without partitions."""
-        return AnswerListPartitionReassignments(self.request, error)
+        return ListPartitionReassignmentsResponse(self.request, error)
 
 
 class OngoingReassignment(Struct, frozen=True, array_like=True, gc=False):
@@ -64,7 +64,7 @@ class OngoingReassignment(Struct, frozen=True, array_like=True, gc=False):
     assignment: Assignment
 
 
-class AnswerListPartitionReassignments(
+class ListPartitionReassignmentsResponse(
     Struct, frozen=True, array_like=True, tag="answer_list_partition_reassignments"
 ):
     """The answer to a `ListPartitionReassignmentsReceived`, sorted by topic and number."""

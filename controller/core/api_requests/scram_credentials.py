@@ -39,14 +39,14 @@ class AlterUserScramCredentialsReceived(
     deletions: list[ScramDeletion]
     upsertions: list[ScramUpsertion]
 
-    def refusal(self, error: int) -> "AnswerAlterUserScramCredentials":
+    def refusal(self, error: int) -> "AlterUserScramCredentialsResponse":
         """The answer with the error for each user, sorted by name, without messages."""
         users = {one.user for one in self.deletions} | {one.user for one in self.upsertions}
-        refused = tuple(UserAnswer(user, error) for user in sorted(users))
-        return AnswerAlterUserScramCredentials(self.request, refused)
+        refused = tuple(UserResult(user, error) for user in sorted(users))
+        return AlterUserScramCredentialsResponse(self.request, refused)
 
 
-class UserAnswer(Struct, frozen=True, array_like=True, gc=False):
+class UserResult(Struct, frozen=True, array_like=True, gc=False):
     """The answer for one user: an error code and, where Kafka sends one, a message."""
 
     user: str
@@ -54,10 +54,10 @@ class UserAnswer(Struct, frozen=True, array_like=True, gc=False):
     message: str | None = None
 
 
-class AnswerAlterUserScramCredentials(
+class AlterUserScramCredentialsResponse(
     Struct, frozen=True, array_like=True, tag="answer_alter_user_scram_credentials"
 ):
     """The answer to an `AlterUserScramCredentialsReceived`: every user once."""
 
     request: int
-    users: tuple[UserAnswer, ...]
+    users: tuple[UserResult, ...]

@@ -36,12 +36,12 @@ class CreateTopicsReceived(
     validate_only: bool
     topics: list[NewTopic]
 
-    def refusal(self, error: int) -> "AnswerCreateTopics":
+    def refusal(self, error: int) -> "CreateTopicsResponse":
         """The answer with the error for each topic. As in Kafka, NOT_CONTROLLER has an empty
         message, and other errors have none."""
         text = "" if error == NOT_CONTROLLER else None
         refused = tuple(CreatedTopic(one.name, error, text) for one in self.topics)
-        return AnswerCreateTopics(self.request, refused)
+        return CreateTopicsResponse(self.request, refused)
 
 
 class CreatedTopic(Struct, frozen=True, array_like=True, gc=False):
@@ -61,7 +61,7 @@ class CreatedTopic(Struct, frozen=True, array_like=True, gc=False):
     configs: tuple[tuple[str, str], ...] = ()
 
 
-class AnswerCreateTopics(Struct, frozen=True, array_like=True, tag="answer_create_topics"):
+class CreateTopicsResponse(Struct, frozen=True, array_like=True, tag="answer_create_topics"):
     """The answer to a `CreateTopicsReceived`, in the order of the request. Configurations are those
     that a controller of `release` returns."""
 
@@ -90,15 +90,15 @@ class CreatePartitionsReceived(
     validate_only: bool
     topics: list[NewPartitions]
 
-    def refusal(self, error: int) -> "AnswerCreatePartitions":
+    def refusal(self, error: int) -> "CreatePartitionsResponse":
         """The answer with the error for each topic, without messages."""
         names = dict.fromkeys(one.topic for one in self.topics)
-        return AnswerCreatePartitions(
-            self.request, tuple(TopicAnswer(name, error) for name in names)
+        return CreatePartitionsResponse(
+            self.request, tuple(TopicResult(name, error) for name in names)
         )
 
 
-class TopicAnswer(Struct, frozen=True, array_like=True, gc=False):
+class TopicResult(Struct, frozen=True, array_like=True, gc=False):
     """The answer for one topic: an error code and, where Kafka sends one, a message."""
 
     name: str
@@ -106,14 +106,16 @@ class TopicAnswer(Struct, frozen=True, array_like=True, gc=False):
     message: str | None = None
 
 
-class AnswerCreatePartitions(Struct, frozen=True, array_like=True, tag="answer_create_partitions"):
+class CreatePartitionsResponse(
+    Struct, frozen=True, array_like=True, tag="answer_create_partitions"
+):
     """The answer to a `CreatePartitionsReceived`: every topic name once."""
 
     request: int
-    topics: tuple[TopicAnswer, ...]
+    topics: tuple[TopicResult, ...]
 
 
-class DoomedTopic(Struct, frozen=True, array_like=True, gc=False):
+class TopicToDelete(Struct, frozen=True, array_like=True, gc=False):
     """One topic of a DeleteTopics request, by name or, from version 6 on, by id."""
 
     name: str | None
@@ -128,12 +130,12 @@ class DeleteTopicsReceived(
     RULE: ClassVar[str] = "topics deleted by request"
 
     timeout_ms: int
-    topics: list[DoomedTopic]
+    topics: list[TopicToDelete]
 
-    def refusal(self, error: int) -> "AnswerDeleteTopics":
+    def refusal(self, error: int) -> "DeleteTopicsResponse":
         """The answer with the error for each topic."""
         refused = tuple(DeletedTopic(one.name, one.topic_id, error) for one in self.topics)
-        return AnswerDeleteTopics(self.request, error, refused)
+        return DeleteTopicsResponse(self.request, error, refused)
 
 
 class DeletedTopic(Struct, frozen=True, array_like=True, gc=False):
@@ -144,7 +146,7 @@ class DeletedTopic(Struct, frozen=True, array_like=True, gc=False):
     error: int = NONE
 
 
-class AnswerDeleteTopics(Struct, frozen=True, array_like=True, tag="answer_delete_topics"):
+class DeleteTopicsResponse(Struct, frozen=True, array_like=True, tag="answer_delete_topics"):
     """The answer to a `DeleteTopicsReceived`, in the order of the request. `error` is that of the
     whole request: INVALID_REQUEST if a topic is named both ways."""
 
@@ -153,7 +155,7 @@ class AnswerDeleteTopics(Struct, frozen=True, array_like=True, tag="answer_delet
     topics: tuple[DeletedTopic, ...]
 
 
-WaitingAnswer = AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics
+WaitingResponse = CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResponse
 
 
 class WaitingRequest(Struct, array_like=True):
@@ -163,6 +165,6 @@ class WaitingRequest(Struct, array_like=True):
     lists.
     """
 
-    answer: WaitingAnswer
+    answer: WaitingResponse
     leaderless: list[tuple[str, int]]
     undeleted: list[str]

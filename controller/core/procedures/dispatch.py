@@ -15,7 +15,7 @@ from controller.core.procedures.brokers.broker_change import (
     process_broker_modification,
 )
 from controller.core.procedures.brokers.log_dirs import (
-    process_leader_and_isr_answer,
+    process_leader_and_isr_response,
     process_log_dir_events,
 )
 from controller.core.procedures.dynamic_configuration import process_config_changes
@@ -39,7 +39,7 @@ from controller.core.procedures.reassignment.replica_deletion import (
 )
 from controller.core.procedures.role import controller_election
 from controller.core.procedures.topics.deletion import (
-    process_stop_replica_answer,
+    process_stop_replica_response,
     process_topic_deletion,
 )
 from controller.core.procedures.topics.topic_change import (
@@ -123,11 +123,11 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
         case LogDirEventNotification():
             await process_log_dir_events(controller)
         case LeaderAndIsrResponseReceived(answer=answer, asked=asked):
-            await process_leader_and_isr_answer(controller, answer, asked)
+            await process_leader_and_isr_response(controller, answer, asked)
         case TopicDeletion():
             await process_topic_deletion(controller)
         case TopicDeletionStopReplicaResponseReceived(answer=answer, asked=asked):
-            await process_stop_replica_answer(controller, answer, asked)
+            await process_stop_replica_response(controller, answer, asked)
         case ZkPartitionReassignment(created=created):
             await process_reassignment_znode(controller, created=created)
         case ReassignmentCancel() as cancel:

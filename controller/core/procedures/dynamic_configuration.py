@@ -8,11 +8,9 @@ from collections.abc import Iterable
 
 from controller.core import znodes
 from controller.core.controller import Controller
-from controller.core.errors import ZnodeError
-from controller.core.operations import OK
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.triggers import TopicUncleanLeaderElectionEnable, UncleanLeaderElectionEnable
-from controller.core.zookeeper_io import list_notifications, read_znodes
+from controller.core.zookeeper_io import list_notifications, read_contents
 
 _RULE = "dynamic configuration"
 _KEY = "unclean.leader.election.enable"
@@ -40,7 +38,8 @@ async def process_config_changes(controller: Controller) -> None:
         if context.unclean_default and not before:
             controller.enqueue(UncleanLeaderElectionEnable())
     topics = [one.removeprefix(_TOPIC) for one in entities if one.startswith(_TOPIC)]
-    overrides = await _read(controller, [znodes.topic_config_path(topic) for topic in topics])
+    paths = [znodes.topic_config_path(topic) for topic in topics]
+    overrides = await _read(controller, paths, _RULE)
     for topic, of_topic in zip(topics, overrides, strict=True):
         if _is_true(of_topic.get(_KEY)):
             controller.enqueue(TopicUncleanLeaderElectionEnable(topic))
@@ -54,15 +53,8 @@ async def _list(controller: Controller) -> list[str]:
 
 async def _entities(controller: Controller, paths: list[str]) -> dict[str, None]:
     """The entities that notifications name, such as "topics/t", each once."""
-    found = await read_znodes(controller, paths, _RULE)
-    entities: dict[str, None] = {}
-    for path, error, data in zip(paths, found.errors, found.data, strict=True):
-        if error == OK:
-            try:
-                entities[znodes.read_config_change(path, data)] = None
-            except ZnodeError as unreadable:
-                controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
-    return entities
+    changes = await read_contents(controller, paths, _RULE, znodes.read_config_change)
+    return dict.fromkeys(changes.values())
 
 
 async def _read_default(controller: Controller) -> None:
@@ -71,23 +63,16 @@ async def _read_default(controller: Controller) -> None:
     configuration = controller.configuration
     default = configuration.unclean_leader_election_enable
     paths = [znodes.broker_config_path(None), znodes.broker_config_path(configuration.broker_id)]
-    for overrides in await _read(controller, paths):
+    for overrides in await _read(controller, paths, _RULE):
         setting = overrides.get(_KEY)
         default = default if setting is None else _is_true(setting)
     controller.context.unclean_default = default
 
 
-async def _read(controller: Controller, paths: list[str]) -> list[dict[str, str]]:
+async def _read(controller: Controller, paths: list[str], rule: str) -> list[dict[str, str]]:
     """The overrides in each znode; none where it is missing or unreadable."""
-    found = await read_znodes(controller, paths, _RULE)
-    overrides: list[dict[str, str]] = []
-    for path, data in zip(paths, found.data, strict=True):
-        try:
-            overrides.append(znodes.read_config(path, data))
-        except ZnodeError as unreadable:
-            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
-            overrides.append({})
-    return overrides
+    overrides = await read_contents(controller, paths, rule, znodes.read_config)
+    return [overrides.get(path, {}) for path in paths]
 
 
 async def read_min_insync_replicas(
@@ -99,15 +84,8 @@ async def read_min_insync_replicas(
     if not names:
         return {}
     paths = [*map(znodes.topic_config_path, names), znodes.broker_config_path(None)]
-    found = await read_znodes(controller, paths, rule)
-    settings: list[str | None] = []
-    for path, data in zip(paths, found.data, strict=True):
-        setting = None
-        try:
-            setting = znodes.read_config(path, data).get(MIN_INSYNC_REPLICAS)
-        except ZnodeError as unreadable:
-            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
-        settings.append(setting)
+    overrides = await _read(controller, paths, rule)
+    settings = [one.get(MIN_INSYNC_REPLICAS) for one in overrides]
     own = controller.configuration.broker_settings.get(MIN_INSYNC_REPLICAS)
     return {
         name: least_in_sync([of_topic, settings[-1], own])

@@ -109,7 +109,6 @@ from controller.core.znodes.reassignment import (
     write_deletion,
     write_entries,
     write_reassignment,
-    write_reassignments,
     write_request,
 )
 from controller.core.znodes.schema import DATA_BYTES_MAX, Name, natural
@@ -222,7 +221,6 @@ __all__ = [
     "write_features",
     "write_producer_ids",
     "write_reassignment",
-    "write_reassignments",
     "write_request",
     "write_state",
     "write_topic",

@@ -154,19 +154,6 @@ def lacks_entries(data: bytes | None) -> bool:
     return content is None or (isinstance(content, dict) and content.get("partitions") is None)
 
 
-def write_reassignments(entries: ReassignmentEntries) -> bytes:
-    """The content of /admin/reassign_partitions, its keys in Kafka's order."""
-    return msgspec.json.encode(
-        _Reassignments(
-            1,
-            [
-                _ReassignmentEntry(topic, number, replicas)
-                for (topic, number), replicas in entries.items()
-            ],
-        )
-    )
-
-
 # /admin/reassign_partitions and /admin/reassign_partitions_extra, with KIP-236 --------------------
 
 

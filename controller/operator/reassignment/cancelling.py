@@ -84,7 +84,7 @@ async def cancel_all(
     if force:
         _warn_force(report, state, going_back)
     if dry_run:
-        report.say_steps([Write((signal,))])
+        report.print_steps([Write((signal,))])
         return
     error = await _write(cluster, state, force=force)
     if error == NODE_EXISTS:
@@ -205,7 +205,7 @@ async def remove_cancel(cluster: Cluster, report: Report, *, dry_run: bool) -> N
             f"without {REASSIGN_CANCEL} their reassignment continues"
         )
     if dry_run:
-        report.say_steps([step])
+        report.print_steps([step])
         return
     error = await cluster.zookeeper.client.write(step.operations)
     if error not in (OK, NO_NODE):
@@ -229,7 +229,7 @@ async def cancel_listed(
     steps = [Alter(dict.fromkeys(active))] if active else []
     if dry_run:
         cleared = [] if preserve_throttles else clearing(state, targets)
-        report.say_steps([*steps, *cleared])
+        report.print_steps([*steps, *cleared])
         return
     plural = "" if len(active) == 1 else "s"
     if active:

@@ -79,7 +79,7 @@ class Cancellation(Struct, frozen=True):
     is_forced: bool = False
 
 
-class KipZnodes(Struct, frozen=True):
+class ReassignmentZnodes(Struct, frozen=True):
     """The znodes of KIP-236 (KB 14.1, 14.4). `requests`: pending requests, by path. `unusable`:
     records that cannot be used. `unreadable`: why other znodes cannot be read, by path.
     `kip_236_active`: the parent of requests exists; refold creates it when it takes the role."""
@@ -137,7 +137,7 @@ class ClusterState(Struct, frozen=True):
     leaderships: dict[Partition, Leadership] = {}
     versions: dict[str, int] = {}
     deleted: frozenset[str] = frozenset()
-    kip: KipZnodes | None = None
+    kip: ReassignmentZnodes | None = None
     least_in_sync: dict[str, int] = {}
     unreadable_topics: dict[str, str] = {}
 
@@ -147,9 +147,9 @@ class ClusterState(Struct, frozen=True):
         return self.controller.role is Role.REFOLD and self.znodes.kip_236_active
 
     @property
-    def znodes(self) -> KipZnodes:
+    def znodes(self) -> ReassignmentZnodes:
         """The znodes of KIP-236; empty if the state was read through Kafka's APIs."""
-        return self.kip or KipZnodes()
+        return self.kip or ReassignmentZnodes()
 
     def origin(self, partition: Partition) -> tuple[int, ...]:
         """The replicas before the reassignment, or the current ones: what a rollback restores."""

@@ -82,7 +82,7 @@ async def execute(
         if state.znodes.cancel_exists:
             report.warn(CANCEL_EXISTS)
         if dry_run:
-            report.say_steps(limits)
+            report.print_steps(limits)
         else:
             await limit(cluster, report, limits)
     else:
@@ -111,18 +111,18 @@ async def execute_extra(
             write = SetData(REASSIGN_PARTITIONS_EXTRA, content, version)
         if not tried:
             warn_unusable_records(report, state)
-            _say_current(report, state, targets)
-            _say_rolled_back_first(report, state, targets)
+            _print_current(report, state, targets)
+            _print_rolled_back_first(report, state, targets)
             if throttle is not None:
                 limits = throttle_steps(moves(targets, state.assignments), throttle)
         if dry_run:
-            report.say_steps([*limits, Write((write,))])
+            report.print_steps([*limits, Write((write,))])
             return
         if not tried:
             await limit(cluster, report, limits)
         error = await cluster.zookeeper.client.write((write,))
         if error == OK:
-            _say_started(report, targets, REASSIGN_PARTITIONS_EXTRA)
+            _print_started(report, targets, REASSIGN_PARTITIONS_EXTRA)
             return
         if error not in (BAD_VERSION, NODE_EXISTS, NO_NODE):
             break
@@ -165,19 +165,19 @@ async def _execute_by_znode(
 ) -> None:
     check_submission(state, targets, ())
     _warn_below_min_insync(report, state, targets)
-    _say_current(report, state, targets)
+    _print_current(report, state, targets)
     remembers = state.controller.role is Role.REFOLD and state.znodes.kip_236_active
     if not remembers:
         _warn_without_originals(report, state)
     step = _submission(state, targets, with_originals=remembers)
     if dry_run:
-        report.say_steps([*limits, step])
+        report.print_steps([*limits, step])
         return
     await limit(cluster, report, limits)
     for _ in range(TRIES_MAX):
         error = await cluster.zookeeper.client.write(step.operations)
         if error == OK:
-            _say_started(report, targets, _PATH)
+            _print_started(report, targets, _PATH)
             return
         if error not in (BAD_VERSION, NODE_EXISTS, NO_NODE):
             raise Refused(f"{_PATH} could not be written (ZooKeeper code {error})")
@@ -246,20 +246,20 @@ async def _execute_by_api(
     if state.moving and not additional:
         raise Refused(_EXISTING)
     check_submission(state, targets, (UNKNOWN_ROUTE,))
-    _say_current(report, state, targets)
+    _print_current(report, state, targets)
     steps: list[Step] = [*limits, Alter(dict(targets))]
     if dry_run:
-        report.say_steps(steps)
+        report.print_steps(steps)
         return
     await limit(cluster, report, limits)
     refused = await cluster.kafka.api.alter(dict(targets))
     if refused:
         lines = [f"{format_partition(one)}: {text}" for one, text in sorted(refused.items())]
         raise Refused("Error reassigning partition(s):\n" + "\n".join(lines))
-    _say_started(report, targets, KAFKA_API)
+    _print_started(report, targets, KAFKA_API)
 
 
-def _say_current(report: Report, state: ClusterState, targets: Targets) -> None:
+def _print_current(report: Report, state: ClusterState, targets: Targets) -> None:
     """Print the assignment to go back to (currentPartitionReplicaAssignmentToString)."""
     current = state.origins(targets)
     report.data["rollback"] = as_document(current)
@@ -269,14 +269,14 @@ def _say_current(report: Report, state: ClusterState, targets: Targets) -> None:
     )
 
 
-def _say_rolled_back_first(report: Report, state: ClusterState, targets: Targets) -> None:
+def _print_rolled_back_first(report: Report, state: ClusterState, targets: Targets) -> None:
     again = {one: entry for one, entry in state.znodes.pending.entries.items() if one in targets}
     if again:
         report.data["rolled_back_first"] = [list(one) for one in again]
         report.say(f"Rolling back the current pending reassignments {pending_map(state, again)}")
 
 
-def _say_started(report: Report, targets: Targets, route: str) -> None:
+def _print_started(report: Report, targets: Targets, route: str) -> None:
     plural = "" if len(targets) == 1 else "s"
     report.data |= {"route": route, "submitted": [list(one) for one in sorted(targets)]}
     report.awaited = targets

@@ -5,8 +5,6 @@ import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from importlib import import_module
-from io import BytesIO
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from aiokafka.client import AIOKafkaClient
@@ -15,9 +13,9 @@ from aiokafka.errors import KafkaError
 from kio.schema.index import api_key_map
 
 from controller.operator.reassignment.errors import KafkaUnavailable
+from controller.wire.aiokafka_request import AiokafkaRequest
 from controller.wire.client_requests import RequestHead, decode_response, encode_request
 from controller.wire.errors import MalformedResponse
-from controller.wire.reading import UNREADABLE
 
 _CLIENT_ID: Final = "reassign-partitions-tool"
 """The client id of Kafka's own tool."""
@@ -79,12 +77,7 @@ class KafkaClient:
         answered = (one.nodeId for one in brokers if (one.host, one.port) == (host, port))
         self._answered = next(answered, None)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     @property
@@ -111,8 +104,15 @@ class KafkaClient:
         return sorted(self.nodes, key=lambda node: (node != self._answered, node))
 
     async def _ask(self, node: int, asked: RequestVersion, request: Any) -> Any:
+        head = RequestHead(asked.api_key, asked.version, 0)
+
+        def encoded(correlation_id: int, client_id: str) -> bytes:
+            numbered = head._replace(correlation_id=correlation_id)
+            return encode_request(numbered, client_id, request)[_SIZE_BYTES:]
+
         try:
-            return await self._client.send(node, _KioRequest(asked, request))
+            frame = await self._client.send(node, AiokafkaRequest(encoded))
+            return decode_response(head, frame)
         except (KafkaError, OSError, TimeoutError, MalformedResponse) as error:
             raise KafkaUnavailable(f"node {node} does not answer: {_reason(error)}") from error
 
@@ -121,45 +121,3 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return str(error) or "it accepted the connection and sent no response in time"
     return str(error) or type(error).__name__
-
-
-class _Encoded(NamedTuple):
-    bytes_: bytes
-
-    def encode(self) -> bytes:
-        return self.bytes_
-
-
-class _ResponseHeader(NamedTuple):
-    correlation_id: int
-
-
-class _KioRequest:
-    """A request in the form that aiokafka expects (Request, RequestStruct and Response in one)."""
-
-    def __init__(self, asked: RequestVersion, request: Any) -> None:
-        self._head = RequestHead(asked.api_key, asked.version, 0)
-        self._request = request
-
-    @property
-    def RESPONSE_TYPE(self) -> "_KioRequest":
-        return self
-
-    def prepare(self, versions: dict[int, tuple[int, int]]) -> "_KioRequest":
-        return self
-
-    def build_request_header(self, correlation_id: int, client_id: str) -> _Encoded:
-        self._head = self._head._replace(correlation_id=correlation_id)
-        return _Encoded(encode_request(self._head, client_id, self._request)[_SIZE_BYTES:])
-
-    def encode(self) -> bytes:
-        return b""
-
-    def parse_response_header(self, frame: BytesIO) -> _ResponseHeader:
-        try:
-            return _ResponseHeader(int.from_bytes(frame.getvalue()[:4], "big", signed=True))
-        except UNREADABLE as fault:
-            raise EOFError("a response without a header") from fault
-
-    def decode(self, frame: BytesIO) -> Any:
-        return decode_response(self._head, frame.getvalue())

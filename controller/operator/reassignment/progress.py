@@ -72,9 +72,9 @@ def lines_of(progress: Sequence[Progress]) -> list[str]:
     caught_up = sum(len(one.caught_up) for one in progress)
     wanted = sum(len(one.target) for one in progress)
     text = f"{len(progress)} partitions: {caught_up} of {wanted} replicas caught up"
-    told = [one.bytes_left for one in progress if one.bytes_left is not None]
-    if len(told) == len(progress):
-        text += f", {format_bytes(sum(told))} left"
+    known = [one.bytes_left for one in progress if one.bytes_left is not None]
+    if len(known) == len(progress):
+        text += f", {format_bytes(sum(known))} left"
     return [text]
 
 
@@ -86,9 +86,9 @@ def _progress(state: ClusterState, partition: Partition, sizes: Sizes) -> Progre
     bytes_left: int | None = None
     if leadership and leadership.leader in sizes:
         whole = sizes[leadership.leader].get(partition, 0)
-        told = [one for one in lagging if one in sizes]
-        missing = (whole - sizes[one].get(partition, 0) for one in told)
-        bytes_left = sum(max(one, 0) for one in missing) if len(told) == len(lagging) else None
+        measured = [one for one in lagging if one in sizes]
+        missing = (whole - sizes[one].get(partition, 0) for one in measured)
+        bytes_left = sum(max(one, 0) for one in missing) if len(measured) == len(lagging) else None
     caught_up = tuple(one for one in target if one in isr)
     return Progress(
         *partition,

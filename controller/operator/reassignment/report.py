@@ -20,7 +20,7 @@ NOT_DONE_YET: Final = 3
 OTHERWISE: Final = 4
 """--verify: ended with other replicas, or was changed. --request: not started."""
 
-Tell = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 class Report:
@@ -31,8 +31,8 @@ class Report:
     after the command's reassignments have ended.
     """
 
-    def __init__(self, action: str, tell: Tell, warn: Tell) -> None:
-        self._tell = tell
+    def __init__(self, action: str, print_line: PrintLine, warn: PrintLine) -> None:
+        self._print_line = print_line
         self._warn = warn
         self.data: dict[str, Any] = {"action": action}
         self.status = DONE
@@ -40,14 +40,14 @@ class Report:
 
     def say(self, line: str) -> None:
         """Print a line of the result."""
-        self._tell(line)
+        self._print_line(line)
 
     def warn(self, line: str) -> None:
         """Print a warning for the operator."""
         self.data.setdefault("warnings", []).append(line)
         self._warn(f"Warning: {line}")
 
-    def say_steps(self, steps: Iterable[Step]) -> None:
+    def print_steps(self, steps: Iterable[Step]) -> None:
         """Print the steps of a dry run."""
         lines = [line for step in steps for line in describe_step(step)]
         self.data["steps"] = lines

@@ -74,7 +74,7 @@ async def request(
         limits = throttle_steps(moves(targets, state.assignments), throttle)
     steps = [Write((CreateSequential(REQUEST_PREFIX, write_request(one)),)) for one in parts]
     if dry_run:
-        report.say_steps([*limits, *steps])
+        report.print_steps([*limits, *steps])
         return
     await limit(cluster, report, limits)
     for step in steps:

@@ -40,7 +40,7 @@ async def delete_strays(
     report_strays(cluster, report, found)
     parts = split(found.uncovered, DATA_BYTES_MAX)
     if dry_run:
-        report.say_steps([_step(found.state, part) for part in parts])
+        report.print_steps([_step(found.state, part) for part in parts])
         return
     asked = [one for part in parts for one in await _ask(cluster, report, found.state, part)]
     if not asked:

@@ -27,7 +27,7 @@ _HOW_TO_END: Final = {
     KAFKA_API: _BY_API,
     NO_RECORD: _BY_API,
 }
-_CHANGE_IT: Final = "wait for it, or change it through the same route"
+_CHANGE_BY_SAME_ROUTE: Final = "wait for it, or change it through the same route"
 _CHANGED_ONLY: Final = (REASSIGNMENTS, REASSIGNMENT_REQUESTS)
 """Routes that only change the target of a reassignment in progress."""
 
@@ -132,5 +132,5 @@ def _route_problems(
     is_stock = state.controller.role is Role.STOCK
     for route, partitions in held.items():
         names = ", ".join(map(format_partition, sorted(partitions)))
-        advice = _BY_API if is_stock else _HOW_TO_END.get(route, _CHANGE_IT)
+        advice = _BY_API if is_stock else _HOW_TO_END.get(route, _CHANGE_BY_SAME_ROUTE)
         yield f"{names}: already being reassigned, by {route}: {advice}"

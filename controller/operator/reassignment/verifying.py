@@ -45,13 +45,13 @@ async def verify(
     reassigned any more, clear the throttles. With `wait`, poll until no partition of `targets`
     is being reassigned. `in_any_order`: the order of the replicas in `targets` is unknown."""
     state = await cluster.admin.describe({topic for topic, _ in targets})
-    told: list[str] = []
+    printed: list[str] = []
     while wait and _under_way(state, targets):
         lines = lines_of(await _progress(cluster, state, _under_way(state, targets)))
         for line in lines:
-            if line not in told:
+            if line not in printed:
                 report.say(line)
-        told = lines
+        printed = lines
         await anyio.sleep(_POLL_SECONDS)
         state = await cluster.admin.describe({topic for topic, _ in targets})
     report.say("Status of partition reassignment:")
@@ -77,7 +77,7 @@ async def verify(
     if preserve_throttles or await is_anything_under_way(cluster, report, state):
         return
     if dry_run:
-        report.say_steps(clearing(state, targets))
+        report.print_steps(clearing(state, targets))
     else:
         await clear_throttles(cluster.admin, report, state, targets)
 

@@ -35,8 +35,8 @@ from controller.operator.reassignment.cluster_state import (
     ClusterState,
     Controller,
     Deletions,
-    KipZnodes,
     Leadership,
+    ReassignmentZnodes,
     Record,
     Role,
     Submitted,
@@ -73,7 +73,7 @@ async def describe(client: ZooKeeperClient, topics: Iterable[str] | None) -> Clu
     unreadable: dict[str, str] = {}
     requests = await _requests(client, unreadable)
     records, unusable = await _records(client)
-    kip = KipZnodes(
+    kip = ReassignmentZnodes(
         _submitted(znodes.REASSIGN_PARTITIONS, pending, unreadable),
         _submitted(REASSIGN_PARTITIONS_EXTRA, extra, unreadable),
         Cancellation(cancel.version, is_forced(cancel.data)) if cancel is not None else None,
@@ -153,8 +153,8 @@ async def _records(
 
 
 async def _with_late_records(
-    client: ZooKeeperClient, kip: KipZnodes, assignments: dict[Partition, Assignment]
-) -> KipZnodes:
+    client: ZooKeeperClient, kip: ReassignmentZnodes, assignments: dict[Partition, Assignment]
+) -> ReassignmentZnodes:
     """Add the records of reassignments that started after the records were read."""
     known = {*kip.records, *kip.unusable}
     late = [one for one, it in assignments.items() if it.is_being_reassigned and one not in known]
@@ -183,7 +183,9 @@ async def _records_of(
     return found, unusable
 
 
-def _without_unfitting(kip: KipZnodes, assignments: dict[Partition, Assignment]) -> KipZnodes:
+def _without_unfitting(
+    kip: ReassignmentZnodes, assignments: dict[Partition, Assignment]
+) -> ReassignmentZnodes:
     """Move records that contradict the topic's znode to `unusable`: both are written together,
     so one of them was changed by hand."""
     unfitting: dict[Partition, UnusableRecord] = {}

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from controller.core.api_requests import AdminAnswer, AdminRequest
+from controller.core.api_requests import AdminRequest, AdminResponse
 from controller.wire.apis import Api
 from controller.wire.request_body import RequestBody
 
-Answer = TypeVar("Answer", bound=AdminAnswer)
+Response = TypeVar("Response", bound=AdminResponse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class ResponseBuilder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdminApi(Api, Generic[Answer]):
+class AdminApi(Api, Generic[Response]):
     """One API for admin tools, with the versions of a Kafka 3.9 broker."""
 
     decode: Callable[[RequestBody, int, int], AdminRequest]
     """Reads a body of a version to the request with a number."""
-    answer: type[Answer]
-    fields: Callable[[Answer, ResponseBuilder], dict[str, Any]]
+    answer: type[Response]
+    fields: Callable[[Response, ResponseBuilder], dict[str, Any]]
     """The fields of the response, but for the throttle time."""
     may_wait: bool = False
     """Whether the response waits for brokers, up to the request's timeout: such requests have

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from controller.core.api_requests import AdminRequest, ApiAnswer
+from controller.core.api_requests import AdminRequest, ApiResponse
 from controller.wire.admin.admin_api import AdminApi, ResponseBuilder
 from controller.wire.admin.elections import ELECT_LEADERS
 from controller.wire.admin.features import UPDATE_FEATURES
@@ -67,8 +67,8 @@ def decode_admin_request(head: RequestHead, frame: bytes, request: int) -> Admin
     return event
 
 
-def encode_admin_answer(
-    head: RequestHead, answer: ApiAnswer, broker_settings: Mapping[str, str]
+def encode_admin_response(
+    head: RequestHead, answer: ApiResponse, broker_settings: Mapping[str, str]
 ) -> bytes:
     """Encode the response to a request with kio. `broker_settings` determine the configuration of
     new topics that they do not set themselves (topic_configs.py)."""

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 from kio.schema.errors import ErrorCode
 
 from controller.core import error_codes
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
 from controller.wire.admin.admin_api import AdminApi, ResponseBuilder
 from controller.wire.admin.partitions import by_topic, message_of, read_partitions
 from controller.wire.request_body import RequestBody
@@ -23,7 +23,7 @@ def _decode(body: RequestBody, version: int, request: int) -> ElectLeadersReceiv
     return ElectLeadersReceived(request, version, _TYPES[kind], partitions, body.int32())
 
 
-def _fields(answer: AnswerElectLeaders, builder: ResponseBuilder) -> dict[str, Any]:
+def _fields(answer: ElectLeadersResponse, builder: ResponseBuilder) -> dict[str, Any]:
     results = tuple(
         builder.make(
             "ReplicaElectionResult",
@@ -43,7 +43,7 @@ def _fields(answer: AnswerElectLeaders, builder: ResponseBuilder) -> dict[str, A
     return {"error_code": ErrorCode(_error(answer)), "replica_election_results": results}
 
 
-def _error(answer: AnswerElectLeaders) -> int:
+def _error(answer: ElectLeadersResponse) -> int:
     """Kafka reports NOT_CONTROLLER for each partition and no error for the whole request."""
     is_per_partition = answer.error == error_codes.NOT_CONTROLLER and answer.partitions
     return error_codes.NONE if is_per_partition else answer.error
@@ -56,6 +56,6 @@ ELECT_LEADERS: Final = AdminApi(
     last=2,
     first_flexible=2,
     decode=_decode,
-    answer=AnswerElectLeaders,
+    answer=ElectLeadersResponse,
     fields=_fields,
 )

@@ -5,9 +5,9 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from controller.core.api_requests.features import (
-    AnswerUpdateFeatures,
     FeatureUpdate,
     UpdateFeaturesReceived,
+    UpdateFeaturesResponse,
 )
 from controller.wire.admin.admin_api import AdminApi, ResponseBuilder
 from controller.wire.admin.topics import named_results
@@ -30,7 +30,7 @@ def _decode(body: RequestBody, version: int, request: int) -> UpdateFeaturesRece
     return UpdateFeaturesReceived(request, version, timeout_ms, validate_only, updates)
 
 
-def _fields(answer: AnswerUpdateFeatures, builder: ResponseBuilder) -> dict[str, Any]:
+def _fields(answer: UpdateFeaturesResponse, builder: ResponseBuilder) -> dict[str, Any]:
     return {
         "error_code": ErrorCode(answer.error),
         "error_message": answer.message,
@@ -45,6 +45,6 @@ UPDATE_FEATURES: Final = AdminApi(
     last=1,
     first_flexible=0,
     decode=_decode,
-    answer=AnswerUpdateFeatures,
+    answer=UpdateFeaturesResponse,
     fields=_fields,
 )

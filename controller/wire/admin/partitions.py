@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import Final, TypeVar
 
 from controller.core import error_codes
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.reassignments import OngoingReassignment
 from controller.wire.request_body import RequestBody
 
-OfPartition = TypeVar("OfPartition", PartitionAnswer, OngoingReassignment)
+OfPartition = TypeVar("OfPartition", PartitionResult, OngoingReassignment)
 
 _TEXTS: Final = {
     error_codes.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred leader was not available.",
@@ -41,6 +41,6 @@ def by_topic(partitions: Iterable[OfPartition]) -> dict[str, list[OfPartition]]:
     return topics
 
 
-def message_of(answer: PartitionAnswer) -> str | None:
+def message_of(answer: PartitionResult) -> str | None:
     """The message for one partition, or None."""
     return answer.message or _TEXTS.get(answer.error)

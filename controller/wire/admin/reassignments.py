@@ -7,9 +7,9 @@ from kio.schema.errors import ErrorCode
 from controller.core import error_codes
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsReceived,
+    ListPartitionReassignmentsResponse,
     ReassignmentTarget,
 )
 from controller.wire.admin.admin_api import AdminApi, ResponseBuilder
@@ -39,7 +39,7 @@ def _decode_alter(
 
 
 def _alter_fields(
-    answer: AnswerAlterPartitionReassignments, builder: ResponseBuilder
+    answer: AlterPartitionReassignmentsResponse, builder: ResponseBuilder
 ) -> dict[str, Any]:
     responses = tuple(
         builder.make(
@@ -68,7 +68,7 @@ def _decode_list(
 
 
 def _list_fields(
-    answer: AnswerListPartitionReassignments, builder: ResponseBuilder
+    answer: ListPartitionReassignmentsResponse, builder: ResponseBuilder
 ) -> dict[str, Any]:
     topics = tuple(
         builder.make(
@@ -101,7 +101,7 @@ ALTER_PARTITION_REASSIGNMENTS: Final = AdminApi(
     last=0,
     first_flexible=0,
     decode=_decode_alter,
-    answer=AnswerAlterPartitionReassignments,
+    answer=AlterPartitionReassignmentsResponse,
     fields=_alter_fields,
 )
 LIST_PARTITION_REASSIGNMENTS: Final = AdminApi(
@@ -111,6 +111,6 @@ LIST_PARTITION_REASSIGNMENTS: Final = AdminApi(
     last=0,
     first_flexible=0,
     decode=_decode_list,
-    answer=AnswerListPartitionReassignments,
+    answer=ListPartitionReassignmentsResponse,
     fields=_list_fields,
 )

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
-    AnswerAlterUserScramCredentials,
+    AlterUserScramCredentialsResponse,
     ScramDeletion,
     ScramUpsertion,
 )
@@ -58,7 +58,7 @@ def _text(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-def _fields(answer: AnswerAlterUserScramCredentials, builder: ResponseBuilder) -> dict[str, Any]:
+def _fields(answer: AlterUserScramCredentialsResponse, builder: ResponseBuilder) -> dict[str, Any]:
     results = tuple(
         builder.make(
             "AlterUserScramCredentialsResult",
@@ -78,6 +78,6 @@ ALTER_USER_SCRAM_CREDENTIALS: Final = AdminApi(
     last=0,
     first_flexible=0,
     decode=_decode,
-    answer=AnswerAlterUserScramCredentials,
+    answer=AlterUserScramCredentialsResponse,
     fields=_fields,
 )

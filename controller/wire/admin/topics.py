@@ -7,16 +7,16 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from controller.core.api_requests.topics import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
     CreatePartitionsReceived,
+    CreatePartitionsResponse,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     DeleteTopicsReceived,
-    DoomedTopic,
+    DeleteTopicsResponse,
     NewPartitions,
     NewTopic,
-    TopicAnswer,
+    TopicResult,
+    TopicToDelete,
 )
 from controller.core.topic_configs import effective
 from controller.wire.admin.admin_api import AdminApi, ResponseBuilder
@@ -53,7 +53,7 @@ def _decode_create(body: RequestBody, version: int, request: int) -> CreateTopic
     return CreateTopicsReceived(request, version, timeout_ms, validate_only, topics)
 
 
-def _create_fields(answer: AnswerCreateTopics, builder: ResponseBuilder) -> dict[str, Any]:
+def _create_fields(answer: CreateTopicsResponse, builder: ResponseBuilder) -> dict[str, Any]:
     configs: Mapping[Overrides, tuple[Any, ...]] = {}
     if builder.version >= _FIRST_CREATION_WITH_CONFIGS:
         configs = _configs(answer, builder)
@@ -74,7 +74,7 @@ def _create_fields(answer: AnswerCreateTopics, builder: ResponseBuilder) -> dict
 
 
 def _configs(
-    answer: AnswerCreateTopics, builder: ResponseBuilder
+    answer: CreateTopicsResponse, builder: ResponseBuilder
 ) -> dict[Overrides, tuple[Any, ...]]:
     """The complete configuration of the created topics, by their own configuration."""
     settings = builder.broker_settings
@@ -98,17 +98,17 @@ def _configs(
 
 
 def _decode_delete(body: RequestBody, version: int, request: int) -> DeleteTopicsReceived:
-    def topic() -> DoomedTopic:
-        return DoomedTopic(body.nullable_string(), body.topic_id())
+    def topic() -> TopicToDelete:
+        return TopicToDelete(body.nullable_string(), body.topic_id())
 
     if version >= _FIRST_DELETION_BY_ID:
         topics = body.structures(topic)
     else:
-        topics = [DoomedTopic(name, None) for name in body.strings()]
+        topics = [TopicToDelete(name, None) for name in body.strings()]
     return DeleteTopicsReceived(request, version, body.int32(), topics)
 
 
-def _delete_fields(answer: AnswerDeleteTopics, builder: ResponseBuilder) -> dict[str, Any]:
+def _delete_fields(answer: DeleteTopicsResponse, builder: ResponseBuilder) -> dict[str, Any]:
     responses = tuple(
         builder.make(
             "DeletableTopicResult",
@@ -140,13 +140,13 @@ def _decode_create_partitions(
 
 
 def _create_partitions_fields(
-    answer: AnswerCreatePartitions, builder: ResponseBuilder
+    answer: CreatePartitionsResponse, builder: ResponseBuilder
 ) -> dict[str, Any]:
     return {"results": named_results(builder, "CreatePartitionsTopicResult", "name", answer.topics)}
 
 
 def named_results(
-    builder: ResponseBuilder, entity: str, name: str, answers: tuple[TopicAnswer, ...]
+    builder: ResponseBuilder, entity: str, name: str, answers: tuple[TopicResult, ...]
 ) -> tuple[Any, ...]:
     """One entity with error code and message for each answer; `name` is the field of its name."""
     return tuple(
@@ -167,7 +167,7 @@ CREATE_TOPICS: Final = AdminApi(
     last=7,
     first_flexible=5,
     decode=_decode_create,
-    answer=AnswerCreateTopics,
+    answer=CreateTopicsResponse,
     fields=_create_fields,
     may_wait=True,
 )
@@ -178,7 +178,7 @@ DELETE_TOPICS: Final = AdminApi(
     last=6,
     first_flexible=4,
     decode=_decode_delete,
-    answer=AnswerDeleteTopics,
+    answer=DeleteTopicsResponse,
     fields=_delete_fields,
     may_wait=True,
 )
@@ -189,7 +189,7 @@ CREATE_PARTITIONS: Final = AdminApi(
     last=3,
     first_flexible=2,
     decode=_decode_create_partitions,
-    answer=AnswerCreatePartitions,
+    answer=CreatePartitionsResponse,
     fields=_create_partitions_fields,
     may_wait=True,
 )

@@ -34,7 +34,7 @@ from controller.core.commands import (
     ZooKeeperCommand,
 )
 from controller.core.events import (
-    BrokerAnswered,
+    BrokerResponded,
     ChildrenRead,
     Event,
     NumbersDrawn,
@@ -122,7 +122,7 @@ class CommandResponder:
         self.assumed: Counter[str] = Counter()
         self.drawn: dict[bytes, deque[TopicIdsDrawn | NumbersDrawn]] = defaultdict(deque)
         """Random draws of the log that the version has not requested, by the command's digest."""
-        self.answered: dict[bytes, deque[BrokerAnswered]] = defaultdict(deque)
+        self.answered: dict[bytes, deque[BrokerResponded]] = defaultdict(deque)
         """Brokers' responses in the log to requests that the version had not sent, by digest."""
         self.is_timed_by_log: Callable[[str], bool] = lambda _: False
         """Whether a timer that the log may lack fires only when the log says so."""
@@ -307,7 +307,7 @@ class CommandResponder:
             answered = structs.replace(missed.popleft(), command=issued.id)
         else:
             self.assumed[assumptions.REQUESTS] += 1
-            answered = BrokerAnswered(issued.id, request.broker, request.broker_epoch, OK, [])
+            answered = BrokerResponded(issued.id, request.broker, request.broker_epoch, OK, [])
 
         def answer() -> None:
             is_registered = self._zookeeper.find(znodes.broker_path(request.broker)) is not None

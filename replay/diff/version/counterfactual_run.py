@@ -16,7 +16,7 @@ from controller.core.api_requests.alter_partition import AlterPartitionReceived
 from controller.core.canonical import kind_of
 from controller.core.commands import Issued, ReadStats, ReadZnodes, SyncZnodes
 from controller.core.events import (
-    BrokerAnswered,
+    BrokerResponded,
     ChildrenRead,
     NumbersDrawn,
     Outcome,
@@ -136,7 +136,7 @@ class CounterfactualRun:
         match happened:
             case ZnodesRead() | ChildrenRead():
                 self._read(happened)
-            case TopicIdsDrawn() | NumbersDrawn() | BrokerAnswered():
+            case TopicIdsDrawn() | NumbersDrawn() | BrokerResponded():
                 self._pass_on(happened, event.channel)
             case TimerFired(timer=timer):
                 if self._responder.timers.get(timer) == AS_IN_LOG:
@@ -260,7 +260,7 @@ class CounterfactualRun:
         one = self._log.of.get(place[0])
         return one is not None and (one.taken_by is not None or place[1] in one.items)
 
-    def _pass_on(self, outcome: Outcome | BrokerAnswered, channel: str) -> None:
+    def _pass_on(self, outcome: Outcome | BrokerResponded, channel: str) -> None:
         """Pass an outcome of the log to the command of the version that it belongs to."""
         one = self._log.of.get(outcome.command)
         taken = one.taken_by if one is not None else None
@@ -269,13 +269,13 @@ class CounterfactualRun:
             self._responder.receive(structs.replace(outcome, command=taken.id), channel)
         elif one is not None and isinstance(outcome, (TopicIdsDrawn, NumbersDrawn)):
             self._responder.drawn[one.digest].append(outcome)
-        elif one is not None and isinstance(outcome, BrokerAnswered):
+        elif one is not None and isinstance(outcome, BrokerResponded):
             self._responder.answered[one.digest].append(outcome)
 
     def _complete(self, event: Recorded) -> None:
         """After its last outcome, a command of the log cannot be taken any more."""
         happened = event.event
-        if not isinstance(happened, (Outcome, BrokerAnswered)):
+        if not isinstance(happened, (Outcome, BrokerResponded)):
             return
         one = self._log.of.get(happened.command)
         if one is None:

@@ -12,12 +12,12 @@ import msgspec
 
 from controller.core.canonical import digest, encode_command, kind_of
 from controller.core.commands import (
-    AnswerLater,
     BrokerRequest,
     CancelTimer,
     CloseChannel,
     Command,
     CommandId,
+    DelayResponse,
     DrawNumbers,
     DrawTopicIds,
     Issued,
@@ -46,7 +46,7 @@ _NOT_DECISIONS: Final = (
     SyncZnodes,
     DrawTopicIds,
     DrawNumbers,
-    AnswerLater,
+    DelayResponse,
 )
 FAILED: Final = "procedure_failed"
 """The kind of decision for a controller event that failed: the rest of its work is dropped."""

@@ -21,7 +21,7 @@ from controller.core.operations import Delete
 from replay.diff.version.log_znodes import LogZnodes, is_same
 from replay.diff.version.recorded_history import watch, znode_of
 from replay.subjects import paths_of_command
-from replay.world.outcomes import ZooKeeperOutcome, answer
+from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.paths import ROOT, name_of, parent_of
 from replay.world.tree import Znode
 from replay.world.watches import Change, Watches
@@ -109,7 +109,7 @@ class DivergedZooKeeper:
         server = ZooKeeper.load(known, self._zxid)
         if not server.is_live(self.session):
             server.create_session(self.session)
-        outcomes = answer(server, self.session, id, command, now_ms, _ALL)
+        outcomes = carry_out(server, self.session, id, command, now_ms, _ALL)
         self._zxid = server.zxid
         if not isinstance(command, (WriteZnodes, WriteAtomically)):
             return outcomes, []

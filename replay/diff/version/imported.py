@@ -19,7 +19,7 @@ from replay.diff.version.imported_run import ImportedRun, is_election
 from replay.diff.version.imported_zookeeper import ImportedZooKeeper
 from replay.progress import Progress
 from replay.shadow_folds import ShadowObserver, shadow_folds
-from replay.stock_clusters.agreement.comparison import told
+from replay.stock_clusters.agreement.comparison import read_records
 from replay.stock_clusters.agreement.conformance import paired
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.logs.index import Index
@@ -110,7 +110,7 @@ def _simulate(
     log = next(islice(gap_free_ranges(reader), folded.number, None))
     view = ZnodeView(log.state.tree, log.begun.chroot)
     run: ImportedRun | None = None
-    for record, event, found in paired(told(log, "following", reader.last_seq, progress)):
+    for record, event, found in paired(read_records(log, "following", reader.last_seq, progress)):
         if record.seq > folded.index.last_transaction:
             break
         if record.seq == begun:

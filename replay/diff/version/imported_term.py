@@ -13,12 +13,12 @@ from msgspec import structs
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
 )
 from controller.core.canonical import digest, encode_command, kind_of
 from controller.core.commands import BrokerRequest, Command, CommandId
 from controller.core.events import (
-    BrokerAnswered,
+    BrokerResponded,
     Recorded,
     SessionConnected,
     TimerFired,
@@ -108,7 +108,7 @@ class ImportedTerm:
             command = commands[issued.id] = issued.command
             if at >= seq and isinstance(command, BrokerRequest):
                 self._log.add_request(issued.id, command, time_ns)
-            elif isinstance(command, AnswerAlterPartition):
+            elif isinstance(command, AlterPartitionResponse):
                 self._accepted.update(accepted_proposals(command))
         for _, one in self._inputs:
             if isinstance(one, TopicIdsDrawn):
@@ -120,7 +120,7 @@ class ImportedTerm:
             case ApiCall():
                 for request in one.requests:
                     self._request(request)
-            case BrokerAnswered():
+            case BrokerResponded():
                 self._answer(one)
             case TopicIdsDrawn():
                 pass
@@ -141,7 +141,7 @@ class ImportedTerm:
             self._unnumbered -= 1
             self.responder.receive(structs.replace(one, request=self._unnumbered), "api")
 
-    def _answer(self, answer: BrokerAnswered) -> None:
+    def _answer(self, answer: BrokerResponded) -> None:
         """Pass on a response to the same request of the version, which may be sent later."""
         one = self._log.of.get(answer.command)
         if one is None:
@@ -160,7 +160,7 @@ def _usual_ns(shadow: ShadowObserver) -> dict[str, int]:
     sent = {issued.id: (kind_of(issued.command), at_ns) for issued, _, at_ns, _ in shadow.noted}
     times: dict[str, list[int]] = defaultdict(list)
     for _, received_ns, one in shadow.fold.inputs:
-        if isinstance(one, BrokerAnswered):
+        if isinstance(one, BrokerResponded):
             kind, sent_ns = sent[one.command]
             times[kind].append(received_ns - sent_ns)
     return {kind: int(median(found)) for kind, found in times.items()}

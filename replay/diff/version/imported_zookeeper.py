@@ -32,7 +32,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.world.outcomes import ZooKeeperOutcome, answer
+from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.requests import Write
 from replay.world.tree import Znode
 from replay.world.zookeeper import ZooKeeper
@@ -72,7 +72,7 @@ class ImportedZooKeeper:
         self, id: CommandId, command: ZooKeeperCommand, now_ms: int
     ) -> tuple[list[ZooKeeperOutcome], list[WatchFired]]:
         """Carry out a command. Return its outcomes, and the watches that fire before them."""
-        outcomes = answer(self._server, self.session, id, command, now_ms)
+        outcomes = carry_out(self._server, self.session, id, command, now_ms)
         return outcomes, self._server.take_events(self.session)
 
     def apply(self, one: Transaction) -> list[WatchFired]:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from controller.core.api_requests.alter_partition import AnswerAlterPartition
+from controller.core.api_requests.alter_partition import AlterPartitionResponse
 from controller.core.canonical import decode_command
 from controller.core.commands import (
     CancelTimer,
@@ -25,7 +25,7 @@ from controller.core.commands import (
     ZooKeeperCommand,
 )
 from controller.core.events import (
-    BrokerAnswered,
+    BrokerResponded,
     ChildrenRead,
     NumbersDrawn,
     Recorded,
@@ -110,7 +110,7 @@ class RecordedHistory:
                 self._pending[id] = (command, seq)
             case _ if isinstance(command, ZooKeeperCommand):
                 self._pending[id] = (command, seq)
-            case AnswerAlterPartition():
+            case AlterPartitionResponse():
                 self.accepted.update(accepted_proposals(command))
             case StartTimer(timer=timer):
                 self._timers[timer] = None
@@ -124,7 +124,7 @@ class RecordedHistory:
     def _event(self, recorded: Recorded) -> None:
         event, seq = recorded.event, recorded.seq
         match event:
-            case ZnodesRead() | ChildrenRead() | ZnodesWritten() | BrokerAnswered():
+            case ZnodesRead() | ChildrenRead() | ZnodesWritten() | BrokerResponded():
                 self._note_time(event.command, recorded.wall_ns)
             case SessionConnected(session_id=session):
                 self._session = session
@@ -220,7 +220,7 @@ def watch(watches: Watches, session: int, command: Command) -> None:
             pass
 
 
-def accepted_proposals(answer: AnswerAlterPartition) -> dict[tuple[int, str, int], bool]:
+def accepted_proposals(answer: AlterPartitionResponse) -> dict[tuple[int, str, int], bool]:
     """By request, topic and partition: whether the controller accepted the proposed ISR."""
     return {
         (answer.request, one.topic_id.hex() if one.topic_id else one.topic, one.partition): (

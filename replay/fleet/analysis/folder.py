@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from eventstore.folders import sync_folder
 from replay.fleet.errors import usable
-from replay.fleet.locking import exclusive
+from replay.fleet.locking import exclusive, staging
 
 NAME: Final = "analysis"
 _SUMMARY: Final = "analysis.json"
@@ -52,18 +52,14 @@ class AnalysisFolder:
 @contextmanager
 def open_analysis(folder: Path) -> Iterator[AnalysisFolder]:
     """Begin a new analysis of the table in `folder`; one process at a time. Raises FleetError."""
-    with usable(folder), exclusive(folder / _LOCK, "another analysis"):
-        _remove_leftovers(folder)
-        try:
-            yield AnalysisFolder(folder)
-        finally:
-            shutil.rmtree(folder / _PARTIAL, ignore_errors=True)
+    lock = exclusive(folder / _LOCK, "another analysis")
+    with usable(folder), lock, staging(folder / _PARTIAL):
+        _restore_previous(folder)
+        yield AnalysisFolder(folder)
 
 
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what a killed process left. If it was killed between two renames, restore the previous
-    analysis."""
-    shutil.rmtree(folder / _PARTIAL, ignore_errors=True)
+def _restore_previous(folder: Path) -> None:
+    """Restore the previous analysis if a process was killed between two renames."""
     if (folder / _BEFORE).exists() and not (folder / NAME).exists():
         (folder / _BEFORE).rename(folder / NAME)
     shutil.rmtree(folder / _BEFORE, ignore_errors=True)

@@ -10,7 +10,6 @@
 Each file is replaced by one rename, so that readers always find a complete file.
 """
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ import pyarrow as pa
 from msgspec import Struct
 from pyarrow import parquet
 
-from eventstore.folders import sync_folder
+from eventstore.folders import replacing
 from replay.fleet.day_files import escaped
 from replay.fleet.errors import FleetError, usable
 from replay.fleet.live.mirrored_log import LogState
@@ -97,19 +96,19 @@ class LiveFolder(Struct, frozen=True):
                     if is_new and not Path(self.checkpoint).exists():
                         shutil.rmtree(self.path)
 
-    def _check(self, mine: _Marker) -> None:
+    def _check(self, expected: _Marker) -> None:
         path = self.path / _MARKER
         if not path.exists():
             if any(one.name != _LOCK for one in self.path.iterdir()):
                 raise FleetError(f"{self.path} contains other files: name a new folder with --out")
-            _replace(path, msgspec.json.encode(mine))
+            _replace(path, msgspec.json.encode(expected))
         try:
             found = msgspec.json.decode(path.read_bytes(), type=_Marker)
         except msgspec.MsgspecError as error:
             raise FleetError(f"{path} cannot be read: {error}") from None
-        if found == mine:
+        if found == expected:
             return
-        if (found.topic, found.kafka_cluster) != (mine.topic, mine.kafka_cluster):
+        if (found.topic, found.kafka_cluster) != (expected.topic, expected.kafka_cluster):
             why = f"belongs to topic {found.topic} on Kafka cluster {found.kafka_cluster}"
         else:
             why = f"was created by another refold (core {found.core}, layout {found.layout})"
@@ -178,10 +177,5 @@ def _write_table(path: Path, rows: list[dict[str, object]], schema: pa.Schema) -
 
 
 def _replace(path: Path, body: bytes) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("wb") as file:
+    with replacing(path) as file:
         file.write(body)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    sync_folder(path.parent)

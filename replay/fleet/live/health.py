@@ -17,12 +17,11 @@ OFFLINE: Final = "offline"
 UNDER_REPLICATED: Final = "under_replicated"
 NOT_PREFERRED: Final = "not_preferred"
 HEALTHY: Final = "healthy"
-STATES: Final = (OFFLINE, UNDER_REPLICATED, NOT_PREFERRED, HEALTHY)
-"""From the worst to the best."""
 
 
 def health_of(leader: int, isr: Sequence[int], replicas: Sequence[int]) -> str:
-    """One of STATES. `replicas` are in the order of the assignment, without those being added."""
+    """OFFLINE, UNDER_REPLICATED, NOT_PREFERRED or HEALTHY: the worst that applies. `replicas` are
+    in the order of the assignment, without those being added."""
     if leader == NO_LEADER or not isr:
         return OFFLINE
     if any(one not in isr for one in replicas):

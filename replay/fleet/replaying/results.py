@@ -9,7 +9,6 @@ A batch is added by one rename. A log that a version replays again has a row in 
 one is valid.
 """
 
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from pyspark.sql.types import StringType
 
 from replay.fleet.batches import add_batch, batches
 from replay.fleet.errors import FleetError, usable
-from replay.fleet.locking import exclusive
+from replay.fleet.locking import exclusive, staging
 from replay.fleet.schemas import spark_schema
 from replay.fleet.table import check_table
 
@@ -140,16 +139,12 @@ def open_replays(table: Path) -> Iterator[ReplayFolder]:
     """Open the replays of a table for writing; one process at a time. Leftovers of a killed process
     are removed. Raises FleetError."""
     folder = ReplayFolder(table)
-    staging = folder.folder / _STAGING
     with usable(folder.folder):
         folder.folder.mkdir(exist_ok=True)
-        with exclusive(folder.folder / "lock", "another replay"):
-            shutil.rmtree(staging, ignore_errors=True)
+        lock = exclusive(folder.folder / "lock", "another replay")
+        with lock, staging(folder.folder / _STAGING):
             folder.staging.mkdir(parents=True)
-            try:
-                yield folder
-            finally:
-                shutil.rmtree(staging, ignore_errors=True)
+            yield folder
 
 
 def check_replays(table: Path) -> None:

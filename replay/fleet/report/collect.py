@@ -21,7 +21,7 @@ from replay.fleet.table import check_table
 _ANALYSE: Final = "run `refold fleet analyse` first"
 
 
-class _Made(msgspec.Struct):
+class _Summary(msgspec.Struct):
     made: str
     options: dict[str, Any] = {}
 
@@ -32,7 +32,7 @@ def collect_findings(spark: SparkSession, folder: Path, incidents: int) -> Findi
     Raises FleetError if there is no table or no analysis, or if Spark fails.
     """
     check_table(folder)
-    made = _made(folder)
+    made = _read_summary(folder)
     with spark_errors(f"{folder}: Spark failed"):
         of_records = decoding.records(spark, folder)
     try:
@@ -43,10 +43,10 @@ def collect_findings(spark: SparkSession, folder: Path, incidents: int) -> Findi
         raise FleetError(f"{folder}: {text}") from error
 
 
-def _made(folder: Path) -> _Made:
+def _read_summary(folder: Path) -> _Summary:
     path = folder / "analysis" / "analysis.json"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Made)
+        return msgspec.json.decode(path.read_bytes(), type=_Summary)
     except FileNotFoundError:
         raise FleetError(f"{folder} has no analysis: {_ANALYSE}") from None
     except (OSError, msgspec.MsgspecError) as error:
@@ -54,7 +54,7 @@ def _made(folder: Path) -> _Made:
 
 
 def _collect(
-    spark: SparkSession, folder: Path, of_records: DataFrame, made: _Made, incidents: int
+    spark: SparkSession, folder: Path, of_records: DataFrame, made: _Summary, incidents: int
 ) -> Findings:
     for name in queries.TABLES:
         spark.read.parquet(str(folder / "analysis" / name)).createOrReplaceTempView(name)

@@ -5,6 +5,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from eventstore.folders import replacing
 from replay.fleet.errors import FleetError, OutputError
 from replay.fleet.report.collect import collect_findings
 from replay.fleet.report.page import page_of
@@ -29,11 +30,9 @@ def write_report(spark: SparkSession, folder: Path, target: Path, incidents: int
     Raises FleetError if there is no analysis, OutputError if the page cannot be written.
     """
     body = page_of(collect_findings(spark, folder, incidents)).encode(errors="replace")
-    partial = target.with_name(f".{target.name}.partial")
     try:
-        partial.write_bytes(body)
-        partial.replace(target)
+        with replacing(target) as file:
+            file.write(body)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise OutputError(f"{target} cannot be written: {error.strerror or error}") from error
     return len(body)

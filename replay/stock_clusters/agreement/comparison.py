@@ -18,11 +18,11 @@ from replay.errors import ReplayError
 from replay.escape_path import escape_path
 from replay.logs.decode import UPCASTERS
 from replay.progress import Progress, unreported
-from replay.stock_clusters.agreement.between import with_between
 from replay.stock_clusters.agreement.conformance import ConformanceChecker, Follow
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.import_report import import_report, repeated_writes
 from replay.stock_clusters.agreement.logs.index import Index
+from replay.stock_clusters.agreement.records_between import with_records_between
 from replay.stock_clusters.agreement.results import AgreementResult, result_of
 from replay.stock_clusters.agreement.search.assumptions import Choices
 from replay.stock_clusters.agreement.search.event_order import RUNS_MAX, EventOrder
@@ -72,7 +72,7 @@ def agree(
         world = open_world(reader)
         for one in repeated_writes(reader, {*ended.repeated}, world.begun.chroot):
             result.add_decision(one)
-        return with_between(result, world) if result.divergences else result
+        return with_records_between(result, world) if result.divergences else result
 
 
 def lost_replies(
@@ -103,7 +103,7 @@ def _comparison(
         what = f"trying order {next(tried)}" if choices.has_moments else "comparing"
         for log in gap_free_ranges(reader):
             checker = agreeing_on(log, last, rules, settings, progress, replies=choices)
-            agreement = checker.run(told(log, what, last, progress))
+            agreement = checker.run(read_records(log, what, last, progress))
             of_range = result_of(agreement, result.source)
             of_range.settings = checker.settings
             of_range.notes += [one for one in checker.notes if one not in result.notes]
@@ -129,12 +129,12 @@ def agreeing_on(
     """
     chroot = world.begun.chroot
     view = ZnodeView(world.state.tree, chroot)
-    index = Index(told(world, "building the index", last, progress), chroot, view)
+    index = Index(read_records(world, "building the index", last, progress), chroot, view)
     given = dict(settings or {})
     return ConformanceChecker(world, _configuration(given, rules), index, given, follow, replies)
 
 
-def told(
+def read_records(
     world: ImportedLog, what: str, last: int, progress: Progress
 ) -> Iterator[tuple[EventRecord, WorldEvent]]:
     """The records of a range, reporting progress."""

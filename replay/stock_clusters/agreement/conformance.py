@@ -25,7 +25,10 @@ from replay.stock_clusters.agreement.decisions.judgements import (
     judge_decision,
 )
 from replay.stock_clusters.agreement.decisions.write_batch import Decision
-from replay.stock_clusters.agreement.logs.broker_answers import answer_of_line, answer_of_request
+from replay.stock_clusters.agreement.logs.broker_responses import (
+    response_of_line,
+    response_of_request,
+)
 from replay.stock_clusters.agreement.logs.index import Index, operations_of, path_of
 from replay.stock_clusters.agreement.logs.markers import marker_of
 from replay.stock_clusters.agreement.search.assumptions import Choices
@@ -285,7 +288,7 @@ class ConformanceChecker:
                     one.kafka_sent(sent)
         if event.what != "response":
             return
-        found = answer_of_line(event)
+        found = response_of_line(event)
         for one in self._controllers.values():
             if found and one.broker == event.broker and one.epoch == event.epoch:
                 one.answered(found)
@@ -302,7 +305,7 @@ class ConformanceChecker:
         closed = self._closed.get(sent.controller_epoch) if sent is not None else None
         if sent is not None and (closed is None or event.received_ms <= closed[1]):
             self._served[sent.controller_epoch][event.broker].append(self._with_cause(sent))
-        found = answer_of_request(event)
+        found = response_of_request(event)
         if found is None:
             return
         epoch, answer = found

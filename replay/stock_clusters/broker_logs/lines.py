@@ -1,30 +1,24 @@
 """Parses lines in the layout of Kafka's log4j.properties: `[%d] %p %m (%c)%n`."""
 
-import bz2
-import gzip
 import lzma
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, cast
+from typing import BinaryIO, Final, NamedTuple
 from zlib import error as ZlibError
 
-_PACKED: Final[Mapping[bytes, Callable[[BinaryIO], object]]] = {
-    b"\x1f\x8b": gzip.open,
-    b"\xfd7zXZ\0": lzma.open,
-    b"BZh": bz2.open,
-}
-"""The first bytes of compressed files, and the functions that open them."""
+from replay.stock_clusters.zookeeper_log.compression import decompressed_by_content
+
 _NOT_READ: Final[Mapping[bytes, str]] = {
     b"PK\3\4": "zip",
     b"\x28\xb5\x2f\xfd": "zstd",
     b"\x04\x22\x4d\x18": "lz4",
     b"7z\xbc\xaf\x27\x1c": "7z",
 }
-_MAGIC_BYTES_MAX: Final = 6
+_MAGIC_BYTES_MAX: Final = max(map(len, _NOT_READ))
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 """The length of a line. Longer lines are split into several, which do not match the layout."""
 
@@ -106,9 +100,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         for magic, kind in _NOT_READ.items():
             if begin.startswith(magic):
                 raise EOFError(f"{kind} cannot be read; unpack it, or compress it as gz, xz or bz2")
-        opens = (opened for magic, opened in _PACKED.items() if begin.startswith(magic))
-        opened = next(opens, None)
-        yield stream if opened is None else cast(BinaryIO, opened(stream))
+        yield decompressed_by_content(stream)
 
 
 def _line(text: str, zone: tzinfo) -> Line | None:

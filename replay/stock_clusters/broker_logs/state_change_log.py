@@ -28,8 +28,6 @@ _MESSAGES: Final = (
     (r"Changed partition ()", "partition_state"),
     (r"Changed state of replica ()", "replica_state"),
 )
-KINDS: Final = (*(kind for _, kind in _MESSAGES), "other")
-
 _OPENING: Final = tuple((re.compile(pattern), kind) for pattern, kind in _MESSAGES)
 _NUMBER: Final = re.compile(r"-?\d+")
 

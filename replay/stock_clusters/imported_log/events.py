@@ -20,7 +20,7 @@ class _Event(Struct, frozen=True, array_like=True, tag_field="kind", gc=False):
     """An event, stored as an array that begins with its kind."""
 
 
-# The world ------------------------------------------------------------------------------------
+# ZooKeeper ------------------------------------------------------------------------------------
 
 
 class WorldBegun(_Event, frozen=True, tag="world_begun"):
@@ -121,7 +121,7 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
     altered: int = 0
 
 
-# What a stock controller did ------------------------------------------------------------------
+# Actions of a stock controller ----------------------------------------------------------------
 
 
 class Observed(_Event, frozen=True, tag="observed"):
@@ -174,8 +174,8 @@ class ControllerLogged(_Event, frozen=True, tag="controller_logged"):
 class StateChangeLogged(_Event, frozen=True, tag="state_change_logged"):
     """A line that a controller wrote to state-change.log.
 
-    `what` is one of broker_logs.state_change_log.KINDS. `brokers` are the receivers of a request,
-    or the broker that answered.
+    `what` is a kind of broker_logs.state_change_log, or "other". `brokers` are the receivers of a
+    request, or the broker that answered.
     """
 
     broker: int

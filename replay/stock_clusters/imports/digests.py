@@ -19,7 +19,7 @@ from replay.world.tree import Tree, Znode
 VERSION: Final = 2
 _STAT: Final = struct.Struct(">5Q3iQ")
 _UNSIGNED: Final = (1 << 64) - 1
-_OWN: Final = "/zookeeper/"
+_SERVER_ZNODES: Final = "/zookeeper/"
 """The znodes that each server has for itself: quotas and configuration."""
 
 
@@ -117,7 +117,7 @@ class Digests:
             self._altered[zxid] = file
 
     def _is_certain(self, path: str, before: Znode | None) -> bool:
-        if path.startswith(_OWN):
+        if path.startswith(_SERVER_ZNODES):
             return False
         # A new znode changes its parent's counter, which a hand-made snapshot may have higher.
         counts = parent_of(path) if before is None else path
@@ -126,7 +126,7 @@ class Digests:
 
 def digest_of(path: str, znode: Znode | None) -> int:
     """The digest of one znode (DigestCalculator.calculateDigest)."""
-    if znode is None or path.startswith(_OWN):
+    if znode is None or path.startswith(_SERVER_ZNODES):
         return 0
     stat = _STAT.pack(
         znode.czxid,

@@ -54,7 +54,7 @@ def find_kafka(tree: Tree, following: Iterable[Transaction], wanted: str | None)
             raise SeveralClustersError(roots)
         [(chroot, cluster_id)] = roots.items()
         return KafkaRoot(chroot, cluster_id, is_only=True)
-    return _first_made(following, wanted, sorted(roots))
+    return _first_created(following, wanted, sorted(roots))
 
 
 def check_only(root: KafkaRoot, path: str) -> None:
@@ -79,7 +79,7 @@ def _roots(tree: Tree) -> dict[str, str]:
     }
 
 
-def _first_made(
+def _first_created(
     following: Iterable[Transaction], wanted: str | None, others: list[str]
 ) -> KafkaRoot:
     found: str | None = None

@@ -1,13 +1,15 @@
-"""Decompresses snapshots (zookeeper.snapshot.compression.method).
+"""Decompresses snapshots (zookeeper.snapshot.compression.method), archives and rotated logs.
 
-gzip is Java's GZIPOutputStream. snappy is snappy-java's SnappyOutputStream: a header of 16 bytes,
-then blocks, each a length (4 bytes) and as many bytes of raw snappy.
+In snapshots gzip is Java's GZIPOutputStream. snappy is snappy-java's SnappyOutputStream: a header
+of 16 bytes, then blocks, each a length (4 bytes) and as many bytes of raw snappy.
 """
 
+import bz2
 import gzip
 import io
+import lzma
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO, Final, cast
 from zlib import error as ZlibError
 
@@ -16,12 +18,29 @@ from cramjam import DecompressionError, snappy
 BROKEN: Final = (EOFError, gzip.BadGzipFile, ZlibError)
 """The errors of reading a damaged compressed stream."""
 
+_BY_FIRST_BYTES: Final[Mapping[bytes, Callable[[BinaryIO], object]]] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7zXZ\0": lzma.open,
+    b"BZh": bz2.open,
+}
+_FIRST_BYTES_MAX: Final = 6
+
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\0"
 _SNAPPY_HEADER_BYTES: Final = 16
 _BLOCK_BYTES_MAX: Final = 32 * 1024 * 1024
 """The size of a block, compressed or not. Servers write blocks of 32 KB; larger is damage."""
 
 _LENGTH: Final = struct.Struct(">i")
+
+
+def decompressed_by_content(stream: BinaryIO) -> BinaryIO:
+    """The content of a gzip, xz or bzip2 file, by its first bytes; of another file its own."""
+    first = stream.read(_FIRST_BYTES_MAX)
+    stream.seek(0)
+    for magic, opened in _BY_FIRST_BYTES.items():
+        if first.startswith(magic):
+            return cast(BinaryIO, opened(stream))
+    return stream
 
 
 def decompressed(stream: BinaryIO, name: str) -> io.BufferedIOBase:

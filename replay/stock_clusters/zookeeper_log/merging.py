@@ -111,7 +111,7 @@ class MergedLogs:
         self.file = ""
         self._begin = after
         self._known = [one for one in known if not is_epochs_start(one)]
-        self._logs = logs_behind(logs, after)
+        self._logs = logs_after(logs, after)
         self._on_bytes = on_bytes
         self._files: dict[int, RecordOrder] = {}
 
@@ -241,7 +241,7 @@ def is_first(zxid: int) -> bool:
     return zxid in (1, 1 << 32 | 1)
 
 
-def logs_behind(logs: Sequence[SourceFile], after: int) -> list[SourceFile]:
+def logs_after(logs: Sequence[SourceFile], after: int) -> list[SourceFile]:
     """The logs that can have transactions after zxid `after`, in the given order, which is sorted.
 
     The last file that begins before `after` may continue after it (FileTxnLog.getLogFiles).

@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from eventstore.errors import FULL
 from replay.errors import ReplayError
 from replay.escape_path import escape_path
 from replay.progress import Progress, unreported
-from replay.stock_clusters.zookeeper_log.compression import BROKEN
+from replay.stock_clusters.zookeeper_log.compression import BROKEN, decompressed_by_content
 from replay.stock_clusters.zookeeper_log.damage import Damage, DamagedSnapshotError
 from replay.stock_clusters.zookeeper_log.data_folder import (
     VERSIONED,
@@ -53,8 +53,6 @@ MEMBER_BYTES_MAX: Final = 16 * 1024**3
 """The size of a file in an archive: a sparse file may claim any size."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
-_GZIP: Final = b"\x1f\x8b"
-_XZ: Final = b"\xfd7"
 _EMPTY: Final = "starts from an empty ZooKeeper: no snapshot from before the logs can be used"
 
 
@@ -337,7 +335,7 @@ def _unpack(archive: Path, folder: Path, progress: Progress, notes: list[str]) -
         size = archive.stat().st_size
         for number, (name, content, position) in enumerate(_members(archive)):
             path = unpacked[name] = folder / str(number)
-            _copy(content, path, partial(_tell, progress, position, size))
+            _copy(content, path, partial(_report_position, progress, position, size))
     except (*BROKEN, tarfile.TarError, lzma.LZMAError) as error:
         if not unpacked:
             raise ReplayError(f"{archive} cannot be unpacked: {error}") from None
@@ -349,7 +347,8 @@ def _unpack(archive: Path, folder: Path, progress: Progress, notes: list[str]) -
 
 def _members(archive: Path) -> Iterator[tuple[str, IO[bytes], Callable[[], int]]]:
     """The usable files of an archive, with a function that returns the position in the archive."""
-    with archive.open("rb") as packed, _decompressed(packed) as stream:
+    # Not decompressed by tarfile, which does not check the checksum.
+    with archive.open("rb") as packed, decompressed_by_content(packed) as stream:
         with tarfile.open(fileobj=stream, mode="r|") as tar:
             for member in tar:
                 name = escape_path(member.name)
@@ -366,16 +365,7 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes], Callable[[], int]]
             pass
 
 
-def _decompressed(packed: BinaryIO) -> gzip.GzipFile | lzma.LZMAFile | BinaryIO:
-    """Decompress an archive; tarfile's decompression does not check checksums."""
-    magic = packed.read(len(_GZIP))
-    packed.seek(0)
-    if magic == _GZIP:
-        return gzip.open(packed)
-    return lzma.open(packed) if magic == _XZ else packed
-
-
-def _tell(progress: Progress, position: Callable[[], int], size: int) -> None:
+def _report_position(progress: Progress, position: Callable[[], int], size: int) -> None:
     progress("unpacking", position(), size)
 
 

@@ -1,4 +1,4 @@
-"""A client or a broker that connects to the endpoint, with kio as its codec."""
+"""A client or broker that connects to the endpoint, with kio as its codec."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -54,7 +54,7 @@ def metadata_request() -> Any:
 
 
 class Client:
-    """One connection, from an address of this machine. A broker's client id is its broker id."""
+    """One connection, from a loopback address. A broker's client id is its broker id."""
 
     def __init__(self, port: int, address: str = "127.0.0.1", client_id: str = "test") -> None:
         self._port = port
@@ -77,7 +77,7 @@ class Client:
         self.writer.transport.abort()
 
     def send(self, api_key: int, version: int, request: Any) -> RequestHead:
-        """Send a request and do not wait."""
+        """Send a request without waiting for its answer."""
         self._correlation += 1
         head = RequestHead(api_key, version, self._correlation)
         self.writer.write(encode_request(head, self._client_id, request))
@@ -89,7 +89,7 @@ class Client:
         return await self.reader.readexactly(size)
 
     async def answer_to(self, head: RequestHead) -> Any:
-        """The next answer, which must be the one to that request."""
+        """The next answer, which must have the request's correlation id."""
         frame = await self.receive()
         assert frame[:4] == pack(">i", head.correlation_id)
         return decode_response(head, frame)
@@ -99,7 +99,8 @@ class Client:
         return await self.answer_to(self.send(api_key, version, request))
 
     async def closed(self) -> bool:
-        """Wait until the connection is closed; False where that takes long, or a byte comes."""
+        """Wait until the endpoint closes the connection. False if this takes too long, or a byte
+        arrives."""
         try:
             async with asyncio.timeout(CLOSED_WITHIN_S):
                 return await self.reader.read(1) == b""
@@ -111,6 +112,6 @@ class Client:
 
 @asynccontextmanager
 async def connected(count: int, port: int) -> AsyncIterator[list[Client]]:
-    """So many connections."""
+    """Open `count` connections."""
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(Client(port)) for _ in range(count)]

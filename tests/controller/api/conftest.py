@@ -1,7 +1,8 @@
-"""An endpoint that runs, with its front process, and who stands for the controller."""
+"""A running endpoint with its front process, and a controller that answers its events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import anyio
 import pytest
@@ -12,34 +13,38 @@ from controller.api.listening import listen
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
 )
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 from controller.core.api_requests.reassignments import (
-    AnswerListPartitionReassignments,
     ListPartitionReassignmentsReceived,
+    ListPartitionReassignmentsResponse,
 )
 from controller.core.values import Broker, Endpoint
 from tests.scripted_broker import Received, ScriptedBroker
 from tools.lab.ports import free_port
 
+Request = TypeVar("Request", bound=ApiRequest)
+
 OWN_ID = 1000
+NOT_WITHIN_S = 0.3
+"""How long a test waits for an event that must not happen."""
 BROKER_SETTINGS = {"min.insync.replicas": "2"}
 KNOWN = Broker(1, 10, ())
-"""The live broker that the requests of `client` are of. It listens nowhere."""
+"""The live broker whose requests `client` sends. It has no listeners."""
 
 
 async def echo(received: Received) -> bytes | None:
-    """A script: the request itself is the answer."""
+    """A script that answers a request with the request itself."""
     return received.answer(received.frame)
 
 
 class Served:
-    """An endpoint, where it listens, and the events that came of it, answered at once unless a
-    test wants to do it."""
+    """An endpoint, its ports and the events that it has logged. They are answered at once,
+    unless `answers_itself` is off."""
 
     def __init__(self, names: Sequence[str], limits: Limits) -> None:
         self.ports = {name: free_port() for name in names}
@@ -69,18 +74,35 @@ class Served:
     def _answer(self, event: ApiRequest) -> None:
         match event:
             case AllocateProducerIdsReceived(request=request):
-                self.endpoint.answer(AnswerAllocateProducerIds(request, 0, request * 1000, 1000))
+                self.endpoint.answer(AllocateProducerIdsResponse(request, 0, request * 1000, 1000))
             case AlterPartitionReceived(request=request):
-                self.endpoint.answer(AnswerAlterPartition(request, 0))
+                self.endpoint.answer(AlterPartitionResponse(request, 0))
             case ListPartitionReassignmentsReceived(request=request):
-                self.endpoint.answer(AnswerListPartitionReassignments(request, 0))
+                self.endpoint.answer(ListPartitionReassignmentsResponse(request, 0))
 
     async def has_events(self, count: int) -> list[ApiRequest]:
-        """Wait until so many events have come."""
+        """Wait until `count` events have been logged."""
         while len(self.events) < count:
             self._more = anyio.Event()
             await self._more.wait()
         return self.events
+
+    async def first(self, kind: type[Request]) -> Request:
+        """Wait for the first event of a kind."""
+        while True:
+            for one in self.events:
+                if isinstance(one, kind):
+                    return one
+            self._more = anyio.Event()
+            await self._more.wait()
+
+    async def has_only(self, count: int) -> None:
+        """Wait for `count` events, and check that no other follows."""
+        with anyio.fail_after(5):
+            await self.has_events(count)
+        with anyio.move_on_after(NOT_WITHIN_S):
+            await self.has_events(count + 1)
+        assert len(self.events) == count
 
 
 Serve = Callable[..., Awaitable[Served]]
@@ -88,7 +110,7 @@ Serve = Callable[..., Awaitable[Served]]
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
-    """Start an endpoint that works until the test ends; keywords are its limits."""
+    """Start an endpoint that runs until the test ends. Keyword arguments are its limits."""
     running: list[asyncio.Task[None]] = []
 
     async def started(
@@ -116,7 +138,7 @@ async def served(serve: Serve) -> Served:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[ScriptedBroker]:
-    """A broker that listens, and answers everything with its echo."""
+    """A broker that listens and echoes every request."""
     broker = ScriptedBroker(echo)
     async with broker.listening():
         yield broker
@@ -124,6 +146,6 @@ async def broker() -> AsyncIterator[ScriptedBroker]:
 
 @pytest.fixture
 async def with_broker(served: Served, broker: ScriptedBroker) -> Served:
-    """An endpoint that passes on to that broker."""
+    """An endpoint that forwards to that broker."""
     served.endpoint.set_brokers([broker.registered()])
     return served

@@ -1,4 +1,4 @@
-"""What admin tools ask of the controller, through the endpoint and its front process."""
+"""Requests of admin tools to the controller, through the endpoint and its front process."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -11,23 +11,22 @@ import pytest
 from kio.index import load_payload_module
 from kio.static.constants import EntityType
 
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsResponse,
 )
 from controller.core.api_requests.topics import (
-    AnswerCreateTopics,
     CreatedTopic,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     NewTopic,
 )
 from tests.controller.api.client import Client, connected
 from tests.controller.api.conftest import Serve, Served
-from tests.controller.api.test_abuse import answered_in_time
-from tests.controller.api.test_limits import none_but
+from tests.controller.api.latency import answered_in_time
 
 CREATE_TOPICS, ELECT_LEADERS, REASSIGN, LIST_REASSIGNMENTS = 19, 43, 45, 46
 MIB = 1024 * 1024
@@ -62,13 +61,13 @@ def list_reassignments() -> Any:
     return schema_of(LIST_REASSIGNMENTS, 0).ListPartitionReassignmentsRequest(topics=None)
 
 
-def created(event: Any) -> AnswerCreateTopics:
-    """All of them are there now."""
+def created(event: Any) -> CreateTopicsResponse:
+    """An answer that all topics were created."""
     done = (CreatedTopic(one.name, 0, None, bytes(range(16)), 3, 1) for one in event.topics)
-    return AnswerCreateTopics(event.request, tuple(done))
+    return CreateTopicsResponse(event.request, tuple(done))
 
 
-async def test_a_topic_is_created_and_its_configuration_told(served: Served) -> None:
+async def test_created_topic_is_answered_with_its_configuration(served: Served) -> None:
     async with Client(served.port) as tool:
         head = tool.send(CREATE_TOPICS, 7, create_topics("t"))
         (event,) = await served.has_events(1)
@@ -80,16 +79,16 @@ async def test_a_topic_is_created_and_its_configuration_told(served: Served) -> 
         (topic,) = (await tool.answer_to(head)).topics
     configs = {one.name: (one.value, one.config_source) for one in topic.configs}
     assert (topic.error_code, topic.num_partitions) == (0, 3)
-    assert configs["min.insync.replicas"] == ("2", 4), "as the daemon's own settings say"
+    assert configs["min.insync.replicas"] == ("2", 4), "from the daemon's settings"
 
 
-async def test_reassignments_and_elections_come_to_the_controller(served: Served) -> None:
+async def test_reassignments_and_elections_are_controller_events(served: Served) -> None:
     async with Client(served.port) as tool:
         head = tool.send(REASSIGN, 0, reassign(1, None))
         (event,) = await served.has_events(1)
         assert isinstance(event, AlterPartitionReassignmentsReceived)
-        refused = PartitionAnswer("t", 0, 85)
-        served.endpoint.answer(AnswerAlterPartitionReassignments(event.request, 0, (refused,)))
+        refused = PartitionResult("t", 0, 85)
+        served.endpoint.answer(AlterPartitionReassignmentsResponse(event.request, 0, (refused,)))
         (topic,) = (await tool.answer_to(head)).responses
         assert [one.error_code for one in topic.partitions] == [85]
         all_partitions = schema_of(ELECT_LEADERS, 2).ElectLeadersRequest(
@@ -99,7 +98,7 @@ async def test_reassignments_and_elections_come_to_the_controller(served: Served
         _, event = await served.has_events(2)
         assert event == ElectLeadersReceived(event.request, 2, "unclean", None, event.timeout_ms)
         assert 50_000 < event.timeout_ms <= 60_000
-        served.endpoint.answer(AnswerElectLeaders(event.request, 0))
+        served.endpoint.answer(ElectLeadersResponse(event.request, 0))
         assert (await tool.answer_to(head)).replica_election_results == ()
 
 
@@ -121,8 +120,8 @@ async def test_malformed_admin_request_closes_the_connection(
     assert not served.events
 
 
-async def test_requests_that_wait_for_brokers_hold_up_none_that_do_not(serve: Serve) -> None:
-    """However large they are: half of the room each."""
+async def test_requests_that_wait_for_brokers_do_not_delay_others(serve: Serve) -> None:
+    """Whatever their size: each kind has half of the memory."""
     served = await serve(waiting_requests_max=10)
     served.answers_itself = False
     large = create_topics(*(f"{'t' * 200}{one}" for one in range(2 * MIB // 220)))
@@ -132,17 +131,17 @@ async def test_requests_that_wait_for_brokers_hold_up_none_that_do_not(serve: Se
         await served.has_events(2)
         for client in waiting[2:]:
             client.send(CREATE_TOPICS, 7, create_topics("t"))
-        await none_but(served, 10)
+        await served.has_only(10)
         head = tool.send(REASSIGN, 0, reassign(10_000))
         *_, event = await served.has_events(11)
-        served.endpoint.answer(AnswerAlterPartitionReassignments(event.request, 0))
+        served.endpoint.answer(AlterPartitionReassignmentsResponse(event.request, 0))
         assert (await tool.answer_to(head)).error_code == 0
         served.endpoint.answer(created(served.events[5]))
-        await none_but(served, 12)
+        await served.has_only(12)
 
 
 async def test_request_that_waits_for_brokers_frees_its_slot(serve: Serve) -> None:
-    """Also one that has gone: its request is done by then as far as the controller can do it."""
+    """Also if its client has disconnected: the controller has carried out what it can by then."""
     served = await serve(waiting_requests_max=2)
     async with connected(3, served.port) as (waiting, next_one, last):
         async with Client(served.port) as gone:
@@ -151,11 +150,11 @@ async def test_request_that_waits_for_brokers_frees_its_slot(serve: Serve) -> No
         head = waiting.send(CREATE_TOPICS, 7, create_topics("waiting"))
         _, of_waiting = await served.has_events(2)
         next_one.send(CREATE_TOPICS, 7, create_topics("next"))
-        await none_but(served, 2)
+        await served.has_only(2)
         served.endpoint.answer_later(of_gone.request)
         await served.has_events(3)
         last.send(CREATE_TOPICS, 7, create_topics("last"))
-        await none_but(served, 3)
+        await served.has_only(3)
         served.endpoint.answer_later(of_waiting.request)
         await served.has_events(4)
         for event in (of_gone, of_waiting):
@@ -165,7 +164,7 @@ async def test_request_that_waits_for_brokers_frees_its_slot(serve: Serve) -> No
 
 
 async def test_request_without_a_slot_before_its_timeout_times_out(serve: Serve) -> None:
-    """Nothing of it is done, and it is told so; its connection stands."""
+    """The request is not carried out. Its connection stays open."""
     served = await serve(waiting_requests_max=1)
     async with connected(2, served.port) as (first, second):
         first.send(CREATE_TOPICS, 7, create_topics("t"))
@@ -178,14 +177,14 @@ async def test_request_without_a_slot_before_its_timeout_times_out(serve: Serve)
         await served.has_events(2)
 
 
-async def test_the_time_of_a_request_begins_when_it_comes(serve: Serve) -> None:
+async def test_timeout_of_a_request_starts_when_it_arrives(serve: Serve) -> None:
     served = await serve(waiting_requests_max=1)
     async with connected(2, served.port) as (first, second):
         first.send(CREATE_TOPICS, 7, create_topics("t"))
         (event,) = await served.has_events(1)
         second.send(CREATE_TOPICS, 7, create_topics("u"))
         second.send(CREATE_TOPICS, 7, create_topics("x", timeout_s=0))
-        await none_but(served, 1)
+        await served.has_only(1)
         await asyncio.sleep(0.3)
         served.endpoint.answer(created(event))
         _, waited = await served.has_events(2)
@@ -215,19 +214,19 @@ async def test_response_at_shutdown_reaches_the_client(served: Served) -> None:
         assert await silent.closed()
 
 
-async def test_of_queued_max_requests_those_that_do_not_wait_have_a_tenth(serve: Serve) -> None:
+async def test_requests_of_non_brokers_get_a_tenth_of_queued_max_requests(serve: Serve) -> None:
     served = await serve(waiting_requests_max=20)
     served.answers_itself = False
     async with connected(3, served.port) as tools:
         for tool in tools:
             tool.send(LIST_REASSIGNMENTS, 0, list_reassignments())
-        await none_but(served, 2)
-        served.endpoint.answer(AnswerListPartitionReassignments(served.events[0].request, 0))
-        await none_but(served, 3)
+        await served.has_only(2)
+        served.endpoint.answer(ListPartitionReassignmentsResponse(served.events[0].request, 0))
+        await served.has_only(3)
 
 
-async def test_50_clients_at_once_create_topics(served: Served) -> None:
-    """Each gets the answer to its own, whatever the order in which they are answered."""
+async def test_50_concurrent_clients_create_topics(served: Served) -> None:
+    """Each gets its own answer, in whatever order the requests are answered."""
     async with connected(50, served.port) as tools:
         heads = [
             tool.send(CREATE_TOPICS, 7, create_topics(f"t{number}"))
@@ -240,7 +239,7 @@ async def test_50_clients_at_once_create_topics(served: Served) -> None:
             assert topic.name == f"t{number}"
 
 
-async def test_a_client_that_goes_away_in_the_middle_keeps_nobody_waiting(serve: Serve) -> None:
+async def test_client_that_disconnects_during_a_request_delays_no_other(serve: Serve) -> None:
     served = await serve(waiting_requests_max=2)
     async with Client(served.port) as gone:
         gone.send(CREATE_TOPICS, 7, create_topics("t"))
@@ -257,28 +256,26 @@ async def test_a_client_that_goes_away_in_the_middle_keeps_nobody_waiting(serve:
         assert topic.name == "u"
 
 
-async def test_1000_topics_by_one_request_hold_no_broker_up(served: Served) -> None:
+async def test_1000_topics_in_one_request_do_not_delay_brokers(served: Served) -> None:
     async with answered_in_time(served), Client(served.port) as tool:
         head = tool.send(CREATE_TOPICS, 7, create_topics(*(f"t{one}" for one in range(1000))))
-        while not (asked := events_of(served, CreateTopicsReceived)):
-            await asyncio.sleep(0.01)
-        assert len(asked[0].topics) == 1000
-        served.endpoint.answer(created(asked[0]))
+        asked = await served.first(CreateTopicsReceived)
+        assert len(asked.topics) == 1000
+        served.endpoint.answer(created(asked))
         assert len((await tool.answer_to(head)).topics) == 1000
 
 
-async def test_200_000_partitions_in_one_reassignment_hold_no_broker_up(served: Served) -> None:
+async def test_200_000_partitions_in_one_reassignment_do_not_delay_brokers(served: Served) -> None:
     async with answered_in_time(served), Client(served.port) as tool:
         head = tool.send(REASSIGN, 0, reassign(200_000))
-        while not (asked := events_of(served, AlterPartitionReassignmentsReceived)):
-            await asyncio.sleep(0.01)
-        answers = tuple(PartitionAnswer("t", one.partition, 0) for one in asked[0].partitions)
-        served.endpoint.answer(AnswerAlterPartitionReassignments(asked[0].request, 0, answers))
+        asked = await served.first(AlterPartitionReassignmentsReceived)
+        answers = tuple(PartitionResult("t", one.partition, 0) for one in asked.partitions)
+        served.endpoint.answer(AlterPartitionReassignmentsResponse(asked.request, 0, answers))
         (topic,) = (await tool.answer_to(head)).responses
         assert len(topic.partitions) == 200_000
 
 
-async def test_a_request_of_a_tool_has_a_greatest_size(served: Served) -> None:
+async def test_request_of_a_tool_has_a_maximum_size(served: Served) -> None:
     async with AsyncExitStack() as stack:
         liars = [await stack.enter_async_context(Client(served.port)) for _ in range(2)]
         for api_key, liar in zip((CREATE_TOPICS, LIST_REASSIGNMENTS), liars, strict=True):
@@ -286,14 +283,10 @@ async def test_a_request_of_a_tool_has_a_greatest_size(served: Served) -> None:
             assert await liar.closed()
 
 
-async def test_large_requests_of_tools_that_never_become_whole_keep_no_broker_out(
+async def test_incomplete_large_requests_of_tools_do_not_delay_brokers(
     served: Served,
 ) -> None:
     async with connected(6, served.port) as large, answered_in_time(served, 3000):
         for client in large:
             client.writer.write(pack(">ihhi", 4 * MIB, REASSIGN, 0, 5) + bytes(4 * MIB - 1000))
         await anyio.sleep(1)
-
-
-def events_of(served: Served, kind: type) -> list[Any]:
-    return [one for one in served.events if isinstance(one, kind)]

@@ -1,9 +1,9 @@
-"""Which connection goes where there is no room."""
+"""Which connection is closed at the limit of connections."""
 
 from controller.api.front.admission import Admission, ConnectionPriority
 
 
-def test_everybody_comes_in_while_there_is_room() -> None:
+def test_every_client_is_accepted_below_the_limit() -> None:
     admission = Admission(3, 2)
     assert [admission.admit(1, "a"), admission.admit(2, "a"), admission.admit(3, "b")] == [None] * 3
 
@@ -23,7 +23,7 @@ def test_idle_connections_are_closed_first_then_clients_then_brokers() -> None:
     assert gone == [3, 4, 2, 1]
 
 
-def test_a_broker_that_asks_as_a_client_too_stays_a_broker() -> None:
+def test_broker_that_also_sends_client_requests_is_a_broker() -> None:
     admission = Admission(2, 2)
     admission.admit(1, "a")
     admission.request_received(1, ConnectionPriority.BROKER)
@@ -33,7 +33,7 @@ def test_a_broker_that_asks_as_a_client_too_stays_a_broker() -> None:
     assert admission.admit(3, "b") == 2
 
 
-def test_one_address_makes_room_among_its_own() -> None:
+def test_address_at_its_limit_closes_one_of_its_own_connections() -> None:
     admission = Admission(10, 2)
     admission.admit(1, "a")
     admission.admit(2, "b")

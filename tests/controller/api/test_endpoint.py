@@ -1,4 +1,4 @@
-"""What brokers ask of the controller, through the endpoint and its front process."""
+"""Requests of brokers to the controller, through the endpoint and its front process."""
 
 import asyncio
 import os
@@ -15,21 +15,21 @@ import anyio
 import pytest
 
 from controller.api.errors import CannotListen
+from controller.api.heartbeat import Heartbeat
 from controller.api.limits import Limits
 from controller.api.listening import listen
-from controller.api.liveness import Liveness
 from controller.api.messages import Link, Listener, LiveBrokers, RequestReceived, Setup
 from controller.core.api_requests.alter_partition import (
     AlteredPartition,
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
     ProposedState,
 )
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
-from controller.core.api_requests.producer_ids import AnswerAllocateProducerIds
+from controller.core.api_requests.producer_ids import AllocateProducerIdsResponse
 from controller.core.values import Broker, Endpoint
 from tests.controller.api.client import (
     API_VERSIONS,
@@ -49,7 +49,7 @@ NOT_CONTROLLER = 41
 INVALID_REQUEST = 42
 
 
-async def test_a_request_is_an_event_and_its_answer_goes_back(served: Served) -> None:
+async def test_request_is_an_event_and_its_answer_is_sent_back(served: Served) -> None:
     served.answers_itself = False
     async with Client(served.port) as broker:
         head = broker.send(ALTER_PARTITION, 1, alter_partition(2))
@@ -59,7 +59,7 @@ async def test_a_request_is_an_event_and_its_answer_goes_back(served: Served) ->
         assert event == AlterPartitionReceived(number, 1, 1, 10, states)
         assert served.channels[0].startswith("api:")
         changed = AlteredPartition("t", None, 0, 0, 1, 3, (1, 2, 3), 0, 5)
-        served.endpoint.answer(AnswerAlterPartition(number, 0, (changed,)))
+        served.endpoint.answer(AlterPartitionResponse(number, 0, (changed,)))
         answer = await broker.answer_to(head)
     (topic,) = answer.topics
     assert (topic.topic_name, topic.partitions[0].partition_epoch) == ("t", 5)
@@ -73,7 +73,7 @@ async def test_requests_of_one_connection_are_answered_one_after_the_other(serve
             events = await served.has_events(count)
             assert len(events) == count
             request = events[-1].request
-            served.endpoint.answer(AnswerAllocateProducerIds(request, 0, count, 1000))
+            served.endpoint.answer(AllocateProducerIdsResponse(request, 0, count, 1000))
             assert (await broker.answer_to(head)).producer_id_start == count
     assert len(set(served.channels)) == 1
     assert len({event.request for event in served.events}) == 3
@@ -82,27 +82,27 @@ async def test_requests_of_one_connection_are_answered_one_after_the_other(serve
 async def test_controlled_shutdown_without_api_versions_and_without_client_id(
     served: Served,
 ) -> None:
-    """Version 0 has a request header of its own."""
+    """Version 0 has a different request header."""
     async with Client(served.port) as broker:
         broker.writer.write(pack(">ihhii", 12, CONTROLLED_SHUTDOWN, 0, 5, 3))
         (event,) = await served.has_events(1)
         assert event == ControlledShutdownReceived(event.request, 0, 3, -1)
-        served.endpoint.answer(AnswerControlledShutdown(event.request, 0, (("t", 7),)))
+        served.endpoint.answer(ControlledShutdownResponse(event.request, 0, (("t", 7),)))
         assert await broker.receive() == pack(">ihi", 5, 0, 1) + b"\0\x01t" + pack(">i", 7)
 
 
-async def test_controlled_shutdown_as_brokers_send_it(served: Served) -> None:
+async def test_controlled_shutdown_as_brokers_send_it_is_answered(served: Served) -> None:
     schema = request_schema(CONTROLLED_SHUTDOWN, 3)
     async with Client(served.port) as broker:
         request = schema.ControlledShutdownRequest(broker_id=3, broker_epoch=99)
         head = broker.send(CONTROLLED_SHUTDOWN, 3, request)
         (event,) = await served.has_events(1)
         assert event == ControlledShutdownReceived(event.request, 3, 3, 99)
-        served.endpoint.answer(AnswerControlledShutdown(event.request, NOT_CONTROLLER))
+        served.endpoint.answer(ControlledShutdownResponse(event.request, NOT_CONTROLLER))
         assert (await broker.answer_to(head)).error_code == NOT_CONTROLLER
 
 
-async def test_the_answer_to_a_client_that_has_gone_is_dropped(serve: Serve) -> None:
+async def test_answer_to_a_disconnected_client_is_dropped(serve: Serve) -> None:
     other = Broker(2, KNOWN.epoch, ())
     served = await serve(brokers=(KNOWN, other), waiting_requests_max=1)
     served.answers_itself = False
@@ -113,10 +113,10 @@ async def test_the_answer_to_a_client_that_has_gone_is_dropped(serve: Serve) -> 
         head = broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(other.id))
         with anyio.move_on_after(0.3):
             await served.has_events(2)
-        assert len(served.events) == 1, "the place of the first one is not free yet"
-        served.endpoint.answer(AnswerAllocateProducerIds(served.events[0].request, 0))
+        assert len(served.events) == 1, "the slot of the first request is still taken"
+        served.endpoint.answer(AllocateProducerIdsResponse(served.events[0].request, 0))
         _, second = await served.has_events(2)
-        served.endpoint.answer(AnswerAllocateProducerIds(second.request, 0, 5, 1000))
+        served.endpoint.answer(AllocateProducerIdsResponse(second.request, 0, 5, 1000))
         assert (await broker.answer_to(head)).producer_id_start == 5
 
 
@@ -128,7 +128,7 @@ OWN_APIS = {
 
 
 @pytest.mark.parametrize("brokers", [(), (KNOWN,)])
-async def test_a_broker_is_offered_the_controllers_own_apis_when_nothing_can_be_passed_on(
+async def test_broker_is_offered_only_the_controllers_apis_without_a_broker_to_forward_to(
     serve: Serve, brokers: tuple[Broker, ...]
 ) -> None:
     served = await serve(brokers=brokers)
@@ -144,24 +144,26 @@ async def test_a_broker_is_offered_the_controllers_own_apis_when_nothing_can_be_
     ("api_key", "version", "asked"),
     [(API_VERSIONS, 3, api_versions()), (METADATA, 12, metadata_request())],
 )
-async def test_a_client_is_sent_elsewhere_when_nothing_can_be_passed_on(
+async def test_client_is_disconnected_without_a_broker_to_forward_to(
     serve: Serve, brokers: tuple[Broker, ...], api_key: int, version: int, asked: Any
 ) -> None:
-    """An answer without its APIs would end it, though its next address may be a broker's."""
+    """An answer without its APIs would make the client fail. Its next address may be a broker's."""
     served = await serve(brokers=brokers)
     async with Client(served.port) as client:
         client.send(api_key, version, asked)
         assert await client.closed()
 
 
-async def test_no_operator_is_told_that_a_standby_passes_nothing_on(
+async def test_standby_that_cannot_forward_logs_no_warning(
     serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     served = await serve(brokers=())
     async with Client(served.port) as client:
         client.send(API_VERSIONS, 3, api_versions())
         assert await client.closed()
-    async with Client(served.port) as broker:  # What is told on the link comes in order.
+    async with Client(
+        served.port
+    ) as broker:  # The front reports its closed connections before this answer.
         await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
     assert not caplog.text
 
@@ -174,7 +176,7 @@ async def test_api_versions_is_answered_in_every_version(with_broker: Served) ->
             assert {56, 67} <= spans_of(answer).keys()
 
 
-async def test_an_unknown_version_of_api_versions_is_told_which_are_known(
+async def test_unsupported_version_of_api_versions_is_answered_with_the_supported_ones(
     with_broker: Served,
 ) -> None:
     async with Client(with_broker.port) as client:
@@ -185,7 +187,9 @@ async def test_an_unknown_version_of_api_versions_is_told_which_are_known(
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "a b", "ä"])
-async def test_software_without_a_proper_name_is_told(with_broker: Served, name: str) -> None:
+async def test_client_software_without_a_valid_name_is_rejected(
+    with_broker: Served, name: str
+) -> None:
     schema = request_schema(API_VERSIONS, 3)
     named = {"client_software_name": name, "client_software_version": "1.0-a"}
     async with Client(with_broker.port) as client:
@@ -195,7 +199,7 @@ async def test_software_without_a_proper_name_is_told(with_broker: Served, name:
 
 
 def spans_of(answer: Any) -> dict[int, tuple[int, int]]:
-    """The versions that are offered, by API key."""
+    """The offered versions by API key."""
     return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
 
 
@@ -208,7 +212,7 @@ async def test_all_listeners_are_served(serve: Serve) -> None:
 
 
 def fronts() -> set[int]:
-    """The fronts that this process has started; other tests may have left it a JVM."""
+    """The front processes of this process. Other tests may have left a JVM."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return {
         int(one)
@@ -217,16 +221,16 @@ def fronts() -> set[int]:
     }
 
 
-async def test_a_signal_to_the_daemons_group_is_not_for_the_front(served: Served) -> None:
-    """The daemon ends it when its role is handed back."""
+async def test_signal_to_the_daemons_process_group_does_not_end_the_front(served: Served) -> None:
+    """The daemon stops it when it hands its role back."""
     async with Client(served.port) as broker:
-        # The port is open before the front is there.
+        # The port is open before the front runs.
         await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         (front,) = fronts()
         assert os.getpgid(front) != os.getpgid(0)
 
 
-async def test_a_front_that_ends_is_replaced(served: Served) -> None:
+async def test_front_that_exits_is_replaced(served: Served) -> None:
     async with Client(served.port) as broker:
         await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         (front,) = fronts()
@@ -240,7 +244,7 @@ async def test_a_front_that_ends_is_replaced(served: Served) -> None:
     assert served.channels[0] != served.channels[1]
 
 
-async def test_a_front_that_hangs_is_replaced(
+async def test_front_that_hangs_is_replaced(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Client(served.port) as broker:
@@ -259,9 +263,9 @@ async def test_a_front_that_hangs_is_replaced(
     )
 
 
-async def test_a_daemon_that_was_held_up_does_not_take_its_front_for_hung() -> None:
-    """What was answered meanwhile is read afterwards."""
-    watched = Liveness(asked_every_s=0.01, answers_within_s=0.05)
+async def test_delayed_daemon_does_not_consider_its_front_hung() -> None:
+    """The front's answers during the delay are read afterwards."""
+    watched = Heartbeat(interval_s=0.01, timeout_s=0.05)
     watched.answered()
 
     def ask() -> None:
@@ -269,7 +273,7 @@ async def test_a_daemon_that_was_held_up_does_not_take_its_front_for_hung() -> N
         asyncio.get_running_loop().call_soon(watched.answered)
 
     with anyio.move_on_after(0.5) as waiting:
-        await watched.until_silent(ask)
+        await watched.until_unresponsive(ask)
     assert waiting.cancelled_caught
 
 
@@ -287,11 +291,11 @@ asyncio.run(endpoint.run())
 """
 
 
-async def test_the_front_ends_with_a_killed_daemon() -> None:
+async def test_front_exits_when_its_daemon_is_killed() -> None:
     port = free_port()
     daemon = subprocess.Popen([sys.executable, "-c", DAEMON, str(port)])
     try:
-        async with PatientClient(port, client_id="7") as client:
+        async with RetryingClient(port, client_id="7") as client:
             await client.ask(API_VERSIONS, 3, api_versions())
             daemon.kill()
             assert await client.closed()
@@ -300,8 +304,8 @@ async def test_the_front_ends_with_a_killed_daemon() -> None:
         daemon.wait()
 
 
-async def test_a_front_without_a_daemon_ends_without_a_word() -> None:
-    """However many clients it serves."""
+async def test_front_without_a_daemon_exits_silently() -> None:
+    """Whatever the number of its clients."""
     endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", free_port())
     (listening,) = listen([endpoint])
     descriptor = listening.socket.fileno()
@@ -326,7 +330,7 @@ async def test_a_front_without_a_daemon_ends_without_a_word() -> None:
     assert (front.returncode, complaints) == (0, b"")
 
 
-class PatientClient(Client):
+class RetryingClient(Client):
     """A client that waits until the endpoint listens."""
 
     async def __aenter__(self) -> Self:
@@ -338,7 +342,7 @@ class PatientClient(Client):
                 await asyncio.sleep(0.05)
 
 
-async def test_a_front_that_cannot_be_started_is_tried_again(
+async def test_front_that_cannot_be_started_is_retried(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     executable = sys.executable
@@ -352,7 +356,7 @@ async def test_a_front_that_cannot_be_started_is_tried_again(
         assert (await broker.answer_to(head)).producer_id_len == 1000
 
 
-def test_an_address_that_is_taken_is_named() -> None:
+def test_error_of_an_address_in_use_names_the_address() -> None:
     wanted = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 0)
     (first,) = listen([wanted])
     with first.socket:

@@ -1,4 +1,4 @@
-"""What is passed on to a live broker, and what is answered in its stead."""
+"""Requests that are forwarded to a live broker, and requests that the daemon answers itself."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ LIST_GROUPS, LIST_TRANSACTIONS = 16, 66
 BROKER, TOPIC = 4, 2
 
 
-async def test_a_request_and_its_answer_go_through_unchanged(
+async def test_request_and_answer_are_forwarded_unchanged(
     with_broker: Served, broker: ScriptedBroker
 ) -> None:
     async with Client(with_broker.port) as client:
@@ -56,7 +56,7 @@ async def test_large_requests_and_answers_are_streamed(
     assert [one.frame for one in broker.received] == [frame]
 
 
-async def test_own_answers_and_passed_on_ones_come_in_the_order_of_the_requests(
+async def test_own_and_forwarded_answers_keep_the_order_of_the_requests(
     with_broker: Served, broker: ScriptedBroker
 ) -> None:
     async def slow(received: Received) -> bytes | None:
@@ -74,7 +74,7 @@ async def test_own_answers_and_passed_on_ones_come_in_the_order_of_the_requests(
             assert (await client.receive())[:4] == pack(">i", head.correlation_id)
 
 
-async def test_the_brokers_own_table_is_offered_without_what_we_do_not_do(
+async def test_offered_versions_are_the_brokers_without_unsupported_apis(
     with_broker: Served,
 ) -> None:
     async with Client(with_broker.port) as client:
@@ -106,7 +106,7 @@ async def test_unsupported_api_closes_the_connection(
     assert not broker.received
 
 
-async def test_the_daemon_has_no_groups_transactions_or_partitions(with_broker: Served) -> None:
+async def test_daemon_has_no_groups_transactions_or_partitions(with_broker: Served) -> None:
     async with Client(with_broker.port) as client:
         request = request_schema(LIST_GROUPS, 4).ListGroupsRequest()
         assert (await client.ask(LIST_GROUPS, 4, request)).groups == ()
@@ -130,7 +130,7 @@ def alter_configs(kind: int, name: str) -> Any:
     return schema.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
 
 
-async def test_configurations_of_the_daemon_itself_are_empty_and_altered_without_effect(
+async def test_configurations_of_the_daemon_are_described_empty_and_altered_without_effect(
     with_broker: Served, broker: ScriptedBroker
 ) -> None:
     schema = request_schema(DESCRIBE_CONFIGS, 4)
@@ -161,7 +161,7 @@ async def test_configurations_of_brokers_are_forwarded(
     assert len(broker.received) == 1
 
 
-async def test_a_produce_request_with_acks_0_is_not_waited_for(
+async def test_produce_request_with_acks_0_has_no_answer(
     with_broker: Served, broker: ScriptedBroker
 ) -> None:
     async def silent_for_produce(received: Received) -> bytes | None:
@@ -179,10 +179,10 @@ async def test_a_produce_request_with_acks_0_is_not_waited_for(
     assert len(broker.received) == 2
 
 
-async def test_a_produce_request_whose_lengths_lie_closes_the_connection(
+async def test_produce_request_with_false_lengths_closes_the_connection(
     with_broker: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its transactional id is longer than any position in memory."""
+    """The length of its transactional id exceeds the address space."""
     frame = pack(">hhih", 0, 9, 5, -1) + b"\0" + b"\xff" * 20 + b"\1" + bytes(20)
     async with Client(with_broker.port) as client:
         client.writer.write(pack(">i", len(frame)) + frame)
@@ -192,7 +192,7 @@ async def test_a_produce_request_whose_lengths_lie_closes_the_connection(
     assert "a Produce request ends before its acks" in caplog.text
 
 
-async def test_a_broker_that_does_not_say_what_it_offers_is_passed_nothing(
+async def test_no_request_is_forwarded_to_a_broker_without_api_versions(
     serve: Serve, broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.offers_error = ErrorCode.unsupported_version
@@ -205,7 +205,7 @@ async def test_a_broker_that_does_not_say_what_it_offers_is_passed_nothing(
     assert "broker 7: ApiVersions failed with error" in caplog.text
 
 
-async def test_a_client_whose_broker_dies_is_disconnected_and_comes_back(serve: Serve) -> None:
+async def test_client_whose_broker_dies_is_disconnected_and_can_reconnect(serve: Serve) -> None:
     served = await serve()
     first, second = ScriptedBroker(echo), ScriptedBroker(echo)
     async with second.listening():
@@ -215,7 +215,7 @@ async def test_a_client_whose_broker_dies_is_disconnected_and_comes_back(serve: 
                 client.send(METADATA, 12, metadata_request())
                 await client.receive()
                 served.endpoint.set_brokers([second.registered(2)])
-                # The version table that the client knows is the first broker's.
+                # The client knows the version table of the first broker.
                 client.send(METADATA, 12, metadata_request())
                 assert await client.closed()
         async with Client(served.port) as client:
@@ -224,7 +224,7 @@ async def test_a_client_whose_broker_dies_is_disconnected_and_comes_back(serve: 
     assert (len(first.received), len(second.received)) == (1, 1)
 
 
-async def test_a_broker_that_closes_instead_of_answering_ends_the_clients_connection(
+async def test_broker_that_closes_its_connection_closes_the_clients(
     with_broker: Served, broker: ScriptedBroker
 ) -> None:
     async def close(received: Received) -> bytes | None:
@@ -236,7 +236,7 @@ async def test_a_broker_that_closes_instead_of_answering_ends_the_clients_connec
         assert await client.closed()
 
 
-async def test_a_broker_that_does_not_answer_is_not_waited_for_for_ever(
+async def test_broker_that_does_not_answer_is_abandoned_at_the_timeout(
     serve: Serve, broker: ScriptedBroker
 ) -> None:
     served, broker.script = await serve(request_timeout_ms=300), never
@@ -246,7 +246,7 @@ async def test_a_broker_that_does_not_answer_is_not_waited_for_for_ever(
         assert await client.closed()
 
 
-async def test_a_broker_that_cannot_be_reached_holds_nobody_up(
+async def test_unreachable_broker_does_not_delay_other_clients(
     serve: Serve, broker: ScriptedBroker
 ) -> None:
     served = await serve()
@@ -259,7 +259,7 @@ async def test_a_broker_that_cannot_be_reached_holds_nobody_up(
     assert len(broker.received) == 4
 
 
-async def test_a_request_goes_to_the_listener_of_the_same_name(serve: Serve) -> None:
+async def test_request_is_forwarded_to_the_listener_of_the_same_name(serve: Serve) -> None:
     served = await serve(names=("INTERNAL", "EXTERNAL"))
     inside, outside = ScriptedBroker(echo), ScriptedBroker(echo)
     endpoints = (
@@ -286,12 +286,12 @@ async def test_requests_are_not_forwarded_to_a_listener_with_an_identity(
     assert not broker.received
 
 
-# Brokers that hang -----------------------------------------------------------------------------
+# Brokers that do not answer --------------------------------------------------------------------
 
 
 @asynccontextmanager
 async def two_brokers(served: Served) -> AsyncIterator[tuple[ScriptedBroker, ScriptedBroker]]:
-    """Two that are passed on to in turn, both known."""
+    """Two known brokers, chosen in turn."""
     first, second = ScriptedBroker(echo), ScriptedBroker(echo)
     async with first.listening(), second.listening():
         served.endpoint.set_brokers([first.registered(1), second.registered(2)])
@@ -315,17 +315,17 @@ async def test_read_request_to_a_paused_broker_is_retried_on_another(served: Ser
         for client in before:
             await answered(client)
         asked = len(first.received)
-        assert asked >= 2, "it has its share"
+        assert asked >= 2, "it has its share of requests"
         first.is_paused = True
         await asyncio.gather(*map(answered, before))
         hung = len(second.received)
         for _ in range(4):
             async with Client(served.port) as client, asyncio.timeout(0.5):
                 await answered(client)
-        assert len(second.received) == hung + 4, "nothing new goes to the other one"
-        told = first.told_versions
+        assert len(second.received) == hung + 4, "the other broker gets no new requests"
+        versions = first.answered_versions
         first.resume()
-        await first.has_told_versions(told + 1)
+        await first.has_answered_versions(versions + 1)
         asked = len(first.received)
         async with asyncio.timeout(10):
             while len(first.received) == asked:
@@ -347,15 +347,15 @@ async def test_write_request_is_not_repeated(serve: Serve) -> None:
             assert [one.api_key for one in broker.received].count(ALTER_CONFIGS) == 1
 
 
-async def test_a_broker_that_is_slow_and_lives_is_waited_for(served: Served) -> None:
+async def test_slow_broker_that_responds_is_waited_for(served: Served) -> None:
     async with two_brokers(served) as (first, second), AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(Client(served.port)) for _ in range(2)]
         for client in clients:
             await answered(client)
-        told = first.told_versions
+        versions = first.answered_versions
 
         async def slow(received: Received) -> bytes | None:
-            await first.has_told_versions(told + 2)
+            await first.has_answered_versions(versions + 2)
             return await echo(received)
 
         first.script = slow
@@ -364,8 +364,8 @@ async def test_a_broker_that_is_slow_and_lives_is_waited_for(served: Served) -> 
         assert (len(first.received), len(second.received)) == (counted[0] + 1, counted[1] + 1)
 
 
-async def test_while_no_broker_gives_a_sign_of_life_the_client_waits(serve: Serve) -> None:
-    """Another one would be no better: it is the first that is heard of again."""
+async def test_client_waits_while_no_broker_responds(serve: Serve) -> None:
+    """The request stays with the first broker, since no other responds either."""
     served = await serve()
     async with two_brokers(served) as (first, second), Client(served.port) as client:
         first.is_paused = second.is_paused = True

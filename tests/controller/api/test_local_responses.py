@@ -1,4 +1,4 @@
-"""What the daemon says of itself, in every version that may be offered."""
+"""The daemon's answers about itself, in every version that may be offered."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ CONFIGS = (
 def request_about(
     head: RequestHead, *names: str, kind: int = BROKER, keys: tuple[str, ...] | None = None
 ) -> Any:
-    """A request about the configurations of brokers."""
+    """A request for the configurations of brokers."""
     schema = request_schema(head.api_key, head.version)
     if head.api_key == DESCRIBE_CONFIGS:
         resources = tuple(
@@ -94,7 +94,7 @@ def test_daemon_configuration_is_described_and_altered_without_effect(head: Requ
 
 
 def described(head: RequestHead, **asked: Any) -> Any:
-    """What it tells of its own configuration."""
+    """The described configuration of the daemon."""
     frame = own_config_response(head, request_about(head, str(OWN_ID), **asked), OWN_ID, CONFIGS)
     assert frame is not None
     [result] = decode_response(head, frame[4:]).results
@@ -114,7 +114,7 @@ def test_daemon_configuration_entries_are_read_only(head: RequestHead) -> None:
         assert [one.is_default for one in found] == [False, True, True]
 
 
-def test_settings_that_are_asked_for_by_name() -> None:
+def test_only_requested_settings_are_described() -> None:
     head = RequestHead(DESCRIBE_CONFIGS, 4, 5)
     assert [one.name for one in described(head, keys=("broker.rack", "x"))] == ["broker.rack"]
     assert len(described(head, keys=())) == len(CONFIGS)
@@ -130,7 +130,7 @@ def test_request_without_the_daemon_id_is_forwarded(head: RequestHead) -> None:
 
 
 @pytest.mark.parametrize("version", range(3, 5))
-def test_features_of_the_broker_are_told(version: int) -> None:
+def test_broker_features_are_described(version: int) -> None:
     head = RequestHead(API_VERSIONS, version, 5)
     frame = VersionTable(versions_answer(OFFERED)).answer(
         head, ApiVersionsRequest("test", True, True)
@@ -142,7 +142,7 @@ def test_features_of_the_broker_are_told(version: int) -> None:
     assert answer.finalized_features_epoch == 7
 
 
-def test_no_version_is_offered_that_we_could_not_read() -> None:
+def test_only_readable_versions_are_offered() -> None:
     table = VersionTable(versions_answer({LIST_GROUPS: (0, 99), 3: (0, 99)}))
     assert not table.offers(RequestHead(LIST_GROUPS, 99, 5))
     assert table.offers(RequestHead(3, 99, 5))

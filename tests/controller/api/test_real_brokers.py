@@ -1,10 +1,9 @@
-"""Real brokers that take the endpoint for their controller, stock tools and clients that come
-through it, and the same with the role in the hands of a stock controller."""
+"""Real brokers whose controller is the endpoint, with stock tools and clients that connect
+through it. Also with a stock broker in the controller role."""
 
 import asyncio
 import json
 from functools import partial
-from typing import TypeGuard
 
 import anyio
 import pytest
@@ -14,20 +13,19 @@ from aiozk import ZKClient
 from kio.index import load_request_schema
 
 from controller.brokers.channels import BrokerChannels
-from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.api_requests.topics import (
-    AnswerCreateTopics,
     CreatedTopic,
     CreateTopicsReceived,
+    CreateTopicsResponse,
 )
 from controller.core.api_requests.topics import NewTopic as NewTopicAsked
 from controller.core.commands import CommandId, OpenChannel, UpdateMetadataRequest
-from controller.core.events import BrokerAnswered, Event
+from controller.core.events import BrokerResponded, Event
 from controller.core.values import Broker, Endpoint
 from tests.controller.api.client import METADATA, Client, metadata_request
 from tests.controller.api.conftest import OWN_ID, Serve, Served
@@ -45,7 +43,7 @@ CONTROLLER_ZNODE = json.dumps(
 )
 TOLD_SECONDS_MAX = 30.0
 HIGH_EPOCH = 1000
-"""Above the epoch of the stock controller, which brokers refuse from then on."""
+"""Above the epoch of the stock controller, so that brokers reject its requests."""
 
 
 def endpoint_of(port: int) -> Endpoint:
@@ -53,13 +51,13 @@ def endpoint_of(port: int) -> Endpoint:
 
 
 async def knows_a_controller(broker: KafkaBroker) -> bool:
-    """aiokafka's admin client breaks where a broker that it asks was told of none yet."""
+    """aiokafka's admin client fails if the broker does not know a controller yet."""
     return await broker_view.controller(broker) is not None
 
 
 @pytest.fixture
 async def cluster(lab: Lab, serve: Serve) -> Served:
-    """Two brokers with a topic, and an endpoint that passes on to them."""
+    """Two brokers with a topic, and an endpoint that forwards to them."""
     await lab.start_zookeeper()
     brokers = await lab.start_brokers(2)
     for broker in brokers:
@@ -77,8 +75,8 @@ async def cluster(lab: Lab, serve: Serve) -> Served:
 
 
 async def make_controller(served: Served, lab: Lab) -> None:
-    """End the stock controller's role, and tell all brokers that the endpoint is the controller,
-    and one of the live brokers."""
+    """End the stock controller's role, and announce the endpoint to all brokers as controller
+    and live broker."""
     zookeeper = ZKClient(lab.zookeepers[0].connect)
     await zookeeper.start()
     transaction = zookeeper.begin_transaction()
@@ -86,32 +84,33 @@ async def make_controller(served: Served, lab: Lab) -> None:
     transaction.create("/controller", CONTROLLER_ZNODE)
     await transaction.commit()
     await zookeeper.close()
-    await tell_brokers(served, lab)
+    await announce_controller(served, lab)
 
 
-async def tell_brokers(served: Served, lab: Lab) -> None:
+async def announce_controller(served: Served, lab: Lab) -> None:
     live = [Broker(one.broker_id, 1, (endpoint_of(one.port),)) for one in lab.brokers]
     everyone = (*live, Broker(OWN_ID, 1, (endpoint_of(served.port),)))
-    told = asyncio.Queue[BrokerAnswered](maxsize=10)
+    answers = asyncio.Queue[BrokerResponded](maxsize=10)
 
-    def tell(event: Event, channel: str) -> None:
-        if isinstance(event, BrokerAnswered):
-            told.put_nowait(event)
+    def send(event: Event, channel: str) -> None:
+        if isinstance(event, BrokerResponded):
+            answers.put_nowait(event)
 
-    channels = BrokerChannels(tell, client_id=str(OWN_ID))
+    channels = BrokerChannels(send, client_id=str(OWN_ID))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(channels.run)
         for broker in live:
             channels.open(OpenChannel(broker.id, 1, broker.endpoints[0]))
             request = UpdateMetadataRequest(broker.id, -1, 8, OWN_ID, HIGH_EPOCH, (), everyone)
             channels.send(CommandId(1, broker.id), request)
-            answered = await told.get()
-            assert answered == BrokerAnswered(CommandId(1, broker.id), broker.id, 1, 0, [])
+            answered = await answers.get()
+            assert answered == BrokerResponded(CommandId(1, broker.id), broker.id, 1, 0, [])
         tasks.cancel_scope.cancel()
 
 
 async def produce_and_consume(bootstrap: str, *, idempotent: bool = True) -> None:
-    """An idempotent producer and a consumer with a group, which makes __consumer_offsets."""
+    """An idempotent producer and a consumer with a group, for which __consumer_offsets is
+    created."""
     async with AIOKafkaProducer(
         bootstrap_servers=bootstrap, enable_idempotence=idempotent
     ) as producer:
@@ -139,9 +138,7 @@ async def test_clients_and_tools_bootstrap_from_the_endpoint(lab: Lab, cluster: 
     assert not cluster.events, "the stock controller has the role"
 
 
-async def test_brokers_and_tools_take_the_endpoint_for_the_controller(
-    lab: Lab, cluster: Served
-) -> None:
+async def test_brokers_and_tools_use_the_endpoint_as_controller(lab: Lab, cluster: Served) -> None:
     bootstrap = f"127.0.0.1:{cluster.port}"
     await produce_and_consume(bootstrap, idempotent=False)
     await make_controller(cluster, lab)
@@ -181,8 +178,10 @@ async def test_brokers_and_tools_take_the_endpoint_for_the_controller(
     assert '"error":null' in log_dirs.result()
 
 
-async def test_tools_ask_the_endpoint_what_they_ask_a_controller(lab: Lab, cluster: Served) -> None:
-    """They find it in what a broker says of the cluster."""
+async def test_tools_send_the_endpoint_what_they_send_a_controller(
+    lab: Lab, cluster: Served
+) -> None:
+    """They find the endpoint in a broker's metadata."""
     await make_controller(cluster, lab)
     describe = load_request_schema(DESCRIBE_CLUSTER, 0)(include_cluster_authorized_operations=False)
     async with Client(cluster.port) as client:
@@ -201,21 +200,17 @@ async def test_tools_ask_the_endpoint_what_they_ask_a_controller(lab: Lab, clust
     )
     async with asyncio.TaskGroup() as tasks:
         printed = tasks.create_task(create)
-        while not (asked := [one for one in cluster.events if is_creation(one)]):
-            await asyncio.sleep(0.05)
-        (event,) = asked
+        event = await cluster.first(CreateTopicsReceived)
         assert event.topics == [NewTopicAsked("new", 3, -1, [], [("retention.ms", "5")])]
         done = CreatedTopic("new", 0, None, bytes(range(16)), 3, 1, (("retention.ms", "5"),))
-        cluster.endpoint.answer(AnswerCreateTopics(event.request, (done,)))
+        cluster.endpoint.answer(CreateTopicsResponse(event.request, (done,)))
     assert "Created topic new." in printed.result()
 
 
-def is_creation(event: ApiRequest) -> TypeGuard[CreateTopicsReceived]:
-    return isinstance(event, CreateTopicsReceived)
-
-
-async def test_a_broker_that_stops_asks_the_endpoint_first(lab: Lab, cluster: Served) -> None:
-    """ControlledShutdown comes without an ApiVersions before it."""
+async def test_stopping_broker_requests_a_controlled_shutdown_from_the_endpoint(
+    lab: Lab, cluster: Served
+) -> None:
+    """ControlledShutdown is sent without an ApiVersions request before."""
     await make_controller(cluster, lab)
     stopping = lab.brokers[1]
     async with asyncio.TaskGroup() as tasks:
@@ -223,5 +218,5 @@ async def test_a_broker_that_stops_asks_the_endpoint_first(lab: Lab, cluster: Se
         events = await cluster.has_events(1)
         shutdowns = [one for one in events if isinstance(one, ControlledShutdownReceived)]
         assert [one.broker for one in shutdowns] == [stopping.broker_id]
-        cluster.endpoint.answer(AnswerControlledShutdown(shutdowns[0].request, 0))
+        cluster.endpoint.answer(ControlledShutdownResponse(shutdowns[0].request, 0))
         await stopped

@@ -1,4 +1,4 @@
-"""Bounds inside the front: bytes that are held, bytes in a second, requests that wait."""
+"""Limits in the front: bytes in memory, bytes per second, queued requests."""
 
 import asyncio
 from contextlib import ExitStack
@@ -10,12 +10,12 @@ from controller.api.front.request_quotas import MemoryPool, RateLimiter
 from controller.api.messages import RequestReceived
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 
 
 async def fits(budget: MemoryPool, count: int) -> bool:
-    """Whether so many bytes are free."""
+    """Whether `count` bytes are free."""
     try:
         give_back = await asyncio.wait_for(budget.take(count), 0.01)
     except TimeoutError:
@@ -24,7 +24,7 @@ async def fits(budget: MemoryPool, count: int) -> bool:
     return True
 
 
-async def test_room_is_taken_and_given_back() -> None:
+async def test_memory_is_granted_and_released() -> None:
     budget = MemoryPool(100)
     give_back = await budget.take(60)
     assert await fits(budget, 40)
@@ -33,12 +33,12 @@ async def test_room_is_taken_and_given_back() -> None:
     assert await fits(budget, 100)
 
 
-async def test_without_a_limit_everything_fits() -> None:
+async def test_without_a_limit_every_request_fits() -> None:
     assert await fits(MemoryPool(None), 2**40)
 
 
 async def test_memory_is_granted_in_order_of_arrival() -> None:
-    """A large one is not kept waiting by small ones that come after it."""
+    """A large request is not delayed by small ones that arrive later."""
     budget = MemoryPool(100)
     give_back = await budget.take(60)
     large = asyncio.create_task(budget.take(100))
@@ -61,12 +61,12 @@ async def test_cancelled_waiter_passes_its_turn_to_the_next() -> None:
     await small
 
 
-async def test_a_pace_is_kept_over_time() -> None:
+async def test_rate_is_kept_over_time() -> None:
     clock = asyncio.get_running_loop().time
     limiter, began = RateLimiter(10_000, burst=2000), clock()
     for _ in range(3):
         await limiter.acquire(1000)
-    assert clock() - began < 0.1, "so much may go ahead"
+    assert clock() - began < 0.1, "the burst is allowed"
     for _ in range(5):
         await limiter.acquire(1000)
     assert clock() - began >= 0.5
@@ -84,7 +84,7 @@ def event_of(number: int) -> AllocateProducerIdsReceived:
 
 
 async def test_resources_of_a_request_are_held_until_the_response() -> None:
-    """Also when its client does not wait for it any more."""
+    """Also if its client does not wait any more."""
     asked: list[RequestReceived] = []
     pending = PendingRequests(asked.append, first_number=1)
     budget = MemoryPool(100)
@@ -97,15 +97,15 @@ async def test_resources_of_a_request_are_held_until_the_response() -> None:
         await waiting
     assert [one.event.request for one in asked] == [1]
     assert not await fits(budget, 1)
-    pending.answered(AnswerAllocateProducerIds(1, 0))
+    pending.answered(AllocateProducerIdsResponse(1, 0))
     assert await fits(budget, 100)
 
 
-async def test_an_answer_that_nobody_waits_for_changes_nothing() -> None:
+async def test_answer_without_a_waiting_request_is_ignored() -> None:
     pending = PendingRequests(lambda _: None, first_number=1)
-    pending.answered(AnswerAllocateProducerIds(99, 0))
+    pending.answered(AllocateProducerIdsResponse(99, 0))
     waiting = pending.ask(7, event_of(pending.number()), ExitStack())
     await asyncio.sleep(0)
     assert not waiting.done()
-    pending.answered(AnswerAllocateProducerIds(1, 0))
+    pending.answered(AllocateProducerIdsResponse(1, 0))
     assert (await waiting).request == 1

@@ -1,4 +1,4 @@
-"""Connections take turns, however much of one client's is here already."""
+"""Connections take turns, however many requests of one client have arrived."""
 
 import asyncio
 from typing import cast
@@ -19,8 +19,8 @@ LISTENER = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092)
 ASKED_BY_A_BROKER = encode_request(RequestHead(API_VERSIONS, 0, 1), "1", api_versions(0))
 
 
-class Taker:
-    """A client that takes every answer at once."""
+class Reader:
+    """A client that reads every answer at once."""
 
     def __init__(self) -> None:
         self.answers = 0
@@ -29,17 +29,17 @@ class Taker:
         self.answers += 1
 
     async def drain(self) -> None:
-        """There is always room."""
+        """Never blocks."""
 
 
-async def test_a_client_with_many_requests_waits_for_its_turn_before_each() -> None:
+async def test_client_with_many_requests_waits_for_its_turn_before_each() -> None:
     limits = Limits()
     brokers = LiveBrokers([LISTENER], print)
     pending = PendingRequests(print, first_number=1)
     shared = FrontContext(
         OWN_ID, limits, Admission(1, 1), RequestQuotas(limits), pending, brokers, {}, ()
     )
-    reader, taker = asyncio.StreamReader(), Taker()
+    reader, taker = asyncio.StreamReader(), Reader()
     reader.feed_data(ASKED_BY_A_BROKER * REQUESTS)
     reader.feed_eof()
     shared.admission.admit(1, "127.0.0.1")

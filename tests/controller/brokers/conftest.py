@@ -1,4 +1,4 @@
-"""Channels at work, and what they tell."""
+"""Running channels, and the events that they report."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,17 +9,17 @@ import pytest
 
 from controller.brokers.channel import ChannelEvent
 from controller.brokers.channels import BrokerChannels
-from controller.core.events import BrokerAnswered, ChannelFault, VersionsOffered
+from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
 from tests.scripted_broker import Received, ScriptedBroker
 
 
 def flexible(received: Received, body: bytes) -> bytes:
-    """An answer with a flexible header, as all versions that tests use have it."""
+    """An answer with a flexible header, which all versions in these tests use."""
     return received.answer(b"\0" + body)
 
 
 def no_errors(received: Received) -> bytes:
-    """The frame that says that all went well, without naming partitions."""
+    """A successful answer without partitions."""
     return flexible(received, pack(">h", 0) + (b"\0" if received.api_key == 6 else b"\x01\0"))
 
 
@@ -27,12 +27,12 @@ async def answer_all(received: Received) -> bytes | None:
     return no_errors(received)
 
 
-class Told:
-    """The events that channels told, in order, and on which channel; what brokers offer apart.
-    `order` has the kinds of all."""
+class Reported:
+    """The events that channels reported, in order, and their channel. ApiVersions are kept
+    apart. `order` has the kinds of all events."""
 
     def __init__(self) -> None:
-        self.events: list[BrokerAnswered | ChannelFault] = []
+        self.events: list[BrokerResponded | ChannelFault] = []
         self.channels: list[str] = []
         self.offered: list[VersionsOffered] = []
         self.order: list[type[ChannelEvent]] = []
@@ -47,8 +47,8 @@ class Told:
         self.channels.append(channel)
         self._more.set()
 
-    async def wait(self, count: int) -> list[BrokerAnswered | ChannelFault]:
-        """Until there are so many events."""
+    async def wait(self, count: int) -> list[BrokerResponded | ChannelFault]:
+        """Wait until `count` events are reported."""
         while len(self.events) < count:
             self._more = anyio.Event()
             await self._more.wait()
@@ -56,8 +56,8 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def reported() -> Reported:
+    return Reported()
 
 
 @pytest.fixture
@@ -66,12 +66,12 @@ def broker() -> ScriptedBroker:
 
 
 @pytest.fixture
-async def start(told: Told) -> AsyncIterator[Callable[..., BrokerChannels]]:
-    """Make channels that work until the test ends."""
+async def start(reported: Reported) -> AsyncIterator[Callable[..., BrokerChannels]]:
+    """Create channels that run until the test ends."""
     running: list[asyncio.Task[None]] = []
 
     def started(**settings: int) -> BrokerChannels:
-        channels = BrokerChannels(told, client_id="1000", **settings)
+        channels = BrokerChannels(reported, client_id="1000", **settings)
         running.append(asyncio.create_task(channels.run()))
         return channels
 

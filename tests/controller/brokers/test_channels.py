@@ -1,4 +1,4 @@
-"""Channels against a scripted broker: what it receives and what is told."""
+"""Channels to a scripted broker: the requests that it receives and the reported events."""
 
 import gc
 import logging
@@ -18,10 +18,10 @@ from controller.core.commands import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
-from controller.core.events import BrokerAnswered, ChannelFault, VersionsOffered
+from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.wire.encoding import BatchEncoder
-from tests.controller.brokers.conftest import Told, flexible, no_errors
+from tests.controller.brokers.conftest import Reported, flexible, no_errors
 from tests.scripted_broker import Received, ScriptedBroker
 
 TOPIC_ID = bytes(range(16))
@@ -41,8 +41,8 @@ def update_metadata() -> UpdateMetadataRequest:
     return UpdateMetadataRequest(1, 10, 8, 1000, 3, (partition,), ())
 
 
-def answered(command: CommandId, error: int = 0, epoch: int = 10) -> BrokerAnswered:
-    return BrokerAnswered(command, 1, epoch, error, [])
+def answered(command: CommandId, error: int = 0, epoch: int = 10) -> BrokerResponded:
+    return BrokerResponded(command, 1, epoch, error, [])
 
 
 class Gate:
@@ -57,7 +57,7 @@ class Gate:
 
 
 class Sequence:
-    """A script that does one thing after the other, and answers well once they are used up."""
+    """A script that calls other scripts in turn, and then answers successfully."""
 
     def __init__(self, *steps: Callable[[Received], bytes | None]) -> None:
         self.steps = list(steps)
@@ -70,54 +70,54 @@ def close(received: Received) -> None:
     return None
 
 
-async def test_requests_go_in_order_one_in_flight(
-    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+async def test_requests_are_sent_in_order_with_one_in_flight(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:
     requests = [leader_and_isr(), update_metadata(), leader_and_isr(topic="u")]
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         for number, request in enumerate(requests):
             channels.send(CommandId(7, number), request)
-        await told.wait(3)
-    assert told.events == [answered(CommandId(7, number)) for number in range(3)]
-    assert set(told.channels) == {"broker:1:10"}
+        await reported.wait(3)
+    assert reported.events == [answered(CommandId(7, number)) for number in range(3)]
+    assert set(reported.channels) == {"broker:1:10"}
     assert [one.api_key for one in broker.received] == [4, 6, 4]
     assert b"u" in broker.received[2].frame
     assert b"\0\x041000\0" in broker.received[0].frame
     assert broker.unanswered_max == 1
 
 
-async def test_sending_waits_for_the_broker_to_listen(
-    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+async def test_requests_wait_until_the_broker_listens(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:
-    """Brokers register before their port accepts."""
+    """Brokers register before they accept connections."""
     channels.open(OpenChannel(1, 10, broker.endpoint))
     channels.send(CommandId(7, 0), leader_and_isr())
     await anyio.sleep(0.3)
     async with broker.listening():
-        await told.wait(1)
-    assert told.events == [answered(CommandId(7, 0))]
+        await reported.wait(1)
+    assert reported.events == [answered(CommandId(7, 0))]
 
 
-async def test_a_broker_that_stays_away_is_told_once_and_so_is_its_return(
-    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+async def test_absence_and_return_of_a_broker_are_reported_once_each(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:
     channels.open(OpenChannel(1, 10, broker.endpoint))
     channels.send(CommandId(7, 0), leader_and_isr())
-    (fault,) = await told.wait(1)
+    (fault,) = await reported.wait(1)
     assert isinstance(fault, ChannelFault)
     assert fault.kind == "unreachable"
     assert fault.text.startswith(f"broker 1: 127.0.0.1:{broker.port} (PLAINTEXT)")
     async with broker.listening():
-        await told.wait(3)
-    assert told.events[1:] == [
+        await reported.wait(3)
+    assert reported.events[1:] == [
         ChannelFault(1, 10, "recovered", ""),
         answered(CommandId(7, 0)),
     ]
 
 
-async def test_an_error_code_is_an_answer_and_is_not_sent_again(
-    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+async def test_answer_with_an_error_code_is_an_answer_and_not_retried(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:
     topic = TOPIC_ID + b"\x02" + pack(">ih", 0, 11) + b"\0\0"
     broker.script = Sequence(
@@ -127,18 +127,18 @@ async def test_an_error_code_is_an_answer_and_is_not_sent_again(
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr())
         channels.send(CommandId(7, 1), update_metadata())
-        await told.wait(2)
-    assert told.events == [
-        BrokerAnswered(CommandId(7, 0), 1, 10, 11, [(TOPIC_ID.hex(), 0, 11)]),
+        await reported.wait(2)
+    assert reported.events == [
+        BrokerResponded(CommandId(7, 0), 1, 10, 11, [(TOPIC_ID.hex(), 0, 11)]),
         answered(CommandId(7, 1)),
     ]
     assert len(broker.received) == 2
 
 
-async def test_closing_drops_the_queue_and_ignores_what_is_in_flight(
-    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+async def test_closed_channel_drops_its_queue_and_ignores_the_answer_in_flight(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:
-    """A bounced broker gets nothing that was meant for its earlier epoch (KB 12.1.4)."""
+    """A restarted broker gets no request for its earlier epoch (KB 12.1.4)."""
     gate = broker.script = Gate()
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
@@ -149,23 +149,23 @@ async def test_closing_drops_the_queue_and_ignores_what_is_in_flight(
         channels.open(OpenChannel(1, 11, broker.endpoint))
         channels.send(CommandId(8, 0), update_metadata())
         gate.opened.set()
-        await told.wait(1)
-    assert told.events == [answered(CommandId(8, 0), epoch=11)]
-    assert told.channels == ["broker:1:11"]
+        await reported.wait(1)
+    assert reported.events == [answered(CommandId(8, 0), epoch=11)]
+    assert reported.channels == ["broker:1:11"]
     assert [one.api_key for one in broker.received] == [4, 6]
 
 
-async def test_a_late_close_leaves_the_channel_of_a_newer_epoch(
-    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+async def test_late_close_does_not_close_the_channel_of_a_newer_epoch(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:
     async with broker.listening():
         channels.open(OpenChannel(1, 11, broker.endpoint))
         channels.close(CloseChannel(1, 10))
         channels.send(CommandId(8, 0), update_metadata())
-        await told.wait(1)
+        await reported.wait(1)
 
 
-async def test_a_request_without_a_channel_is_dropped_and_logged(
+async def test_request_without_a_channel_is_dropped_and_logged(
     channels: BrokerChannels, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -175,16 +175,16 @@ async def test_a_request_without_a_channel_is_dropped_and_logged(
     assert record.__dict__["command"] == (7, 3)
 
 
-async def test_a_lower_version_is_sent_where_the_broker_offers_no_higher(
-    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+async def test_lower_offered_version_is_sent_and_reported_once(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:
-    """And told once: the protocol version that is set is not the brokers'."""
+    """The configured protocol version is higher than the brokers'."""
     broker.offered[4] = (0, 5)
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr(version=7))
         channels.send(CommandId(8, 0), leader_and_isr(version=7))
-        events = await told.wait(3)
+        events = await reported.wait(3)
     assert [one.version for one in broker.received] == [5, 5]
     [fault] = [one for one in events if isinstance(one, ChannelFault)]
     assert (fault.broker, fault.kind) == (1, "version")
@@ -192,10 +192,10 @@ async def test_a_lower_version_is_sent_where_the_broker_offers_no_higher(
 
 
 @pytest.mark.parametrize("offered", [(8, 9), (0, 2), None])
-async def test_a_version_that_the_broker_does_not_speak_is_told_with_the_broker(
+async def test_version_that_the_broker_does_not_support_is_reported_with_the_broker(
     channels: BrokerChannels,
     broker: ScriptedBroker,
-    told: Told,
+    reported: Reported,
     offered: tuple[int, int] | None,
 ) -> None:
     del broker.offered[4]
@@ -204,26 +204,26 @@ async def test_a_version_that_the_broker_does_not_speak_is_told_with_the_broker(
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr())
-        (fault,) = await told.wait(1)
+        (fault,) = await reported.wait(1)
         assert isinstance(fault, ChannelFault)
         assert (fault.broker, fault.kind) == (1, "version")
         assert "LeaderAndIsr" in fault.text
         assert offered is None or "inter.broker.protocol.version" in fault.text
         broker.offered[4] = (0, 7)
         broker.disconnect()
-        await told.wait(3)
-    assert [type(one) for one in told.events[1:]] == [ChannelFault, BrokerAnswered]
+        await reported.wait(3)
+    assert [type(one) for one in reported.events[1:]] == [ChannelFault, BrokerResponded]
 
 
-async def test_a_broker_that_closes_at_the_request_is_told_once(
-    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+async def test_broker_that_closes_the_connection_at_a_request_is_reported_once(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:
     broker.script = Sequence(close, close, close)
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr())
-        await told.wait(3)
-    fault, recovered, answer = told.events
+        await reported.wait(3)
+    fault, recovered, answer = reported.events
     assert isinstance(fault, ChannelFault)
     assert fault.kind == "closed"
     assert "inter.broker.protocol.version" in fault.text
@@ -233,33 +233,33 @@ async def test_a_broker_that_closes_at_the_request_is_told_once(
 
 
 async def test_api_versions_are_reported_once_before_the_first_response(
-    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr())
-        await told.wait(1)
-        assert told.order == [VersionsOffered, BrokerAnswered]
+        await reported.wait(1)
+        assert reported.order == [VersionsOffered, BrokerResponded]
         broker.disconnect()
         channels.send(CommandId(7, 1), leader_and_isr())
-        await told.wait(2)
+        await reported.wait(2)
     highest = [(api_key, last) for api_key, (_, last) in sorted(broker.offered.items())]
-    assert told.offered == [VersionsOffered(1, 10, highest)]
+    assert reported.offered == [VersionsOffered(1, 10, highest)]
 
 
-async def test_a_connection_lost_once_is_no_fault(
-    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+async def test_single_lost_connection_is_not_reported(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:
     broker.script = Sequence(close)
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr())
-        await told.wait(1)
-    assert told.events == [answered(CommandId(7, 0))]
+        await reported.wait(1)
+    assert reported.events == [answered(CommandId(7, 0))]
 
 
-async def test_half_a_frame_is_a_lost_connection(
-    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+async def test_incomplete_answer_is_a_lost_connection(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:
     async def half_a_frame(received: Received) -> bytes | None:
         writer = broker.writers[-1]
@@ -271,8 +271,8 @@ async def test_half_a_frame_is_a_lost_connection(
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr())
-        await told.wait(1)
-    assert told.events == [answered(CommandId(7, 0))]
+        await reported.wait(1)
+    assert reported.events == [answered(CommandId(7, 0))]
 
 
 @pytest.mark.parametrize(
@@ -284,42 +284,42 @@ async def test_half_a_frame_is_a_lost_connection(
     ],
     ids=["body", "short header", "another correlation id"],
 )
-async def test_an_answer_that_cannot_be_read_is_told_as_a_version_fault(
+async def test_unreadable_answer_is_reported_as_a_version_fault(
     channels: BrokerChannels,
     broker: ScriptedBroker,
-    told: Told,
+    reported: Reported,
     garbage: Callable[[Received], bytes],
 ) -> None:
     broker.script = Sequence(garbage)
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr())
-        fault, _, answer = await told.wait(3)
+        fault, _, answer = await reported.wait(3)
     assert isinstance(fault, ChannelFault)
     assert fault.kind == "version"
     assert "LeaderAndIsr version 7" in fault.text
     assert answer == answered(CommandId(7, 0))
 
 
-async def test_a_broker_that_never_answers_is_told_and_asked_again(
-    start: Callable[..., BrokerChannels], broker: ScriptedBroker, told: Told
+async def test_broker_that_never_answers_is_reported_and_retried(
+    start: Callable[..., BrokerChannels], broker: ScriptedBroker, reported: Reported
 ) -> None:
     gate = broker.script = Gate()
     channels = start(socket_timeout_ms=600)
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr())
-        (fault,) = await told.wait(1)
+        (fault,) = await reported.wait(1)
         assert isinstance(fault, ChannelFault)
         assert fault.kind == "unreachable"
         assert "no response to LeaderAndIsr version 7" in fault.text
         gate.opened.set()
-        await told.wait(3)
-    assert told.events[2] == answered(CommandId(7, 0))
+        await reported.wait(3)
+    assert reported.events[2] == answered(CommandId(7, 0))
 
 
-async def test_a_split_request_goes_on_where_it_broke_and_is_one_answer(
-    start: Callable[..., BrokerChannels], broker: ScriptedBroker, told: Told
+async def test_interrupted_split_request_continues_at_its_part_and_has_one_answer(
+    start: Callable[..., BrokerChannels], broker: ScriptedBroker, reported: Reported
 ) -> None:
     error = TOPIC_ID + b"\x02" + pack(">ih", 0, 56) + b"\0\0"
     broker.script = Sequence(
@@ -329,26 +329,28 @@ async def test_a_split_request_goes_on_where_it_broke_and_is_one_answer(
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr(partitions=16))
-        await told.wait(1)
-    assert told.events == [BrokerAnswered(CommandId(7, 0), 1, 10, 0, [(TOPIC_ID.hex(), 0, 56)])]
+        await reported.wait(1)
+    assert reported.events == [
+        BrokerResponded(CommandId(7, 0), 1, 10, 0, [(TOPIC_ID.hex(), 0, 56)])
+    ]
     first, *rest = [one.frame[14:] for one in broker.received]
     assert first not in rest
     assert rest[0] == rest[1]
 
 
-async def test_no_encoded_body_outlives_its_requests(
-    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+async def test_encoded_bodies_are_freed_with_their_requests(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         for number in range(3):
             channels.send(CommandId(7, number), update_metadata())
-        await told.wait(3)
+        await reported.wait(3)
     gc.collect()
     assert not [one for one in gc.get_objects() if isinstance(one, BatchEncoder)]
 
 
-async def test_a_long_backlog_is_logged_once(
+async def test_long_queue_is_logged_once(
     start: Callable[..., BrokerChannels], broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     channels = start(queued_bytes_max=150)

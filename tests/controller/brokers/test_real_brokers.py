@@ -1,6 +1,6 @@
-"""What real brokers say to the requests, in every version that inter.broker.protocol.version 2.6
-and 3.9 ask for. A stale controller epoch changes nothing in the broker and shows that it could
-read the whole request: it answers for each partition."""
+"""Answers of real brokers to the requests, in every version that inter.broker.protocol.version
+2.6 and 3.9 use. A stale controller epoch changes nothing in the broker. Its answer for each
+partition shows that it has decoded the whole request."""
 
 from pathlib import Path
 
@@ -19,16 +19,16 @@ from controller.core.commands import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.releases import release_of
 from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
-from tests.controller.brokers.conftest import Told
+from tests.controller.brokers.conftest import Reported
 from tools.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
 STALE_EPOCH = -1
-"""Lower than what a broker knows before any controller has spoken to it."""
+"""Lower than the epoch that a broker knows before any controller has sent a request."""
 
 STALE_CONTROLLER_EPOCH = 11
 STALE_BROKER_EPOCH = 77
@@ -76,8 +76,8 @@ def errors_by_topic_id() -> list[tuple[str, int, int]]:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("protocol", ["2.6", "3.9"])
-async def test_a_stale_controller_is_told_so_in_every_version(
-    lab: Lab, channels: BrokerChannels, told: Told, protocol: str
+async def test_stale_controller_epoch_is_rejected_in_every_version(
+    lab: Lab, channels: BrokerChannels, reported: Reported, protocol: str
 ) -> None:
     await lab.start_zookeeper()
     (broker,) = await lab.start_brokers(1, inter_broker_protocol=protocol)
@@ -89,8 +89,8 @@ async def test_a_stale_controller_is_told_so_in_every_version(
     for ordinal, request in enumerate(requests):
         channels.send(CommandId(1, ordinal), request)
     with anyio.fail_after(60):
-        events = await told.wait(len(requests))
-    assert all(isinstance(event, BrokerAnswered) for event in events), events
+        events = await reported.wait(len(requests))
+    assert all(isinstance(event, BrokerResponded) for event in events), events
     answers = [(event.error, sorted(event.partition_errors)) for event in events]
     by_name, by_topic_id = sorted(errors_by_name()), sorted(errors_by_topic_id())
     assert answers[:2] == [(STALE_CONTROLLER_EPOCH, by_name)] * 2
@@ -103,22 +103,22 @@ async def test_a_stale_controller_is_told_so_in_every_version(
     ("kafka", "protocol"), [("2.8.2", "2.4"), ("3.3.2", "2.8"), ("3.9.1", "2.6"), ("3.9.1", "3.9")]
 )
 async def test_api_versions_identify_the_release(
-    tmp_path: Path, channels: BrokerChannels, told: Told, kafka: str, protocol: str
+    tmp_path: Path, channels: BrokerChannels, reported: Reported, kafka: str, protocol: str
 ) -> None:
-    """Whatever its protocol version is."""
+    """Whatever its protocol version."""
     async with Lab(tmp_path / "lab", kafka=kafka) as lab:
         await lab.start_zookeeper()
         (broker,) = await lab.start_brokers(1, inter_broker_protocol=protocol)
         channels.open(OpenChannel(1, 10, Endpoint("P", "PLAINTEXT", "127.0.0.1", broker.port)))
         channels.send(CommandId(1, 0), update_metadata(5))
         with anyio.fail_after(60):
-            await told.wait(1)
-    [offered] = told.offered
+            await reported.wait(1)
+    [offered] = reported.offered
     assert release_of(offered.highest) == tuple(map(int, kafka.split(".")[:2]))
 
 
-async def test_a_stale_broker_epoch_is_told_so(
-    lab: Lab, channels: BrokerChannels, told: Told
+async def test_stale_broker_epoch_is_rejected(
+    lab: Lab, channels: BrokerChannels, reported: Reported
 ) -> None:
     await lab.start_zookeeper()
     (broker,) = await lab.start_brokers(1)
@@ -126,5 +126,5 @@ async def test_a_stale_broker_epoch_is_told_so(
     channels.open(OpenChannel(1, 1, endpoint))
     channels.send(CommandId(1, 0), update_metadata(8, broker_epoch=0))
     with anyio.fail_after(60):
-        (event,) = await told.wait(1)
-    assert event == BrokerAnswered(CommandId(1, 0), 1, 1, STALE_BROKER_EPOCH, [])
+        (event,) = await reported.wait(1)
+    assert event == BrokerResponded(CommandId(1, 0), 1, 1, STALE_BROKER_EPOCH, [])

@@ -1,4 +1,4 @@
-"""Clusters made by hand in a real ZooKeeper, for what refuses a start."""
+"""Clusters created in a real ZooKeeper, for the checks before a start."""
 
 import json
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ OWN_ID = 1000
 
 @asynccontextmanager
 async def client(connect: str) -> AsyncIterator[ZKClient]:
-    """A ZooKeeper client with a session of its own."""
+    """A ZooKeeper client with a separate session."""
     made = ZKClient(connect, session_timeout=20)
     await made.start()
     try:
@@ -28,7 +28,7 @@ async def client(connect: str) -> AsyncIterator[ZKClient]:
 
 @asynccontextmanager
 async def daemon_of(connect: str, log_dir: Path, *options: str) -> AsyncIterator[Refold]:
-    """A `refold run` to be started, which ends with the block whatever happens."""
+    """A `refold run` process, which is killed at the end of the block."""
     daemon = Refold(connect, OWN_ID, log_dir, *options)
     try:
         yield daemon
@@ -39,14 +39,14 @@ async def daemon_of(connect: str, log_dir: Path, *options: str) -> AsyncIterator
 
 
 async def make_cluster(zookeeper: ZKClient, chroot: str) -> None:
-    """The znodes by which a Kafka cluster is known, without brokers."""
+    """The znodes that identify a Kafka cluster, without brokers."""
     for path in ("/brokers/ids", "/brokers/topics", "/cluster/id"):
         await zookeeper.ensure_path(chroot + path)
     await zookeeper.set(f"{chroot}/cluster/id", json.dumps({"version": "1", "id": "c1"}), -1)
 
 
 async def until_controller(zookeeper: ZKClient, chroot: str, broker: int) -> None:
-    """Wait until /controller names that broker."""
+    """Wait until /controller names the broker."""
 
     async def named() -> bool:
         try:

@@ -9,17 +9,17 @@ from tools.lab.ports import free_port
 
 
 def errors_in(output: str) -> list[str]:
-    """The errors that `refold check --json` found."""
+    """The errors that `refold check --json` reports."""
     return [one["text"] for one in json.loads(output)["findings"] if one["level"] == "error"]
 
 
-async def test_without_zookeeper_it_cannot_be_checked(tmp_path: Path) -> None:
+async def test_without_zookeeper_the_check_reports_the_connection(tmp_path: Path) -> None:
     connect = f"127.0.0.1:{free_port()}"
     config = tmp_path / "refold.toml"
     config.write_text("zookeeper.connection.timeout.ms = 500")
     status, output = await refold("check", connect, tmp_path, "--config", str(config))
     assert status == 2
-    # Nothing of a line is cut.
+    # No line is truncated.
     assert (
         "cannot connect to ZooKeeper: no session within 0.5 s: no connection to 127.0.0.1" in output
     )
@@ -27,14 +27,14 @@ async def test_without_zookeeper_it_cannot_be_checked(tmp_path: Path) -> None:
     assert "Traceback" not in output
 
 
-async def test_settings_that_cannot_be_used(tmp_path: Path) -> None:
+async def test_invalid_settings_are_reported(tmp_path: Path) -> None:
     status, output = await refold("check", "zk:port", tmp_path)
     assert status == 2
     assert output.startswith("refold check: zookeeper.connect=zk:port (--zookeeper): must be HOST")
 
 
 @pytest.mark.lab
-async def test_a_persistent_controller_is_an_error(
+async def test_persistent_controller_znode_is_an_error(
     zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:
     async with client(zookeeper.connect) as znodes:
@@ -47,7 +47,7 @@ async def test_a_persistent_controller_is_an_error(
 
 @pytest.mark.lab
 @pytest.mark.timeout(180)
-async def test_a_cluster_that_can_be_taken_over(lab: Lab, tmp_path: Path) -> None:
+async def test_cluster_that_can_be_taken_over_passes(lab: Lab, tmp_path: Path) -> None:
     zookeeper = await lab.start_zookeeper()
     await lab.start_brokers(2, chroot="/kafka", inter_broker_protocol="2.6", racks=["a", "b"])
     connect = f"{zookeeper.connect}/kafka"
@@ -61,7 +61,7 @@ async def test_a_cluster_that_can_be_taken_over(lab: Lab, tmp_path: Path) -> Non
     assert [one for one in results if one["level"] != "ok"] == []
     checked = {one["check"] for one in results}
     assert {"ZooKeeper", "chroot", "brokers", "protocol", "racks", "clock", "disk"} <= checked
-    # It looked, and left nothing behind.
+    # The check has created no files.
     assert await zookeeper.ephemerals() == before
     assert not (tmp_path / "logs").exists()
 

@@ -1,91 +1,16 @@
-"""Output that cannot be written, and output that nobody reads."""
+"""Tables that commands print, with and without a terminal."""
 
 import io
-import os
-import sqlite3
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from rich.table import Table
 
 from controller.cli.output import print_table
-from eventstore.writer import LogWriter
-from tests.eventstore.samples import event, header
-
-REFOLD = [sys.executable, "-m", "replay.cli.main"]
-COMMANDS = ("log verify", "log show", "log stats", "log tail", "log verify --json")
-CANNOT_WRITE = "refold: cannot write the output: No space left on device\n"
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    with LogWriter.create(tmp_path / "log", header()) as writer:
-        writer.append([event(1)])
-    return tmp_path / "log"
-
-
-def on_a_full_disk(*arguments: str | Path) -> tuple[int, str]:
-    """Exit status and what is said on standard error."""
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [*REFOLD, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    return done.returncode, done.stderr
-
-
-def unread(*arguments: str | Path) -> tuple[int, str]:
-    """The same, where whoever would read the output has gone."""
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    done = subprocess.run(
-        [*REFOLD, *arguments], stdout=write_end, stderr=subprocess.PIPE, text=True, check=False
-    )
-    os.close(write_end)
-    return done.returncode, done.stderr
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_full_disk_is_told_in_one_line(log: Path, command: str) -> None:
-    assert on_a_full_disk(*command.split(), log) == (2, CANNOT_WRITE)
-
-
-def test_a_stream_to_a_full_disk(log: Path) -> None:
-    assert on_a_full_disk("log", "copy", log, "-") == (2, CANNOT_WRITE)
-
-
-@pytest.mark.parametrize("command", ["--help", "--version", "run --help", "log verify --help"])
-def test_help_and_version(command: str) -> None:
-    assert on_a_full_disk(*command.split()) == (2, CANNOT_WRITE)
-    assert unread(*command.split()) == (0, "")
-
-
-def test_status_stands_where_nobody_reads(log: Path) -> None:
-    assert unread("log", "verify", log) == (0, "")
-    assert unread("log", "stats", log) == (0, "")
-    [segment] = log.glob("*.refold")
-    with sqlite3.connect(segment) as database:
-        database.execute("update events set payload = x'00'")
-    database.close()
-    assert unread("log", "verify", log) == (1, "")
-    assert unread("log", "verify", "--json", log) == (1, "")
-
-
-def test_a_closed_standard_output(log: Path) -> None:
-    command = f'exec "{sys.executable}" -m replay.cli.main log show "{log}" >&-'
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("command", ["run", "check", "replay", "log"])
-def test_no_sub_command_offers_shell_completion(command: str) -> None:
-    done = subprocess.run([*REFOLD, command, "--help"], capture_output=True, text=True, check=True)
-    assert "completion" not in done.stdout
 
 
 class Terminal(io.StringIO):
-    """Standard output that says it is a terminal."""
+    """Standard output that is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -100,7 +25,7 @@ def table() -> Table:
     return made
 
 
-def test_a_row_of_a_table_is_one_line_where_there_is_no_terminal(
+def test_row_of_a_table_is_one_line_without_a_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_table(table())
@@ -108,7 +33,7 @@ def test_a_row_of_a_table_is_one_line_where_there_is_no_terminal(
     assert row.count("look") == 100
 
 
-def test_on_a_terminal_long_words_of_a_table_are_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_words_of_a_table_are_folded_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setenv("COLUMNS", "30")

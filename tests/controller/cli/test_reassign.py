@@ -1,4 +1,4 @@
-"""`refold reassign` before it reaches a cluster: which options go together, and how it ends."""
+"""`refold reassign` before it connects to a cluster: combinations of options, and exit codes."""
 
 import json
 import os
@@ -37,8 +37,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def told(result: Result) -> list[str]:
-    """Why it could not begin."""
+def error_lines(result: Result) -> list[str]:
+    """The reported errors."""
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
     prefix = "refold reassign: "
@@ -49,13 +49,15 @@ def told(result: Result) -> list[str]:
 
 @pytest.mark.parametrize("actions", [(), ("--list", "--cancel")])
 def test_exactly_one_action_is_required(actions: tuple[str, ...]) -> None:
-    (line,) = told(reassign(*ZOOKEEPER, *actions))
+    (line,) = error_lines(reassign(*ZOOKEEPER, *actions))
     assert line.startswith("Command must include exactly one action: --generate, --execute, ")
 
 
 @pytest.mark.parametrize("action", sorted(ACTIONS))
 def test_every_action_needs_a_cluster(action: str) -> None:
-    assert "Please specify --zookeeper or --bootstrap-server" in told(reassign(f"--{action}"))
+    assert "Please specify --zookeeper or --bootstrap-server" in error_lines(
+        reassign(f"--{action}")
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,41 +120,41 @@ def test_every_action_needs_a_cluster(action: str) -> None:
         ),
     ],
 )
-def test_options_that_do_not_fit(arguments: tuple[str, ...], why: str) -> None:
-    assert told(reassign(*arguments)) == [why]
+def test_options_that_do_not_fit_are_rejected(arguments: tuple[str, ...], why: str) -> None:
+    assert error_lines(reassign(*arguments)) == [why]
 
 
-def test_cancel_says_which_way_needs_what(file: Path) -> None:
-    (line,) = told(reassign("--cancel", *BROKERS))
+def test_cancel_without_a_cluster_names_both_routes(file: Path) -> None:
+    (line,) = error_lines(reassign("--cancel", *BROKERS))
     assert line.endswith(
         "with --reassignment-json-file Kafka's API cancels the partitions in the file"
     )
-    (line,) = told(reassign("--cancel", "--reassignment-json-file", file, *ZOOKEEPER))
+    (line,) = error_lines(reassign("--cancel", "--reassignment-json-file", file, *ZOOKEEPER))
     assert "uses Kafka's API and requires --bootstrap-server" in line
 
 
-def test_force_does_not_go_with_a_file(file: Path) -> None:
+def test_force_with_a_file_is_rejected(file: Path) -> None:
     arguments = ("--cancel", "--force", "--reassignment-json-file", file)
-    assert told(reassign(*arguments, *ZOOKEEPER, *BROKERS)) == [
+    assert error_lines(reassign(*arguments, *ZOOKEEPER, *BROKERS)) == [
         "--force applies to --cancel without a file, which rolls back everything"
     ]
 
 
-def test_the_help_says_what_force_risks() -> None:
+def test_help_describes_the_risk_of_force() -> None:
     text = " ".join(reassign("--help").stdout.replace("│", " ").split())
     assert "fewer than min(min.insync.replicas, number of originals) originals are in sync" in text
     assert "goes offline or loses records" in text
 
 
-def test_additional_is_kafkas(file: Path) -> None:
-    (line,) = told(
+def test_additional_requires_kafkas_api(file: Path) -> None:
+    (line,) = error_lines(
         reassign("--execute", "--additional", "--reassignment-json-file", file, *ZOOKEEPER)
     )
     assert line.endswith("with --zookeeper use --execute-extra")
 
 
-def test_all_that_is_wrong_is_told() -> None:
-    assert told(reassign("--execute", "--id", "7")) == [
+def test_all_errors_are_reported() -> None:
+    assert error_lines(reassign("--execute", "--id", "7")) == [
         "--execute requires --reassignment-json-file",
         'Option "--id" can\'t be used with action "--execute"',
         "Please specify --zookeeper or --bootstrap-server",
@@ -169,23 +171,23 @@ def test_all_that_is_wrong_is_told() -> None:
         ),
     ],
 )
-def test_values_that_cannot_be_used(arguments: tuple[str, ...], why: str) -> None:
-    assert told(reassign(*arguments, *ZOOKEEPER)) == [why]
+def test_invalid_values_are_rejected(arguments: tuple[str, ...], why: str) -> None:
+    assert error_lines(reassign(*arguments, *ZOOKEEPER)) == [why]
 
 
-def test_a_connect_string_that_is_none() -> None:
-    (line,) = told(reassign("--list", "--zookeeper", "zk:port"))
+def test_invalid_connect_string_is_rejected() -> None:
+    (line,) = error_lines(reassign("--list", "--zookeeper", "zk:port"))
     assert line.startswith("--zookeeper: ")
 
 
 @pytest.mark.parametrize(
     "arguments", [("--throttle", "-2"), ("--throttle", "fast"), ("--nothing",)]
 )
-def test_arguments_that_are_none(arguments: tuple[str, ...]) -> None:
+def test_invalid_arguments_are_rejected(arguments: tuple[str, ...]) -> None:
     assert reassign("--execute", *ZOOKEEPER, *arguments).exit_code == 2
 
 
-def test_json_says_what_is_wrong(file: Path) -> None:
+def test_json_contains_the_error(file: Path) -> None:
     file.write_text("{")
     result = reassign("--execute", "--reassignment-json-file", file, *ZOOKEEPER, "--json")
     assert (result.exit_code, result.stderr) == (2, "")
@@ -196,19 +198,21 @@ def test_json_says_what_is_wrong(file: Path) -> None:
 
 def test_unreachable_cluster_exits_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "ZOOKEEPER_MS", 200)
-    (line,) = told(reassign("--list", "--zookeeper", f"{HOST}:{free_port()}"))
+    (line,) = error_lines(reassign("--list", "--zookeeper", f"{HOST}:{free_port()}"))
     assert line.startswith("cannot connect to ZooKeeper at ")
     assert line.endswith("check --zookeeper")
-    (line,) = told(reassign("--list", "--bootstrap-server", f"{HOST}:{free_port()}"))
+    (line,) = error_lines(reassign("--list", "--bootstrap-server", f"{HOST}:{free_port()}"))
     assert line.startswith("no broker answers at ")
     assert line.endswith("check --bootstrap-server")
 
 
-def test_a_list_of_brokers_that_is_none(tmp_path: Path) -> None:
+def test_invalid_list_of_brokers_is_rejected(tmp_path: Path) -> None:
     topics = tmp_path / "topics.json"
     topics.write_text('{"topics":[{"topic":"t"}]}')
     arguments = ("--generate", "--topics-to-move-json-file", topics, "--broker-list", "1,x")
-    assert told(reassign(*arguments, *BROKERS)) == ["--broker-list '1,x': 'x' is not a broker id"]
+    assert error_lines(reassign(*arguments, *BROKERS)) == [
+        "--broker-list '1,x': 'x' is not a broker id"
+    ]
 
 
 # On a simulated cluster -------------------------------------------------------------------------
@@ -218,7 +222,7 @@ RATE = "leader.replication.throttled.rate"
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """t-0 is on its way to 4,5,6, and broker 4 is throttled."""
+    """t-0 moves to [4,5,6], and broker 4 is throttled."""
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     stage.world.put(broker_config_path(4), write_config({RATE: "5"}))
@@ -232,12 +236,12 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 
 def throttle(stage: Stage) -> dict[str, str]:
-    """What broker 4 is limited by."""
+    """The throttle of broker 4."""
     return read_config("4", stage.world.data(broker_config_path(4)))
 
 
 @pytest.mark.parametrize(("action", "status"), [("--cancel", 2), ("--list-strays", 0)])
-def test_output_that_nobody_reads_ends_an_action_before_it_changes_anything(
+def test_closed_output_ends_an_action_before_it_changes_anything(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, action: str, status: int
 ) -> None:
     stage.leave_on_disk(6, ("gone", 0))
@@ -253,7 +257,7 @@ def test_output_that_nobody_reads_ends_an_action_before_it_changes_anything(
 
 
 @pytest.mark.parametrize("more", [(), ("--wait",), ("--force",)])
-def test_cancel_clears_throttles_of_a_rollback_that_is_over(
+def test_cancel_clears_throttles_of_a_completed_rollback(
     stage: Stage, more: tuple[str, ...]
 ) -> None:
     result = reassign("--cancel", *more, *ZOOKEEPER)
@@ -262,8 +266,8 @@ def test_cancel_clears_throttles_of_a_rollback_that_is_over(
     assert throttle(stage) == {}
 
 
-def test_cancel_names_throttles_of_a_rollback_that_is_not_over(stage: Stage) -> None:
-    stage.leave_alone()
+def test_cancel_reports_throttles_of_a_waiting_rollback(stage: Stage) -> None:
+    stage.without_controller()
     result = reassign("--cancel", "--json", *ZOOKEEPER)
     assert result.exit_code == 0
     answer = json.loads(result.stdout)
@@ -274,14 +278,14 @@ def test_cancel_names_throttles_of_a_rollback_that_is_not_over(stage: Stage) -> 
 
 
 @pytest.mark.parametrize("more", [("--preserve-throttles",), ("--dry-run",)])
-def test_cancel_leaves_throttles_that_shall_stay(stage: Stage, more: tuple[str, ...]) -> None:
+def test_cancel_keeps_throttles_on_request(stage: Stage, more: tuple[str, ...]) -> None:
     result = reassign("--cancel", *more, *ZOOKEEPER)
     assert result.exit_code == 0
     assert "throttle" not in result.output
     assert throttle(stage) == {RATE: "5"}
 
 
-def test_cancel_with_wait_names_throttles_that_another_move_keeps(stage: Stage) -> None:
+def test_cancel_with_wait_reports_throttles_that_another_move_needs(stage: Stage) -> None:
     stage.world.create_topic("u", {0: (1, 2)})
     request(stage.world, {("u", 0): (3, 4)})
     result = reassign("--cancel", "--wait", *ZOOKEEPER)
@@ -291,7 +295,7 @@ def test_cancel_with_wait_names_throttles_that_another_move_keeps(stage: Stage) 
     assert throttle(stage) == {RATE: "5"}
 
 
-def test_strays_end_with_4_and_are_in_the_json(stage: Stage) -> None:
+def test_strays_exit_with_4_and_are_in_the_json(stage: Stage) -> None:
     stage.leave_on_disk(6, ("gone", 0))
     result = reassign("--list-strays", "--json", *ZOOKEEPER, *BROKERS)
     assert result.exit_code == 4, result.output
@@ -308,8 +312,8 @@ def test_strays_end_with_4_and_are_in_the_json(stage: Stage) -> None:
     ]
 
 
-def test_delete_strays_waits_as_long_as_the_timeout_says(stage: Stage) -> None:
-    stage.leave_alone()
+def test_delete_strays_waits_until_its_timeout(stage: Stage) -> None:
+    stage.without_controller()
     stage.leave_on_disk(6, ("gone", 0))
     result = reassign("--delete-strays", "--timeout", "0", *ZOOKEEPER, *BROKERS)
     assert result.exit_code == 3, result.output

@@ -28,14 +28,14 @@ WAITING = (
 
 
 def zookeeper_settings(folder: Path, content: str = "") -> str:
-    """A file that keeps the wait for ZooKeeper short."""
+    """Settings with a short timeout for ZooKeeper."""
     file = folder / "server.properties"
     file.write_text(f"zookeeper.session.timeout.ms=4000\n{content}")
     return str(file)
 
 
 async def refused(connect: str, folder: Path, content: str = "", *, broker_id: int = OWN_ID) -> str:
-    """What `refold run` says when it refuses to start, which leaves no log."""
+    """The output of `refold run` when it refuses to start, without a log."""
     config = zookeeper_settings(folder, content)
     status, output = await refold(
         "run", connect, folder / "logs", "--config", config, broker_id=broker_id
@@ -48,7 +48,7 @@ async def refused(connect: str, folder: Path, content: str = "", *, broker_id: i
     return line
 
 
-async def test_bad_settings_are_told_in_one_line_each() -> None:
+async def test_invalid_settings_are_reported_in_one_line_each() -> None:
     options = ("--broker-id", "one", "--inter-broker-protocol-version", "4.0")
     status, output = await run("run", "--zookeeper", "zk:port", *options)
     assert status == 2
@@ -60,26 +60,26 @@ async def test_bad_settings_are_told_in_one_line_each() -> None:
     ]
 
 
-async def test_no_zookeeper(tmp_path: Path) -> None:
+async def test_unreachable_zookeeper_refuses_the_start(tmp_path: Path) -> None:
     line = await refused(f"127.0.0.1:{free_port()}", tmp_path)
     assert "cannot connect to ZooKeeper" in line
     assert json.loads(line)["level"] == "error"
 
 
-async def test_a_plugin_that_refold_does_not_have(tmp_path: Path) -> None:
+async def test_unsupported_plugin_refuses_the_start(tmp_path: Path) -> None:
     line = await refused("127.0.0.1:1", tmp_path, "create.topic.policy.class.name=org.example.P")
     assert "create.topic.policy.class.name=org.example.P" in line
 
 
 @pytest.mark.lab
-async def test_a_wrong_chroot(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+async def test_wrong_chroot_refuses_the_start(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
     assert "/absent does not exist" in await refused(f"{zookeeper.connect}/absent", tmp_path)
     assert "no Kafka cluster below /" in await refused(zookeeper.connect, tmp_path)
 
 
 @pytest.mark.lab
 @pytest.mark.parametrize(
-    ("chroot", "path", "content", "ephemeral", "told"),
+    ("chroot", "path", "content", "ephemeral", "reason"),
     [
         ("/t1", "/brokers/ids/1000", {"version": 5, "host": "h", "port": 1}, True, "in /brokers"),
         ("/t2", "/controller", {"version": 2, "brokerid": 1000}, True, "another daemon holds"),
@@ -95,37 +95,39 @@ async def test_a_wrong_chroot(zookeeper: ZooKeeperServer, tmp_path: Path) -> Non
         ("/t6", "/brokers/ids/1", {"version": 4, "host": "h", "port": 1}, True, "below 2.7: 1;"),
     ],
 )
-async def test_a_cluster_that_must_be_left_alone(
+async def test_cluster_state_that_forbids_a_start_refuses_it(
     zookeeper: ZooKeeperServer,
     tmp_path: Path,
     chroot: str,
     path: str,
     content: dict[str, object],
     ephemeral: bool,
-    told: str,
+    reason: str,
 ) -> None:
     async with client(zookeeper.connect) as znodes:
         await make_cluster(znodes, chroot)
         await znodes.create(chroot + path, json.dumps(content), ephemeral=ephemeral)
-        assert told in await refused(zookeeper.connect + chroot, tmp_path)
+        assert reason in await refused(zookeeper.connect + chroot, tmp_path)
 
 
 @pytest.mark.lab
-async def test_a_policy_of_a_broker(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+async def test_policy_of_a_broker_refuses_the_start(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
     broker = ScriptedBroker(with_settings({"create.topic.policy.class.name": "a.B"}))
     chroot = "/policies"
     connect = zookeeper.connect + chroot
     async with client(zookeeper.connect) as znodes, broker.listening():
         await make_cluster(znodes, chroot)
         await register(znodes, f"{chroot}/brokers/ids/7", broker)
-        told = "broker 7 has create.topic.policy.class.name=a.B"
-        assert told in await refused(connect, tmp_path)
+        reason = "broker 7 has create.topic.policy.class.name=a.B"
+        assert reason in await refused(connect, tmp_path)
         status, output = await refold("check", connect, tmp_path, "--json")
-        assert (status, told in output) == (1, True)
+        assert (status, reason in output) == (1, True)
 
 
 @pytest.mark.lab
-async def test_a_broker_that_does_not_answer_is_told_of_and_no_reason_to_stay_away(
+async def test_broker_that_does_not_answer_is_reported_and_does_not_refuse_the_start(
     zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:
     chroot = "/silent"
@@ -138,13 +140,13 @@ async def test_a_broker_that_does_not_answer_is_told_of_and_no_reason_to_stay_aw
         await register(znodes, f"{chroot}/brokers/ids/7", ScriptedBroker(never))
         await daemon.start()
         await until_controller(znodes, chroot, OWN_ID)
-        told = [one["message"] for one in daemon.messages() if one["level"] == "warning"]
-        assert any("broker 7 did not tell its policies: " in one for one in told), told
+        warnings = [one["message"] for one in daemon.messages() if one["level"] == "warning"]
+        assert any("the policies of broker 7 are unknown: " in one for one in warnings), warnings
         assert await daemon.stop() == 0
 
 
 async def register(znodes: ZKClient, path: str, broker: ScriptedBroker) -> None:
-    """Register a broker for as long as the client's session."""
+    """Register a broker for the session of the client."""
     content = {
         "version": 5,
         "host": None,
@@ -156,10 +158,10 @@ async def register(znodes: ZKClient, path: str, broker: ScriptedBroker) -> None:
 
 
 @pytest.mark.lab
-async def test_a_killed_runs_session_is_waited_for(
+async def test_start_waits_for_the_session_of_a_killed_run(
     zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:
-    """What a supervisor does: start again at once after a kill -9."""
+    """As with a supervisor that restarts the process at once after kill -9."""
     connect = f"{zookeeper.connect}/again"
     options = ("--config", zookeeper_settings(tmp_path))
     async with (
@@ -183,7 +185,7 @@ async def test_a_killed_runs_session_is_waited_for(
 
 @pytest.mark.lab
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_the_wait_for_a_killed_runs_session(
+async def test_signal_ends_the_wait_for_the_session_of_a_killed_run(
     zookeeper: ZooKeeperServer, tmp_path: Path, number: signal.Signals
 ) -> None:
     chroot = f"/{number.name}"
@@ -210,7 +212,7 @@ async def test_a_signal_ends_the_wait_for_a_killed_runs_session(
 
 
 @pytest.mark.lab
-async def test_a_second_sigterm_ends_at_once(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+async def test_second_sigterm_exits_at_once(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
     connect = f"{zookeeper.connect}/twice"
     async with (
         client(zookeeper.connect) as znodes,
@@ -219,7 +221,8 @@ async def test_a_second_sigterm_ends_at_once(zookeeper: ZooKeeperServer, tmp_pat
         await make_cluster(znodes, "/twice")
         await daemon.start()
         await until_controller(znodes, "/twice", OWN_ID)
-        # Without ZooKeeper the role cannot be handed back, so the first one takes its time.
+        # The role cannot be handed back without ZooKeeper, so that the first signal takes effect
+        # slowly.
         zookeeper.pause()
         try:
             with pytest.raises(TimeoutError):

@@ -30,7 +30,7 @@ each_version = pytest.mark.parametrize(
 
 
 class Cluster(Driven):
-    """Brokers 1, 2, 3 and the partitions foo-0, foo-1 and bar-1, led by 1, 2 and 3."""
+    """Brokers 1, 2, 3 and the partitions foo-0, foo-1 and bar-1, led by brokers 1, 2 and 3."""
 
     def __init__(self, protocol: str = "3.9-IV0", *, led: bool = True) -> None:
         super().__init__(1, 2, 3, inter_broker_protocol_version=protocol)
@@ -46,11 +46,11 @@ class Cluster(Driven):
         self.batch: RequestBatch = self.controller.new_batch("test")
 
     def send(self) -> None:
-        """Issue what the batch holds."""
+        """Issue the requests of the batch."""
         self.controller.send(self.batch)
         self.issued += self.controller.take_issued()
 
     def lose_one_and_shut_one_down(self) -> None:
-        """Broker 2 is in controlled shutdown, 3 is gone."""
+        """Put broker 2 into controlled shutdown and remove broker 3."""
         self.context.shutting_down[2] = None
         del self.context.brokers[3]

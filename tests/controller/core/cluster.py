@@ -1,7 +1,7 @@
-"""A small cluster under a simulated controller, in the words of the scenario tables (KB 17).
+"""A small cluster under a simulated controller, in the terms of the scenario tables (KB 17).
 
-States, requests and notices are compared as text: `leader 2 e 1 isr [2,3] v 1 ce 1` is leader,
-leader epoch, ISR, version of the state znode and the controller epoch that stands in it.
+States, requests and notices are compared as text. `leader 2 e 1 isr [2,3] v 1 ce 1` is leader,
+leader epoch, ISR, version of the state znode and the controller epoch in the znode.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,30 +32,31 @@ from controller.core.events import Recorded, ShutdownRequested
 from controller.core.operations import Create, CreateSequential, Delete, SetData, WriteOperation
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION
-from replay.description.transcript import spell, spell_state
 from replay.world.requests import Exists, GetChildren, GetData
 from replay.world.simulation import Fate, Simulation
 from replay.world.zookeeper import ZooKeeper
+from tests.controller.core.transcript_text import spell, spell_state
 
 DAEMON = 1000
-"""The controller's own broker id."""
+"""The controller's broker id."""
 
 Assignments = dict[int, Sequence[int]]
 """The replicas of each partition of a topic."""
 
 
 class Cluster(Simulation):
-    """Brokers that register before the controller begins, and what somebody else does to them."""
+    """Brokers that register before the controller starts, and actions of brokers and tools."""
 
     def __init__(self, *brokers: int, zookeeper: ZooKeeper | None = None, **settings: Any) -> None:
         super().__init__(Configuration(broker_id=DAEMON, **settings), zookeeper)
         for broker in brokers:
             self.register(broker)
 
-    # What somebody does
+    # Actions of others
 
     def start(self) -> "Cluster":
-        """The daemon begins; itself, so that a test can say it in one line."""
+        """Start the daemon. Returns the cluster, so that a test can create and start it in one
+        line."""
         self.connect()
         return self
 
@@ -64,22 +65,22 @@ class Cluster(Simulation):
         self.put(znodes.topic_path(topic), topic_json(partitions, **fields))
 
     def change_topic_quietly(self, topic: str, partitions: Assignments, **fields: Any) -> None:
-        """As `create_topic`, but the controller does not look yet."""
+        """As `create_topic`, but the controller does not react yet."""
         self.put_quietly(znodes.topic_path(topic), topic_json(partitions, **fields))
 
     def put_quietly(self, path: str, data: bytes) -> None:
-        """As `put`, but the controller does not look yet."""
+        """As `put`, but the controller does not react yet."""
         exists = self.ask(Exists(path)).error == 0
         self.ask(SetData(path, data, ANY_VERSION) if exists else Create(path, data))
 
     def remove_quietly(self, path: str) -> None:
-        """Somebody deletes a znode and all below it; the controller does not look yet."""
+        """A tool deletes a znode and all below it. The controller does not react yet."""
         for child in self.ask(GetChildren(path)).children or ():
             self.remove_quietly(f"{path}/{child}")
         self.ask(Delete(path, ANY_VERSION))
 
     def remove_topic_znodes(self, topic: str) -> None:
-        """A topic's znodes are deleted by hand."""
+        """A tool deletes a topic's znodes."""
         self.remove_quietly(znodes.topic_path(topic))
         self.run()
 
@@ -91,20 +92,30 @@ class Cluster(Simulation):
         self.ask(SetData(path, znodes.write_state(changed), state.partition_epoch))
 
     def announce_isr(self, *names: tuple[str, int], data: bytes | None = None) -> None:
-        """A leader announces its ISR changes, or leaves `data` in the notification."""
+        """A leader announces its ISR changes. `data` replaces the content of the notification."""
         named = [{"topic": topic, "partition": number} for topic, number in names]
         content = data or msgspec.json.encode({"version": 1, "partitions": named})
         self.ask(CreateSequential(f"{znodes.ISR_CHANGES}/isr_change_", content))
         self.run()
 
+    def put_state_of_a_later_controller(self, topic: str, number: int) -> bytes:
+        """Write epoch 100 into a partition's state, so that later writes of the state fail.
+        Returns the former content. The controller does not react yet."""
+        path = znodes.state_path(topic, number)
+        whole = self.data(path)
+        assert whole is not None, f"{path} does not exist"
+        later = msgspec.json.decode(whole) | {"controller_epoch": 100}
+        self.put_quietly(path, msgspec.json.encode(later))
+        return whole
+
     def bounce(self, broker: int) -> None:
-        """A broker ends and begins between two looks of the controller."""
+        """A broker restarts between two reads of the registrations by the controller."""
         self.unregister(broker)
         self.start_broker(broker)
 
     def take_role(self, broker: int) -> int:
-        """A stock broker becomes controller, if nobody is; gives its session. The controller
-        does not look yet."""
+        """A stock broker becomes controller if the role is free. Returns its session. The daemon
+        does not react yet."""
         session = self.zookeeper.create_session()
         data = znodes.write_controller(broker, self.now_ms)
         create = Create(znodes.CONTROLLER, data, ephemeral=True)
@@ -115,25 +126,25 @@ class Cluster(Simulation):
         return session
 
     def seize_role(self, broker: int) -> int:
-        """As `take_role`, from whoever is controller."""
+        """As `take_role`, but takes the role from the current controller."""
         self.ask(Delete(znodes.CONTROLLER, ANY_VERSION))
         return self.take_role(broker)
 
     def leave_role(self, session: int) -> None:
-        """The stock broker that is controller ends."""
+        """The session of the stock broker that is controller ends."""
         self.zookeeper.end_session(session)
         self.run()
 
     def shut_down(self) -> None:
-        """The operator asks the daemon to end."""
+        """The operator asks the daemon to exit."""
         self.happen(ShutdownRequested("SIGTERM"), "signals")
 
-    def ask_to_end(self) -> None:
-        """As `shut_down`, but the controller does not look yet."""
+    def shut_down_quietly(self) -> None:
+        """As `shut_down`, but the controller does not react yet."""
         self.happen_next(ShutdownRequested("SIGTERM"), "signals")
 
     def once(self, which: Callable[[Issued], bool], what: Callable[[], object]) -> None:
-        """Do something just before the first command of that kind is carried out."""
+        """Call `what` just before the first command that matches `which` is carried out."""
 
         def before(issued: Issued) -> None:
             if which(issued):
@@ -143,7 +154,7 @@ class Cluster(Simulation):
         self.before = before
 
     def lose(self, which: Callable[[Issued], bool], fate: Fate) -> None:
-        """What becomes of the first command of that kind."""
+        """Apply a fate to the first command that matches `which`."""
 
         def decide(issued: Issued) -> Fate:
             if not which(issued):
@@ -153,11 +164,11 @@ class Cluster(Simulation):
 
         self.fate = decide
 
-    # What there is
+    # State of the cluster
 
     @property
     def is_active(self) -> bool:
-        """Whether the daemon holds the role, by its own knowledge."""
+        """Whether the daemon believes that it holds the role."""
         return self.fold.controller.is_active
 
     def partition(self, topic: str, number: int) -> Partition:
@@ -174,7 +185,7 @@ class Cluster(Simulation):
         return znodes.read_state(path, found.data, found.stat.version)
 
     def state(self, topic: str, number: int) -> str | None:
-        """A partition's state znode in words; None if there is none."""
+        """A partition's state znode as text; None if it does not exist."""
         if self.data(znodes.state_path(topic, number)) is None:
             return None
         return spell_state(self.leadership(topic, number))
@@ -190,7 +201,7 @@ class Cluster(Simulation):
         return holder.brokerid if holder else None
 
     def epoch(self) -> int:
-        """What /controller_epoch holds."""
+        """The content of /controller_epoch."""
         return int(self.data(znodes.CONTROLLER_EPOCH) or b"-1")
 
     def broker_epoch(self, broker: int) -> int:
@@ -200,17 +211,17 @@ class Cluster(Simulation):
         return stat.czxid
 
     def version(self, path: str) -> int | None:
-        """The version of a znode; None if there is none."""
+        """The version of a znode; None if it does not exist."""
         stat = self.ask(GetData(path)).stat
         return stat.version if stat else None
 
     def seen(self) -> "Seen":
-        """What is decided from now on."""
+        """The decisions from now on."""
         return Seen(self)
 
 
 class Seen:
-    """What was decided from one moment on."""
+    """The decisions since the object was made."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -223,20 +234,20 @@ class Seen:
 
     @property
     def commands(self) -> list[Command]:
-        """The commands in the order in which they went out."""
+        """The commands in the order in which they were issued."""
         return [issued.command for _, commands in self.history for issued in commands]
 
     def requests(self, broker: int) -> list[str]:
-        """What a broker was sent, one text a request."""
+        """The requests that were sent to a broker, one text per request."""
         return ["; ".join(spell(one)) for one in self.broker_requests() if one.broker == broker]
 
     def requested(self) -> dict[int, list[str]]:
-        """Requests by broker, only those brokers that were sent any."""
+        """Requests by broker. Brokers without requests are left out."""
         brokers = sorted({one.broker for one in self.broker_requests()})
         return {broker: self.requests(broker) for broker in brokers}
 
     def broker_requests(self) -> list[BrokerRequest]:
-        """The requests themselves, to all brokers, in order."""
+        """The requests to all brokers, in order."""
         kinds = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
         return [one for one in self.commands if isinstance(one, kinds)]
 
@@ -278,7 +289,7 @@ class Seen:
         return [operation.path for operation in self.writes()]
 
     def notices(self) -> list[tuple[str, str]]:
-        """Code and subject of what the operator was told, warnings and errors only."""
+        """Code and subject of the warnings and errors that were reported."""
         return [
             (one.code, one.subject)
             for one in self.commands
@@ -301,7 +312,7 @@ class Seen:
             one.text for one in self.commands if isinstance(one, Notice) and one.level != "info"
         ]
 
-    def told(self, code: str) -> list[str]:
+    def texts_of(self, code: str) -> list[str]:
         """The texts of the notices with a code."""
         return [one.text for one in self.commands if isinstance(one, Notice) and one.code == code]
 
@@ -313,26 +324,26 @@ def topic_json(partitions: Assignments, **fields: Any) -> bytes:
 
 
 def writes_state(topic: str, number: int) -> Callable[[Issued], bool]:
-    """Tells the writes of a partition's state."""
+    """A predicate that matches the writes of a partition's state."""
     return writes(znodes.state_path(topic, number))
 
 
 def writes(path: str) -> Callable[[Issued], bool]:
-    """Tells the writes of a znode."""
+    """A predicate that matches the writes of a znode."""
 
-    def is_it(issued: Issued) -> bool:
+    def matches(issued: Issued) -> bool:
         command = issued.command
         return isinstance(command, WriteZnodes) and any(
             operation.path == path for operation in command.operations
         )
 
-    return is_it
+    return matches
 
 
 def reads(path: str) -> Callable[[Issued], bool]:
-    """Tells the reads of a znode, its children too."""
+    """A predicate that matches the reads of a znode, those of its children included."""
 
-    def is_it(issued: Issued) -> bool:
+    def matches(issued: Issued) -> bool:
         match issued.command:
             case ReadZnodes(paths=paths) | ReadStats(paths=paths):
                 return path in paths
@@ -340,9 +351,9 @@ def reads(path: str) -> Callable[[Issued], bool]:
                 return listed == path
         return False
 
-    return is_it
+    return matches
 
 
 def by_rule(kind: type[Command], rule: str) -> Callable[[Issued], bool]:
-    """Tells the commands of a kind that have this reason."""
+    """A predicate that matches the commands of a kind with this rule."""
     return lambda issued: isinstance(issued.command, kind) and issued.reason.rule == rule

@@ -1,7 +1,7 @@
-"""Runs one procedure by hand, with the world's ZooKeeper to answer it.
+"""Runs one procedure, and answers its commands with the simulated ZooKeeper.
 
-The controller has epoch 50, as in Kafka's own tests; a test puts brokers, partitions and znodes
-in place, runs a procedure and looks at what it asked for.
+The controller has epoch 50, as in Kafka's own tests. A test creates brokers, partitions and znodes,
+runs a procedure and compares the commands.
 """
 
 from collections.abc import Callable, Coroutine
@@ -31,7 +31,7 @@ from controller.core.outcomes import CONNECTED, PAUSE, SLICE
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION, Assignment, Broker, Endpoint, LeaderAndIsr
-from replay.world.outcomes import ZooKeeperOutcome, answer
+from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.requests import GetData, Result, Write
 from replay.world.zookeeper import ZooKeeper
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 R = TypeVar("R", LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 Reply = Callable[[ZooKeeperCommand], list[ZooKeeperOutcome] | None]
-"""Answers a command in the world's place; None leaves it to the world."""
+"""Answers a command in place of the simulated ZooKeeper, or returns None."""
 
 
 def broker(id: int, epoch: int = 1) -> Broker:
@@ -53,8 +53,8 @@ def broker(id: int, epoch: int = 1) -> Broker:
 class Driven:
     """An active controller and the ZooKeeper that it works with.
 
-    `issued` holds everything it asked for. `reply` may answer a ZooKeeper command otherwise; an
-    outcome of CONNECTION_LOSS costs the connection, and a new one stands when it is waited for.
+    `issued` holds every command. `reply` may answer a ZooKeeper command otherwise. An outcome of
+    CONNECTION_LOSS closes the connection; it is open again when the procedure waits for it.
     """
 
     def __init__(self, *live: int, **settings: Any) -> None:
@@ -73,10 +73,10 @@ class Driven:
         for id in live:
             self.context.brokers[id] = broker(id)
 
-    # What there is
+    # State of ZooKeeper and the controller
 
     def put(self, path: str, data: bytes) -> Result:
-        """Somebody else sets a znode, made with its parents if it is not there."""
+        """Another client sets a znode, or creates it with its parents."""
         parent = path.rpartition("/")[0]
         if parent and self.version(parent) < 0:
             self.put(parent, b"")
@@ -85,16 +85,16 @@ class Driven:
         return self._ask(Create(path, data))
 
     def remove(self, path: str) -> None:
-        """Somebody else deletes a znode."""
+        """Another client deletes a znode."""
         self._ask(Delete(path, ANY_VERSION))
 
     def version(self, path: str) -> int:
-        """The version of a znode; -1 if there is none."""
+        """The version of a znode; -1 if it does not exist."""
         stat = self.zookeeper.apply(self._others, GetData(path), 0).result.stat
         return stat.version if stat else -1
 
     def data(self, path: str) -> bytes | None:
-        """What a znode holds; None if there is none."""
+        """The content of a znode; None if it does not exist."""
         return self.zookeeper.apply(self._others, GetData(path), 0).result.data
 
     def _ask(self, operation: Write) -> Result:
@@ -119,17 +119,17 @@ class Driven:
     def lead(
         self, partition: Partition, leader: int, isr: tuple[int, ...], epoch: int = 0
     ) -> LeaderAndIsr:
-        """Give a partition leadership, here and in its znode."""
+        """Set the leadership of a partition, in the controller's state and in the znode."""
         path = state_path(partition)
         data = znodes.write_state(LeaderAndIsr(leader, epoch, isr, 0, EPOCH))
         self.put(path, data)
         partition.leadership = znodes.read_state(path, data, self.version(path))
         return partition.leadership
 
-    # What is done
+    # Run procedures
 
     def run(self, procedure: Coroutine[Any, Any, T]) -> T:
-        """Drive a procedure to its end; what it gives."""
+        """Run a procedure to its end and return its result."""
         result: Any = None
         try:
             while True:
@@ -159,10 +159,10 @@ class Driven:
             return []
         replied = self.reply(command)
         if replied is None:
-            return answer(self.zookeeper, self.session, issued.id, command, 0)
+            return carry_out(self.zookeeper, self.session, issued.id, command, 0)
         return [_named(one, issued) for one in replied]
 
-    # What was asked for
+    # Issued commands
 
     def requests(self) -> list[BrokerRequest]:
         """The broker requests."""
@@ -192,7 +192,7 @@ class Driven:
         return [one.command for one in self.issued if isinstance(one.command, kind)]
 
     def notices(self) -> list[str]:
-        """The codes of what the operator was told."""
+        """The codes of the reported notices."""
         return [one.code for one in self.of_kind(Notice)]
 
 
@@ -215,11 +215,11 @@ def _named(outcome: ZooKeeperOutcome, issued: Issued) -> ZooKeeperOutcome:
 
 
 def state_path(partition: Partition) -> str:
-    """Where a partition's state stands."""
+    """The path of a partition's state znode."""
     return znodes.state_path(partition.topic.name, partition.number)
 
 
 def state_of(driven: Driven, partition: Partition) -> LeaderAndIsr:
-    """What a partition's state znode says."""
+    """The content of a partition's state znode."""
     path = state_path(partition)
     return znodes.read_state(path, driven.data(path), driven.version(path))

@@ -1,39 +1,39 @@
-"""Requests of brokers to a simulated controller, and what they are answered."""
+"""API requests to a simulated controller, and its answers."""
 
 from typing import Any
 
-from controller.core.api_requests import ApiAnswer, ApiRequest
+from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
     ProposedState,
 )
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 from controller.core.values import LeaderAndIsr
 from tests.controller.core.cluster import Cluster
 
 
-def answers(cluster: Cluster) -> list[ApiAnswer]:
+def answers(cluster: Cluster) -> list[ApiResponse]:
     """Every answer so far."""
-    return [one.command for one in cluster.commands() if isinstance(one.command, ApiAnswer)]
+    return [one.command for one in cluster.commands() if isinstance(one.command, ApiResponse)]
 
 
 def call(cluster: Cluster, request: ApiRequest) -> Any:
-    """Let a request come in; its one answer."""
+    """Receive a request and return its one answer."""
     cluster.happen(request, "api:1")
     [answer] = [one for one in answers(cluster) if one.request == request.request]
     return answer
 
 
 def next_request(cluster: Cluster) -> int:
-    """A number that no request has yet."""
+    """A request number that is not used yet."""
     return len(answers(cluster)) + 1
 
 
@@ -61,30 +61,30 @@ def alter_partition(
     *proposals: ProposedState,
     version: int = 3,
     broker_epoch: int | None = None,
-) -> AnswerAlterPartition:
-    """A broker asks for other states."""
+) -> AlterPartitionResponse:
+    """A broker sends AlterPartition."""
     epoch = cluster.broker_epoch(broker) if broker_epoch is None else broker_epoch
     request = AlterPartitionReceived(next_request(cluster), version, broker, epoch, list(proposals))
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerAlterPartition)
+    assert isinstance(answer, AlterPartitionResponse)
     return answer
 
 
 def controlled_shutdown(
     cluster: Cluster, broker: int, broker_epoch: int | None = None
-) -> AnswerControlledShutdown:
-    """A broker wants to stop."""
+) -> ControlledShutdownResponse:
+    """A broker requests a controlled shutdown."""
     epoch = cluster.broker_epoch(broker) if broker_epoch is None else broker_epoch
     answer = call(cluster, ControlledShutdownReceived(next_request(cluster), 3, broker, epoch))
-    assert isinstance(answer, AnswerControlledShutdown)
+    assert isinstance(answer, ControlledShutdownResponse)
     return answer
 
 
 def allocate_producer_ids(
     cluster: Cluster, broker: int, broker_epoch: int | None = None
-) -> AnswerAllocateProducerIds:
-    """A broker asks for a block of producer ids."""
+) -> AllocateProducerIdsResponse:
+    """A broker requests a block of producer ids."""
     epoch = cluster.broker_epoch(broker) if broker_epoch is None else broker_epoch
     answer = call(cluster, AllocateProducerIdsReceived(next_request(cluster), 0, broker, epoch))
-    assert isinstance(answer, AnswerAllocateProducerIds)
+    assert isinstance(answer, AllocateProducerIdsResponse)
     return answer

@@ -1,4 +1,4 @@
-"""A cluster to which anything may happen while topics are deleted, for property tests."""
+"""A cluster with random events during topic deletions, for property tests."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ BROKERS = (1, 2, 3, 4)
 TOPICS = ("alpha", "beta", "gamma")
 
 Step = tuple[Any, ...]
-"""What happens, and to whom."""
+"""The event, and its subjects."""
 
 brokers = st.sampled_from(BROKERS)
 topics = st.sampled_from(TOPICS)
@@ -52,7 +52,7 @@ steps = st.lists(
 
 
 class Eventful(Cluster):
-    """A cluster to which steps happen; `topics` are those that shall stay."""
+    """A cluster that events happen to. `topics` are those that are never deleted."""
 
     def __init__(self, protocol: str = "3.9") -> None:
         super().__init__(*BROKERS, inter_broker_protocol_version=protocol)
@@ -105,7 +105,7 @@ class Eventful(Cluster):
                 self._of_broker(step)
 
     def _grow(self, topic: str, added: list[list[int]]) -> None:
-        """Partitions are added, by somebody who looks at the marker before."""
+        """A tool adds partitions, unless the topic is marked for deletion."""
         exists = self.data(znodes.topic_path(topic)) is not None
         if topic in marked(self) or exists != (topic in self.topics):
             return
@@ -129,13 +129,14 @@ class Eventful(Cluster):
             mark(self, topic)
 
     def _reassign(self, topic: str, wanted: list[int]) -> None:
-        """While every broker is well: others keep the logs that they should drop (KB 7.7.1)."""
+        """Only while every broker is alive and answers: otherwise brokers keep logs that they
+        should delete (KB 7.7.1)."""
         if all(self.alive.values()) and not self._failing:
             self.before = lambda issued: None
             ask(self, ((topic, 0), wanted))
 
     def _catch_up(self, topic: str) -> None:
-        """All live replicas come into the ISR of the partitions that have a leader."""
+        """All live replicas join the ISR of the partitions that have a leader."""
         if self._failing:
             return
         for number in self.topics.get(topic, {}):
@@ -185,8 +186,8 @@ class Eventful(Cluster):
         self._failing.pop(broker, None)
 
     def settle(self) -> None:
-        """Every broker lives and answers; those that announced their end, or failed, have
-        restarted."""
+        """Every broker is alive and answers. Those that announced their shutdown, or failed,
+        have restarted."""
         self.before, self.fate = lambda issued: None, lambda issued: Fate.ANSWERED
         self.step(("answer",))
         for broker in list(self.needs_restart):
@@ -205,7 +206,7 @@ class Eventful(Cluster):
         assert queued <= set(marked(self))
 
     def check_settled(self) -> None:
-        """What was marked is gone, and every partition of the rest has its leader and its logs."""
+        """Marked topics are deleted, and every other partition has its leader and its logs."""
         assert marked(self) == ()
         for topic in TOPICS:
             if topic not in self.topics:
@@ -221,15 +222,15 @@ class Eventful(Cluster):
 
 
 def after(number: int) -> Any:
-    """Tells the first command of any kind after so many."""
+    """A predicate that matches the first command after `number` commands."""
     left = number
 
-    def is_it(issued: Issued) -> bool:
+    def matches(issued: Issued) -> bool:
         nonlocal left
         left -= 1
         return left < 0
 
-    return is_it
+    return matches
 
 
 def is_failure(issued: Issued) -> bool:

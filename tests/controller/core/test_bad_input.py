@@ -1,4 +1,4 @@
-"""Znodes with anything in them: told with their path, left out, and the rest goes on."""
+"""Znodes with any content: the controller logs the path, skips the znode and continues."""
 
 import msgspec
 import pytest
@@ -26,7 +26,8 @@ corrupt = pytest.mark.parametrize("data", list(CORRUPT.values()), ids=list(CORRU
 
 
 def assert_works(cluster: Cluster) -> None:
-    """A new topic on the good broker gets its leader, and every record can be written."""
+    """The controller elects a leader for a new topic on broker 1, and every record can be
+    written."""
     cluster.create_topic("works", {0: [1]})
     assert cluster.is_active
     assert cluster.state("works", 0) == "leader 1 e 0 isr [1] v 0 ce " + str(cluster.epoch())
@@ -44,8 +45,8 @@ def assert_can_be_logged(cluster: Cluster) -> None:
 
 
 @corrupt
-def test_a_controller_znode(data: bytes) -> None:
-    """Somebody holds the role, whatever the znode says: it is not ours to take."""
+def test_unreadable_controller_znode_is_a_held_role(data: bytes) -> None:
+    """Another session holds the role, whatever the content is. The daemon does not take it."""
     cluster = Cluster(1)
     session = cluster.zookeeper.create_session()
     cluster.zookeeper.apply(session, Create(znodes.CONTROLLER, data, ephemeral=True), 0)
@@ -57,8 +58,8 @@ def test_a_controller_znode(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", EPOCHS)
-def test_a_controller_epoch_that_is_no_number(data: bytes) -> None:
-    """Nobody can become controller then: the operator is told with the path."""
+def test_controller_epoch_that_is_not_a_number_prevents_the_election(data: bytes) -> None:
+    """The notice names the path."""
     cluster = Cluster(1)
     cluster.ask(Create(znodes.CONTROLLER_EPOCH, data))
     seen = cluster.seen()
@@ -70,7 +71,7 @@ def test_a_controller_epoch_that_is_no_number(data: bytes) -> None:
 
 
 @corrupt
-def test_a_broker_registration(data: bytes) -> None:
+def test_unreadable_registration_is_reported_and_skipped(data: bytes) -> None:
     cluster = Cluster(1)
     session = cluster.zookeeper.create_session()
     cluster.zookeeper.apply(session, Create(znodes.broker_path(2), data, ephemeral=True), 0)
@@ -96,7 +97,9 @@ def test_a_broker_registration(data: bytes) -> None:
         {"version": 1, "host": "h", "port": -5},
     ],
 )
-def test_a_registration_that_makes_no_sense(fields: dict[str, object]) -> None:
+def test_registration_with_invalid_fields_is_reported_and_skipped(
+    fields: dict[str, object],
+) -> None:
     cluster = Cluster(1).start()
     session = cluster.zookeeper.create_session()
     create = Create(znodes.broker_path(2), msgspec.json.encode(fields), ephemeral=True)
@@ -108,8 +111,8 @@ def test_a_registration_that_makes_no_sense(fields: dict[str, object]) -> None:
 
 
 @corrupt
-def test_a_registration_that_is_overwritten(data: bytes) -> None:
-    """The broker stays as it is known."""
+def test_registration_overwritten_with_unreadable_content_is_ignored(data: bytes) -> None:
+    """The controller keeps the broker as it was registered."""
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     cluster.put(znodes.broker_path(2), data)
@@ -119,7 +122,7 @@ def test_a_registration_that_is_overwritten(data: bytes) -> None:
 
 
 @corrupt
-def test_a_topic(data: bytes) -> None:
+def test_unreadable_topic_is_reported_and_skipped(data: bytes) -> None:
     path = znodes.topic_path("t")
     cluster = Cluster(1)
     cluster.ask(Create(path, data))
@@ -131,7 +134,7 @@ def test_a_topic(data: bytes) -> None:
 
 
 @corrupt
-def test_a_topic_that_is_overwritten(data: bytes) -> None:
+def test_topic_overwritten_with_unreadable_content_keeps_its_partitions(data: bytes) -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [1]})
     seen = cluster.seen()
@@ -159,7 +162,7 @@ def test_a_topic_that_is_overwritten(data: bytes) -> None:
         {"partitions": {"0": [1]}, "topic_id": 7},
     ],
 )
-def test_a_topic_that_makes_no_sense(content: dict[str, object]) -> None:
+def test_topic_with_invalid_fields_is_reported_and_skipped(content: dict[str, object]) -> None:
     path = znodes.topic_path("t")
     cluster = Cluster(1).start()
     seen = cluster.seen()
@@ -172,7 +175,9 @@ def test_a_topic_that_makes_no_sense(content: dict[str, object]) -> None:
     ("content", "lacks"),
     [({"0": [1], "1": []}, "no_replicas"), ({}, "no_partitions")],
 )
-def test_a_topic_that_lacks_what_it_needs(content: dict[str, list[int]], lacks: str) -> None:
+def test_topic_without_partitions_or_replicas_is_reported(
+    content: dict[str, list[int]], lacks: str
+) -> None:
     path = znodes.topic_path("t")
     cluster = Cluster(1).start()
     seen = cluster.seen()
@@ -192,8 +197,9 @@ def test_a_topic_that_lacks_what_it_needs(content: dict[str, list[int]], lacks: 
         ({"0": []}, "partitions_missing"),
     ],
 )
-def test_a_topic_that_loses_what_it_needs(content: dict[str, list[int]], lacks: str) -> None:
-    """What is known goes on."""
+def test_known_topic_keeps_partitions_and_replicas_that_are_removed(
+    content: dict[str, list[int]], lacks: str
+) -> None:
     path = znodes.topic_path("t")
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [1]})
@@ -206,7 +212,7 @@ def test_a_topic_that_loses_what_it_needs(content: dict[str, list[int]], lacks: 
 
 @corrupt
 @pytest.mark.parametrize("when", ["failover", "election"])
-def test_a_partition_state(data: bytes, when: str) -> None:
+def test_unreadable_partition_state_is_reported_and_kept(data: bytes, when: str) -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2, 1], 1: [2, 1]})
     path = znodes.state_path("t", 0)
@@ -234,7 +240,7 @@ def test_a_partition_state(data: bytes, when: str) -> None:
         {"leader_recovery_state": HUGE},
     ],
 )
-def test_a_partition_state_with_huge_numbers(fields: dict[str, object]) -> None:
+def test_partition_state_with_huge_numbers_is_kept(fields: dict[str, object]) -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2, 1]})
     path = znodes.state_path("t", 0)
@@ -248,8 +254,8 @@ def test_a_partition_state_with_huge_numbers(fields: dict[str, object]) -> None:
 
 
 @corrupt
-def test_a_topics_configuration(data: bytes) -> None:
-    """The partition waits rather than guess whether an unclean leader is allowed."""
+def test_unreadable_topic_configuration_allows_no_unclean_leader(data: bytes) -> None:
+    """The partition stays without a leader: an unclean leader might not be allowed."""
     cluster = Cluster(1, 2, unclean_leader_election_enable=True).start()
     cluster.create_topic("t", {0: [2, 1]})
     cluster.stop_broker(1)
@@ -260,15 +266,15 @@ def test_a_topics_configuration(data: bytes) -> None:
     cluster.stop_broker(2)
     if data:
         assert ("unreadable_znode", path) in seen.notices()
-        assert "the configuration of its topic cannot be read" in seen.told("no_leader_elected")
+        assert "the configuration of its topic cannot be read" in seen.texts_of("no_leader_elected")
         assert cluster.state("t", 0) == "leader -1 e 2 isr [2] v 2 ce 1"
     assert_works(cluster)
 
 
-# Content that can be read and makes no sense --------------------------------------------------
+# Content that can be read and is not valid ----------------------------------------------------
 
 
-def test_unknown_brokers_in_an_assignment() -> None:
+def test_unregistered_brokers_in_an_assignment_are_offline_replicas() -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [7, 1, -3], 1: [7]})
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
@@ -276,7 +282,7 @@ def test_unknown_brokers_in_an_assignment() -> None:
     assert_works(cluster)
 
 
-def test_an_empty_isr() -> None:
+def test_partition_with_an_empty_isr_gets_no_leader() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2, 1]})
     cluster.set_isr("t", 0, [])
@@ -286,7 +292,7 @@ def test_an_empty_isr() -> None:
     assert_works(cluster)
 
 
-def test_a_topic_without_partitions() -> None:
+def test_topic_without_partitions_or_replicas_causes_no_request() -> None:
     cluster = Cluster(1).start()
     seen = cluster.seen()
     cluster.create_topic("t", {})
@@ -297,7 +303,7 @@ def test_a_topic_without_partitions() -> None:
     assert cluster.is_active
 
 
-def test_a_partition_that_loses_its_replicas() -> None:
+def test_partition_without_replicas_keeps_the_known_ones() -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [1]})
     cluster.create_topic("t", {0: []})
@@ -306,7 +312,7 @@ def test_a_partition_that_loses_its_replicas() -> None:
     assert_works(cluster)
 
 
-def test_duplicate_replicas() -> None:
+def test_duplicate_replicas_elect_another_leader_when_the_broker_dies() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 1, 2]})
     state = cluster.leadership("t", 0)
@@ -317,7 +323,7 @@ def test_duplicate_replicas() -> None:
     assert_can_be_logged(cluster)
 
 
-def test_the_own_id_twice_in_an_assignment() -> None:
+def test_daemon_named_twice_in_an_assignment_is_replaced() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [DAEMON, 1, DAEMON]})
     replicas = cluster.topic("t").assignments[0].replicas
@@ -326,7 +332,7 @@ def test_the_own_id_twice_in_an_assignment() -> None:
     assert_works(cluster)
 
 
-def test_a_broker_under_the_daemons_own_id() -> None:
+def test_broker_registered_with_the_daemons_id_is_reported_and_skipped() -> None:
     cluster = Cluster(1, DAEMON)
     seen = cluster.seen()
     cluster.start()
@@ -336,7 +342,7 @@ def test_a_broker_under_the_daemons_own_id() -> None:
 
 
 @pytest.mark.parametrize("child", ["x", "-1", "1.0", "٣", "01", "1e3", "99999999999", DIGITS[:200]])
-def test_children_of_the_brokers_that_are_no_numbers(child: str) -> None:
+def test_children_of_brokers_ids_that_are_not_broker_ids_are_skipped(child: str) -> None:
     cluster = Cluster(1).start()
     path = f"{znodes.BROKER_IDS}/{child}"
     seen = cluster.seen()
@@ -347,7 +353,7 @@ def test_children_of_the_brokers_that_are_no_numbers(child: str) -> None:
     assert_works(cluster)
 
 
-def test_a_feature_and_a_notification_together_cost_nothing_else() -> None:
+def test_unreadable_feature_notification_and_topic_affect_nothing_else() -> None:
     cluster = Cluster(1)
     cluster.ask(Create(znodes.FEATURE, b"{"))
     cluster.ask(Create(f"{znodes.ISR_CHANGES}/isr_change_x", b"{"))
@@ -356,7 +362,7 @@ def test_a_feature_and_a_notification_together_cost_nothing_else() -> None:
     assert_works(cluster)
 
 
-def test_two_topics_of_which_one_is_corrupt() -> None:
+def test_one_unreadable_topic_of_two_does_not_affect_the_other() -> None:
     cluster = Cluster(1).start()
     cluster.ask(Create(znodes.topic_path("bad"), b"{"))
     cluster.ask(Create(znodes.topic_path("good"), topic_json({0: [1]})))

@@ -10,8 +10,8 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.error_codes import KAFKA_STORAGE_ERROR, STALE_CONTROLLER_EPOCH
-from controller.core.events import BrokerAnswered
-from controller.core.procedures.brokers.responses import process_broker_answer
+from controller.core.events import BrokerResponded
+from controller.core.procedures.brokers.responses import process_broker_response
 from controller.core.protocol_versions import ProtocolVersion
 from controller.core.triggers import LeaderAndIsrResponseReceived, Trigger
 from controller.core.values import RECOVERED, RECOVERING, Assignment, LeaderAndIsr
@@ -20,7 +20,7 @@ from tests.controller.core.batches import Cluster, each_version
 from tests.controller.core.driving import CONTROLLER_ID, EPOCH, broker
 
 
-def test_CC_01_leader_and_isr_and_update_metadata_go_out() -> None:
+def test_CC_01_leader_and_isr_and_update_metadata_are_sent() -> None:
     cluster = Cluster()
     foo_0, foo_1, bar_1 = cluster.partitions
     for partition in cluster.partitions:
@@ -50,22 +50,22 @@ def test_CC_01_leader_and_isr_and_update_metadata_go_out() -> None:
 
 
 def answer_leader_and_isr(cluster: Cluster, *errors: tuple[str, int, int]) -> list[Trigger]:
-    """Broker 2 answers a LeaderAndIsr for all three partitions; the controller events."""
+    """Broker 2 answers a LeaderAndIsr for all three partitions. Returns the controller events."""
     for partition in cluster.partitions:
         cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
     cluster.send()
-    answered = BrokerAnswered(cluster.issued[0].id, 2, 1, 0, list(errors))
-    process_broker_answer(cluster.controller, answered)
+    answered = BrokerResponded(cluster.issued[0].id, 2, 1, 0, list(errors))
+    process_broker_response(cluster.controller, answered)
     return list(cluster.controller.triggers)
 
 
-def test_CC_01_an_answer_that_tells_of_a_failed_directory_is_an_event() -> None:
+def test_CC_01_answer_with_a_failed_directory_is_a_controller_event() -> None:
     (event,) = answer_leader_and_isr(Cluster(), ("foo", 0, KAFKA_STORAGE_ERROR))
     assert isinstance(event, LeaderAndIsrResponseReceived)
     assert event.asked == [("bar", 1), ("foo", 0), ("foo", 1)]
 
 
-def test_CC_01_every_answer_is_an_event_while_a_directory_is_known_as_failed() -> None:
+def test_CC_01_every_answer_is_an_event_while_a_failed_directory_is_known() -> None:
     cluster = Cluster()
     cluster.context.offline_dirs[2] = {cluster.partitions[0]: None}
     (event,) = answer_leader_and_isr(cluster)
@@ -73,12 +73,12 @@ def test_CC_01_every_answer_is_an_event_while_a_directory_is_known_as_failed() -
     assert event.asked == [("bar", 1), ("foo", 0), ("foo", 1)]
 
 
-def test_an_answer_that_says_nothing_of_directories_is_no_event() -> None:
-    """Kafka makes one of each answer, which then finds nothing to do."""
+def test_answer_without_failed_directories_is_no_event() -> None:
+    """Kafka makes an event of each answer, which then changes nothing."""
     assert answer_leader_and_isr(Cluster(), ("foo", 0, STALE_CONTROLLER_EPOCH)) == []
 
 
-def test_CC_02_is_new_sticks() -> None:
+def test_CC_02_is_new_is_kept_when_the_partition_is_added_again() -> None:
     cluster = Cluster()
     partition = cluster.partitions[0]
     cluster.batch.add_leader_and_isr((2,), partition, is_new=True)
@@ -88,7 +88,7 @@ def test_CC_02_is_new_sticks() -> None:
     assert entry.is_new
 
 
-def test_CC_03_leader_and_isr_goes_to_live_and_shutting_down_brokers() -> None:
+def test_CC_03_leader_and_isr_is_sent_to_live_and_shutting_down_brokers() -> None:
     cluster = Cluster()
     cluster.lose_one_and_shut_one_down()
     cluster.batch.add_leader_and_isr((1, 2, 3), cluster.partitions[0], is_new=False)
@@ -97,7 +97,7 @@ def test_CC_03_leader_and_isr_goes_to_live_and_shutting_down_brokers() -> None:
 
 
 @each_version
-def test_CC_04_leader_and_isr_version(
+def test_CC_04_leader_and_isr_version_follows_the_protocol(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     cluster = Cluster(protocol)
@@ -111,7 +111,7 @@ def test_CC_04_leader_and_isr_version(
 
 
 @each_version
-def test_CC_04_what_older_versions_lack_is_left_out_of_the_bytes(
+def test_CC_04_older_versions_are_encoded_without_newer_fields(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     def sent(recovery_state: int) -> bytes:
@@ -131,7 +131,7 @@ def test_CC_04_what_older_versions_lack_is_left_out_of_the_bytes(
     assert (b"the id of foo..." in sent(RECOVERED)) == has_topic_id
 
 
-def test_CC_05_update_metadata_goes_out() -> None:
+def test_CC_05_update_metadata_is_sent() -> None:
     cluster = Cluster()
     cluster.batch.add_update_metadata((2,), cluster.partitions)
     cluster.send()
@@ -139,26 +139,26 @@ def test_CC_05_update_metadata_goes_out() -> None:
     assert cluster.requests() == [cluster.update_metadata()[2]]
     request = cluster.update_metadata()[2]
     assert (request.controller_id, request.controller_epoch) == (CONTROLLER_ID, EPOCH)
-    told = {(one.topic, one.partition): one for one in request.partitions}
+    announced = {(one.topic, one.partition): one for one in request.partitions}
     for partition in cluster.partitions:
-        assert told[partition.key].leadership == partition.leadership
-        assert told[partition.key].topic_id == partition.topic.id
-        assert told[partition.key].replicas == (1, 2, 3)
+        assert announced[partition.key].leadership == partition.leadership
+        assert announced[partition.key].topic_id == partition.topic.id
+        assert announced[partition.key].replicas == (1, 2, 3)
     assert [one.id for one in request.live_brokers] == [1, 2, 3]
 
 
-def test_CC_05_stale_broker_epoch_in_an_answer_is_told_and_nothing_is_sent_again() -> None:
+def test_CC_05_stale_broker_epoch_in_an_answer_is_reported_and_not_retried() -> None:
     cluster = Cluster()
     cluster.batch.add_update_metadata((2,), cluster.partitions)
     cluster.send()
-    answered = BrokerAnswered(cluster.issued[0].id, 2, 1, 77, [])
-    process_broker_answer(cluster.controller, answered)
+    answered = BrokerResponded(cluster.issued[0].id, 2, 1, 77, [])
+    process_broker_response(cluster.controller, answered)
     (issued,) = cluster.controller.take_issued()
     assert isinstance(issued.command, Notice)
     assert (issued.command.level, issued.command.code) == ("info", "broker_error")
 
 
-def test_CC_06_update_metadata_leaves_out_partitions_without_leadership() -> None:
+def test_CC_06_update_metadata_omits_partitions_without_leadership() -> None:
     cluster = Cluster(led=False)
     cluster.batch.add_update_metadata((2,), cluster.partitions)
     cluster.send()
@@ -167,20 +167,20 @@ def test_CC_06_update_metadata_leaves_out_partitions_without_leadership() -> Non
     assert [one.id for one in request.live_brokers] == [1, 2, 3]
 
 
-def test_CC_07_update_metadata_of_a_topic_that_is_queued_for_deletion() -> None:
+def test_CC_07_update_metadata_of_a_topic_queued_for_deletion_says_leader_during_delete() -> None:
     cluster = Cluster()
     cluster.context.queued_for_deletion["foo"] = None
     cluster.batch.add_update_metadata((2,), cluster.partitions)
     cluster.send()
-    told = {(one.topic, one.partition): one for one in cluster.update_metadata()[2].partitions}
-    assert {key: one.leadership.leader for key, one in told.items()} == {
+    announced = {(one.topic, one.partition): one for one in cluster.update_metadata()[2].partitions}
+    assert {key: one.leadership.leader for key, one in announced.items()} == {
         ("foo", 0): -2,
         ("foo", 1): -2,
         ("bar", 1): 3,
     }
-    assert told["foo", 0].leadership == LeaderAndIsr(-2, 0, (1, 2), 0, EPOCH - 1)
+    assert announced["foo", 0].leadership == LeaderAndIsr(-2, 0, (1, 2), 0, EPOCH - 1)
     isrs = {(one.topic.name, one.number): one.leadership.isr for one in cluster.partitions}  # type: ignore[union-attr]
-    assert {key: one.leadership.isr for key, one in told.items()} == isrs
+    assert {key: one.leadership.isr for key, one in announced.items()} == isrs
 
 
 def test_CC_08_update_metadata_names_live_and_shutting_down_brokers() -> None:
@@ -194,7 +194,7 @@ def test_CC_08_update_metadata_names_live_and_shutting_down_brokers() -> None:
 
 
 @each_version
-def test_CC_09_update_metadata_version(
+def test_CC_09_update_metadata_version_follows_the_protocol(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     cluster = Cluster(protocol)
@@ -217,9 +217,9 @@ def test_replica_in_an_offline_log_directory_is_offline_in_the_metadata() -> Non
     cluster.context.offline_dirs[1] = {cluster.partitions[0]: None}
     cluster.batch.add_update_metadata((1,), cluster.partitions)
     cluster.send()
-    told = {(one.topic, one.partition): one for one in cluster.update_metadata()[1].partitions}
-    assert told["foo", 0].offline_replicas == (1,)
-    assert told["foo", 1].offline_replicas == ()
+    announced = {(one.topic, one.partition): one for one in cluster.update_metadata()[1].partitions}
+    assert announced["foo", 0].offline_replicas == (1,)
+    assert announced["foo", 1].offline_replicas == ()
 
 
 def test_every_addressed_broker_gets_every_partition_of_the_batch() -> None:
@@ -230,7 +230,7 @@ def test_every_addressed_broker_gets_every_partition_of_the_batch() -> None:
     assert [len(one.partitions) for one in cluster.update_metadata().values()] == [3, 3]
 
 
-def test_what_is_added_is_a_snapshot() -> None:
+def test_batch_keeps_the_state_of_the_moment_it_was_added() -> None:
     cluster = Cluster()
     partition = cluster.partitions[0]
     before = partition.leadership
@@ -240,7 +240,7 @@ def test_what_is_added_is_a_snapshot() -> None:
     assert cluster.update_metadata()[1].partitions[0].leadership == before
 
 
-def test_last_state_of_a_partition_wins() -> None:
+def test_last_state_of_a_partition_is_sent() -> None:
     cluster = Cluster()
     partition = cluster.partitions[0]
     cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
@@ -248,11 +248,11 @@ def test_last_state_of_a_partition_wins() -> None:
     cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
     cluster.send()
     (entry,) = cluster.leader_and_isr()[2].partitions
-    (told,) = cluster.update_metadata()[2].partitions
-    assert entry.leadership == told.leadership == partition.leadership
+    (announced,) = cluster.update_metadata()[2].partitions
+    assert entry.leadership == announced.leadership == partition.leadership
 
 
-def test_last_assignment_of_a_partition_wins() -> None:
+def test_last_assignment_of_a_partition_is_sent() -> None:
     cluster = Cluster()
     partition = cluster.partitions[0]
     cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
@@ -260,11 +260,11 @@ def test_last_assignment_of_a_partition_wins() -> None:
     cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
     cluster.send()
     (entry,) = cluster.leader_and_isr()[2].partitions
-    (told,) = cluster.update_metadata()[2].partitions
-    assert (entry.assignment, told.replicas) == (partition.assignment, (2, 1))
+    (announced,) = cluster.update_metadata()[2].partitions
+    assert (entry.assignment, announced.replicas) == (partition.assignment, (2, 1))
 
 
-def test_everybody_is_told_of_a_partition_without_recipients() -> None:
+def test_partition_without_recipients_is_in_the_metadata_of_every_broker() -> None:
     cluster = Cluster()
     cluster.batch.add_leader_and_isr((), cluster.partitions[0], is_new=False)
     cluster.send()
@@ -272,7 +272,7 @@ def test_everybody_is_told_of_a_partition_without_recipients() -> None:
     assert [len(one.partitions) for one in cluster.update_metadata().values()] == [1, 1, 1]
 
 
-def test_leader_and_isr_goes_first_and_stop_replica_last() -> None:
+def test_leader_and_isr_is_sent_first_and_stop_replica_last() -> None:
     cluster = Cluster()
     cluster.batch.add_stop_replica((1,), cluster.partitions[0], delete=False)
     cluster.batch.add_leader_and_isr((2, 1), cluster.partitions[0], is_new=False)
@@ -287,7 +287,7 @@ def test_leader_and_isr_goes_first_and_stop_replica_last() -> None:
     ]
 
 
-def test_requests_carry_the_epoch_of_the_broker_that_they_go_to() -> None:
+def test_requests_carry_the_epoch_of_the_broker_they_are_sent_to() -> None:
     cluster = Cluster()
     cluster.context.brokers[2] = broker(2, epoch=17)
     cluster.batch.add_leader_and_isr((1, 2), cluster.partitions[0], is_new=False)

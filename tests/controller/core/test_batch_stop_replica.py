@@ -1,13 +1,13 @@
 """StopReplica of a batch and its answers, rows CC-10 to CC-18 of KB 17.7."""
 
 from controller.core.commands import StopReplicaPartition, StopReplicaRequest
-from controller.core.events import BrokerAnswered
-from controller.core.procedures.brokers.responses import process_broker_answer
+from controller.core.events import BrokerResponded
+from controller.core.procedures.brokers.responses import process_broker_response
 from controller.core.triggers import TopicDeletionStopReplicaResponseReceived
 from tests.controller.core.batches import Cluster, each_version
 
 
-def test_CC_10_stop_replica_goes_out() -> None:
+def test_CC_10_stop_replica_is_sent() -> None:
     cluster = Cluster()
     for partition in cluster.partitions:
         cluster.batch.add_stop_replica((2,), partition, delete=False)
@@ -21,7 +21,7 @@ def test_CC_10_stop_replica_goes_out() -> None:
     assert events_of_answers(cluster) == []
 
 
-def test_CC_11_delete_sticks() -> None:
+def test_CC_11_delete_is_kept_when_the_replica_is_added_again() -> None:
     cluster = Cluster()
     cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=True)
     cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
@@ -30,7 +30,7 @@ def test_CC_11_delete_sticks() -> None:
 
 
 @each_version
-def test_CC_12_stop_replica_of_a_topic_that_is_queued_for_deletion(
+def test_CC_12_stop_replica_of_a_topic_queued_for_deletion_deletes(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     cluster = Cluster(protocol)
@@ -47,7 +47,7 @@ def test_CC_12_stop_replica_of_a_topic_that_is_queued_for_deletion(
 
 
 @each_version
-def test_CC_13_the_answer_is_an_event_for_topics_whose_deletion_has_started(
+def test_CC_13_answer_is_an_event_for_topics_whose_deletion_has_started(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     cluster = Cluster(protocol)
@@ -59,7 +59,7 @@ def test_CC_13_the_answer_is_an_event_for_topics_whose_deletion_has_started(
 
 
 @each_version
-def test_CC_14_the_answer_to_a_stop_replica_that_deletes_nothing_is_no_event(
+def test_CC_14_answer_to_a_stop_replica_that_deletes_nothing_is_no_event(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     cluster = Cluster(protocol)
@@ -71,7 +71,7 @@ def test_CC_14_the_answer_to_a_stop_replica_that_deletes_nothing_is_no_event(
 
 
 @each_version
-def test_the_answer_is_an_event_for_what_the_request_deletes_only(
+def test_answer_is_an_event_only_for_the_replicas_that_the_request_deletes(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     cluster = Cluster(protocol)
@@ -84,17 +84,17 @@ def test_the_answer_is_an_event_for_what_the_request_deletes_only(
 
 
 def events_of_answers(cluster: Cluster, error: int = 0) -> list[list[tuple[str, int]]]:
-    """The partitions of each controller event that broker 2's answers lead to."""
+    """The partitions of each controller event that broker 2's answers cause."""
     for issued in cluster.issued:
-        answered = BrokerAnswered(issued.id, 2, 1, error, [])
-        process_broker_answer(cluster.controller, answered)
+        answered = BrokerResponded(issued.id, 2, 1, error, [])
+        process_broker_response(cluster.controller, answered)
     events = cluster.controller.triggers
     assert all(isinstance(one, TopicDeletionStopReplicaResponseReceived) for one in events)
     return [one.asked for one in events]  # type: ignore[union-attr]
 
 
-def test_no_answer_is_waited_for_where_a_broker_has_no_channel() -> None:
-    """What it is sent is dropped, so that none can come."""
+def test_no_answer_is_expected_from_a_broker_without_a_channel() -> None:
+    """Its requests are dropped."""
     cluster = Cluster()
     del cluster.context.channels[2]
     cluster.batch.add_leader_and_isr((2, 3), cluster.partitions[0], is_new=False)
@@ -103,22 +103,22 @@ def test_no_answer_is_waited_for_where_a_broker_has_no_channel() -> None:
     assert sorted(one.broker for one in cluster.context.in_flight.values()) == [1, 3]
 
 
-def test_an_answer_that_refuses_the_whole_request_is_an_event_for_what_it_lists() -> None:
-    """KB 8.2.2, 8.6: a stale broker epoch lists nothing."""
+def test_answer_that_rejects_the_whole_request_is_an_event_for_its_listed_partitions() -> None:
+    """KB 8.2.2, 8.6: with a stale broker epoch, no partition is listed."""
     for error, listed in ((77, []), (-1, [("foo", 0, -1), ("foo", 1, -1), ("bar", 1, -1)])):
         cluster = Cluster()
         cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
         for partition in cluster.partitions:
             cluster.batch.add_stop_replica((2,), partition, delete=True)
         cluster.send()
-        answered = BrokerAnswered(cluster.issued[0].id, 2, 1, error, listed)
-        process_broker_answer(cluster.controller, answered)
+        answered = BrokerResponded(cluster.issued[0].id, 2, 1, error, listed)
+        process_broker_response(cluster.controller, answered)
         expected = [[(topic, number) for topic, number, _ in listed if topic == "foo"]]
         events = list(cluster.controller.triggers)
         assert [getattr(one, "asked", None) for one in events] == (expected if listed else [])
 
 
-def test_answers_that_come_without_the_role_are_no_events() -> None:
+def test_answers_received_without_the_role_are_no_events() -> None:
     cluster = Cluster()
     cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
     cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=True)
@@ -128,7 +128,7 @@ def test_answers_that_come_without_the_role_are_no_events() -> None:
 
 
 @each_version
-def test_CC_15_delete_and_not_delete_are_mixed_from_version_3_on(
+def test_CC_15_deleting_and_stopping_share_a_request_from_version_3_on(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     cluster = Cluster(protocol)
@@ -142,7 +142,7 @@ def test_CC_15_delete_and_not_delete_are_mixed_from_version_3_on(
     assert sent == ([[False, True, True]] if mixed else [[True, True], [False]])
 
 
-def test_CC_16_stop_replica_groups_by_broker() -> None:
+def test_CC_16_stop_replica_is_grouped_by_broker() -> None:
     cluster = Cluster()
     for partition in cluster.partitions:
         cluster.batch.add_stop_replica((2, 3), partition, delete=False)
@@ -151,7 +151,7 @@ def test_CC_16_stop_replica_groups_by_broker() -> None:
     assert events_of_answers(cluster) == []
 
 
-def test_CC_17_stop_replica_goes_to_live_and_shutting_down_brokers() -> None:
+def test_CC_17_stop_replica_is_sent_to_live_and_shutting_down_brokers() -> None:
     cluster = Cluster()
     cluster.lose_one_and_shut_one_down()
     cluster.batch.add_stop_replica((2, 3), cluster.partitions[0], delete=False)
@@ -160,7 +160,7 @@ def test_CC_17_stop_replica_goes_to_live_and_shutting_down_brokers() -> None:
 
 
 @each_version
-def test_CC_18_stop_replica_version(
+def test_CC_18_stop_replica_version_follows_the_protocol(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     cluster = Cluster(protocol)
@@ -169,7 +169,7 @@ def test_CC_18_stop_replica_version(
     assert cluster.stop_replica()[2].version == stop_replica
 
 
-def test_partition_without_leadership_is_stopped_with_epoch_minus_one() -> None:
+def test_partition_without_leadership_is_stopped_with_leader_epoch_minus_one() -> None:
     cluster = Cluster(led=False)
     cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
     cluster.send()

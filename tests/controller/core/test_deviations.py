@@ -1,19 +1,18 @@
-"""Where refold's rule is better than Kafka's: both outcomes, deviation by deviation.
+"""Deviations: the outcome by refold's rule and by Kafka's, deviation by deviation.
 
-Those of reassignments, of deletions and of AlterPartition are shown beside them.
+The deviations of reassignments, of deletions and of AlterPartition are tested with these.
 """
 
 import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.alter_partition import AnswerAlterPartition
-from controller.core.api_requests.controlled_shutdown import AnswerControlledShutdown
-from controller.core.api_requests.elections import AnswerElectLeaders
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.alter_partition import AlterPartitionResponse
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownResponse
+from controller.core.api_requests.elections import ElectLeadersResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.commands import (
     Issued,
-    ReadChildren,
     ReadStats,
     StartTimer,
     WriteAtomically,
@@ -21,18 +20,27 @@ from controller.core.commands import (
 )
 from controller.core.events import SessionExpired
 from controller.core.operations import Create, SetData
-from controller.core.procedures.role import failover
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
 from replay.world.requests import GetData
-from replay.world.simulation import Fate
-from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes_state
+from replay.world.simulation import (
+    PERSISTENT,
+    Fate,
+)
+from replay.world.zookeeper import ZooKeeper
+from tests.controller.core.cluster import (
+    DAEMON,
+    Cluster,
+    by_rule,
+    writes_state,
+)
+from tests.controller.core.conftest import FailingFailovers
 from tests.controller.core.elections.electing import (
     Election,
     answered,
     elect,
-    is_asked,
+    is_requested,
     put_election,
     put_election_quietly,
 )
@@ -48,8 +56,8 @@ T0, NEW = ("t", 0), ("new", 0)
 
 
 @both_rules
-def test_a_deposed_controller_does_not_write_the_features(rules: str) -> None:
-    """Always on. Another controller was elected just before, and has written them itself."""
+def test_deposed_controller_does_not_write_the_features(rules: str) -> None:
+    """Under both rules. Another controller was elected just before, and has written them itself."""
     cluster = Cluster(1, 2, rules=rules)
     features = b'{"version":1,"status":0,"features":{}}'
     cluster.put(znodes.FEATURE, features)
@@ -65,8 +73,8 @@ def test_a_deposed_controller_does_not_write_the_features(rules: str) -> None:
 
 
 @both_rules
-def test_a_registration_that_cannot_be_read_is_left_out(rules: str) -> None:
-    """Always on. Found by a failover, and again when another broker starts."""
+def test_unreadable_registration_is_skipped_by_failover_and_broker_change(rules: str) -> None:
+    """Under both rules."""
     cluster = Cluster(1, rules=rules)
     cluster.put(znodes.broker_path(9), b"{")
     seen = cluster.seen()
@@ -80,8 +88,26 @@ def test_a_registration_that_cannot_be_read_is_left_out(rules: str) -> None:
 # role-by-session ----------------------------------------------------------------------------------
 
 
+class SlowToExpire(ZooKeeper):
+    """A server that keeps the sessions of clients which have ended them, until `expire`."""
+
+    @classmethod
+    def of_a_cluster(cls) -> "SlowToExpire":
+        server = cls()
+        session = server.create_session()
+        for path in PERSISTENT:
+            server.apply(session, Create(path), 0)
+        return server
+
+    def end_session(self, session: int) -> None:
+        pass
+
+    def expire(self, session: int) -> None:
+        super().end_session(session)
+
+
 def lose_the_session(cluster: Cluster) -> int:
-    """The daemon gives its session up, which goes on to live on the server; which it is."""
+    """The daemon loses its session, which stays open on the server. Returns the lost session."""
     old = cluster.session
     cluster.happen(SessionExpired(old), "session")
     cluster.connect()
@@ -89,13 +115,13 @@ def lose_the_session(cluster: Cluster) -> int:
 
 
 def owner(cluster: Cluster) -> int:
-    """The session that /controller belongs to."""
+    """The session that owns /controller."""
     stat = cluster.ask(GetData(znodes.CONTROLLER)).stat
     return stat.ephemeral_owner if stat else 0
 
 
 def assert_elected(cluster: Cluster, epoch: int) -> None:
-    """Active, of this epoch, and it does its work."""
+    """The daemon is active with this epoch, and elects a leader for a new topic."""
     cluster.create_topic("works", {0: [1]})
     assert (cluster.is_active, cluster.epoch()) == (True, epoch)
     assert owner(cluster) == cluster.session
@@ -103,8 +129,8 @@ def assert_elected(cluster: Cluster, epoch: int) -> None:
 
 
 @both_rules
-def test_R15_what_the_last_session_left_behind(rules: str) -> None:
-    """By Kafka's rule /controller exists and nobody controls, while the server keeps it."""
+def test_R15_controller_znode_of_the_last_session_is_replaced(rules: str) -> None:
+    """By Kafka's rule the role stays vacant until the server ends the old session."""
     cluster = Cluster(1, 2, rules=rules).start()
     old = lose_the_session(cluster)
     if rules == "kafka":
@@ -116,36 +142,30 @@ def test_R15_what_the_last_session_left_behind(rules: str) -> None:
 
 
 @both_rules
-def test_R3_an_election_that_was_won_by_a_session_that_is_over(
-    rules: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The reply is lost, and the next session meets the node of the one before."""
-    cluster = Cluster(1, 2, rules=rules)
-    with monkeypatch.context() as server:
-        server.setattr(cluster.zookeeper, "end_session", lambda session: None)
-        cluster.lose(ELECTION, Fate.SESSION_OVER_AFTER)
-        cluster.start()
+def test_R3_election_won_by_an_ended_session_is_repeated(rules: str) -> None:
+    """The reply is lost, and the next session finds the /controller of the session before."""
+    server = SlowToExpire.of_a_cluster()
+    cluster = Cluster(1, 2, zookeeper=server, rules=rules)
+    cluster.lose(ELECTION, Fate.SESSION_OVER_AFTER)
+    cluster.start()
     if rules == "kafka":
         assert (cluster.controller(), cluster.is_active) == (DAEMON, False)
-        cluster.zookeeper.end_session(owner(cluster))
+        server.expire(owner(cluster))
         cluster.run()
     assert_elected(cluster, 2)
 
 
 @both_rules
-def test_R3_an_election_that_was_not_done(rules: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The request was lost with the session: the role is as free as before."""
-    cluster = Cluster(1, 2, rules=rules)
-    with monkeypatch.context() as server:
-        server.setattr(cluster.zookeeper, "end_session", lambda session: None)
-        cluster.lose(ELECTION, Fate.SESSION_OVER)
-        cluster.start()
+def test_R3_election_lost_with_the_session_is_repeated(rules: str) -> None:
+    """The request was not carried out, so that the role is still free."""
+    cluster = Cluster(1, 2, zookeeper=SlowToExpire.of_a_cluster(), rules=rules)
+    cluster.lose(ELECTION, Fate.SESSION_OVER)
+    cluster.start()
     assert_elected(cluster, 1)
 
 
 @both_rules
-def test_R15_the_old_session_ends_later(rules: str) -> None:
-    """What is ours by then stays."""
+def test_R15_late_end_of_the_old_session_does_not_end_the_role(rules: str) -> None:
     cluster = Cluster(1, 2, rules=rules).start()
     old = lose_the_session(cluster)
     cluster.zookeeper.end_session(old)
@@ -155,8 +175,10 @@ def test_R15_the_old_session_ends_later(rules: str) -> None:
 
 @both_rules
 @pytest.mark.parametrize("take_over", [False, True])
-def test_another_daemon_with_the_own_id(rules: str, take_over: bool) -> None:
-    """It may live: its role is taken where a living controller's may be."""
+def test_another_daemon_with_the_same_id_loses_the_role_only_to_a_take_over(
+    rules: str, take_over: bool
+) -> None:
+    """The other daemon may be alive, so that the rules for a live controller apply."""
     cluster = Cluster(1, 2, rules=rules, take_over=take_over)
     session = cluster.take_role(DAEMON)
     cluster.start()
@@ -166,7 +188,7 @@ def test_another_daemon_with_the_own_id(rules: str, take_over: bool) -> None:
 
 
 @both_rules
-def test_a_stock_broker_that_was_faster_keeps_the_role(rules: str) -> None:
+def test_stock_broker_that_was_elected_first_keeps_the_role(rules: str) -> None:
     cluster = Cluster(1, 2, rules=rules).start()
     old = cluster.session
     cluster.happen(SessionExpired(old), "session")
@@ -177,8 +199,8 @@ def test_a_stock_broker_that_was_faster_keeps_the_role(rules: str) -> None:
 
 
 @both_rules
-def test_a_persistent_controller_with_the_own_id_is_refused(rules: str) -> None:
-    """A migration to KRaft makes it so: under any rules the daemon ends."""
+def test_persistent_controller_znode_with_the_daemons_id_stops_the_daemon(rules: str) -> None:
+    """A migration to KRaft makes the znode persistent."""
     cluster = Cluster(1, rules=rules)
     cluster.put(znodes.CONTROLLER, znodes.write_controller(DAEMON, 1))
     cluster.start()
@@ -189,8 +211,8 @@ def test_a_persistent_controller_with_the_own_id_is_refused(rules: str) -> None:
 
 
 @both_rules
-def test_a_topic_that_is_mended_gets_its_leaders_back_by_the_states_that_stand(rules: str) -> None:
-    """Kafka's rule leaves the partition without a leader until a failover."""
+def test_repaired_topic_elects_leaders_from_its_stored_states(rules: str) -> None:
+    """By Kafka's rule the partition has no leader until a failover."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2, 1]})
     cluster.put(znodes.topic_path("t"), b"broken")
@@ -212,57 +234,51 @@ def test_a_topic_that_is_mended_gets_its_leaders_back_by_the_states_that_stand(r
 # failover-back-off --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def failing_failover(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every failover fails where topics are read; gives the epochs in which it did."""
-    epochs: list[int] = []
-
-    async def fail(controller: object) -> None:
-        epochs.append(controller.context.epoch)  # type: ignore[attr-defined]
-        raise ValueError("planted")
-
-    monkeypatch.setattr(failover, "load_context", fail)
-    return epochs
+def back_offs(cluster: Cluster) -> list[StartTimer]:
+    timers = [one.command for one in cluster.commands() if isinstance(one.command, StartTimer)]
+    return [one for one in timers if one.timer == BACK_OFF_TIMER]
 
 
-def test_failover_back_off_waits_a_second_before_it_stands_again(
-    failing_failover: list[int],
+def test_failover_back_off_waits_a_second_before_the_next_election(
+    failing_failovers: FailingFailovers,
 ) -> None:
     cluster = Cluster(1).start()
-    assert failing_failover == [1]
+    assert failing_failovers.epochs == [1]
     assert cluster.controller() is None
-    assert [one for one in cluster.seen().commands if isinstance(one, StartTimer)] == []
-    timers = [one.command for one in cluster.commands() if isinstance(one.command, StartTimer)]
-    assert timers == [StartTimer(BACK_OFF_TIMER, 1000)]
+    assert back_offs(cluster) == [StartTimer(BACK_OFF_TIMER, 1000)]
     cluster.fire(BACK_OFF_TIMER)
-    assert failing_failover == [1, 2]
+    assert failing_failovers.epochs == [1, 2]
 
 
-def test_under_kafka_rules_it_stands_again_at_once(failing_failover: list[int]) -> None:
-    cluster = Cluster(1, rules="kafka")
+def test_under_kafka_rules_the_next_election_follows_at_once() -> None:
+    """A requested election of a partition without a first leader fails every failover."""
+    cluster = with_a_new_partition("kafka")
+    put_election_quietly(cluster, NEW)
 
     def stop_after_ten(issued: Issued) -> None:
-        if isinstance(issued.command, ReadChildren) and len(failing_failover) >= 10:
-            cluster.is_stopped = True
+        cluster.is_stopped = cluster.epoch() > 11
 
     cluster.before = stop_after_ten
-    cluster.start()
-    assert failing_failover[:10] == list(range(1, 11))
+    seen = cluster.seen()
+    cluster.expire()
+    assert seen.notices().count(("failover_failed", znodes.CONTROLLER)) == 10
+    assert back_offs(cluster) == []
 
 
-def test_a_stock_broker_takes_the_role_that_was_given_up(failing_failover: list[int]) -> None:
+def test_stock_broker_takes_the_role_that_the_daemon_resigned(
+    failing_failovers: FailingFailovers,
+) -> None:
     cluster = Cluster(1).start()
     session = cluster.take_role(1)
     cluster.fire(BACK_OFF_TIMER)
-    assert failing_failover == [1]
+    assert failing_failovers.epochs == [1]
     assert cluster.controller() == 1
     cluster.leave_role(session)
-    assert failing_failover == [1, 3]
+    assert failing_failovers.epochs == [1, 3]
     assert cluster.data(znodes.CONTROLLER) is None
-    assert cluster.controller() != DAEMON
 
 
-def test_a_controller_epoch_that_is_mended_lets_somebody_control_again() -> None:
+def test_repaired_controller_epoch_allows_the_next_election() -> None:
     cluster = Cluster(1)
     cluster.ask(Create(znodes.CONTROLLER_EPOCH, b"garbage"))
     cluster.start()
@@ -274,11 +290,11 @@ def test_a_controller_epoch_that_is_mended_lets_somebody_control_again() -> None
     assert (cluster.is_active, cluster.epoch()) == (True, 91)
 
 
-# leaderless-answered ------------------------------------------------------------------------------
+# leaderless-reported ------------------------------------------------------------------------------
 
 
 def with_a_new_partition(rules: str) -> Cluster:
-    """t-0 [2,1] is led by 1; new-0 is on broker 9, which was never there."""
+    """t-0 [2,1] is led by 1; new-0 is on broker 9, which was never registered."""
     cluster = Cluster(1, 2, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})
     ask(cluster, (T0, (2, 1)))
@@ -295,13 +311,15 @@ def with_a_new_partition(rules: str) -> Cluster:
         ("unclean", codes.ELIGIBLE_LEADERS_NOT_AVAILABLE),
     ],
 )
-def test_OB_12_an_election_by_request(rules: str, election: Election, error: int) -> None:
-    """Kafka never answers, and elects nobody; here it is answered, as any request."""
+def test_OB_12_election_request_with_a_leaderless_partition_is_answered(
+    rules: str, election: Election, error: int
+) -> None:
+    """By Kafka's rule the request is not answered and no partition is elected."""
     cluster = with_a_new_partition(rules)
     answer = answered(cluster, election, NEW, T0)
     if rules == "kafka":
-        refused = tuple(PartitionAnswer(*one, codes.UNKNOWN_SERVER_ERROR) for one in (NEW, T0))
-        assert answer == AnswerElectLeaders(answer.request, codes.UNKNOWN_SERVER_ERROR, refused)
+        refused = tuple(PartitionResult(*one, codes.UNKNOWN_SERVER_ERROR) for one in (NEW, T0))
+        assert answer == ElectLeadersResponse(answer.request, codes.UNKNOWN_SERVER_ERROR, refused)
         assert cluster.leadership("t", 0).leader == 1
         return
     is_moved = election == "preferred"
@@ -314,54 +332,58 @@ def test_OB_12_an_election_by_request(rules: str, election: Election, error: int
 
 
 @both_rules
-def test_OB_12_an_election_of_all_leaves_it_out(rules: str) -> None:
-    """Brokers are not told of it, and so Kafka does not name it either (KB 11.5)."""
+def test_OB_12_election_of_all_partitions_omits_a_partition_that_never_had_a_leader(
+    rules: str,
+) -> None:
+    """Kafka omits the partition as well, because brokers do not know it (KB 11.5)."""
     cluster = with_a_new_partition(rules)
     assert elect(cluster, "preferred") == {T0: codes.NONE}
 
 
 @both_rules
-def test_OB_05_a_request_in_zookeeper(rules: str) -> None:
+def test_OB_05_election_znode_with_a_leaderless_partition_is_carried_out(rules: str) -> None:
     cluster = with_a_new_partition(rules)
     seen = cluster.seen()
     put_election(cluster, NEW, T0)
     if rules == "kafka":
         assert seen.notices() == [("procedure_failed", "ReplicaLeaderElection")]
-        assert is_asked(cluster)
+        assert is_requested(cluster)
         assert cluster.leadership("t", 0).leader == 1
         return
     assert seen.notices() == [("election_refused", "new-0")]
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
     assert cluster.leadership("t", 0).leader == 2
 
 
 @both_rules
-def test_OB_05_a_failover_that_finds_it(rules: str) -> None:
-    """By Kafka's rule one failover after the other fails, until somebody removes the request."""
+def test_OB_05_failover_carries_out_an_election_znode_with_a_leaderless_partition(
+    rules: str,
+) -> None:
+    """By Kafka's rule failovers fail until an operator deletes the request."""
     cluster = with_a_new_partition(rules)
     put_election_quietly(cluster, NEW, T0)
 
     def remove_after_ten(issued: Issued) -> None:
         command = issued.command
-        if isinstance(command, ReadStats) and cluster.epoch() == 10 and is_asked(cluster):
+        if isinstance(command, ReadStats) and cluster.epoch() == 10 and is_requested(cluster):
             cluster.remove_quietly(znodes.PREFERRED_ELECTION)
 
     cluster.before = remove_after_ten
     cluster.expire()
     assert cluster.is_active
     assert cluster.epoch() == (2 if rules == "refold" else 10)
-    assert not is_asked(cluster)
+    assert not is_requested(cluster)
     assert cluster.leadership("t", 0).leader == (2 if rules == "refold" else 1)
 
 
-# stands-again-when-fenced -------------------------------------------------------------------------
+# resigns-when-fenced -------------------------------------------------------------------------
 
 
 EPOCHS = {"raised": b"7", "lowered": b"0", "written again": b"1", "garbage": b"seven"}
 
 
 def damage_epoch(cluster: Cluster, how: str) -> None:
-    """Somebody changes /controller_epoch, and leaves /controller as it is."""
+    """Another client changes /controller_epoch and leaves /controller unchanged."""
     if how == "deleted":
         cluster.remove_quietly(znodes.CONTROLLER_EPOCH)
     else:
@@ -372,8 +394,10 @@ def damage_epoch(cluster: Cluster, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "epoch"), [("raised", 8), ("lowered", 2), ("written again", 2), ("deleted", 2)]
 )
-def test_OB_15_an_epoch_that_is_changed_from_outside(rules: str, how: str, epoch: int) -> None:
-    """Brokers know epoch 1 and would refuse a lower one: the next is above both."""
+def test_OB_15_changed_controller_epoch_leads_to_an_election_with_a_higher_epoch(
+    rules: str, how: str, epoch: int
+) -> None:
+    """Brokers know epoch 1 and would reject a lower one. The next epoch is above both."""
     cluster = Cluster(1, 2, rules=rules).start()
     damage_epoch(cluster, how)
     seen = cluster.seen()
@@ -390,7 +414,7 @@ def test_OB_15_an_epoch_that_is_changed_from_outside(rules: str, how: str, epoch
     assert owner(cluster) == cluster.session
 
 
-def test_OB_15_an_epoch_that_cannot_be_read_until_it_is_mended() -> None:
+def test_OB_15_unreadable_controller_epoch_ends_the_role_until_it_is_repaired() -> None:
     cluster = Cluster(1, 2).start()
     damage_epoch(cluster, "garbage")
     cluster.create_topic("t", {0: [1, 2]})
@@ -403,13 +427,13 @@ def test_OB_15_an_epoch_that_cannot_be_read_until_it_is_mended() -> None:
 
 
 @both_rules
-def test_OB_15_an_alter_partition_is_answered_and_the_next_one_done(rules: str) -> None:
+def test_OB_15_alter_partition_is_answered_and_its_retry_succeeds(rules: str) -> None:
     cluster = Cluster(1, 2, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})
     damage_epoch(cluster, "raised")
     shrunk = {"isr": (1,)}
     answer = alter_partition(cluster, 1, proposal(cluster, "t", 0, **shrunk))
-    assert answer == AnswerAlterPartition(answer.request, codes.UNKNOWN_SERVER_ERROR)
+    assert answer == AlterPartitionResponse(answer.request, codes.UNKNOWN_SERVER_ERROR)
     assert cluster.is_active
     again = alter_partition(cluster, 1, proposal(cluster, "t", 0, **shrunk))
     assert again.error == (codes.NONE if rules == "refold" else codes.UNKNOWN_SERVER_ERROR)
@@ -417,12 +441,12 @@ def test_OB_15_an_alter_partition_is_answered_and_the_next_one_done(rules: str) 
 
 
 @both_rules
-def test_OB_15_a_controlled_shutdown_is_answered_and_the_next_one_done(rules: str) -> None:
+def test_OB_15_controlled_shutdown_is_answered_and_its_retry_succeeds(rules: str) -> None:
     cluster = Cluster(1, 2, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})
     damage_epoch(cluster, "raised")
     answer = controlled_shutdown(cluster, 1)
-    assert answer == AnswerControlledShutdown(answer.request, codes.STALE_CONTROLLER_EPOCH)
+    assert answer == ControlledShutdownResponse(answer.request, codes.STALE_CONTROLLER_EPOCH)
     again = controlled_shutdown(cluster, 1)
     expected = codes.NONE if rules == "refold" else codes.STALE_CONTROLLER_EPOCH
     assert (again.error, again.remaining) == (expected, ())
@@ -430,39 +454,39 @@ def test_OB_15_a_controlled_shutdown_is_answered_and_the_next_one_done(rules: st
 
 
 @both_rules
-def test_OB_15_an_epoch_that_is_changed_while_a_failover_is_under_way(rules: str) -> None:
-    """By Kafka's rule the failover ends there: active, and half of it not done."""
+def test_OB_15_controller_epoch_changed_during_a_failover_repeats_the_failover(rules: str) -> None:
+    """By Kafka's rule the controller is active after half of the failover."""
     cluster = Cluster(1, 2, rules=rules)
     cluster.change_topic_quietly("t", {0: [1, 2]})
     cluster.once(writes_state("t", 0), lambda: damage_epoch(cluster, "raised"))
     seen = cluster.seen()
     cluster.start()
     assert cluster.is_active
-    assert bool(seen.told("failover_done")) == (rules == "refold")
+    assert bool(seen.texts_of("failover_done")) == (rules == "refold")
     state = "leader 1 e 0 isr [1,2] v 0 ce 8" if rules == "refold" else None
     assert cluster.state("t", 0) == state
 
 
 @both_rules
-def test_a_controller_that_was_replaced_stands_by(rules: str) -> None:
-    """The epoch has changed because somebody else was elected: there is no taking it back."""
+def test_replaced_controller_becomes_a_standby(rules: str) -> None:
+    """The epoch has changed because another controller was elected."""
     cluster = Cluster(1, 2, rules=rules).start()
     cluster.once(writes_state("t", 0), lambda: cluster.seize_role(2))
     cluster.create_topic("t", {0: [1, 2]})
     assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (2, 2, False)
 
 
-# Told to the operator -----------------------------------------------------------------------------
+# Notices ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("protocol", "is_told"), [("2.6", True), ("2.7", False), ("3.9", False)])
-def test_a_protocol_version_on_the_other_side_of_2_7_is_told_once(
+def test_protocol_version_on_the_other_side_of_2_7_is_reported_once_per_broker(
     protocol: str, is_told: bool
 ) -> None:
-    """The simulated brokers register as those of 2.7 and later do."""
+    """The simulated brokers register as brokers of 2.7 and later do."""
     cluster = Cluster(1, inter_broker_protocol_version=protocol)
     seen = cluster.seen()
     cluster.start()
     cluster.start_broker(2)
-    told = [subject for code, subject in seen.notices() if code == "protocol_mismatch"]
-    assert told == ([znodes.broker_path(1), znodes.broker_path(2)] if is_told else [])
+    announced = [subject for code, subject in seen.notices() if code == "protocol_mismatch"]
+    assert announced == ([znodes.broker_path(1), znodes.broker_path(2)] if is_told else [])

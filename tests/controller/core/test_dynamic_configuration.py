@@ -25,7 +25,7 @@ WAITING = {0: -1, 1: -1}
 
 
 def waiting(**settings: Any) -> Cluster:
-    """t-0, t-1 and u-0 [1,2]: 2 died, then 1 with the only ISR, then 2 came back."""
+    """t-0, t-1 and u-0 [1,2]: broker 2 died, then 1 with the only ISR, then 2 came back."""
     cluster = Cluster(1, 2, **settings).start()
     cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
     cluster.create_topic("u", {0: [1, 2]})
@@ -36,7 +36,7 @@ def waiting(**settings: Any) -> Cluster:
 
 
 def states_read(seen: Seen) -> list[str]:
-    """The states that were looked at for an election."""
+    """The states that were read for an election."""
     read = [path for one in seen.commands if isinstance(one, ReadZnodes) for path in one.paths]
     return [path for path in read if path.endswith("/state")]
 
@@ -45,7 +45,7 @@ def states_read(seen: Seen) -> list[str]:
 
 
 @pytest.mark.parametrize("setting", ["true", "TRUE"])
-def test_SU_11_a_topic_that_waits_gets_its_leaders_at_once(setting: str) -> None:
+def test_SU_11_topic_override_elects_an_unclean_leader_at_once(setting: str) -> None:
     cluster = waiting()
     seen = cluster.seen()
     configure(cluster, T, setting)
@@ -54,7 +54,7 @@ def test_SU_11_a_topic_that_waits_gets_its_leaders_at_once(setting: str) -> None
     assert states_read(seen) == [znodes.state_path("t", number) for number in (0, 1)]
 
 
-def test_SU_11_nothing_changes_while_the_leader_lives() -> None:
+def test_SU_11_topic_override_changes_nothing_while_the_leader_lives() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.stop_broker(2)
@@ -71,7 +71,7 @@ def test_SU_11_nothing_changes_while_the_leader_lives() -> None:
 
 
 @pytest.mark.parametrize("setting", ["false", "yes", "1", "", None])
-def test_any_other_setting_elects_nobody(setting: str | None) -> None:
+def test_setting_that_does_not_enable_it_elects_no_leader(setting: str | None) -> None:
     cluster = waiting()
     seen = cluster.seen()
     configure(cluster, T, setting)
@@ -79,15 +79,15 @@ def test_any_other_setting_elects_nobody(setting: str | None) -> None:
     assert states_read(seen) == []
 
 
-def test_a_topic_that_allowed_it_before_is_tried_again() -> None:
-    """KB 3.10: also where it was true already."""
+def test_override_that_was_true_before_elects_again() -> None:
+    """KB 3.10."""
     cluster = waiting()
     configure_quietly(cluster, T, ENABLED)
     notify(cluster, OF_T)
     assert leaders(cluster, "t") == {0: 2, 1: 2}
 
 
-def test_a_topic_of_which_the_override_is_removed_waits_again() -> None:
+def test_removed_override_allows_no_unclean_leader() -> None:
     cluster = waiting()
     configure(cluster, T, "true")
     configure(cluster, T, None)
@@ -96,35 +96,35 @@ def test_a_topic_of_which_the_override_is_removed_waits_again() -> None:
     assert leaders(cluster, "t") == WAITING
 
 
-def test_a_topic_that_is_being_deleted_or_unknown_is_left_alone() -> None:
+def test_override_of_an_unknown_or_deleted_topic_is_ignored() -> None:
     cluster = waiting()
     mark(cluster, "t")
     assert cluster.data(znodes.topic_path("t")) is not None
     before = leaders(cluster, "t")
     configure(cluster, T, "true")
-    configure(cluster, "topics/nobody", "true")
+    configure(cluster, "topics/missing", "true")
     assert leaders(cluster, "t") == before
 
 
-# All topics that say nothing --------------------------------------------------------------------
+# All topics without an override -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("entity", [ALL, OWN])
-def test_all_that_wait_get_their_leaders_when_it_is_enabled(entity: str) -> None:
-    """For all brokers, or for the daemon's id as Kafka's controller takes its own broker's."""
+def test_default_of_the_cluster_or_the_daemon_elects_all_leaderless_partitions(entity: str) -> None:
+    """For all brokers, or for the daemon's id. Kafka's controller uses its broker's settings."""
     cluster = waiting()
     configure(cluster, entity, "true")
     assert leaders(cluster, "t") == {0: 2, 1: 2}
     assert leaders(cluster, "u") == {0: 2}
 
 
-def test_the_settings_of_another_broker_mean_nothing() -> None:
+def test_settings_of_another_broker_are_ignored() -> None:
     cluster = waiting()
     configure(cluster, "brokers/2", "true")
     assert leaders(cluster, "t") == WAITING
 
 
-def test_the_daemons_own_setting_wins_over_that_of_all_brokers() -> None:
+def test_daemons_setting_has_priority_over_the_cluster_default() -> None:
     cluster = waiting()
     configure(cluster, OWN, "false")
     configure(cluster, ALL, "true")
@@ -133,7 +133,7 @@ def test_the_daemons_own_setting_wins_over_that_of_all_brokers() -> None:
     assert leaders(cluster, "t") == {0: 2, 1: 2}
 
 
-def test_a_topics_own_setting_wins() -> None:
+def test_topic_override_has_priority_over_the_cluster_default() -> None:
     cluster = waiting()
     configure(cluster, T, "false")
     configure(cluster, ALL, "true")
@@ -141,7 +141,7 @@ def test_a_topics_own_setting_wins() -> None:
     assert leaders(cluster, "u") == {0: 2}
 
 
-def test_it_counts_for_those_that_lose_their_leader_later() -> None:
+def test_cluster_default_applies_to_partitions_that_lose_their_leader_later() -> None:
     cluster = Cluster(1, 2).start()
     configure(cluster, ALL, "true")
     cluster.create_topic("t", {0: [1, 2]})
@@ -151,7 +151,7 @@ def test_it_counts_for_those_that_lose_their_leader_later() -> None:
     assert cluster.leadership("t", 0).leader == 2
 
 
-def test_removed_again_the_daemons_settings_count() -> None:
+def test_removed_cluster_default_restores_the_daemons_settings() -> None:
     cluster = Cluster(1, 2, unclean_leader_election_enable=True).start()
     configure(cluster, ALL, "false")
     cluster.create_topic("t", {0: [1, 2]})
@@ -163,7 +163,7 @@ def test_removed_again_the_daemons_settings_count() -> None:
     assert cluster.leadership("t", 0).leader == 2
 
 
-def test_enabled_twice_it_is_looked_at_once() -> None:
+def test_cluster_default_enabled_twice_elects_once() -> None:
     """Kafka elects when the setting turns from false to true."""
     cluster = waiting()
     configure(cluster, ALL, "true")
@@ -187,7 +187,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("data", BAD)
-def test_a_notification_that_cannot_be_read_is_told_and_passed_over(data: bytes) -> None:
+def test_unreadable_notification_is_reported_and_skipped(data: bytes) -> None:
     cluster = waiting()
     configure_quietly(cluster, T, ENABLED)
     notify_quietly(cluster, data)
@@ -198,7 +198,7 @@ def test_a_notification_that_cannot_be_read_is_told_and_passed_over(data: bytes)
 
 
 @pytest.mark.parametrize("entity", ["topics", "topics/", "users/alice", "clients/c", "ips/::1", ""])
-def test_notifications_of_something_else_mean_nothing(entity: str) -> None:
+def test_notifications_of_other_entities_are_ignored(entity: str) -> None:
     cluster = waiting()
     seen = cluster.seen()
     notify(cluster, {"version": 2, "entity_path": entity})
@@ -207,8 +207,8 @@ def test_notifications_of_something_else_mean_nothing(entity: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["config_change_x", "config_change_9", "config_change_", "other"])
-def test_a_child_of_another_name_hides_no_notification(name: str) -> None:
-    """It would stand behind all that come later."""
+def test_child_with_another_name_hides_no_notification(name: str) -> None:
+    """The name would be sorted after all later notifications."""
     cluster = waiting()
     cluster.put(f"{znodes.CONFIG_CHANGES}/{name}", b"{}")
     configure(cluster, T, "true")
@@ -226,7 +226,7 @@ def test_each_notification_is_read_once() -> None:
     assert seen.notices() == []
 
 
-def test_several_at_once_are_all_looked_at() -> None:
+def test_several_notifications_at_once_are_all_processed() -> None:
     cluster = waiting()
     for entity in (T, "topics/u"):
         configure_quietly(cluster, entity, ENABLED)
@@ -236,8 +236,8 @@ def test_several_at_once_are_all_looked_at() -> None:
     assert leaders(cluster, "u") == {0: 2}
 
 
-def test_brokers_purge_old_ones() -> None:
-    """That changes the children, too, and means nothing."""
+def test_notifications_deleted_by_brokers_are_ignored() -> None:
+    """A deletion also changes the children."""
     cluster = waiting()
     for _ in range(2):
         configure(cluster, T, "false")
@@ -247,7 +247,7 @@ def test_brokers_purge_old_ones() -> None:
 
 
 @pytest.mark.parametrize("entity", [T, ALL])
-def test_a_configuration_that_cannot_be_read_allows_nothing_and_is_told(entity: str) -> None:
+def test_unreadable_configuration_is_reported_and_allows_no_unclean_leader(entity: str) -> None:
     cluster = waiting()
     path = f"/config/{entity}"
     cluster.put_quietly(path, b"{")
@@ -258,25 +258,25 @@ def test_a_configuration_that_cannot_be_read_allows_nothing_and_is_told(entity: 
 
 
 @pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
-def test_a_connection_that_breaks_loses_none(fate: Fate) -> None:
+def test_notifications_survive_a_lost_connection(fate: Fate) -> None:
     cluster = waiting()
     cluster.lose(reads(znodes.CONFIG_CHANGES), fate)
     configure(cluster, T, "true")
     assert leaders(cluster, "t") == {0: 2, 1: 2}
 
 
-# Controllers that come and go -------------------------------------------------------------------
+# Changes of the controller ----------------------------------------------------------------------
 
 
-def test_a_new_controller_knows_what_holds() -> None:
+def test_new_controller_applies_the_stored_configuration() -> None:
     cluster = waiting()
     configure_quietly(cluster, ALL, ENABLED)
     cluster.expire()
     assert cluster.state("t", 0) == "leader 2 e 4 isr [2] v 4 ce 2 recovering"
 
 
-def test_a_new_controller_does_not_act_on_notifications_of_before() -> None:
-    """It has read all that they tell of."""
+def test_new_controller_does_not_process_older_notifications() -> None:
+    """The failover has read the configurations that these notifications announce."""
     cluster = waiting()
     configure(cluster, ALL, "true")
     notify_quietly(cluster, BAD[1])
@@ -286,8 +286,8 @@ def test_a_new_controller_does_not_act_on_notifications_of_before() -> None:
     assert seen.notices() == []
 
 
-def test_what_is_enabled_while_a_new_controller_begins_is_seen() -> None:
-    """Just after it has read what holds."""
+def test_configuration_enabled_during_a_failover_is_processed() -> None:
+    """The change follows the read of the configurations."""
     cluster = waiting()
 
     def enable() -> None:
@@ -299,7 +299,7 @@ def test_what_is_enabled_while_a_new_controller_begins_is_seen() -> None:
     assert leaders(cluster, "t") == {0: 2, 1: 2}
 
 
-def test_another_term_begins_with_the_daemons_settings() -> None:
+def test_next_term_begins_with_the_daemons_settings() -> None:
     cluster = waiting()
     configure(cluster, ALL, "true")
     cluster.remove_quietly(f"/config/{ALL}")
@@ -309,8 +309,8 @@ def test_another_term_begins_with_the_daemons_settings() -> None:
     assert not cluster.fold.controller.context.unclean_default
 
 
-def test_a_cluster_without_any_configuration() -> None:
-    """Nobody has made /config/changes yet: it is watched for all the same."""
+def test_missing_config_changes_znode_is_watched() -> None:
+    """Kafka has not created /config/changes yet."""
     cluster = Cluster(1, 2)
     cluster.remove_quietly("/config")
     seen = cluster.seen()
@@ -321,7 +321,7 @@ def test_a_cluster_without_any_configuration() -> None:
     assert cluster.is_active
 
 
-def test_who_does_not_control_looks_at_none() -> None:
+def test_standby_ignores_notifications() -> None:
     cluster = Cluster(1)
     cluster.take_role(1)
     cluster.connect()

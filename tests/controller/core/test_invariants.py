@@ -1,10 +1,10 @@
-"""What holds whatever happens to a cluster, and that what happened folds again to the same."""
+"""Invariants under random events, and the replay of the recorded events."""
 
 import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core import znodes
-from controller.core.canonical import decode_event, encode_command, encode_event, encode_reason
 from controller.core.commands import (
     Issued,
     LeaderAndIsrRequest,
@@ -23,10 +22,12 @@ from controller.core.commands import (
     WriteAtomically,
     WriteZnodes,
 )
-from controller.core.events import Recorded
-from controller.core.fold import Fold
 from controller.core.values import NO_LEADER, LeaderAndIsr
 from tests.controller.core.cluster import Cluster
+from tests.controller.core.replaying import (
+    assert_replays,
+    encoded,
+)
 
 IBP = "2.6"
 BROKERS = (1, 2, 3, 4)
@@ -34,7 +35,7 @@ TOPICS = ("alpha", "beta", "gamma")
 REQUESTS = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
 Step = tuple[Any, ...]
-"""What happens, and to whom."""
+"""The event, and its subjects."""
 
 brokers = st.sampled_from(BROKERS)
 topics = st.sampled_from(TOPICS)
@@ -56,8 +57,8 @@ steps = st.lists(
 
 
 class Watched(Cluster):
-    """A cluster at IBP 2.6 that looks at every command when it goes out, and whenever all is
-    quiet at every partition."""
+    """A cluster at IBP 2.6 that checks every command when it is issued, and every partition
+    whenever no event is left."""
 
     def __init__(self) -> None:
         super().__init__(1, 2, inter_broker_protocol_version=IBP)
@@ -68,7 +69,7 @@ class Watched(Cluster):
         self.start()
 
     def step(self, step: Step) -> None:
-        """One thing that happens."""
+        """One event."""
         match step:
             case ("toggle", broker) if self._alive.get(broker):
                 self._alive[broker] = False
@@ -93,7 +94,7 @@ class Watched(Cluster):
                 self.leave_role(session)
 
     def _change_isr(self, topic: str, wanted: list[int], announced: bool) -> None:
-        """A leader that lives writes an ISR of live replicas, itself among them."""
+        """A live leader writes an ISR of live replicas, itself included."""
         for number, replicas in self.partitions.get(topic, {}).items():
             if self.state(topic, number) is None:
                 continue
@@ -110,7 +111,7 @@ class Watched(Cluster):
                 assert known == self.leadership(topic, number), "it was announced"
 
     def _check_term(self, issued: Issued) -> None:
-        """What changes anything goes out under the epoch that stands in /controller_epoch."""
+        """Every change is written under the epoch in /controller_epoch."""
         command = issued.command
         if isinstance(command, REQUESTS | WriteZnodes):
             assert issued.term == self.epoch()
@@ -123,7 +124,7 @@ class Watched(Cluster):
         assert not [one for one in issued.reason.choices if one.code == "unclean leader"]
 
     def check(self) -> None:
-        """Look at every partition; nothing is under way."""
+        """Check every partition; no work may be under way."""
         assert self.fold.is_idle
         assert self.is_active
         assert not [one for one in self.commands() if is_failure(one)]
@@ -142,7 +143,7 @@ class Watched(Cluster):
         assert state.isr
         assert set(state.isr) <= set(replicas)
         if state.leader == NO_LEADER:
-            assert not set(state.isr) & set(live), "somebody in sync could lead"
+            assert not set(state.isr) & set(live), "a replica in sync could be elected"
         else:
             assert state.leader in state.isr
             assert state.leader in live
@@ -151,7 +152,7 @@ class Watched(Cluster):
         self._check_knowledge(known, state)
 
     def _check_knowledge(self, known: LeaderAndIsr | None, state: LeaderAndIsr) -> None:
-        """What the controller knows may be behind only in an ISR that nobody announced."""
+        """The controller's knowledge may only lack an ISR that was not announced."""
         assert known is not None
         assert (known.leader, known.leader_epoch) == (state.leader, state.leader_epoch)
         if known.partition_epoch == state.partition_epoch:
@@ -163,37 +164,14 @@ def is_failure(issued: Issued) -> bool:
     return isinstance(command, Notice) and command.code in ("procedure_failed", "failover_failed")
 
 
-def folded_again(history: list[tuple[Recorded, list[Issued]]]) -> Iterator[list[Issued]]:
-    """The commands of a fresh fold, event by event; events as the log would give them."""
-    fold = Fold(Watched().fold.controller.configuration)
-    for recorded, _ in history:
-        event = decode_event(encode_event(recorded.event))
-        again = Recorded(
-            recorded.seq,
-            recorded.wall_ns,
-            recorded.mono_ns,
-            recorded.term,
-            recorded.channel,
-            event,
-        )
-        yield [one for slice in fold.apply(again) for one in slice]
-
-
-def spelt(issued: Issued) -> tuple[object, ...]:
-    """A command as the log keeps it."""
-    body, reason = encode_command(issued.command), encode_reason(issued.reason)
-    return issued.id, issued.term, body, reason
-
-
 @settings(max_examples=60)
 @given(steps=steps)
-def test_invariants_hold_and_history_folds_again(steps: list[Step]) -> None:
+def test_invariants_hold_and_replay_issues_the_same_commands(steps: list[Step]) -> None:
     cluster = Watched()
     for step in steps:
         cluster.step(step)
         cluster.check()
-    for (recorded, before), now in zip(cluster.history, folded_again(cluster.history), strict=True):
-        assert [spelt(one) for one in before] == [spelt(one) for one in now], recorded
+    assert_replays(cluster)
 
 
 # Hash seeds -----------------------------------------------------------------------------------
@@ -218,12 +196,12 @@ EVENTFUL: list[Step] = [
 
 
 def digest_of_commands() -> str:
-    """One digest of every command that an eventful day leads to."""
+    """A digest of every command of an eventful scenario."""
     cluster = Watched()
     for step in EVENTFUL:
         cluster.step(step)
         cluster.check()
-    return hashlib.sha256(repr([spelt(one) for one in cluster.commands()]).encode()).hexdigest()
+    return hashlib.sha256(repr([encoded(one) for one in cluster.commands()]).encode()).hexdigest()
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "12345"])

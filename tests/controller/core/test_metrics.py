@@ -28,7 +28,7 @@ def move(driven: Driven, partitions: list[Partition], target: PartitionState) ->
     driven.run(change_partitions(driven.controller, partitions, target, "test", strategy))
 
 
-def test_PS_20_offline_partitions_are_counted_while_they_are_offline() -> None:
+def test_PS_20_offline_partitions_are_counted() -> None:
     driven = Driven(5)
     partitions = four_partitions(driven, PartitionState.NEW)
     move(driven, partitions, PartitionState.OFFLINE)
@@ -37,14 +37,14 @@ def test_PS_20_offline_partitions_are_counted_while_they_are_offline() -> None:
     assert offline_partitions(driven.context) == 0
 
 
-def test_PS_21_a_topic_whose_deletion_has_started_does_not_count() -> None:
+def test_PS_21_topic_whose_deletion_has_started_does_not_count() -> None:
     driven = Driven(5)
     driven.context.queued_for_deletion["t"] = driven.context.deletion_started["t"] = None
     move(driven, four_partitions(driven, PartitionState.NEW), PartitionState.OFFLINE)
     assert offline_partitions(driven.context) == 0
 
 
-def test_PS_22_offline_partitions_count_no_more_when_they_are_deleted() -> None:
+def test_PS_22_offline_partitions_do_not_count_after_their_deletion() -> None:
     driven = Driven(5)
     for partition in four_partitions(driven, PartitionState.OFFLINE):
         partition.replica_states[5] = ReplicaState.OFFLINE
@@ -55,15 +55,15 @@ def test_PS_22_offline_partitions_count_no_more_when_they_are_deleted() -> None:
     assert offline_partitions(driven.context) == 0
 
 
-def test_a_topic_that_waits_for_its_deletion_to_start_still_counts() -> None:
-    """KB 2.2.12: queued is not started."""
+def test_topic_queued_for_deletion_still_counts() -> None:
+    """KB 2.2.12: a queued deletion has not started."""
     driven = Driven(5)
     four_partitions(driven, PartitionState.OFFLINE)
     driven.context.queued_for_deletion["t"] = driven.context.ineligible_for_deletion["t"] = None
     assert offline_partitions(driven.context) == 4
 
 
-def test_partitions_of_a_topic_that_is_gone_do_not_count() -> None:
+def test_partitions_of_a_deleted_topic_do_not_count() -> None:
     driven = Driven(5)
     four_partitions(driven, PartitionState.OFFLINE)
     driven.context.remove_topic("t")
@@ -107,7 +107,7 @@ def test_CX_09_partitions_without_their_preferred_leader_are_counted(
     assert preferred_replica_imbalance(context) == 0
 
 
-def test_CX_10_queued_topics_do_not_count_however_often_they_are_queued(
+def test_CX_10_topics_queued_repeatedly_do_not_count(
     context: ControllerContext,
 ) -> None:
     context.queued_for_deletion["A"] = None
@@ -121,10 +121,10 @@ def test_CX_10_queued_topics_do_not_count_however_often_they_are_queued(
     ("leader", "isr", "count"),
     [(1, (1, 2), 0), (1, (1, 2, 4), 1), (4, (1, 2, 4), 1), (2, (1, 2), 0)],
 )
-def test_a_preferred_replica_that_is_being_added_counts_once_it_is_in_sync(
+def test_preferred_replica_being_added_counts_once_it_is_in_sync(
     context: ControllerContext, leader: int, isr: tuple[int, ...], count: int
 ) -> None:
-    """KB 2.2.13: whoever leads."""
+    """KB 2.2.13: whichever replica leads."""
     partition = context.topic("B").partition(0)
     partition.assignment = Assignment((4, 1, 2), (4,), (1, 2))
     lead(partition, leader, isr)
@@ -158,7 +158,7 @@ def test_every_count_has_the_name_of_kafkas_gauge() -> None:
 
 
 def of_deletion(cluster: Cluster) -> tuple[int, ...]:
-    """Topics to delete and those that wait, replicas to delete and those that cannot be now."""
+    """Topics to delete and ineligible topics, then replicas to delete and ineligible replicas."""
     now = counted(cluster)
     return (
         now["TopicsToDeleteCount"],
@@ -168,7 +168,7 @@ def of_deletion(cluster: Cluster) -> tuple[int, ...]:
     )
 
 
-def test_what_is_to_be_deleted_is_counted() -> None:
+def test_pending_deletions_are_counted() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 2, 3)
     mark(cluster, "t")
@@ -182,7 +182,7 @@ def test_what_is_to_be_deleted_is_counted() -> None:
     assert of_deletion(cluster) == (0, 0, 0, 0)
 
 
-def test_without_the_role_there_is_nothing_to_count() -> None:
+def test_standby_reports_no_counts() -> None:
     cluster = cluster_with_topic()
     cluster.stop_broker(3)
     mark(cluster, "t")

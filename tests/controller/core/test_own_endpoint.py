@@ -1,4 +1,4 @@
-"""The daemon among the live brokers: told of, repaired away, and taken out at the end."""
+"""The daemon as a live broker: announced, replaced in assignments, and removed at the end."""
 
 from controller.core.commands import StartTimer, UpdateMetadataRequest
 from controller.core.values import Endpoint
@@ -13,20 +13,20 @@ def cluster_with_endpoint(*brokers: int, **settings: object) -> Cluster:
 
 
 def last_live_brokers(cluster: Cluster) -> list[int]:
-    """The live brokers that were told of last."""
+    """The live brokers of the last UpdateMetadata."""
     requests = [one.command for one in cluster.commands()]
     last = [one for one in requests if isinstance(one, UpdateMetadataRequest)][-1]
     return [one.id for one in last.live_brokers]
 
 
 def fire_started(cluster: Simulation) -> None:
-    """Every timer that was started runs out."""
+    """Fire every timer that was started."""
     for issued in cluster.commands():
         if isinstance(issued.command, StartTimer) and not cluster.is_stopped:
             cluster.fire(issued.command.timer)
 
 
-def test_brokers_are_told_of_the_daemon_with_its_rack() -> None:
+def test_brokers_learn_the_daemons_endpoint_with_its_rack() -> None:
     cluster = cluster_with_endpoint(1, 2).start()
     assert last_live_brokers(cluster) == [1, 2, DAEMON]
     [own] = {
@@ -39,8 +39,8 @@ def test_brokers_are_told_of_the_daemon_with_its_rack() -> None:
     assert (own.endpoints, own.rack) == ((ENDPOINT,), "r1")
 
 
-def test_a_partition_that_names_the_daemon_and_has_a_leader_is_elected_anew() -> None:
-    """Its leader takes the repaired assignment in with a new leader epoch only."""
+def test_partition_assigned_to_the_daemon_is_elected_again_after_the_repair() -> None:
+    """The leader applies the repaired assignment only with a new leader epoch."""
     stock = Cluster(1, 2, 3).start()
     stock.create_topic("t", {0: [1, 2, 3]})
     stock.change_topic_quietly("t", {0: [1, DAEMON, 3]})
@@ -49,18 +49,20 @@ def test_a_partition_that_names_the_daemon_and_has_a_leader_is_elected_anew() ->
     cluster.connect()
     assert cluster.topic("t").assignments[0].replicas == (1, 2, 3)
     assert cluster.leadership("t", 0).leader_epoch == 1
-    told = [one.partitions[0] for one in seen.leader_and_isr(1)]
-    assert [(one.leadership.leader_epoch, one.assignment.replicas) for one in told][-1] == (
+    announced = [one.partitions[0] for one in seen.leader_and_isr(1)]
+    assert [(one.leadership.leader_epoch, one.assignment.replicas) for one in announced][-1] == (
         1,
         (1, 2, 3),
     )
 
 
-def test_hand_back_leaves_the_live_brokers_and_looks_once_more() -> None:
+def test_hand_back_removes_the_daemon_from_the_live_brokers_and_reads_topics_again() -> None:
     cluster = cluster_with_endpoint(1, 2).start()
     cluster.shut_down()
     assert last_live_brokers(cluster) == [1, 2]
-    assert not cluster.is_stopped, "brokers may have topics under way that name the daemon"
+    assert not cluster.is_stopped, (
+        "brokers may be creating topics whose assignments name the daemon"
+    )
     cluster.change_topic_quietly("late", {0: [DAEMON, 1]})
     fire_started(cluster)
     assert cluster.is_stopped

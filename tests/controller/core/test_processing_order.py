@@ -1,4 +1,4 @@
-"""In which order single steps are taken: Kafka leaves it to its hash maps."""
+"""The processing order of items that Kafka keeps in hash maps."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ from tests.controller.core.topics.deleting import mark_quietly
 
 
 class Reversed(ProcessingOrder):
-    """The other way round."""
+    """The reverse order."""
 
     def partitions(self, partitions: Iterable[Partition]) -> list[Partition]:
         return super().partitions(partitions)[::-1]
@@ -47,7 +47,7 @@ def in_turn(turns: ProcessingOrder, *expected: str) -> list[str]:
     return [*expected] if type(turns) is ProcessingOrder else [*reversed(expected)]
 
 
-def test_order_is_by_name_topics_come_as_they_were_asked_for() -> None:
+def test_default_order_is_by_name_and_new_topics_keep_the_order_of_the_request() -> None:
     context = ControllerContext("PLAINTEXT")
     partitions = [context.topic(topic).partition(number) for topic in "ba" for number in (10, 9)]
     names = [one.key for one in partitions]
@@ -59,7 +59,7 @@ def test_order_is_by_name_topics_come_as_they_were_asked_for() -> None:
 
 
 @in_both_orders
-def test_dead_brokers_leave_their_isrs_in_turn(turns: ProcessingOrder) -> None:
+def test_dead_brokers_leave_their_isrs_in_processing_order(turns: ProcessingOrder) -> None:
     cluster = cluster_of(turns, "t")
     cluster.create_topic("u", {0: [1, 4], 1: [1, 5]})
     seen = cluster.seen()
@@ -70,7 +70,7 @@ def test_dead_brokers_leave_their_isrs_in_turn(turns: ProcessingOrder) -> None:
 
 
 @in_both_orders
-def test_leaders_go_back_broker_by_broker_in_turn(turns: ProcessingOrder) -> None:
+def test_rebalance_elects_leaders_in_processing_order_of_brokers(turns: ProcessingOrder) -> None:
     cluster = cluster_of(turns)
     cluster.create_topic("u", {0: [4, 1], 1: [5, 1]})
     restart(cluster, 4, ("u", 0))
@@ -82,7 +82,7 @@ def test_leaders_go_back_broker_by_broker_in_turn(turns: ProcessingOrder) -> Non
 
 
 @in_both_orders
-def test_reassignments_begin_and_go_on_in_turn(turns: ProcessingOrder) -> None:
+def test_reassignments_start_and_continue_in_processing_order(turns: ProcessingOrder) -> None:
     cluster = cluster_of(turns, "t", "u")
     seen = cluster.seen()
     put_request(cluster, {("t", 0): [3], ("u", 0): [3]})
@@ -100,7 +100,9 @@ def test_reassignments_begin_and_go_on_in_turn(turns: ProcessingOrder) -> None:
 
 
 @in_both_orders
-def test_caught_up_partitions_of_one_request_end_in_turn(turns: ProcessingOrder) -> None:
+def test_caught_up_partitions_of_one_request_complete_in_processing_order(
+    turns: ProcessingOrder,
+) -> None:
     cluster = cluster_of(turns, "t", "u")
     ask(cluster, (("t", 0), [1, 3]), (("u", 0), [1, 3]))
     seen = cluster.seen()
@@ -111,7 +113,7 @@ def test_caught_up_partitions_of_one_request_end_in_turn(turns: ProcessingOrder)
 
 
 @in_both_orders
-def test_topics_are_deleted_in_turn(turns: ProcessingOrder) -> None:
+def test_topics_are_deleted_in_processing_order(turns: ProcessingOrder) -> None:
     cluster = cluster_of(turns, "t", "u")
     cluster.unregister(5)
     for topic in ("t", "u"):

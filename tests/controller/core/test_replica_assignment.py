@@ -1,4 +1,4 @@
-"""Where new replicas go. The tables are what Kafka 3.9.1's own AdminUtils answers."""
+"""The assignment of new replicas. The tables are the results of Kafka 3.9.1's AdminUtils."""
 
 from collections import Counter
 
@@ -46,7 +46,7 @@ def brokers_of(racks: Racks) -> list[Broker]:
         ),
     ],
 )
-def test_replicas_are_those_that_kafka_assigns(
+def test_assignment_is_that_of_kafka(
     racks: Racks,
     partitions: int,
     replication_factor: int,
@@ -59,7 +59,7 @@ def test_replicas_are_those_that_kafka_assigns(
     assert assigned == replicas
 
 
-def test_the_distance_of_second_replicas_is_drawn_apart_from_the_start() -> None:
+def test_second_replica_shift_is_drawn_independently_of_the_start_index() -> None:
     brokers = brokers_of(NO_RACKS)
     assert assign_replicas(brokers, 2, 2, 0, 2) == [(0, 10), (4, 12)]
     assert assign_replicas(brokers, 2, 2, 3, 0) == [(10, 12), (12, 0)]
@@ -71,7 +71,7 @@ def test_the_distance_of_second_replicas_is_drawn_apart_from_the_start() -> None
     dice=some.tuples(some.integers(0, 6), some.integers(0, 6)),
     data=some.data(),
 )
-def test_no_broker_twice_and_no_rack_while_another_has_none(
+def test_replicas_of_a_partition_are_on_distinct_brokers_and_spread_over_racks(
     racks: list[str], partitions: int, dice: tuple[int, int], data: some.DataObject
 ) -> None:
     brokers = brokers_of(dict(enumerate(racks)))
@@ -87,7 +87,7 @@ def test_no_broker_twice_and_no_rack_while_another_has_none(
     assert max(firsts.values()) - min(firsts[one] for one in range(len(racks))) <= 1
 
 
-def test_all_brokers_have_a_rack_or_none() -> None:
+def test_racks_of_only_some_brokers_are_ignored() -> None:
     mixed = brokers_of({1: "a", 2: None})
     assert lacks_racks(mixed)
     with pytest.raises(RequestRefused) as refused:

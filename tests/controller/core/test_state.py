@@ -1,4 +1,4 @@
-"""What the controller knows, row by row of KB 17.8 (Kafka's ControllerContextTest)."""
+"""The controller's knowledge, row by row of KB 17.8 (Kafka's ControllerContextTest)."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_CX_02_unknown_partition_is_not_found(
     assert all(one.key != (topic, number) for one in context.partitions())
 
 
-def test_CX_03_partition_without_an_assignment_has_none_of_the_three(
+def test_CX_03_partition_without_an_assignment_has_no_replicas(
     context: ControllerContext,
 ) -> None:
     partition = context.topic("A").partition(100)
@@ -58,7 +58,7 @@ def test_CX_04_unknown_topic_has_no_partitions(context: ControllerContext) -> No
     assert context.known_topics() == ["A", "B"]
 
 
-def test_CX_05_partitions_of_a_topic(context: ControllerContext) -> None:
+def test_CX_05_topic_returns_its_partitions(context: ControllerContext) -> None:
     assigned = {one.number: one.replicas for one in context.topic("A").assigned()}
     assert assigned == {0: (1, 2, 3), 1: (2, 3, 1)}
 
@@ -97,7 +97,7 @@ def test_CX_06_origin_and_target_of_an_assignment(
         ((1, 2), (), Assignment((1, 2), (), (1, 2))),
     ],
 )
-def test_CX_06_what_becomes_of_a_new_target(
+def test_CX_06_new_target_replaces_the_target_under_way(
     replicas: tuple[int, ...], target: tuple[int, ...], expected: Assignment
 ) -> None:
     assert Assignment(replicas).reassign_to(target) == expected
@@ -111,11 +111,11 @@ def test_CX_06_what_becomes_of_a_new_target(
         Assignment((4, 2, 5, 3, 1), (5,), (1,)),
     ],
 )
-def test_CX_07_the_own_target_again_changes_nothing(assignment: Assignment) -> None:
+def test_CX_07_same_target_again_changes_nothing(assignment: Assignment) -> None:
     assert assignment.reassign_to(assignment.target) == assignment
 
 
-def test_CX_08_a_replaced_target_starts_from_the_origin() -> None:
+def test_CX_08_replaced_target_starts_from_the_origin() -> None:
     origin = Assignment((1, 2, 3))
     replaced = origin.reassign_to((4, 5, 6)).reassign_to((7, 8, 9))
     assert replaced == Assignment((7, 8, 9, 1, 2, 3), (7, 8, 9), (1, 2, 3))
@@ -123,7 +123,7 @@ def test_CX_08_a_replaced_target_starts_from_the_origin() -> None:
     assert replaced.reassign_to((1, 2, 3)) == origin
 
 
-def test_brokers_that_shut_down_are_registered_but_not_live(context: ControllerContext) -> None:
+def test_brokers_that_shut_down_are_registered_and_not_live(context: ControllerContext) -> None:
     partition = context.topic("A").partition(0)
     context.shutting_down[2] = None
     assert list(context.live_brokers) == [1, 3]
@@ -142,7 +142,7 @@ def test_offline_log_directory_makes_only_its_replicas_offline(
     assert context.is_online(1, second)
 
 
-def test_leader_minus_one_is_offline_and_a_queued_topic_does_not_count(
+def test_partition_with_leader_minus_one_is_offline_unless_its_topic_is_queued_for_deletion(
     context: ControllerContext,
 ) -> None:
     partition = context.topic("A").partition(0)
@@ -155,7 +155,9 @@ def test_leader_minus_one_is_offline_and_a_queued_topic_does_not_count(
     assert not context.has_offline_leader(partition)
 
 
-def test_stop_replica_epochs(context: ControllerContext) -> None:
+def test_stop_replica_epochs_mark_deletions_and_missing_leadership(
+    context: ControllerContext,
+) -> None:
     partition = context.topic("A").partition(0)
     assert context.stop_replica_epoch(partition) == -1
     partition.leadership = LeaderAndIsr(1, 7, (1,), 0, 1)
@@ -164,7 +166,7 @@ def test_stop_replica_epochs(context: ControllerContext) -> None:
     assert context.stop_replica_epoch(partition) == -2
 
 
-def test_replicas_on_brokers_are_those_of_the_whole_assignment(context: ControllerContext) -> None:
+def test_replicas_on_brokers_include_removing_replicas(context: ControllerContext) -> None:
     context.topic("A").partition(0).assignment = Assignment((4, 1, 2, 3), (4,), (3,))
     on = context.replicas_on([4, 3])
     assert {id: [one.key for one in partitions] for id, partitions in on.items()} == {
@@ -173,7 +175,7 @@ def test_replicas_on_brokers_are_those_of_the_whole_assignment(context: Controll
     }
 
 
-def test_topic_that_is_removed_leaves_its_states(context: ControllerContext) -> None:
+def test_removed_topic_leaves_no_states(context: ControllerContext) -> None:
     partition = context.topic("A").partition(0)
     partition.leadership = LeaderAndIsr(1, 0, (1,), 0, 1)
     context.reassigning[partition] = None

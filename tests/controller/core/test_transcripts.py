@@ -1,7 +1,6 @@
-"""Golden transcripts: what a controller sees and decides, reviewed like code.
+"""Golden transcripts: what a controller observes and decides, reviewed like code.
 
-After a change that is meant:
-`pytest tests/controller/core/test_transcripts.py --write-transcripts`.
+After an intended change: `pytest tests/controller/core/test_transcripts.py --write-transcripts`.
 """
 
 from collections.abc import Callable
@@ -10,12 +9,12 @@ from difflib import unified_diff
 import msgspec
 import pytest
 
-from replay.description.transcript import transcript
+from tests.controller.core.transcript_text import transcript
 from tests.controller.core.transcripts import FOLDER, SCENARIOS, History
 
 
 def text_of(name: str, story: str, history: History) -> str:
-    """Events are numbered from 1 on: what went before a story does not change its text."""
+    """Events are numbered from 1 on. Events before the story do not change its text."""
     before = history[0][0].seq - 1
     renumbered = [
         (msgspec.structs.replace(recorded, seq=recorded.seq - before), issued)
@@ -26,7 +25,9 @@ def text_of(name: str, story: str, history: History) -> str:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
-def test_transcript(scenario: Callable[[], History], request: pytest.FixtureRequest) -> None:
+def test_transcript_is_unchanged(
+    scenario: Callable[[], History], request: pytest.FixtureRequest
+) -> None:
     text = text_of(scenario.__name__, scenario.__doc__ or "", scenario())
     path = FOLDER / f"{scenario.__name__}.txt"
     if request.config.getoption("write_transcripts", default=False):

@@ -12,15 +12,15 @@ from controller.core import error_codes as codes
 from controller.core import pauses, znodes
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
 )
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ReassignmentTarget,
 )
 from controller.core.commands import Issued, WriteAtomically, WriteZnodes
@@ -33,7 +33,7 @@ from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, Seen, writes
 from tests.controller.core.endpoint import answers, proposal
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     cancel_quietly,
@@ -62,12 +62,12 @@ U0 = ("u", 0)
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of 10, so that the tests are fast."""
+    """Parts of 10 partitions, so that the tests are fast."""
     monkeypatch.setattr(pauses, "TOGETHER_MAX", PART)
 
 
-def many(**settings: Any) -> Cluster:
-    """t with 25 partitions on 1 and 2, u-0 on 1 and 2."""
+def with_25_partitions(**settings: Any) -> Cluster:
+    """t with 25 partitions on [1,2], and u-0 on [1,2]."""
     cluster = Cluster(1, 2, 3, 4, 5, kip_236_enable=True, **settings).start()
     cluster.create_topic("t", {key: [1, 2] for key in range(COUNT)})
     cluster.create_topic("u", {0: [1, 2]})
@@ -75,16 +75,16 @@ def many(**settings: Any) -> Cluster:
 
 
 def begins(*numbers: int) -> Callable[[Issued], bool]:
-    """Tells the write by which one of these partitions begins to move."""
+    """A predicate that matches the write with which one of these partitions begins to move."""
     paths = {reassignment_path("t", number) for number in numbers}
 
-    def is_it(issued: Issued) -> bool:
+    def matches(issued: Issued) -> bool:
         command = issued.command
         return isinstance(command, WriteAtomically) and any(
             operation.path in paths for operation in command.operations
         )
 
-    return is_it
+    return matches
 
 
 FIRST_PART = begins(0)
@@ -92,8 +92,7 @@ SECOND_PART = begins(PART)
 
 
 def rules(seen: Seen) -> list[str]:
-    """What happened, in order: moves that began, by the number of partitions, and other writes and
-    answers."""
+    """The started moves, one item per partition, and other writes and answers, in order."""
     found: list[str] = []
     for issued in (one for _, commands in seen.history for one in commands):
         command = issued.command
@@ -104,13 +103,13 @@ def rules(seen: Seen) -> list[str]:
             found.append("begins")
         elif any(one.path == znodes.state_path(*U0) for one in operations):
             found.append("u-0")
-        elif isinstance(command, AnswerAlterPartition | AnswerControlledShutdown):
+        elif isinstance(command, AlterPartitionResponse | ControlledShutdownResponse):
             found.append(type(command).__name__)
     return found
 
 
 def between(seen: Seen, what: str) -> int:
-    """How many moves had begun when that happened."""
+    """The number of moves that had started before `what`."""
     found = rules(seen)
     return found[: found.index(what)].count("begins")
 
@@ -136,8 +135,8 @@ def test_250_entries_begin_in_three_parts(monkeypatch: pytest.MonkeyPatch) -> No
     assert_no_failures(cluster)
 
 
-def test_a_broker_that_dies_is_handled_after_the_part_that_is_under_way() -> None:
-    cluster = many()
+def test_failure_of_a_broker_is_handled_after_the_current_part() -> None:
+    cluster = with_25_partitions()
     cluster.once(FIRST_PART, lambda: cluster.unregister(1))
     seen = cluster.seen()
     submit(cluster, TARGETS)
@@ -148,35 +147,35 @@ def test_a_broker_that_dies_is_handled_after_the_part_that_is_under_way() -> Non
     assert_no_failures(cluster)
 
 
-def test_a_controlled_shutdown_is_answered_between_two_parts() -> None:
-    cluster = many()
+def test_controlled_shutdown_is_answered_between_two_parts() -> None:
+    cluster = with_25_partitions()
     asked = ControlledShutdownReceived(77, 3, 1, cluster.broker_epoch(1))
     cluster.once(FIRST_PART, lambda: cluster.happen_next(asked, "api:1"))
     seen = cluster.seen()
     submit(cluster, TARGETS)
-    assert between(seen, "AnswerControlledShutdown") == PART
+    assert between(seen, "ControlledShutdownResponse") == PART
     assert cluster.leadership(*U0).leader == 2
     assert len(records(cluster)) == COUNT
 
 
 def alter_u0(cluster: Cluster, number: int = 77) -> AlterPartitionReceived:
-    """The leader of u-0 asks for an ISR without 2."""
+    """The leader of u-0 requests an ISR without broker 2."""
     asked = proposal(cluster, *U0, isr=(1,))
     return AlterPartitionReceived(number, 3, 1, cluster.broker_epoch(1), [asked])
 
 
-def test_an_alter_partition_is_answered_between_two_parts() -> None:
-    cluster = many()
+def test_alter_partition_is_answered_between_two_parts() -> None:
+    cluster = with_25_partitions()
     asked = alter_u0(cluster)
     cluster.once(FIRST_PART, lambda: cluster.happen_next(asked, "api:1"))
     seen = cluster.seen()
     submit(cluster, TARGETS)
-    assert between(seen, "AnswerAlterPartition") == PART
+    assert between(seen, "AlterPartitionResponse") == PART
     assert cluster.leadership(*U0).isr == (1,)
 
 
-def test_what_comes_in_the_second_part_is_handled_before_the_third() -> None:
-    cluster = many()
+def test_urgent_event_during_the_second_part_is_handled_before_the_third() -> None:
+    cluster = with_25_partitions()
     cluster.once(SECOND_PART, lambda: cluster.unregister(1))
     seen = cluster.seen()
     submit(cluster, TARGETS)
@@ -184,7 +183,7 @@ def test_what_comes_in_the_second_part_is_handled_before_the_third() -> None:
 
 
 def test_urgent_events_keep_their_order() -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     shut_down = ControlledShutdownReceived(78, 3, 2, cluster.broker_epoch(2))
 
     def happen() -> None:
@@ -198,8 +197,8 @@ def test_urgent_events_keep_their_order() -> None:
     assert known == [76, 78, 77]
 
 
-def test_other_events_wait_for_the_end_of_the_long_work() -> None:
-    cluster = many()
+def test_events_that_are_not_urgent_wait_for_the_end_of_the_long_work() -> None:
+    cluster = with_25_partitions()
     cluster.once(FIRST_PART, lambda: cluster.change_topic_quietly("v", {0: [1]}))
     seen = cluster.seen()
     submit(cluster, TARGETS)
@@ -215,7 +214,7 @@ def test_other_events_wait_for_the_end_of_the_long_work() -> None:
 
 @pytest.mark.parametrize("work", ["submit", "request", "api", "cancel", "complete", "extra"])
 def test_all_long_work_on_reassignments_is_interrupted(work: str) -> None:
-    cluster = many()
+    cluster = with_25_partitions()
     if work in ("cancel", "complete"):
         submit(cluster, TARGETS)
     asked = alter_u0(cluster)
@@ -235,11 +234,11 @@ def test_all_long_work_on_reassignments_is_interrupted(work: str) -> None:
         case "extra":
             cluster.put(REASSIGN_PARTITIONS_EXTRA, entries_json(TARGETS))
     order = [
-        "answer" if isinstance(one.command, AnswerAlterPartition) else "topic"
+        "answer" if isinstance(one.command, AlterPartitionResponse) else "topic"
         for _, commands in seen.history
         for one in commands
         if topic_is_written(one)
-        or (isinstance(one.command, AnswerAlterPartition) and one.command.request == 77)
+        or (isinstance(one.command, AlterPartitionResponse) and one.command.request == 77)
     ]
     assert order.count("answer") == 1
     assert order.index("answer") < len(order) - 1
@@ -247,20 +246,20 @@ def test_all_long_work_on_reassignments_is_interrupted(work: str) -> None:
 
 
 def topic_is_written(issued: Issued) -> bool:
-    """Whether the assignment of t is written."""
+    """Whether the command writes the assignment of t."""
     path = znodes.topic_path("t")
     return any(one.path == path for one in getattr(issued.command, "operations", ()))
 
 
 def api_request(number: int = 500) -> AlterPartitionReassignmentsReceived:
-    """All partitions of t to [3,4] by the API."""
+    """Reassign all partitions of t to [3,4] by the API."""
     return AlterPartitionReassignmentsReceived(
         number, 0, [ReassignmentTarget(*name, (3, 4)) for name in ALL]
     )
 
 
 def catch_up_all(cluster: Cluster) -> None:
-    """The leader of all of t takes 3 and 4 into their ISRs, in one request."""
+    """The leader adds brokers 3 and 4 to the ISR of all partitions of t, in one request."""
     wanted = [proposal(cluster, *name, isr=(1, 2, 3, 4)) for name in ALL]
     epoch = cluster.broker_epoch(1)
     cluster.happen(AlterPartitionReceived(900, 3, 1, epoch, wanted), "api:1")
@@ -281,9 +280,9 @@ def test_under_kafka_rules_long_work_is_not_interrupted() -> None:
         type(one.command).__name__
         for _, commands in seen.history
         for one in commands
-        if topic_is_written(one) or isinstance(one.command, AnswerAlterPartition)
+        if topic_is_written(one) or isinstance(one.command, AlterPartitionResponse)
     ]
-    assert order[-1] == "AnswerAlterPartition"
+    assert order[-1] == "AlterPartitionResponse"
     assert len(order) == 6
 
 
@@ -291,7 +290,8 @@ def test_under_kafka_rules_long_work_is_not_interrupted() -> None:
 
 
 def lose_role_in_the_interruption(cluster: Cluster, sessions: list[int]) -> None:
-    """Broker 1 dies in the first part; another controller is there when u-0 is elected for."""
+    """Broker 1 dies in the first part. Another controller is elected before the leader of u-0
+    is."""
 
     def seize() -> None:
         cluster.unregister(1)
@@ -300,9 +300,9 @@ def lose_role_in_the_interruption(cluster: Cluster, sessions: list[int]) -> None
     cluster.once(FIRST_PART, seize)
 
 
-def test_a_role_that_is_lost_in_the_interruption_breaks_the_long_work_off() -> None:
-    """The write of the broker's failure is fenced; the second part is never begun."""
-    cluster = many()
+def test_role_lost_in_the_interruption_ends_the_long_work() -> None:
+    """The write after the broker's failure is fenced, and the second part never starts."""
+    cluster = with_25_partitions()
     sessions: list[int] = []
     lose_role_in_the_interruption(cluster, sessions)
     seen = cluster.seen()
@@ -310,7 +310,7 @@ def test_a_role_that_is_lost_in_the_interruption_breaks_the_long_work_off() -> N
     assert sessions
     assert not cluster.is_active
     assert rules(seen).count("begins") == PART
-    assert seen.told("reassignment_refused") == []
+    assert seen.texts_of("reassignment_refused") == []
     assert cluster.fold.is_idle
     cluster.leave_role(sessions[0])
     assert cluster.is_active
@@ -318,21 +318,21 @@ def test_a_role_that_is_lost_in_the_interruption_breaks_the_long_work_off() -> N
     assert_no_failures(cluster)
 
 
-def test_a_role_that_is_lost_in_the_interruption_refuses_the_request_of_the_long_work() -> None:
-    cluster = many()
+def test_role_lost_in_the_interruption_rejects_the_request_of_the_long_work() -> None:
+    cluster = with_25_partitions()
     sessions: list[int] = []
     lose_role_in_the_interruption(cluster, sessions)
     cluster.happen(api_request(), "api:2")
     [answer] = [one for one in answers(cluster) if one.request == 500]
-    assert isinstance(answer, AnswerAlterPartitionReassignments)
+    assert isinstance(answer, AlterPartitionReassignmentsResponse)
     assert answer.error == codes.NOT_CONTROLLER
     assert cluster.fold.is_idle
 
 
 @pytest.mark.parametrize("fate", [Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER])
-def test_a_session_that_ends_while_long_work_is_paused_ends_both(fate: Fate) -> None:
-    """Both requests are answered; the next term goes on with what began."""
-    cluster = many()
+def test_session_that_ends_in_the_interruption_ends_both_procedures(fate: Fate) -> None:
+    """Both requests are answered. The next term continues the reassignments that started."""
+    cluster = with_25_partitions()
 
     def happen() -> None:
         cluster.happen_next(alter_u0(cluster), "api:1")
@@ -343,7 +343,7 @@ def test_a_session_that_ends_while_long_work_is_paused_ends_both(fate: Fate) -> 
     answered = {one.request: one for one in answers(cluster)}
     assert sorted(one for one in answered if one in (77, 500)) == [77, 500]
     later = answered[500]
-    assert isinstance(later, AnswerAlterPartitionReassignments)
+    assert isinstance(later, AlterPartitionReassignmentsResponse)
     assert later.error == codes.NOT_CONTROLLER
     assert cluster.is_active
     assert cluster.fold.is_idle
@@ -352,9 +352,9 @@ def test_a_session_that_ends_while_long_work_is_paused_ends_both(fate: Fate) -> 
     assert_no_failures(cluster)
 
 
-def test_a_paused_procedure_is_not_idle() -> None:
-    """A snapshot in between would lose it."""
-    cluster = many()
+def test_fold_is_not_idle_while_a_procedure_is_paused() -> None:
+    """A snapshot would not contain the paused procedure."""
+    cluster = with_25_partitions()
     idle: list[bool] = []
 
     def look(issued: Issued) -> None:
@@ -371,12 +371,12 @@ def test_a_paused_procedure_is_not_idle() -> None:
     assert cluster.fold.is_idle
 
 
-def test_a_daemon_that_ends_while_long_work_is_paused_finishes_it_first() -> None:
-    cluster = many()
+def test_shutdown_in_the_interruption_waits_for_the_end_of_the_long_work() -> None:
+    cluster = with_25_partitions()
 
     def happen() -> None:
         cluster.happen_next(alter_u0(cluster), "api:1")
-        cluster.ask_to_end()
+        cluster.shut_down_quietly()
 
     cluster.once(FIRST_PART, happen)
     submit(cluster, TARGETS)
@@ -384,11 +384,11 @@ def test_a_daemon_that_ends_while_long_work_is_paused_finishes_it_first() -> Non
     assert len(records(cluster)) == COUNT
 
 
-# What each part knows ---------------------------------------------------------------------------
+# Changes between two parts ----------------------------------------------------------------------
 
 
-def test_a_cancellation_between_two_parts_lets_the_rest_wait() -> None:
-    cluster = many()
+def test_cancellation_between_two_parts_keeps_the_rest_unstarted() -> None:
+    cluster = with_25_partitions()
     cluster.once(FIRST_PART, lambda: cluster.put_quietly(REASSIGN_CANCEL, b"{}"))
     submit(cluster, TARGETS)
     assert reassigning(cluster) == []
@@ -396,10 +396,8 @@ def test_a_cancellation_between_two_parts_lets_the_rest_wait() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_a_request_of_which_only_a_part_has_begun_waits_for_the_cancellation_to_be_removed() -> (
-    None
-):
-    cluster = many()
+def test_partly_started_request_continues_when_the_cancellation_is_removed() -> None:
+    cluster = with_25_partitions()
     cluster.once(FIRST_PART, lambda: cluster.put_quietly(REASSIGN_CANCEL, b"{}"))
     request(cluster, TARGETS)
     assert len(reassigning(cluster)) == PART
@@ -409,23 +407,23 @@ def test_a_request_of_which_only_a_part_has_begun_waits_for_the_cancellation_to_
     assert requests(cluster) == []
 
 
-def test_a_dead_broker_is_seen_by_the_parts_that_follow() -> None:
-    """The leaders of the second part are those that its failure has brought about."""
-    cluster = many()
+def test_later_parts_know_of_a_broker_that_died() -> None:
+    """The second part sees the leaders that were elected after the failure."""
+    cluster = with_25_partitions()
     cluster.once(FIRST_PART, lambda: cluster.unregister(1))
     submit(cluster, TARGETS)
     assert {cluster.leadership(*name).isr for name in ALL} == {(2,)}
     assert entries(cluster) is not None
 
 
-def test_a_broker_that_dies_while_a_failover_rolls_back_is_handled_between_two_parts() -> None:
-    cluster = many()
+def test_failure_of_a_broker_during_rollback_in_a_failover_is_handled_between_two_parts() -> None:
+    cluster = with_25_partitions()
     submit(cluster, TARGETS)
     cluster.once(
         lambda issued: issued.reason.rule == "rollback: store the originals",
         lambda: cluster.unregister(1),
     )
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cancel_quietly(cluster)
     assert {assignment(cluster, name) for name in ALL} == {"1,2"}
     assert {cluster.leadership(*name).leader for name in (*ALL, U0)} == {2}
@@ -433,8 +431,8 @@ def test_a_broker_that_dies_while_a_failover_rolls_back_is_handled_between_two_p
     assert_no_failures(cluster)
 
 
-def test_an_original_that_dies_between_two_parts_lets_the_rest_wait() -> None:
-    cluster = many()
+def test_original_replica_that_dies_between_two_parts_delays_the_rest_of_the_rollback() -> None:
+    cluster = with_25_partitions()
     set_minimum(cluster, 2)
     submit(cluster, TARGETS)
     for name in ALL:
@@ -455,8 +453,8 @@ def test_an_original_that_dies_between_two_parts_lets_the_rest_wait() -> None:
 # reassignments-together -------------------------------------------------------------------------
 
 
-def test_completions_that_queue_up_are_one_procedure() -> None:
-    cluster = many()
+def test_queued_completions_are_one_procedure() -> None:
+    cluster = with_25_partitions()
     submit(cluster, TARGETS)
     seen = cluster.seen()
     catch_up_all(cluster)
@@ -469,7 +467,7 @@ def test_completions_that_queue_up_are_one_procedure() -> None:
         if one.reason.rule == "reassignment: store the assignment"
     ]
     assert len(begun) == 3
-    assert len(seen.told("reassignment_completed")) == COUNT
+    assert len(seen.texts_of("reassignment_completed")) == COUNT
     assert_no_failures(cluster)
 
 

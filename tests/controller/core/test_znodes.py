@@ -78,7 +78,7 @@ def test_SU_34_wrong_fence_creates_nothing() -> None:
     assert driven.data("/state") is None
 
 
-DONE_WITH = {
+PROCESSED = {
     "ISR change": (
         f"{znodes.ISR_CHANGES}/isr_change_0000000001",
         b'{"version":1,"partitions":[{"topic":"t","partition":9}]}',
@@ -87,26 +87,26 @@ DONE_WITH = {
         f"{znodes.LOG_DIR_EVENTS}/log_dir_event_0000000001",
         b'{"version":1,"broker":1,"event":1}',
     ),
-    "topic to delete": (znodes.delete_topic_path("nobody"), b""),
+    "topic to delete": (znodes.delete_topic_path("missing"), b""),
     "preferred election": (znodes.PREFERRED_ELECTION, election_json(("t", 9))),
     "reassignment": (znodes.REASSIGN_PARTITIONS, request_json({("t", 9): [1]})),
 }
-"""What the controller deletes once it has looked at it."""
+"""Znodes that the controller deletes after processing them."""
 
 of_each_kind = pytest.mark.parametrize(
-    ("path", "data"), list(DONE_WITH.values()), ids=list(DONE_WITH)
+    ("path", "data"), list(PROCESSED.values()), ids=list(PROCESSED)
 )
 
 
 @of_each_kind
-def test_SU_38_what_is_done_with_is_deleted(path: str, data: bytes) -> None:
+def test_SU_38_processed_znode_is_deleted(path: str, data: bytes) -> None:
     cluster = Cluster(1, 2).start()
     cluster.put(path, data)
     assert cluster.data(path) is None
 
 
 @of_each_kind
-def test_SU_38_a_controller_that_was_replaced_deletes_nothing(path: str, data: bytes) -> None:
+def test_SU_38_replaced_controller_deletes_nothing(path: str, data: bytes) -> None:
     cluster = Cluster(1, 2).start()
     cluster.once(deletes_znode(path), lambda: cluster.seize_role(2))
     cluster.put(path, data)
@@ -115,7 +115,7 @@ def test_SU_38_a_controller_that_was_replaced_deletes_nothing(path: str, data: b
 
 
 @of_each_kind
-def test_SU_38_what_is_gone_already_is_no_error(path: str, data: bytes) -> None:
+def test_SU_38_znode_deleted_by_another_client_is_no_error(path: str, data: bytes) -> None:
     cluster = Cluster(1, 2).start()
     cluster.once(deletes_znode(path), lambda: cluster.remove_quietly(path))
     seen = cluster.seen()
@@ -197,7 +197,7 @@ def test_SU_43_features_as_kafka_writes_them() -> None:
         },
     ],
 )
-def test_SU_43_features_that_make_no_sense(content: dict[str, Any]) -> None:
+def test_SU_43_invalid_features_are_rejected(content: dict[str, Any]) -> None:
     with pytest.raises(ZnodeError, match="/feature"):
         znodes.read_features(json.dumps(content).encode())
 
@@ -226,12 +226,12 @@ def test_topic_without_an_id_is_written_without_one() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_topic_of_any_version_is_read_and_partitions_come_by_number(version: int) -> None:
+def test_topic_of_any_version_is_read_with_partitions_ordered_by_number(version: int) -> None:
     data = b'{"version":%d,"partitions":{"10":[1],"9":[2]}}' % version
     assert list(znodes.read_topic("t", data).assignments) == [9, 10]
 
 
-def test_broker_of_version_5() -> None:
+def test_broker_of_version_5_is_read() -> None:
     data = b"""{"version":5,"host":null,"port":-1,"jmx_port":-1,"timestamp":"1","rack":"r1",
         "endpoints":["CLIENT://h1:9092","REPLICATION://[::1]:9093"],"features":{},
         "listener_security_protocol_map":{"CLIENT":"SASL_SSL","REPLICATION":"PLAINTEXT"}}"""
@@ -248,12 +248,12 @@ def test_broker_of_version_5() -> None:
         b'{"version":3,"host":"h1","port":9092,"endpoints":["PLAINTEXT://h1:9092"]}',
     ],
 )
-def test_broker_of_old_versions(data: bytes) -> None:
+def test_broker_of_old_versions_is_read(data: bytes) -> None:
     endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "h1", 9092)
     assert znodes.read_broker(1, data, 77).endpoints == (endpoint,)
 
 
-def test_controller_is_read_by_its_id_alone() -> None:
+def test_controller_needs_only_its_broker_id() -> None:
     found = znodes.read_controller(b'{"version":1,"brokerid":7}')
     assert found is not None
     assert (found.brokerid, found.kraftControllerEpoch) == (7, -1)
@@ -286,7 +286,7 @@ def test_isr_notification_names_partitions() -> None:
     ],
     ids=["broker", "state", "isr", "epoch", "feature"],
 )
-def test_content_that_cannot_be_used_is_named(
+def test_error_of_an_invalid_znode_names_its_path(
     path: str, read: Callable[[bytes | None], object], data: bytes | None
 ) -> None:
     with pytest.raises(ZnodeError, match=path):
@@ -303,6 +303,6 @@ def test_content_that_cannot_be_used_is_named(
         b'{"partitions":{},"topic_id":"short"}',
     ],
 )
-def test_topic_that_cannot_be_used_is_named(data: bytes) -> None:
+def test_error_of_an_invalid_topic_names_its_path(data: bytes) -> None:
     with pytest.raises(ZnodeError, match="/brokers/topics/t"):
         znodes.read_topic("t", data)

@@ -1,7 +1,7 @@
-"""What became of reads and writes whose reply was lost: the truth, always.
+"""Reads and writes whose reply was lost have their true result.
 
-The promises are those of controller/core/events.py: what was in flight ends as lost, then the loss
-of the connection or the end of the session is told.
+The contract is that of controller/core/events.py: operations in flight end as lost, then the loss
+of the connection or the end of the session is reported.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ STATE = znodes.state_path("t", 0)
 
 
 def writes(operation: type[Create | SetData | Delete], below: str) -> Callable[[Issued], bool]:
-    """Whether a command writes in this way somewhere below a path."""
+    """A predicate that matches a kind of write to znodes below a path."""
 
     def matches(issued: Issued) -> bool:
         command = issued.command
@@ -56,10 +56,11 @@ def running() -> Cluster:
     return cluster
 
 
-def assert_knows_the_truth(cluster: Cluster) -> None:
-    """The daemon holds the role and what it knows of every partition is what ZooKeeper has.
+def assert_knows_the_stored_states(cluster: Cluster) -> None:
+    """The daemon holds the role, and knows of every partition what ZooKeeper stores.
 
-    But for the controller epoch: an ISR that needs no change is known under our own (KB 5.2.2).
+    The controller epoch may differ: an ISR without a change is known with the daemon's epoch (KB
+    5.2.2).
     """
     assert cluster.is_active
     epoch = cluster.epoch()
@@ -75,26 +76,26 @@ def assert_knows_the_truth(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("fate", LOST)
-def test_lost_create_has_happened_once(fate: Fate) -> None:
+def test_lost_create_is_carried_out_once(fate: Fate) -> None:
     cluster = Cluster(1, 2).start()
     cluster.lose(writes(Create, STATE), fate)
     cluster.create_topic("t", {0: [1, 2]})
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2] v 0 ce 1"
     assert cluster.partition("t", 0).state is PartitionState.ONLINE
-    assert_knows_the_truth(cluster)
+    assert_knows_the_stored_states(cluster)
 
 
 @pytest.mark.parametrize("fate", LOST)
-def test_lost_change_has_happened_once(fate: Fate) -> None:
+def test_lost_change_is_carried_out_once(fate: Fate) -> None:
     cluster = running()
     cluster.lose(writes(SetData, STATE), fate)
     cluster.stop_broker(1)
     assert cluster.state("t", 0) == "leader 2 e 1 isr [2] v 1 ce 1"
-    assert_knows_the_truth(cluster)
+    assert_knows_the_stored_states(cluster)
 
 
 @pytest.mark.parametrize("fate", LOST)
-def test_lost_delete_has_happened(fate: Fate) -> None:
+def test_lost_delete_is_carried_out(fate: Fate) -> None:
     cluster = running()
     cluster.lose(writes(Delete, znodes.ISR_CHANGES), fate)
     cluster.announce_isr(("t", 0))
@@ -103,7 +104,7 @@ def test_lost_delete_has_happened(fate: Fate) -> None:
 
 
 @pytest.mark.parametrize("fate", LOST)
-def test_nothing_is_written_again_before_it_is_read_back_after_a_sync(fate: Fate) -> None:
+def test_lost_write_is_repeated_only_after_a_sync_and_a_read(fate: Fate) -> None:
     cluster = running()
     seen = cluster.seen()
     cluster.lose(writes(SetData, STATE), fate)
@@ -120,7 +121,7 @@ def test_nothing_is_written_again_before_it_is_read_back_after_a_sync(fate: Fate
 
 
 @pytest.mark.parametrize("fate", LOST)
-def test_sync_that_is_lost_itself_is_asked_for_again(fate: Fate) -> None:
+def test_lost_sync_is_repeated(fate: Fate) -> None:
     cluster = running()
     seen = cluster.seen()
     fates = iter([fate, fate])
@@ -132,14 +133,14 @@ def test_sync_that_is_lost_itself_is_asked_for_again(fate: Fate) -> None:
     kinds = [type(one) for one in seen.commands]
     assert kinds.count(SyncZnodes) == 2
     assert kinds[kinds.index(SyncZnodes) + 1] is SyncZnodes, "not read before it is in step"
-    assert_knows_the_truth(cluster)
+    assert_knows_the_stored_states(cluster)
 
 
-# Overtaken ------------------------------------------------------------------------------------
+# Concurrent writes of other clients -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("fate", LOST)
-def test_change_that_was_overtaken_is_decided_anew(fate: Fate) -> None:
+def test_lost_change_is_decided_again_after_a_concurrent_write(fate: Fate) -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2, 3]})
     cluster.lose(writes(SetData, STATE), fate)
@@ -147,10 +148,10 @@ def test_change_that_was_overtaken_is_decided_anew(fate: Fate) -> None:
     cluster.stop_broker(1)
     assert cluster.leadership("t", 0).leader == 2
     assert cluster.leadership("t", 0).isr == (2,)
-    assert_knows_the_truth(cluster)
+    assert_knows_the_stored_states(cluster)
 
 
-def test_create_that_was_overtaken_leaves_the_partition_new() -> None:
+def test_lost_create_with_a_concurrent_create_leaves_the_partition_new() -> None:
     cluster = Cluster(1, 2).start()
     cluster.lose(writes(Create, STATE), Fate.REQUEST_LOST)
 
@@ -166,7 +167,7 @@ def test_create_that_was_overtaken_leaves_the_partition_new() -> None:
     assert cluster.partition("t", 0).leadership is None
 
 
-def test_change_of_a_znode_that_is_gone_is_not_made_again() -> None:
+def test_lost_change_of_a_znode_deleted_meanwhile_is_not_repeated() -> None:
     cluster = running()
     cluster.lose(writes(SetData, STATE), Fate.REPLY_LOST)
     cluster.once(is_sync, lambda: cluster.ask(Delete(STATE, ANY_VERSION)))
@@ -176,8 +177,8 @@ def test_change_of_a_znode_that_is_gone_is_not_made_again() -> None:
 
 
 @pytest.mark.parametrize("fate", LOST)
-def test_another_controller_in_between_ends_the_term(fate: Fate) -> None:
-    """The role is lost with the reply: what is not settled is fenced, or found when it is read."""
+def test_lost_change_with_another_controller_elected_meanwhile_ends_the_term(fate: Fate) -> None:
+    """A lost write is either fenced, or found when the next controller reads the znode."""
     cluster = running()
     cluster.lose(writes(SetData, STATE), fate)
     cluster.once(is_sync, lambda: cluster.seize_role(2))
@@ -192,17 +193,19 @@ def test_another_controller_in_between_ends_the_term(fate: Fate) -> None:
 
 
 @pytest.mark.parametrize("fate", OVER)
-def test_session_that_ends_at_a_write_ends_the_term_and_the_next_one_finishes(fate: Fate) -> None:
+def test_session_ended_during_a_write_ends_the_term_and_the_next_term_completes_the_work(
+    fate: Fate,
+) -> None:
     cluster = running()
     cluster.lose(writes(SetData, STATE), fate)
     cluster.stop_broker(1)
     assert cluster.epoch() == 2
     assert cluster.leadership("t", 0).leader == 2
-    assert_knows_the_truth(cluster)
+    assert_knows_the_stored_states(cluster)
 
 
 @pytest.mark.parametrize("fate", OVER)
-def test_nothing_is_asked_of_a_session_that_is_over(fate: Fate) -> None:
+def test_ended_session_gets_no_more_requests(fate: Fate) -> None:
     cluster = running()
     seen = cluster.seen()
     cluster.lose(writes(SetData, STATE), fate)
@@ -217,11 +220,11 @@ def test_nothing_is_asked_of_a_session_that_is_over(fate: Fate) -> None:
     assert SyncZnodes not in map(type, seen.commands)
 
 
-# Everything, everywhere -----------------------------------------------------------------------
+# A loss at each read and write ----------------------------------------------------------------
 
 
 def play(fate_at: Callable[[int, Issued], Fate]) -> Cluster:
-    """A day of the cluster; `fate_at` decides by the number of the read or write."""
+    """A scenario in which `fate_at` decides by the number of the read or write."""
     cluster = Cluster(1, 2, 3)
     count = 0
 
@@ -243,7 +246,7 @@ def play(fate_at: Callable[[int, Issued], Fate]) -> Cluster:
 
 
 def reads_and_writes() -> int:
-    """How many there are when nothing is lost."""
+    """The number of reads and writes of the scenario without losses."""
     cluster = play(lambda number, issued: Fate.ANSWERED)
     return sum(isinstance(one.command, READS_AND_WRITES) for one in cluster.commands())
 
@@ -255,7 +258,7 @@ def content(cluster: Cluster) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("fate", [*LOST, *OVER])
-def test_one_loss_anywhere_changes_nothing_of_the_outcome(fate: Fate) -> None:
+def test_one_loss_at_any_read_or_write_does_not_change_the_outcome(fate: Fate) -> None:
     expected = content(play(lambda number, issued: Fate.ANSWERED))
     for lost in range(1, reads_and_writes() + 1):
         names: list[str] = []
@@ -269,4 +272,4 @@ def test_one_loss_anywhere_changes_nothing_of_the_outcome(fate: Fate) -> None:
 
         cluster = play(fate_at)
         assert content(cluster) == expected, names
-        assert_knows_the_truth(cluster)
+        assert_knows_the_stored_states(cluster)

@@ -1,4 +1,4 @@
-"""Whatever is lost, whoever comes in between: the results of writes are the truth in the tree."""
+"""Results of writes match the tree, with any losses and any concurrent writes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from controller.core.operations import (
 )
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import write
-from replay.world.outcomes import ZooKeeperOutcome, answer
+from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.driving import Driven
 
@@ -36,14 +36,14 @@ OURS, THEIRS = b"ours", b"theirs"
 
 
 class Loss(NamedTuple):
-    """How a command ends: `answered` operations have their reply, `done` happened, the rest not.
+    """How a command ends: `answered` operations have a reply, and the first `done` are carried out.
 
-    Then somebody else changes, removes or makes the znodes in `meddled`.
+    Then another client changes, deletes or creates the znodes in `changed`.
     """
 
     answered: int
     done: int
-    meddled: tuple[str, ...]
+    changed: tuple[str, ...]
 
 
 DONE, LOST = Loss(0, 1, ()), Loss(0, 0, ())
@@ -77,15 +77,15 @@ losses = st.lists(
 
 
 class LossyServer:
-    """Answers a driven controller as servers do whose connections break.
+    """Answers a driven controller as servers with breaking connections do.
 
-    After each loss a server that lags behind answers, until it is told to get in step (sync).
+    After each loss a lagging server answers, until a sync.
     """
 
     def __init__(self, driven: Driven, plan: Sequence[Loss | None]) -> None:
         self.driven = driven
         self.happened: dict[str, int] = {}
-        self.meddled: dict[str, None] = {}
+        self.changed: dict[str, None] = {}
         self._plan = list(plan)
         self._laggard: ZooKeeper | None = None
         self._is_behind = False
@@ -103,35 +103,35 @@ class LossyServer:
                 none: list[bytes | None] = [None] * len(paths)
                 return [ZnodesRead(ANY_ID, 0, lost, none, nothing, nothing, nothing, nothing)]
             case ReadZnodes() if self._is_behind and self._laggard:
-                return answer(self._laggard, self.driven.session, ANY_ID, command, 0)
+                return carry_out(self._laggard, self.driven.session, ANY_ID, command, 0)
         return None
 
     def _write(self, command: WriteZnodes, loss: Loss | None) -> ZnodesWritten:
         count = len(command.operations)
         before = self.driven.zookeeper.copy()
-        answered, done, meddled = loss or Loss(count, count, ())
+        answered, done, changed = loss or Loss(count, count, ())
         outcomes = [self._carry_out(command, place) for place in range(min(done, count))]
         errors = [one.errors[0] for one in outcomes[:answered]]
         versions = [one.versions[0] for one in outcomes[:answered]]
         lost = count - len(errors)
         if lost:
             self._laggard, self._is_behind = before, True
-        for path in meddled:
-            self._meddle(path)
+        for path in changed:
+            self._change(path)
         return ZnodesWritten(ANY_ID, 0, errors + [CONNECTION_LOSS] * lost, versions + [-1] * lost)
 
     def _carry_out(self, command: WriteZnodes, place: int) -> ZnodesWritten:
         one = WriteZnodes((command.operations[place],), command.epoch_version)
         world, session = self.driven.zookeeper, self.driven.session
-        (written,) = answer(world, session, ANY_ID, one, 0)
+        (written,) = carry_out(world, session, ANY_ID, one, 0)
         assert isinstance(written, ZnodesWritten)
         if written.errors == [OK]:
             path = command.operations[place].path
             self.happened[path] = self.happened.get(path, 0) + 1
         return written
 
-    def _meddle(self, path: str) -> None:
-        self.meddled[path] = None
+    def _change(self, path: str) -> None:
+        self.changed[path] = None
         if self.driven.data(path) == THEIRS:
             self.driven.remove(path)
         else:
@@ -146,7 +146,7 @@ class LossyServer:
     there=st.lists(st.sampled_from(PATHS), unique=True),
     plan=losses,
 )
-def test_results_are_the_truth(
+def test_results_match_the_tree(
     operations: list[WriteOperation], there: list[str], plan: list[Loss | None]
 ) -> None:
     driven = Driven()
@@ -160,11 +160,11 @@ def test_results_are_the_truth(
     for operation, error, version in zip(operations, done.errors, done.versions, strict=True):
         path, is_ok = operation.path, error == OK
         assert error not in (CONNECTION_LOSS, SESSION_EXPIRED)
-        if path in server.meddled:
+        if path in server.changed:
             if driven.data(path) == OURS:
-                assert is_ok, "what stands there is ours, and we say that it failed"
+                assert is_ok, "the znode has our content, and the write is reported as failed"
         elif isinstance(operation, Delete):
-            # Gone is gone, whoever did it.
+            # The znode is deleted, by this controller or by another client.
             assert is_ok or not server.happened.get(path)
             assert not is_ok or driven.data(path) is None
         else:

@@ -1,6 +1,6 @@
-"""The scenarios whose transcripts stand in tests/transcripts, one function a file.
+"""The scenarios whose transcripts are in tests/transcripts, one function per file.
 
-Each gives the part of a history that its story is about.
+Each function returns the events of its story.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
-    DoomedTopic,
     NewPartitions,
+    TopicToDelete,
 )
 from controller.core.commands import Issued
 from controller.core.events import Recorded
@@ -28,7 +28,7 @@ History = Sequence[tuple[Recorded, Sequence[Issued]]]
 
 
 def first_failover() -> History:
-    """Nobody was controller before; two brokers wait, and a topic that a tool has made."""
+    """No controller was elected before. Two brokers and a topic that a tool has created wait."""
     cluster = Cluster(1, 2)
     cluster.change_topic_quietly("t", {0: [1, 2]})
     seen = cluster.seen()
@@ -57,7 +57,7 @@ def topic_creation() -> History:
 
 
 def broker_failure() -> History:
-    """A broker dies that leads, follows, and is the last member of an ISR (KB 9.3, OB-08)."""
+    """A broker dies that is a leader, a follower, and the last member of an ISR (KB 9.3, OB-08)."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("lead", {0: [1, 2, 3]})
     cluster.create_topic("foll", {0: [2, 1, 3]})
@@ -68,7 +68,7 @@ def broker_failure() -> History:
 
 
 def bounce() -> History:
-    """A follower restarts between two looks (KB 9.4)."""
+    """A follower restarts between two reads of the registrations (KB 9.4)."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     seen = cluster.seen()
@@ -90,7 +90,7 @@ def unclean_election() -> History:
 
 
 def fencing() -> History:
-    """A stock broker takes the role while a broker's death is handled."""
+    """A stock broker takes the role while a broker's failure is handled."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.once(writes_state("t", 0), lambda: cluster.seize_role(2))
@@ -100,7 +100,7 @@ def fencing() -> History:
 
 
 def session_expiry_in_a_failover() -> History:
-    """The session ends while partition states are read; the next one starts over."""
+    """The session ends while partition states are read; the next session repeats the failover."""
     cluster = Cluster(1)
     cluster.change_topic_quietly("t", {0: [1]})
     cluster.lose(reads(znodes.state_path("t", 0)), Fate.SESSION_OVER)
@@ -109,8 +109,8 @@ def session_expiry_in_a_failover() -> History:
     return seen.history
 
 
-def own_id_repaired() -> History:
-    """A broker that made a topic for a client chose the daemon as a replica."""
+def daemon_replaced_as_replica() -> History:
+    """A broker that created a topic for a client chose the daemon as a replica."""
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     cluster.create_topic("t", {0: [DAEMON, 1]})
@@ -126,7 +126,8 @@ def reassignment() -> History:
 
 
 def topic_deletion() -> History:
-    """A broker is down when a topic is marked: the others delete, it follows when it is back."""
+    """A broker is down when a topic is marked. The others delete it at once, the broker at its
+    start."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2, 3]})
     cluster.put(znodes.topic_config_path("t"), b'{"version":1,"config":{"retention.ms":"1"}}')
@@ -138,8 +139,8 @@ def topic_deletion() -> History:
 
 
 def topics_by_request() -> History:
-    """CreateTopics: dice, ids, one topic that is refused, one whose leader does not live; its time
-    runs out. DeleteTopics by name and by an unknown id."""
+    """CreateTopics with dice and ids: one topic is refused, one has no live leader and times
+    out. DeleteTopics by name and by an unknown id."""
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     good = new_topic("t", 2, 2, configs={"retention.ms": "1000"})
@@ -147,13 +148,14 @@ def topics_by_request() -> History:
     topics = [good, new_topic("a/b", 1), dead]
     cluster.happen(CreateTopicsReceived(1, 7, 5000, False, topics), "api:1")
     cluster.fire("request:1")
-    doomed = [DoomedTopic("t", None), DoomedTopic(None, bytes(15) + b"n")]
+    doomed = [TopicToDelete("t", None), TopicToDelete(None, bytes(15) + b"n")]
     cluster.happen(DeleteTopicsReceived(2, 6, 5000, doomed), "api:1")
     return seen.history
 
 
 def partitions_and_features_by_request() -> History:
-    """CreatePartitions, chosen and given; UpdateFeatures takes away what somebody left there."""
+    """CreatePartitions, chosen and given. UpdateFeatures removes a feature that was stored
+    before."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2, 1]})
     features = b'{"version":2,"status":1,"features":{"f":{"max_version_level":2}}}'
@@ -177,7 +179,7 @@ SCENARIOS: tuple[Callable[[], History], ...] = (
     unclean_election,
     fencing,
     session_expiry_in_a_failover,
-    own_id_repaired,
+    daemon_replaced_as_replica,
     reassignment,
     topic_deletion,
     topics_by_request,

@@ -1,4 +1,4 @@
-"""Clusters for the tests of the whole daemon; every log that they leave must agree in a replay."""
+"""Clusters for the tests of the whole daemon. Every log must agree in a replay."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from tools.lab.shared import shared_cluster
 
 @asynccontextmanager
 async def staged(lab: Lab, folder: Path, chroot: str = "") -> AsyncIterator[Scene]:
-    """A scene in a running cluster; at its end the daemons' logs are checked."""
+    """A scene in a running cluster. At its end the daemons' logs are replayed."""
     async with Scene(lab, folder, chroot) as scene:
         yield scene
     await scene.check_logs()
@@ -29,7 +29,7 @@ def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture
 async def scene(shared_lab: Lab, tmp_path: Path) -> AsyncIterator[Scene]:
-    """The shared cluster with all its servers up; topics of earlier tests may be there."""
+    """The shared cluster with all its servers running. It may contain topics of earlier tests."""
     for server in reversed(list(shared_lab.servers)):
         if server.state == "paused":
             server.resume()

@@ -1,6 +1,7 @@
-"""What a daemon talks to, in memory: the world's ZooKeeper, channels to brokers, a watched log.
+"""The daemon's peers in memory: the simulated ZooKeeper, channels to brokers, a watched log.
 
-`Trace` notes in one sequence what was stored and what was done, so that a test can compare.
+`Trace` records stored events and carried out commands in one sequence, so that a test can compare
+their order.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import anyio
 import msgspec
 
-from controller.core.api_requests import ApiAnswer
+from controller.core.api_requests import ApiResponse
 from controller.core.commands import (
     BrokerRequest,
     CloseChannel,
@@ -22,15 +23,19 @@ from controller.core.commands import (
     ZooKeeperCommand,
 )
 from controller.core.configuration import Configuration
-from controller.core.events import BrokerAnswered, SessionConnected, SessionExpired
+from controller.core.events import BrokerResponded, SessionConnected, SessionExpired
+from controller.core.fold import Fold
 from controller.core.values import Broker
 from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError
 from controller.event_log.housekeeping import Housekeeping, Retention
 from controller.fingerprint import code_version, core_fingerprint
+from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.writer import LogWriter
-from replay.world.outcomes import answer
+from replay.logs.decode import UPCASTERS
+from replay.verify.verification import Verification, verify_decisions
+from replay.world.outcomes import carry_out
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import DAEMON, Cluster
 from tools.lab.cluster_view import until
@@ -40,26 +45,26 @@ QUIET_SECONDS = 0.03
 
 
 class NoEndpoint:
-    """The endpoint of a daemon that listens nowhere."""
+    """The endpoint of a daemon without listeners."""
 
-    def answer(self, answer: ApiAnswer) -> None:
-        """Nobody can have asked."""
+    def answer(self, answer: ApiResponse) -> None:
+        """No request can have arrived."""
 
     def answer_later(self, request: int) -> None:
-        """Nobody can have asked."""
+        """No request can have arrived."""
 
     def set_brokers(self, brokers: Sequence[Broker]) -> None:
-        """Nothing is passed on."""
+        """Nothing is forwarded."""
 
     async def run(self) -> None:
         """Nothing to do."""
 
     async def close(self) -> None:
-        """Nobody waits for an answer."""
+        """No client waits for an answer."""
 
 
 class Stored(NamedTuple):
-    """Events are in the log, all up to `seq`."""
+    """Events up to `seq` are in the log."""
 
     seq: int
     kinds: list[str]
@@ -79,35 +84,36 @@ class Closed(NamedTuple):
 
 
 class Expired(NamedTuple):
-    """The daemon was told that its session is over."""
+    """The daemon was notified of the end of its session."""
 
 
 Trace = list[Stored | Done | Closed | Expired]
 
 
 class WatchedLog(LogWriter):
-    """A log that notes what it stored. `before_append` and `before_roll` may raise or wait in the
-    store's place."""
+    """A log that records what it has stored in the trace. `before_append` and `before_roll` may
+    raise or wait in place of the store."""
 
     trace: Trace
     before_append: Callable[[], object] = staticmethod(lambda: None)
     before_roll: Callable[[], object] = staticmethod(lambda: None)
 
     def append(self, events: Sequence[EventRecord], commands: Sequence[CommandRecord] = ()) -> None:
-        """As the log does."""
+        """As the log."""
         self.before_append()
         super().append(events, commands)
         if events:
             self.trace.append(Stored(events[-1].seq, [one.kind for one in events]))
 
     def roll_if_due(self) -> Path | None:
-        """As the log does."""
+        """As the log."""
         self.before_roll()
         return super().roll_if_due()
 
 
 class WorldConnection:
-    """The daemon's connection to the world's ZooKeeper: answers each command in a later turn.
+    """The daemon's connection to the simulated ZooKeeper. Each command is answered in a later turn
+    of the event loop.
 
     `before_answer` is called with each command just before it is carried out.
     """
@@ -122,14 +128,14 @@ class WorldConnection:
         self._fault: Exception | None = None
 
     async def run(self) -> None:
-        """Begin a session and stay until closed. Raises what `fail` was given."""
+        """Start a session and run until closed. Raises the argument of `fail`."""
         self._begin()
         await self._closed.wait()
         if self._fault is not None:
             raise self._fault
 
     def fail(self, fault: Exception) -> None:
-        """Let `run` end with a fault."""
+        """Make `run` raise a fault."""
         self._fault = fault
         self._closed.set()
 
@@ -141,25 +147,25 @@ class WorldConnection:
         self._closed.set()
 
     def submit(self, command_id: CommandId, command: ZooKeeperCommand) -> None:
-        """Carry a command out in a later turn."""
+        """Carry out a command in a later turn."""
         self._trace.append(Done(command_id, type(command).__name__))
         asyncio.get_running_loop().call_soon(self._carry_out, self.session, command_id, command)
 
     def _carry_out(self, session: int, command_id: CommandId, command: ZooKeeperCommand) -> None:
         self.before_answer(command)
-        outcomes = answer(self._world, session, command_id, command, _now_ms())
-        self.tell_changes()
+        outcomes = carry_out(self._world, session, command_id, command, _now_ms())
+        self.report_changes()
         for one in outcomes:
             self._inbox.put(one, "zookeeper")
 
-    def tell_changes(self) -> None:
-        """Tell what the watches have seen."""
+    def report_changes(self) -> None:
+        """Report the fired watches."""
         if self._world.is_live(self.session):
             for fired in self._world.take_events(self.session):
                 self._inbox.put(fired, "watches")
 
     def expire(self) -> None:
-        """The session ends and another one begins."""
+        """The session ends and another one starts."""
         self._world.end_session(self.session)
         self._trace.append(Expired())
         self._inbox.put(SessionExpired(self.session), "session")
@@ -170,7 +176,7 @@ class WorldConnection:
         self._inbox.put(SessionConnected(self.session, 6000, "world", False), "session")
 
 
-class WillingChannels:
+class SuccessfulChannels:
     """Channels to brokers that answer every request without an error."""
 
     def __init__(self, inbox: Inbox, trace: Trace) -> None:
@@ -183,31 +189,36 @@ class WillingChannels:
         await anyio.sleep_forever()
 
     def open(self, command: OpenChannel) -> None:
-        """A channel stands."""
+        """Open a channel."""
         self.standing.add(command.broker)
 
     def close(self, command: CloseChannel) -> None:
-        """A channel is gone."""
+        """Close a channel."""
         self.standing.discard(command.broker)
 
     def close_all(self) -> None:
-        """All channels are gone."""
+        """Close all channels."""
         self.standing.clear()
         self._trace.append(Closed("channels"))
 
     def send(self, command_id: CommandId, request: BrokerRequest) -> None:
         """Answer at once."""
         self._trace.append(Done(command_id, type(request).__name__))
-        answered = BrokerAnswered(command_id, request.broker, request.broker_epoch, 0, [])
+        answered = BrokerResponded(command_id, request.broker, request.broker_epoch, 0, [])
         self._inbox.put(answered, f"broker:{request.broker}")
 
 
 class Stage:
-    """A daemon among these peers. `others` is the rest of the cluster: what it does there comes to
-    the daemon with `tell_changes`."""
+    """A daemon among these peers. `others` is the rest of the cluster. `report_changes` notifies
+    the daemon of changes there."""
 
     def __init__(
-        self, folder: Path, *brokers: int, session_timeout_ms: int = 6000, **settings: Any
+        self,
+        folder: Path,
+        *brokers: int,
+        session_timeout_ms: int = 6000,
+        fold: Any = None,
+        **settings: Any,
     ) -> None:
         settings = {"inter_broker_protocol_version": "2.6", **settings}
         configuration = Configuration(broker_id=DAEMON, **settings)
@@ -216,11 +227,11 @@ class Stage:
         inbox = Inbox()
         self.inbox = inbox
         self.zookeeper = WorldConnection(self.others.zookeeper, inbox, self.trace)
-        self.channels = WillingChannels(inbox, self.trace)
+        self.channels = SuccessfulChannels(inbox, self.trace)
         self.log = WatchedLog.create(folder, _header(configuration))
         self.log.trace = self.trace
         self.daemon = Daemon(
-            configuration,
+            fold or Fold(configuration),
             self.log,
             inbox,
             self.zookeeper,
@@ -231,13 +242,14 @@ class Stage:
         )
 
     async def run(self) -> str:
-        """Run the daemon with its log to the end; why it gave up. Raises as `daemon_alone`."""
+        """Run the daemon with its log to the end. Returns the reason of its end. Raises as
+        `daemon_alone`."""
         with self.log:
             return await self.daemon_alone()
 
     async def daemon_alone(self) -> str:
-        """Run the daemon and leave its log open. Raises DaemonError as it does; any other fault
-        in the group in which it comes."""
+        """Run the daemon and leave its log open. Raises DaemonError; any other error is in an
+        exception group."""
         try:
             return await self.daemon.run()
         except ExceptionGroup as group:
@@ -257,7 +269,7 @@ class Stage:
         await self.until(lambda: self.others.controller() == DAEMON, "the daemon is controller")
 
     async def until_led(self, topic: str, number: int, leader: int) -> None:
-        """Wait until a partition has this leader, and all who must know were told."""
+        """Wait until a partition has this leader in ZooKeeper."""
 
         def led() -> bool:
             with suppress(AssertionError):
@@ -267,7 +279,7 @@ class Stage:
         await self.until(led, f"{topic}-{number} is led by {leader}")
 
     async def until(self, reached: Callable[[], bool], what: str) -> None:
-        """Wait until it is so."""
+        """Wait until `reached` returns true."""
 
         async def ask() -> bool:
             return reached()
@@ -275,7 +287,7 @@ class Stage:
         await until(ask, WAIT_SECONDS, what)
 
     async def until_quiet(self) -> None:
-        """Wait until the daemon has done something, and then nothing for a while."""
+        """Wait until the daemon has carried out a command, and then none for QUIET_SECONDS."""
         while not any(isinstance(one, Done) for one in self.trace):
             await anyio.sleep(QUIET_SECONDS)
         seen = 0
@@ -284,17 +296,25 @@ class Stage:
             await anyio.sleep(QUIET_SECONDS)
 
     def has_expired(self) -> bool:
-        """Whether a session has ended and the log knows it."""
+        """Whether the end of a session is in the log."""
         return any(isinstance(one, Stored) and "session_expired" in one.kinds for one in self.trace)
 
     def closed(self) -> list[Closed]:
-        """What was closed, in order."""
+        """The closed sessions and channels, in order."""
         return [one for one in self.trace if isinstance(one, Closed)]
 
     def create_topic(self, topic: str, *replicas: int) -> None:
-        """Somebody makes a topic of one partition."""
+        """A tool creates a topic with one partition."""
         self.others.create_topic(topic, {0: replicas})
-        self.zookeeper.tell_changes()
+        self.zookeeper.report_changes()
+
+
+def replayed(folder: Path) -> Verification:
+    """The result of a replay of the log, which must agree."""
+    with LogReader.open(folder, UPCASTERS) as reader:
+        result = verify_decisions(reader)
+    assert result.mismatched == 0, result.mismatches
+    return result
 
 
 def _header(configuration: Configuration) -> Header:

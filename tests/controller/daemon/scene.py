@@ -1,4 +1,4 @@
-"""A cluster of real servers with refold beside it, as the tests of the whole daemon use it."""
+"""A cluster of real servers and refold, for the tests of the whole daemon."""
 
 import json
 import time
@@ -27,9 +27,9 @@ BROKER_CONFIG = {
 
 
 class Scene:
-    """Looks at one cluster and starts daemons in it; each daemon has a folder of its own.
+    """Observes one cluster and starts daemons in it, each with a separate folder.
 
-    An async context manager: at its end no daemon is left.
+    An async context manager. At its end no daemon runs.
     """
 
     def __init__(self, lab: Lab, folder: Path, chroot: str = "") -> None:
@@ -49,8 +49,8 @@ class Scene:
         await self.view.__aexit__()
 
     @asynccontextmanager
-    async def not_looking(self) -> AsyncIterator[None]:
-        """Have no ZooKeeper session during the block, in which ZooKeeper is away."""
+    async def without_session(self) -> AsyncIterator[None]:
+        """Have no ZooKeeper session during the block, in which ZooKeeper does not run."""
         await self.view.__aexit__()
         yield
         self.view = await ClusterView(self.connect).__aenter__()
@@ -64,7 +64,7 @@ class Scene:
         settings: Mapping[str, str | int] | None = None,
         program: str | None = None,
     ) -> Refold:
-        """A `refold run` that is still to be started."""
+        """A `refold run` that has not been started."""
         folder = self._folder / f"daemon-{len(self.daemons) + 1}"
         folder.mkdir()
         config = folder / "refold.toml"
@@ -86,14 +86,14 @@ class Scene:
         return made
 
     async def controlling(self, *options: str, **more: object) -> Refold:
-        """A started daemon that took the role from whoever had it."""
+        """A started daemon that has taken the role."""
         made = self.daemon("--take-over", *options, **more)  # type: ignore[arg-type]
         await made.start()
         await self.until_controller(int(str(more.get("broker_id", OWN_ID))), made)
         return made
 
     async def until_controller(self, broker: int, daemon: Refold | None = None) -> float:
-        """Wait until /controller names this id; the seconds that it took."""
+        """Wait until /controller names this id. Returns the seconds."""
 
         async def named() -> bool:
             assert daemon is None or daemon.running, f"refold ended: {daemon.last_words()}"
@@ -102,39 +102,39 @@ class Scene:
         return await timed(named, f"{broker} is controller")
 
     async def until_stock_controller(self) -> float:
-        """Wait until one of the brokers is controller; the seconds that it took."""
+        """Wait until one of the brokers is controller. Returns the seconds."""
 
         async def named() -> bool:
             return await self.view.controller() in {one.broker_id for one in self.lab.brokers}
 
         return await timed(named, "a stock broker is controller")
 
-    async def until_told(self, daemon: Refold, code: str) -> dict[str, Any]:
-        """Wait until the daemon has sent its operator a message of this code; the first one."""
+    async def until_reported(self, daemon: Refold, code: str) -> dict[str, Any]:
+        """Wait until the daemon has logged a notice with this code. Returns the first one."""
         found: list[dict[str, Any]] = []
 
-        async def told() -> bool:
+        async def reported() -> bool:
             found[:] = [one for one in daemon.messages() if one.get("code") == code]
             return bool(found)
 
-        await timed(told, f"refold tells {code}")
+        await timed(reported, f"refold tells {code}")
         return found[0]
 
-    async def until_said(self, daemon: Refold, message: str, log: str) -> None:
-        """Wait until the daemon has said this of a log."""
+    async def until_logged(self, daemon: Refold, message: str, log: str) -> None:
+        """Wait until the daemon has logged this message about a log."""
 
-        async def said() -> bool:
+        async def logged() -> bool:
             return any(
                 one["message"] == message and one.get("log") == log for one in daemon.messages()
             )
 
-        await timed(said, f"refold says {message!r} of {log}")
+        await timed(logged, f"refold says {message!r} of {log}")
 
     @contextmanager
     def brokers_paused(self) -> Iterator[None]:
-        """No broker does anything meanwhile: none of them is the first to take a free role.
+        """No broker runs during the block, so that none takes a free role first.
 
-        To be left well before their sessions end.
+        The block must end before their sessions do.
         """
         paused = [one for one in self.lab.brokers if one.state == "running"]
         for broker in paused:
@@ -146,8 +146,8 @@ class Scene:
                 broker.resume()
 
     async def create_topic(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
-        """Make a topic and wait until each partition is led by its first replica, also in the
-        eyes of the brokers."""
+        """Create a topic and wait until each partition is led by its first replica, also in the
+        metadata of the brokers."""
         await self.view.create_topic(topic, assignment)
         wanted = {number: replicas[0] for number, replicas in assignment.items()}
         await self.until_led(topic, wanted)
@@ -170,7 +170,8 @@ class Scene:
         return seconds
 
     async def until_in_sync(self, topic: str, replicas: int, *, without: int = -1) -> float:
-        """Wait until every partition has so many replicas in sync, `without` not among them."""
+        """Wait until every partition has `replicas` members in its ISR, and `without` is not one
+        of them."""
 
         async def full() -> bool:
             states = (await self.view.states(topic)).values()
@@ -181,7 +182,7 @@ class Scene:
         return await timed(full, f"{topic} has {replicas} replicas in sync")
 
     async def until_isr(self, topic: str, sizes: Mapping[int, int]) -> float:
-        """Wait until each partition, by its number, has so many replicas in sync."""
+        """Wait until each partition, by its number, has an ISR of this size."""
 
         async def full() -> bool:
             states = await self.view.states(topic)
@@ -190,12 +191,12 @@ class Scene:
         return await timed(full, f"{topic} has ISRs of the sizes {sizes}")
 
     def logs(self) -> list[Path]:
-        """The event logs of all daemons, in the order in which they began."""
+        """The event logs of all daemons, in the order in which they started."""
         found = [one for daemon in self.daemons for one in daemon.log_dir.glob("run-*")]
         return sorted({log.resolve() for log in found})
 
     async def check_logs(self, seeds: Sequence[str] = ("0", "77")) -> None:
-        """Every log agrees in a replay, whatever the hash seed."""
+        """Every log agrees in a replay, with any hash seed."""
         for log in self.logs():
             for seed in seeds:
                 status, output = await run("replay", str(log), "--json", PYTHONHASHSEED=seed)
@@ -210,7 +211,7 @@ async def _believes(broker: KafkaBroker, topic: str, wanted: Mapping[int, int]) 
 
 
 async def timed(reached: Callable[[], Awaitable[bool]], what: str) -> float:
-    """`until` with this module's limit; the seconds that it took."""
+    """`until` with this module's limit. Returns the seconds."""
     began = time.monotonic()
     await until(reached, WAIT_SECONDS, what)
     return time.monotonic() - began

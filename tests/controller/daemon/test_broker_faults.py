@@ -1,4 +1,4 @@
-"""What becomes of brokers that die, return, are held up or move; the daemon is controller."""
+"""The daemon is controller while brokers die, return, are paused or move."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
 
 
 @pytest.mark.ci
-async def test_a_leader_dies_and_returns(scene: Scene) -> None:
+async def test_partitions_of_a_dying_leader_are_elected_and_rejoined(scene: Scene) -> None:
     daemon = await scene.controlling()
     await scene.create_topic("leader-dies", {0: [1, 2, 3], 1: [2, 3, 1]})
     await scene.until_in_sync("leader-dies", 3)
@@ -27,7 +27,7 @@ async def test_a_leader_dies_and_returns(scene: Scene) -> None:
     assert await daemon.stop() == 0
 
 
-async def test_two_brokers_die_at_once(scene: Scene) -> None:
+async def test_two_brokers_dying_at_once_leave_the_last_isr_member(scene: Scene) -> None:
     daemon = await scene.controlling()
     await scene.create_topic("two-die", {0: [1, 2, 3], 1: [2, 3, 1], 2: [1, 2]})
     await scene.until_isr("two-die", {0: 3, 1: 3, 2: 2})
@@ -42,8 +42,8 @@ async def test_two_brokers_die_at_once(scene: Scene) -> None:
     assert await daemon.stop() == 0
 
 
-async def test_a_broker_that_came_back_unseen(scene: Scene) -> None:
-    """The daemon is held up meanwhile: it finds the same id with another broker epoch."""
+async def test_broker_restarted_during_a_pause_of_the_daemon_is_noticed(scene: Scene) -> None:
+    """The daemon finds the same id with another broker epoch."""
     daemon = await scene.controlling(settings={"zookeeper.session.timeout.ms": 40_000})
     await scene.create_topic("bounced", {0: [1, 2, 3], 1: [3, 1, 2]})
     await scene.until_in_sync("bounced", 3)
@@ -57,7 +57,7 @@ async def test_a_broker_that_came_back_unseen(scene: Scene) -> None:
     assert await daemon.stop() == 0
 
 
-async def test_a_short_pause_of_a_broker_changes_nothing(scene: Scene) -> None:
+async def test_short_pause_of_a_broker_changes_nothing(scene: Scene) -> None:
     daemon = await scene.controlling()
     await scene.create_topic("short-pause", {0: [1, 2, 3]})
     await scene.until_in_sync("short-pause", 3)
@@ -65,7 +65,7 @@ async def test_a_short_pause_of_a_broker_changes_nothing(scene: Scene) -> None:
     scene.lab.brokers[0].pause()
     await asyncio.sleep(1.5)
     scene.lab.brokers[0].resume()
-    # A change that this broker must take part in shows that it is well.
+    # A change that needs this broker shows that it works.
     await scene.create_topic("after-short-pause", {0: [1, 2, 3]})
     after = await scene.view.states("short-pause")
     assert (after[0]["leader"], after[0]["leader_epoch"]) == (
@@ -75,7 +75,7 @@ async def test_a_short_pause_of_a_broker_changes_nothing(scene: Scene) -> None:
     assert await daemon.stop() == 0
 
 
-async def test_a_broker_held_up_beyond_its_session_loses_its_leaders(scene: Scene) -> None:
+async def test_broker_paused_beyond_its_session_loses_its_leaders(scene: Scene) -> None:
     daemon = await scene.controlling()
     await scene.create_topic("long-pause", {0: [1, 2, 3], 1: [2, 3, 1]})
     await scene.until_in_sync("long-pause", 3)
@@ -111,7 +111,7 @@ async def test_acknowledged_records_survive_broker_faults(scene: Scene) -> None:
     assert await daemon.stop() == 0
 
 
-async def test_a_broker_moves_to_another_port(scene: Scene) -> None:
+async def test_broker_that_moves_to_another_port_is_found_there(scene: Scene) -> None:
     daemon = await scene.controlling()
     await scene.create_topic("before-the-move", {0: [1, 2, 3]})
     await scene.until_in_sync("before-the-move", 3)
@@ -128,7 +128,7 @@ async def test_a_broker_moves_to_another_port(scene: Scene) -> None:
 
 
 async def until_more(traffic: Traffic) -> None:
-    """More records than now are acknowledged."""
+    """More records have been acknowledged than now."""
     before = traffic.acknowledged
 
     async def more() -> bool:

@@ -1,4 +1,4 @@
-"""How the daemon carries single commands out, told to it by a fold that follows a script."""
+"""How the daemon carries out single commands, which a scripted fold issues."""
 
 import logging
 from collections.abc import Iterator
@@ -8,7 +8,6 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-import controller.daemon.daemon
 import controller.daemon.draws
 from controller.core.commands import (
     CancelTimer,
@@ -25,13 +24,13 @@ from controller.core.events import Event, Recorded, SessionConnected, TimerFired
 from tests.controller.daemon.peers import Stage
 
 Script = list[tuple[type[Event], list[list[Command]]]]
-"""The kinds of event that are answered, each once and in this order, with slices of commands."""
+"""The kinds of event that get commands, each once and in this order, with slices of commands."""
 
 BEGIN = SessionConnected
 
 
 class ScriptedFold:
-    """Gives the commands of the script's next line when its event comes."""
+    """Issues the commands of the script's next line when its event arrives."""
 
     term = 0
     is_idle = True
@@ -41,7 +40,7 @@ class ScriptedFold:
         self._script = script
 
     def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
-        """As the real one."""
+        """As the real fold."""
         self.seen.append(recorded.event)
         ordinal = 0
         if self._script and isinstance(recorded.event, self._script[0][0]):
@@ -55,20 +54,18 @@ class ScriptedFold:
         yield []
 
 
-async def play(folder: Path, monkeypatch: pytest.MonkeyPatch, script: Script) -> list[Event]:
-    """The events that reached the fold until it said stop."""
+async def play(folder: Path, script: Script) -> list[Event]:
+    """The events that reached the fold until it stopped."""
     fold = ScriptedFold(script)
-    monkeypatch.setattr(controller.daemon.daemon, "Fold", lambda configuration: fold)
-    stage = Stage(folder / "log")
+    stage = Stage(folder / "log", fold=fold)
     with anyio.fail_after(10):
         await stage.run()
     return fold.seen
 
 
-async def test_a_timer_fires_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_timer_fires_once(tmp_path: Path) -> None:
     seen = await play(
         tmp_path,
-        monkeypatch,
         [
             (BEGIN, [[StartTimer("a", 10), StartTimer("end", 100)]]),
             (TimerFired, [[]]),
@@ -81,68 +78,58 @@ async def test_a_timer_fires_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ]
 
 
-async def test_a_timer_begins_anew_or_is_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_timer_is_restarted_or_cancelled(tmp_path: Path) -> None:
     commands: list[Command] = [
-        StartTimer("anew", 10),
-        StartTimer("anew", 60),
-        StartTimer("forgotten", 10),
-        CancelTimer("forgotten"),
+        StartTimer("restarted", 10),
+        StartTimer("restarted", 60),
+        StartTimer("cancelled", 10),
+        CancelTimer("cancelled"),
         CancelTimer("never started"),
         StartTimer("first", 30),
     ]
-    seen = await play(
-        tmp_path,
-        monkeypatch,
-        [(BEGIN, [commands]), (TimerFired, [[]]), (TimerFired, [[Stop("")]])],
-    )
+    script: Script = [(BEGIN, [commands]), (TimerFired, [[]]), (TimerFired, [[Stop("")]])]
+    seen = await play(tmp_path, script)
     assert [one for one in seen if isinstance(one, TimerFired)] == [
         TimerFired("first"),
-        TimerFired("anew"),
+        TimerFired("restarted"),
     ]
 
 
-async def test_a_timer_may_be_started_again_when_it_has_fired(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_timer_may_be_started_again_after_it_has_fired(tmp_path: Path) -> None:
     again: list[list[Command]] = [[StartTimer("a", 5)]]
     seen = await play(
         tmp_path,
-        monkeypatch,
         [(BEGIN, again), (TimerFired, again), (TimerFired, [[Stop("")]])],
     )
     assert seen.count(TimerFired("a")) == 2
 
 
-async def test_drawn_topic_ids_are_none_that_kafka_reserves(
+async def test_drawn_topic_ids_are_not_reserved_by_kafka(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = iter([bytes(16), b"\xf8" + bytes(15), bytes(range(16)), bytes(range(1, 17))])
     monkeypatch.setattr(controller.daemon.draws, "token_bytes", lambda count: next(drawn))
     script: Script = [(BEGIN, [[DrawTopicIds(2)]]), (TopicIdsDrawn, [[Stop("")]])]
-    seen = await play(tmp_path, monkeypatch, script)
+    seen = await play(tmp_path, script)
     (outcome,) = [one for one in seen if isinstance(one, TopicIdsDrawn)]
     assert outcome.topic_ids == [bytes(range(16)), bytes(range(1, 17))]
     assert outcome.command == CommandId(1, 0)
 
 
-async def test_the_operator_is_told_with_the_cause(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_notice_is_logged_with_its_cause(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     notice = Notice("warning", "some_code", "/some/znode", "100% wrong")
     with caplog.at_level(logging.INFO):
-        await play(tmp_path, monkeypatch, [(BEGIN, [[notice, Stop("")]])])
-    (told,) = [one for one in caplog.records if one.getMessage() == "100% wrong"]
-    assert told.levelname == "WARNING"
+        await play(tmp_path, [(BEGIN, [[notice, Stop("")]])])
+    (logged,) = [one for one in caplog.records if one.getMessage() == "100% wrong"]
+    assert logged.levelname == "WARNING"
     fields = {"code": "some_code", "subject": "/some/znode", "event": 1, "term": 0}
-    assert told.fields == fields  # type: ignore[attr-defined]
+    assert logged.fields == fields  # type: ignore[attr-defined]
 
 
-async def test_between_slices_others_have_their_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The connection must be able to ping while a long decision is made."""
+async def test_tasks_run_between_slices_of_a_decision(tmp_path: Path) -> None:
+    """The connection must be able to ping during a long decision."""
     turns = 0
 
     class Counting(ScriptedFold):
@@ -153,8 +140,7 @@ async def test_between_slices_others_have_their_turn(
 
     seen_at: list[int] = []
     fold = Counting([(BEGIN, [[], [], [], [Stop("")]])])
-    monkeypatch.setattr(controller.daemon.daemon, "Fold", lambda configuration: fold)
-    stage = Stage(tmp_path / "log")
+    stage = Stage(tmp_path / "log", fold=fold)
 
     async def count() -> None:
         nonlocal turns

@@ -1,4 +1,4 @@
-"""The daemon's loop among peers in memory: what is stored before what is done, and its ends."""
+"""The daemon's loop with peers in memory: storing before carrying out, and its ends."""
 
 import asyncio
 import threading
@@ -11,29 +11,26 @@ import pytest
 from controller.core.znodes import CONTROLLER
 from controller.daemon.errors import DaemonError
 from eventstore.errors import LogFull
-from eventstore.reader import LogReader
-from replay.logs.decode import UPCASTERS
-from replay.verify.verification import Verification, verify_decisions
 from tests.controller.core.cluster import DAEMON
-from tests.controller.daemon.peers import Closed, Done, Expired, Stage, Stored, Trace
+from tests.controller.daemon.peers import (
+    Closed,
+    Done,
+    Expired,
+    Stage,
+    Stored,
+    Trace,
+    replayed,
+)
 
 OTHER = 1
 
 
 def done(trace: Trace) -> list[Done]:
-    """What left the daemon."""
+    """The commands that the daemon has carried out."""
     return [one for one in trace if isinstance(one, Done)]
 
 
-def replayed(folder: Path) -> Verification:
-    """The verdict on the log, which must agree."""
-    with LogReader.open(folder, UPCASTERS) as reader:
-        result = verify_decisions(reader)
-    assert result.mismatched == 0, result.mismatches
-    return result
-
-
-# Stored before done
+# Storing before carrying out
 
 
 async def test_commands_are_carried_out_after_their_cause_is_stored(tmp_path: Path) -> None:
@@ -65,7 +62,7 @@ async def test_queued_events_are_stored_in_one_transaction(tmp_path: Path) -> No
     assert replayed(tmp_path / "log").unrecorded == 0
 
 
-async def test_commands_are_written_though_no_event_follows(tmp_path: Path) -> None:
+async def test_commands_are_stored_without_a_following_event(tmp_path: Path) -> None:
     stage = Stage(tmp_path / "log", 1)
     async with stage.running():
         await stage.until_controller()
@@ -77,19 +74,19 @@ async def test_commands_are_written_though_no_event_follows(tmp_path: Path) -> N
         await stage.until(is_complete, "every command is in the log")
 
 
-# The gate
+# The end of the session
 
 
 def expired_at(trace: Trace) -> int:
-    """The number of the event by which the first session ended."""
+    """The number of the event that ended the first session."""
     stored = next(
         one for one in trace if isinstance(one, Stored) and "session_expired" in one.kinds
     )
     return stored.seq - len(stored.kinds) + 1 + stored.kinds.index("session_expired")
 
 
-def with_its_answer(stage: Stage, number: int) -> None:
-    """The session ends in the same turn as the n-th command of ZooKeeper is answered."""
+def during_answer(stage: Stage, number: int) -> None:
+    """The session ends in the same turn in which the n-th ZooKeeper command is answered."""
     left = number
 
     def count(command: object) -> None:
@@ -101,8 +98,8 @@ def with_its_answer(stage: Stage, number: int) -> None:
     stage.zookeeper.before_answer = count
 
 
-def while_it_is_stored(stage: Stage, number: int) -> None:
-    """The session ends while the n-th batch of events is on its way to the disk."""
+def during_append(stage: Stage, number: int) -> None:
+    """The session ends while the n-th batch of events is being stored."""
     left, loop = number, asyncio.get_running_loop()
 
     def count() -> None:
@@ -121,21 +118,19 @@ def while_it_is_stored(stage: Stage, number: int) -> None:
     stage.log.before_append = count
 
 
-@pytest.mark.parametrize("end", [with_its_answer, while_it_is_stored])
-async def test_after_the_session_nothing_of_its_term_goes_out(
+@pytest.mark.parametrize("end", [during_answer, during_append])
+async def test_after_the_end_of_the_session_no_command_of_its_term_is_carried_out(
     tmp_path: Path, end: Callable[[Stage, int], None]
 ) -> None:
-    """Whenever it ends: what the fold still decides in ignorance of that stays inside."""
+    """At any moment. Commands that the fold issues before it processes the end are dropped."""
     tried = 0
-    while await ends_and_begins_again(tmp_path / f"{tried}", tried, end):
+    while await session_ends_at(tmp_path / f"{tried}", tried, end):
         tried += 1
     assert tried > 12
 
 
-async def ends_and_begins_again(
-    folder: Path, number: int, end: Callable[[Stage, int], None]
-) -> bool:
-    """One such run. False where nothing is left that could be the n-th."""
+async def session_ends_at(folder: Path, number: int, end: Callable[[Stage, int], None]) -> bool:
+    """One run. False if the run has no n-th moment."""
     stage = Stage(folder, 1, 2, 3)
     end(stage, number)
     async with stage.running():
@@ -154,10 +149,10 @@ async def ends_and_begins_again(
     return True
 
 
-# Ends
+# Ends of the daemon
 
 
-async def test_shutting_down_hands_the_role_back_first(tmp_path: Path) -> None:
+async def test_shutdown_hands_the_role_back_first(tmp_path: Path) -> None:
     stage = Stage(tmp_path / "log", 1, 2, 3)
     async with stage.running():
         await stage.until_controller()
@@ -171,7 +166,7 @@ async def test_shutting_down_hands_the_role_back_first(tmp_path: Path) -> None:
     assert replayed(tmp_path / "log").unrecorded == 0
 
 
-async def test_shutting_down_while_another_is_controller(tmp_path: Path) -> None:
+async def test_shutdown_of_a_standby_does_not_change_the_controller(tmp_path: Path) -> None:
     stage = Stage(tmp_path / "log", 1)
     stage.others.take_role(OTHER)
     async with stage.running():
@@ -180,7 +175,7 @@ async def test_shutting_down_while_another_is_controller(tmp_path: Path) -> None
     assert not {one.kind for one in done(stage.trace)} & {"WriteZnodes", "WriteAtomically"}
 
 
-async def test_a_persistent_controller_ends_it_with_the_reason(tmp_path: Path) -> None:
+async def test_persistent_controller_znode_ends_the_daemon_with_the_reason(tmp_path: Path) -> None:
     stage = Stage(tmp_path / "log", 1, take_over=True)
     stage.others.put(CONTROLLER, b'{"version":2,"brokerid":3000,"kraftControllerEpoch":5}')
     assert "/controller: it is persistent" in await stage.run()
@@ -189,7 +184,7 @@ async def test_a_persistent_controller_ends_it_with_the_reason(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("work", ["before_append", "before_roll"])
-async def test_a_log_that_fails_gives_the_role_up(tmp_path: Path, work: str) -> None:
+async def test_failed_log_resigns_the_role(tmp_path: Path, work: str) -> None:
     stage = Stage(tmp_path / "log", 1, 2, 3)
 
     def fail() -> None:
@@ -205,13 +200,13 @@ async def test_a_log_that_fails_gives_the_role_up(tmp_path: Path, work: str) -> 
     with pytest.raises(DaemonError, match=r"role was given up: .*log: the disk is full"):
         await stage.run()
     await before
-    assert_silent_and_free(stage)
-    # All that was done stands in the log.
+    assert_resigned(stage)
+    # Every carried out command has its cause in the log.
     replayed(tmp_path / "log")
 
 
 @pytest.mark.parametrize("work", ["before_append", "before_roll"])
-async def test_a_log_that_hangs_gives_the_role_up(tmp_path: Path, work: str) -> None:
+async def test_hanging_log_resigns_the_role(tmp_path: Path, work: str) -> None:
     stage = Stage(tmp_path / "log", 1, 2, 3, session_timeout_ms=600)
     goes_on = threading.Event()
 
@@ -228,14 +223,14 @@ async def test_a_log_that_hangs_gives_the_role_up(tmp_path: Path, work: str) -> 
         ):
             await stage.daemon_alone()
         await before
-        assert_silent_and_free(stage)
+        assert_resigned(stage)
     finally:
         goes_on.set()
         stage.log.abandon()
 
 
-async def test_a_daemon_that_was_held_up_does_not_blame_the_disk(tmp_path: Path) -> None:
-    """The machine was paused while something was stored."""
+async def test_daemon_paused_during_an_append_keeps_the_role(tmp_path: Path) -> None:
+    """The whole process was paused; the disk is not at fault."""
     stage = Stage(tmp_path / "log", 1, 2, 3, session_timeout_ms=600)
     stored = threading.Event()
     loop = asyncio.get_running_loop()
@@ -256,8 +251,8 @@ async def test_a_daemon_that_was_held_up_does_not_blame_the_disk(tmp_path: Path)
     assert replayed(tmp_path / "log").unrecorded == 0
 
 
-def assert_silent_and_free(stage: Stage) -> None:
-    """Nothing was done on what could not be stored, and nobody waits for the session's end."""
+def assert_resigned(stage: Stage) -> None:
+    """No command was carried out without its stored cause, and the role is free at once."""
     assert isinstance(stage.trace[-1], Closed)
     assert stage.others.controller() is None
     assert stage.channels.standing == set()
@@ -265,8 +260,8 @@ def assert_silent_and_free(stage: Stage) -> None:
     assert max(one.id.cause for one in done(stage.trace)) <= stored[-1]
 
 
-async def test_a_fault_of_the_connection_ends_it(tmp_path: Path) -> None:
-    """Whatever goes wrong: channels and session are closed."""
+async def test_fault_of_the_connection_ends_the_daemon(tmp_path: Path) -> None:
+    """Channels and session are closed."""
     stage = Stage(tmp_path / "log", 1)
 
     def fail(command: object) -> None:
@@ -279,14 +274,14 @@ async def test_a_fault_of_the_connection_ends_it(tmp_path: Path) -> None:
     assert {Closed("session"), Closed("channels")} <= set(stage.closed())
 
 
-async def test_a_standby_takes_a_role_that_becomes_free(tmp_path: Path) -> None:
+async def test_standby_takes_a_role_that_becomes_free(tmp_path: Path) -> None:
     stage = Stage(tmp_path / "log", 1, 2)
     holder = stage.others.take_role(OTHER)
     async with stage.running():
         await stage.until_quiet()
         assert stage.others.controller() == OTHER
         stage.others.leave_role(holder)
-        stage.zookeeper.tell_changes()
+        stage.zookeeper.report_changes()
         await stage.until_controller()
         assert stage.others.controller() == DAEMON
     assert replayed(tmp_path / "log").unrecorded == 0

@@ -1,4 +1,4 @@
-"""The core's fingerprint, asked of copies of the source."""
+"""The core's fingerprint, computed in copies of the source."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ SOURCE = Path(controller.__file__ or "").parent
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A copy of the package, without what Python has made of it."""
+    """A copy of the package without Python's caches."""
     shutil.copytree(SOURCE, tmp_path / "controller", ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 
@@ -29,7 +29,7 @@ def fingerprint(copy: Path) -> str:
 
 
 def test_fingerprint_depends_only_on_the_source(copy: Path) -> None:
-    """Neither on the place nor on line ends, nor on what Python leaves beside it."""
+    """It does not depend on the folder, on line ends or on Python's caches."""
     first = fingerprint(copy)
     assert first == core_fingerprint()
     for module in (copy / "controller" / "core").rglob("*.py"):
@@ -47,5 +47,5 @@ def test_fingerprint_changes_with_any_module_of_the_core(copy: Path) -> None:
     assert len({first, second, fingerprint(copy)}) == 3
 
 
-def test_the_version_is_named() -> None:
+def test_code_version_has_a_name() -> None:
     assert code_version() != ""

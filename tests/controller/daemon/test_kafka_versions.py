@@ -1,4 +1,4 @@
-"""The versions of Kafka and of inter.broker.protocol.version that refold must do with."""
+"""The supported versions of Kafka and of inter.broker.protocol.version."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ CONFIG = BROKER_CONFIG | {"min.insync.replicas": "1"}
         pytest.param("3.9.1", "3.9", marks=pytest.mark.ci),
     ],
 )
-async def test_a_topic_is_made_and_a_failure_elects(
+async def test_topic_is_created_and_a_failure_elects(
     tmp_path: Path, kafka: str, protocol: str
 ) -> None:
     async with Lab(tmp_path / "lab", kafka=kafka) as lab:
@@ -46,7 +46,8 @@ async def test_a_topic_is_made_and_a_failure_elects(
 
 
 async def until_topic_id_is_known(scene: Scene, topic: str, broker: KafkaBroker) -> None:
-    """A broker writes it into the partition's folder; 2.8.2 with the second LeaderAndIsr only."""
+    """A broker writes the id to the partition's folder. 2.8.2 does so only at the second
+    LeaderAndIsr."""
     znode = await scene.view.topic(topic)
     assert znode is not None
     file = broker.folder / "data" / f"{topic}-0" / "partition.metadata"
@@ -57,16 +58,16 @@ async def until_topic_id_is_known(scene: Scene, topic: str, broker: KafkaBroker)
     await timed(is_written, f"{broker.name} has the topic id {znode['topic_id']}")
 
 
-async def test_a_protocol_version_that_brokers_do_not_have_is_named(tmp_path: Path) -> None:
+async def test_protocol_version_that_brokers_do_not_have_is_reported(tmp_path: Path) -> None:
     async with Lab(tmp_path / "lab", kafka="2.8.2") as lab:
         await lab.start_zookeeper()
         await lab.start_brokers(1, inter_broker_protocol="2.8", config=CONFIG)
         async with staged(lab, tmp_path) as scene:
             daemon = await scene.controlling(settings={PROTOCOL: "3.9"})
             await scene.view.create_topic("t", {0: [1]})
-            told = await scene.until_told(daemon, "channel_version")
-            assert "broker 1" in told["message"]
-            assert PROTOCOL in told["message"]
+            reported = await scene.until_reported(daemon, "channel_version")
+            assert "broker 1" in reported["message"]
+            assert PROTOCOL in reported["message"]
             assert await daemon.stop() == 0
             codes = [one.get("code") for one in daemon.messages()]
-            assert codes.count("channel_version") == 1, "told once, not at each try"
+            assert codes.count("channel_version") == 1, "reported once, not at each attempt"

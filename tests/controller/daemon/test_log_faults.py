@@ -1,4 +1,4 @@
-"""A daemon that cannot store what it sees gives the role up at once; and a log that rolls over."""
+"""A daemon that cannot store events resigns at once. Also: a log that rolls over."""
 
 import json
 import os
@@ -38,7 +38,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def assert_gave_up(scene: Scene, daemon: Refold, *words: str) -> None:
-    """It ended with one clear error, and a stock broker did not wait for its session's end."""
+    """It exited with one error, and a stock broker was elected without waiting for the end of
+    its session."""
     seconds = await scene.until_stock_controller()
     assert seconds < GIVE_UP_SECONDS_MAX
     assert await daemon.ended() == 1
@@ -49,7 +50,7 @@ async def assert_gave_up(scene: Scene, daemon: Refold, *words: str) -> None:
 
 
 async def assert_ended_unclosed(scene: Scene) -> None:
-    """Nothing that was stored is lost."""
+    """Every stored record can be read."""
     (log,) = scene.logs()
     status, output = await run("log", "verify", str(log))
     assert status == 0, output
@@ -57,7 +58,7 @@ async def assert_ended_unclosed(scene: Scene) -> None:
 
 
 @pytest.mark.ci
-async def test_a_full_disk(scene: Scene, small_disk: Path) -> None:
+async def test_full_disk_resigns_the_role(scene: Scene, small_disk: Path) -> None:
     daemon = await scene.controlling(log_dir=small_disk / "logs", settings=LONG)
     await scene.create_topic("before-the-disk-is-full", {0: [1, 2, 3]})
     fill(small_disk / "filler")
@@ -70,7 +71,7 @@ async def test_a_full_disk(scene: Scene, small_disk: Path) -> None:
 
 
 def fill(file: Path) -> None:
-    """Leave no byte of the file system free."""
+    """Fill the file system completely."""
     with file.open("wb", buffering=0) as filler:
         try:
             while filler.write(b"\0" * 4096):
@@ -80,8 +81,8 @@ def fill(file: Path) -> None:
 
 
 @pytest.mark.ci
-async def test_a_log_that_another_process_locks(scene: Scene) -> None:
-    """An append that takes longer than a third of the session time-out is given up."""
+async def test_log_locked_by_another_process_resigns_the_role(scene: Scene) -> None:
+    """The daemon resigns after an append of a third of the session timeout."""
     daemon = await scene.controlling(settings={"zookeeper.session.timeout.ms": 6000})
     (log,) = scene.logs()
     (segment,) = log.glob("*.refold")
@@ -98,7 +99,7 @@ async def test_a_log_that_another_process_locks(scene: Scene) -> None:
     await assert_ended_unclosed(scene)
 
 
-async def test_a_log_whose_file_is_taken_away(scene: Scene) -> None:
+async def test_removed_log_file_resigns_the_role(scene: Scene) -> None:
     daemon = await scene.controlling(settings=LONG)
     (log,) = scene.logs()
     (segment,) = log.glob("*.refold")
@@ -127,17 +128,17 @@ def hang_later(self, events, commands=()):
 LogWriter.append = hang_later
 main()
 """
-"""A daemon whose SQLite stops answering, for ever, when a topic is made."""
+"""A daemon whose SQLite never answers after a topic is created."""
 
 
 @pytest.mark.ci
-async def test_a_disk_that_hangs_for_ever(scene: Scene) -> None:
+async def test_disk_that_hangs_forever_resigns_the_role(scene: Scene) -> None:
     daemon = scene.daemon("--take-over", settings=LONG, program=HANGS)
     await daemon.start()
-    await scene.until_told(daemon, "failover_done")
+    await scene.until_reported(daemon, "failover_done")
     await scene.view.create_topic("while-the-disk-hangs", {0: [1, 2, 3]})
     seconds = await scene.until_stock_controller()
-    # A third of the session time-out, then it is closed and does not run out.
+    # After a third of the session timeout the session is closed, and does not expire.
     assert seconds < LONG_SESSION_MS / 3000 + GIVE_UP_SECONDS_MAX
     assert await daemon.ended() == 1
     said = daemon.last_words()
@@ -146,7 +147,7 @@ async def test_a_disk_that_hangs_for_ever(scene: Scene) -> None:
 
 
 @pytest.mark.ci
-async def test_the_log_rolls_over_and_old_segments_go(scene: Scene) -> None:
+async def test_log_rolls_over_and_old_segments_are_removed(scene: Scene) -> None:
     daemon = await scene.controlling(
         settings={
             "refold.log.segment.bytes": 1 << 20,
@@ -157,7 +158,7 @@ async def test_the_log_rolls_over_and_old_segments_go(scene: Scene) -> None:
     await scene.until_in_sync("rolled", 3)
     (log,) = scene.logs()
     for number in range(1, 16):
-        # The daemon reads it again each time; blanks mean nothing in it.
+        # The daemon reads the znode again each time. Spaces in it have no meaning.
         added = {str(one): [1, 2, 3] for one in range(number + 1)}
         content = json.dumps({"version": 1, "partitions": added}) + PADDING
         await scene.view.overwrite("/brokers/topics/rolled", content)

@@ -1,4 +1,4 @@
-"""`refold run --mirror`: on the cluster that it controls, which is away for a while."""
+"""`refold run --mirror` to a topic of the controlled cluster, which is unavailable for a while."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,8 @@ def content(log: Path) -> list[object]:
 
 
 async def test_all_logged_records_are_on_the_topic(scene: Scene, tmp_path: Path) -> None:
-    """Killed with its mirror, then ended in order while two of three brokers came back late."""
+    """The daemon is killed with its mirror. Later it is shut down while two of three brokers are
+    late."""
     bootstrap = scene.lab.bootstrap
     settings = {"refold.mirror.topic": TOPIC}
     logs = tmp_path / "logs"
@@ -37,18 +38,18 @@ async def test_all_logged_records_are_on_the_topic(scene: Scene, tmp_path: Path)
     await scene.until_in_sync("before", 3)
     assert await second.stop() == 0
     third = await scene.controlling("--mirror", bootstrap, log_dir=logs, settings=settings)
-    await scene.until_said(third, "the log is mirrored completely", str(scene.logs()[1]))
+    await scene.until_logged(third, "the log is mirrored completely", str(scene.logs()[1]))
     assert await third.stop() == 0
     where = ("--bootstrap-server", bootstrap, "--topic", TOPIC)
     status, listed = await run("log", "fetch", *where, "--list", "--json")
     assert status == 0, listed
     names = [json.loads(line)["name"] for line in listed.splitlines()]
     assert names == [log.name for log in scene.logs()]
-    status, told = await run("log", "fetch", *where, "--out", str(tmp_path / "out"))
-    assert status == 0, told
+    status, output = await run("log", "fetch", *where, "--out", str(tmp_path / "out"))
+    assert status == 0, output
     for log in scene.logs()[:2]:
         assert content(tmp_path / "out" / log.name) == content(log)
     assert await run("log", "mirror", str(logs), *where) == (0, "0 records published\n")
-    # Neither a Kafka client's words at each try, nor the end of a mirror that nobody listens to.
+    # No output of the Kafka client at each attempt, and none about the end of the mirror.
     said = (tmp_path / "refold.out").read_text().splitlines()
     assert [line for line in said if "Traceback" in line or "Unable" in line] == []

@@ -1,4 +1,4 @@
-"""Who is controller: taking the role, standing by, handing it back, and what a kill does."""
+"""The controller role: take-over, standby, hand-back, and kill."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ OTHER_ID = 1001
 
 
 @pytest.mark.ci
-async def test_takes_over_decides_and_hands_back(scene: Scene) -> None:
+async def test_take_over_decides_and_hands_back(scene: Scene) -> None:
     epoch = await scene.view.controller_epoch()
     daemon = await scene.controlling()
     assert await scene.view.controller_epoch() == epoch + 1
@@ -29,13 +29,13 @@ async def test_takes_over_decides_and_hands_back(scene: Scene) -> None:
     assert "not closed" not in output
 
 
-async def test_stands_by_until_the_stock_controller_dies(scene: Scene) -> None:
+async def test_standby_waits_until_the_stock_controller_dies(scene: Scene) -> None:
     stock = await scene.view.controller()
     daemon = scene.daemon()
     await daemon.start()
-    await scene.until_told(daemon, "standing_by")
+    await scene.until_reported(daemon, "standing_by")
     assert await scene.view.controller() == stock
-    # All of them: of two that wait for a free role either may be the first.
+    # All stock brokers: another one could be elected first.
     for broker in scene.lab.brokers:
         broker.kill()
     await scene.until_controller(OWN_ID, daemon)
@@ -46,7 +46,7 @@ async def test_stands_by_until_the_stock_controller_dies(scene: Scene) -> None:
 
 
 @pytest.mark.ci
-async def test_a_killed_daemon_is_followed_by_a_stock_broker(scene: Scene) -> None:
+async def test_killed_daemon_is_followed_by_a_stock_broker(scene: Scene) -> None:
     daemon = await scene.controlling()
     await scene.create_topic("before-the-kill", {0: [1, 2, 3]})
     daemon.kill()
@@ -60,11 +60,11 @@ async def test_a_killed_daemon_is_followed_by_a_stock_broker(scene: Scene) -> No
     assert (ended[0], "not closed" in ended[1]) == (0, False), ended[1]
 
 
-async def test_a_second_daemon_takes_the_role_of_a_killed_one(scene: Scene) -> None:
+async def test_second_daemon_takes_the_role_of_a_killed_one(scene: Scene) -> None:
     first = await scene.controlling(settings={"zookeeper.session.timeout.ms": 2000})
     second = scene.daemon(broker_id=OTHER_ID)
     await second.start()
-    await scene.until_told(second, "standing_by")
+    await scene.until_reported(second, "standing_by")
     await scene.create_topic("of-the-first", {0: [1, 2, 3]})
     first.kill()
     await first.ended()
@@ -74,11 +74,11 @@ async def test_a_second_daemon_takes_the_role_of_a_killed_one(scene: Scene) -> N
     assert await second.stop() == 0
 
 
-async def test_two_that_take_over_settle_on_one(scene: Scene) -> None:
-    """Each takes the role once, when its session begins: they do not fight for it."""
+async def test_two_daemons_with_take_over_elect_one(scene: Scene) -> None:
+    """Each takes the role once, when its session starts."""
     first = await scene.controlling()
     second = await scene.controlling(broker_id=OTHER_ID)
-    await scene.until_told(first, "resigned")
+    await scene.until_reported(first, "resigned")
     assert first.running
     epoch = await scene.view.controller_epoch()
     await scene.create_topic("of-one", {0: [1, 2, 3]})
@@ -87,7 +87,7 @@ async def test_two_that_take_over_settle_on_one(scene: Scene) -> None:
     assert await first.stop() == 0
 
 
-async def test_an_id_that_controls_already_is_refused(scene: Scene) -> None:
+async def test_id_of_an_active_daemon_is_refused(scene: Scene) -> None:
     first = await scene.controlling()
     second = scene.daemon("--take-over")
     await second.start()
@@ -97,11 +97,11 @@ async def test_an_id_that_controls_already_is_refused(scene: Scene) -> None:
     assert await scene.view.controller() == OWN_ID
 
 
-async def test_of_two_with_the_same_id_one_controls(scene: Scene) -> None:
+async def test_one_of_two_daemons_with_the_same_id_is_controller(scene: Scene) -> None:
     daemons = [scene.daemon(), scene.daemon()]
     for daemon in daemons:
         await daemon.start()
-        await scene.until_told(daemon, "standing_by")
+        await scene.until_reported(daemon, "standing_by")
     epoch = await scene.view.controller_epoch()
     with scene.brokers_paused():
         await scene.view.delete("/controller")
@@ -113,13 +113,13 @@ async def test_of_two_with_the_same_id_one_controls(scene: Scene) -> None:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("take_over", [True, False])
-async def test_a_daemon_that_slept_through_its_session_changes_nothing(
+async def test_daemon_paused_beyond_its_session_changes_nothing(
     scene: Scene, take_over: bool
 ) -> None:
     daemon = scene.daemon(*(["--take-over"] if take_over else []))
     await daemon.start()
     if not take_over:
-        await scene.until_told(daemon, "standing_by")
+        await scene.until_reported(daemon, "standing_by")
         with scene.brokers_paused():
             await scene.view.delete("/controller")
             await scene.until_controller(OWN_ID)
@@ -129,13 +129,13 @@ async def test_a_daemon_that_slept_through_its_session_changes_nothing(
     await scene.until_in_sync(topic, 3)
     daemon.pause()
     await scene.until_stock_controller()
-    # What it finds when it wakes: a broker is dead and the other controller has acted on that.
+    # When it resumes, a broker is dead and the other controller has handled the failure.
     scene.lab.brokers[0].kill()
     await scene.until_led(topic, {0: 2, 1: 2})
     epoch = await scene.view.controller_epoch()
     states = await scene.view.states(topic)
     daemon.resume()
-    await scene.until_told(daemon, "resigned")
+    await scene.until_reported(daemon, "resigned")
     if take_over:
         await scene.until_controller(OWN_ID, daemon)
         assert await scene.view.controller_epoch() == epoch + 1

@@ -1,4 +1,4 @@
-"""Credentials of users reach ZooKeeper; neither the log nor the fold knows them."""
+"""Credentials of users are written to ZooKeeper. Neither the log nor the fold contains them."""
 
 from pathlib import Path
 
@@ -7,18 +7,20 @@ import pytest
 from controller.core import znodes
 from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
-    AnswerAlterUserScramCredentials,
+    AlterUserScramCredentialsResponse,
     ScramDeletion,
     ScramUpsertion,
-    UserAnswer,
+    UserResult,
 )
 from controller.core.commands import CommandId, ReadZnodes, WriteZnodes
 from controller.core.events import Event, ZnodesRead
 from controller.core.operations import Create, Delete, SetData
 from controller.event_log.secret_digests import SecretDigests
 from replay.world.requests import GetChildren
-from tests.controller.daemon.peers import Stage
-from tests.controller.daemon.test_daemon import replayed
+from tests.controller.daemon.peers import (
+    Stage,
+    replayed,
+)
 
 OLD = "salt=b2xk,stored_key=T0xE,server_key=b2xkZXI=,iterations=4096"
 NEW = "salt=bmV3,stored_key=TkVX,server_key=bmV3ZXI=,iterations=8192"
@@ -30,7 +32,7 @@ QUOTA = {"producer_byte_rate": "9000000"}
 def asked(
     *given: tuple[str, str], request: int = 1, gone: tuple[str, ...] = ()
 ) -> AlterUserScramCredentialsReceived:
-    """Users with their new credentials for SCRAM-SHA-256, and some whose credential goes."""
+    """Users with their new credentials for SCRAM-SHA-256, and users whose credential is deleted."""
     return AlterUserScramCredentialsReceived(
         request,
         0,
@@ -43,7 +45,7 @@ def asked(
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
-async def test_the_log_holds_no_credential_and_zookeeper_does(tmp_path: Path, rules: str) -> None:
+async def test_credential_is_in_zookeeper_and_not_in_the_log(tmp_path: Path, rules: str) -> None:
     stage = Stage(tmp_path / "log", 1, rules=rules)
     others = stage.others
     for path in (znodes.USER_CONFIGS, znodes.CONFIG_CHANGES):
@@ -64,7 +66,7 @@ async def test_the_log_holds_no_credential_and_zookeeper_does(tmp_path: Path, ru
         {"SCRAM-SHA-256": OTHER}
     )
     stored = b"".join(file.read_bytes() for file in (tmp_path / "log").rglob("*") if file.is_file())
-    assert b"9000000" in stored, "what is no secret is there to be seen"
+    assert b"9000000" in stored, "settings without credentials are in the log"
     for secret in (OLD, NEW, OTHER):
         for part in secret.split(","):
             if not part.startswith("iterations"):
@@ -86,7 +88,7 @@ def logged_credentials(event: Event) -> list[str]:
 
 
 def read(digests: SecretDigests, data: list[bytes | None], *paths: str) -> list[bytes | None]:
-    """What the fold is told that stands at these paths."""
+    """The data at these paths as the fold reads it."""
     id = CommandId(5, 0)
     assert digests.restore_secrets(id, ReadZnodes(paths)) == ReadZnodes(paths)
     none = [-1] * len(data)
@@ -98,7 +100,7 @@ def read(digests: SecretDigests, data: list[bytes | None], *paths: str) -> list[
 
 
 def written(digests: SecretDigests, *operations: Create | SetData | Delete) -> list[bytes | None]:
-    """The data as ZooKeeper gets it."""
+    """The data as it is written to ZooKeeper."""
     command = digests.restore_secrets(CommandId(6, 0), WriteZnodes(operations, 3))
     assert isinstance(command, WriteZnodes)
     assert command.epoch_version == 3
@@ -106,7 +108,7 @@ def written(digests: SecretDigests, *operations: Create | SetData | Delete) -> l
 
 
 def test_secret_read_back_has_the_digest_that_was_written() -> None:
-    """The fold settles a write whose reply was lost by comparing the two."""
+    """The fold compares the two to resolve a write whose reply was lost."""
     digests = SecretDigests()
     [digest] = logged_credentials(digests.replace_secrets(asked(("ann", NEW))))
     ours = znodes.write_config(QUOTA | {"SCRAM-SHA-256": digest})
@@ -130,7 +132,7 @@ def test_kafkas_own_spelling_is_read() -> None:
 
 
 @pytest.mark.parametrize("theirs", [b"{", b"\xff", b'{"config":{"SCRAM-SHA-256":1}}', b'"secret"'])
-def test_of_what_cannot_be_read_nothing_is_told(theirs: bytes) -> None:
+def test_unreadable_content_is_not_passed_to_the_fold(theirs: bytes) -> None:
     digests = SecretDigests()
     digests.replace_secrets(asked())
     assert read(digests, [theirs], ANN) == [b"sealed as a whole"]
@@ -154,35 +156,35 @@ def test_pages_of_one_read_are_all_sealed() -> None:
     digests.replace_secrets(asked())
     id = CommandId(5, 0)
     digests.restore_secrets(id, ReadZnodes((ANN, BOB)))
-    told = b""
+    pages = b""
     for place in range(2):
         data: list[bytes | None] = [znodes.write_config({"SCRAM-SHA-256": OLD})]
         event = digests.replace_secrets(ZnodesRead(id, place, [0], data, [1], [1], [1], [1]))
         assert isinstance(event, ZnodesRead)
-        told += event.data[0] or b""
-    assert OLD.encode() not in told
+        pages += event.data[0] or b""
+    assert OLD.encode() not in pages
 
 
-def test_seals_of_two_runs_have_nothing_in_common() -> None:
+def test_seals_of_two_runs_differ() -> None:
     one, other = (
         logged_credentials(SecretDigests().replace_secrets(asked(("ann", NEW)))) for _ in range(2)
     )
     assert one != other
 
 
-def test_with_the_last_answer_all_is_forgotten() -> None:
+def test_credentials_are_forgotten_after_the_last_answer() -> None:
     digests = SecretDigests()
     [digest] = logged_credentials(digests.replace_secrets(asked(("ann", NEW), request=1)))
     digests.replace_secrets(asked(("bob", OLD), request=2))
     ours = SetData(ANN, znodes.write_config({"SCRAM-SHA-256": digest}), -1)
     theirs = znodes.write_config({"SCRAM-SHA-256": NEW})
-    digests.forget(AnswerAlterUserScramCredentials(2, (UserAnswer("bob"),)))
+    digests.forget(AlterUserScramCredentialsResponse(2, (UserResult("bob"),)))
     assert written(digests, ours) == [theirs], "another request may need it"
-    digests.forget(AnswerAlterUserScramCredentials(1, (UserAnswer("ann"),)))
+    digests.forget(AlterUserScramCredentialsResponse(1, (UserResult("ann"),)))
     digests.replace_secrets(asked(request=3))
     with pytest.raises(KeyError):
         written(digests, ours)
 
 
-def test_no_credential_has_no_seal() -> None:
+def test_missing_credential_has_no_seal() -> None:
     assert logged_credentials(SecretDigests().replace_secrets(asked(("ann", "")))) == [""]

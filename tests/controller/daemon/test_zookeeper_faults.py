@@ -1,4 +1,4 @@
-"""What becomes of the daemon when ZooKeeper dies, is held up, or is an old one."""
+"""The daemon while ZooKeeper is killed, paused or old."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ LONG_SESSION_MS = 20_000
 LASTING = BROKER_CONFIG | {"zookeeper.session.timeout.ms": "6000", "min.insync.replicas": "1"}
 
 
-async def test_zookeeper_is_killed_and_comes_back_within_the_session(
+async def test_zookeeper_killed_and_restarted_within_the_session_keeps_the_role(
     lab: Lab, tmp_path: Path
 ) -> None:
     server = await lab.start_zookeeper()
@@ -24,7 +24,7 @@ async def test_zookeeper_is_killed_and_comes_back_within_the_session(
         daemon = await scene.controlling(settings={"zookeeper.session.timeout.ms": LONG_SESSION_MS})
         await scene.create_topic("before", {0: [1, 2]})
         epoch = await scene.view.controller_epoch()
-        async with scene.not_looking():
+        async with scene.without_session():
             server.kill()
             await server.start()
         await scene.create_topic("after", {0: [2, 1]})
@@ -33,23 +33,23 @@ async def test_zookeeper_is_killed_and_comes_back_within_the_session(
         assert await daemon.stop() == 0
 
 
-async def test_zookeeper_is_held_up_for_longer_than_the_session(lab: Lab, tmp_path: Path) -> None:
+async def test_zookeeper_paused_beyond_the_session_ends_the_role(lab: Lab, tmp_path: Path) -> None:
     server = await lab.start_zookeeper()
     await lab.start_brokers(2, inter_broker_protocol="2.6", config=LASTING)
     async with staged(lab, tmp_path) as scene:
         daemon = await scene.controlling(settings={"zookeeper.session.timeout.ms": 2000})
         await scene.create_topic("before", {0: [1, 2]})
-        async with scene.not_looking():
+        async with scene.without_session():
             server.pause()
-            # Without a word from ZooKeeper the daemon must not think that it has the role.
-            await scene.until_told(daemon, "resigned")
+            # Without an answer of ZooKeeper the daemon must not assume that it has the role.
+            await scene.until_reported(daemon, "resigned")
             server.resume()
         await scene.until_controller(OWN_ID, daemon)
         await scene.create_topic("after", {0: [2, 1]})
         assert await daemon.stop() == 0
 
 
-async def test_a_chroot_and_a_server_that_is_not_there(lab: Lab, tmp_path: Path) -> None:
+async def test_chroot_and_an_absent_server_work(lab: Lab, tmp_path: Path) -> None:
     server = await lab.start_zookeeper()
     await lab.start_brokers(2, chroot="/kafka", inter_broker_protocol="2.6", config=LASTING)
     async with staged(lab, tmp_path, "/kafka") as scene:
@@ -61,7 +61,7 @@ async def test_a_chroot_and_a_server_that_is_not_there(lab: Lab, tmp_path: Path)
         await scene.until_stock_controller()
 
 
-async def test_the_oldest_zookeeper_and_brokers(tmp_path: Path) -> None:
+async def test_oldest_zookeeper_and_brokers_work(tmp_path: Path) -> None:
     """ZooKeeper 3.5.9 has neither multiRead nor addWatch."""
     async with Lab(tmp_path / "lab", kafka="2.8.2") as lab:
         await lab.start_zookeeper("3.5.9")
@@ -74,7 +74,7 @@ async def test_the_oldest_zookeeper_and_brokers(tmp_path: Path) -> None:
             await scene.until_led("old", {0: 2, 1: 2})
             await lab.brokers[0].start()
             await scene.until_in_sync("old", 2)
-            # A watch fires once here: the second time is the harder one.
+            # A watch fires once on this server, so that the second change is the harder case.
             lab.brokers[1].kill()
             await scene.until_led("old", {0: 1, 1: 1})
             await scene.create_topic("old-again", {0: [1]})

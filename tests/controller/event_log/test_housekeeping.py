@@ -1,4 +1,4 @@
-"""What follows a roll-over of the log."""
+"""The work after a roll-over of the log."""
 
 import logging
 from pathlib import Path
@@ -22,7 +22,7 @@ SMALL = Retention(bytes_max=1)
 
 
 def rolled_log(folder: Path, fingerprint: str | None = None) -> Path:
-    """A closed log of several segments, rolled where the daemon rolls: with the fold idle."""
+    """A closed log of several segments, rolled as by the daemon while the fold is idle."""
     fold = Fold(CONFIGURATION)
     with LogWriter.create(folder, header(fingerprint), segment_bytes=SEGMENT_BYTES) as writer:
         for recorded, issued in incident().history:
@@ -44,7 +44,7 @@ async def test_each_segment_gets_a_snapshot(tmp_path: Path) -> None:
     assert segments_in(log) == before
 
 
-async def test_old_segments_go_and_what_is_left_agrees(
+async def test_old_segments_are_removed_and_the_rest_agrees(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = rolled_log(tmp_path / "run")
@@ -59,10 +59,10 @@ async def test_old_segments_go_and_what_is_left_agrees(
         assert verify_decisions(reader).mismatched == 0
 
 
-async def test_without_a_snapshot_nothing_is_removed(
+async def test_without_a_snapshot_no_segment_is_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The helper cannot fold a log of another core; that is told and does no harm."""
+    """The helper process cannot fold a log of another core. This is logged."""
     log = rolled_log(tmp_path / "run", fingerprint="another core")
     before = segments_in(log)
     with caplog.at_level(logging.WARNING):
@@ -72,7 +72,7 @@ async def test_without_a_snapshot_nothing_is_removed(
     assert segments_in(log) == before
 
 
-async def test_the_logs_of_earlier_runs_go_first(tmp_path: Path) -> None:
+async def test_logs_of_earlier_runs_are_removed_first(tmp_path: Path) -> None:
     earlier = write_log(tmp_path / "run-1", incident())
     with LogWriter.create(tmp_path / "run-2", header()):
         await Housekeeping(tmp_path / "run-2", SMALL).apply_retention()
@@ -80,7 +80,7 @@ async def test_the_logs_of_earlier_runs_go_first(tmp_path: Path) -> None:
         assert segments_in(tmp_path / "run-2")
 
 
-async def test_a_folder_that_cannot_be_read_is_told(
+async def test_unreadable_folder_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):

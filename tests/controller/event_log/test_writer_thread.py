@@ -8,7 +8,7 @@ import pytest
 from controller.event_log.writer_thread import WriterThread
 
 
-async def test_calls_run_one_after_the_other_in_a_thread_of_their_own() -> None:
+async def test_calls_run_one_after_the_other_in_a_separate_thread() -> None:
     loop, writer = asyncio.get_running_loop(), WriterThread()
     seen: list[int] = []
     calls = [loop.run_in_executor(writer, seen.append, number) for number in range(50)]
@@ -19,7 +19,7 @@ async def test_calls_run_one_after_the_other_in_a_thread_of_their_own() -> None:
     writer.shutdown()
 
 
-async def test_an_error_comes_to_the_caller() -> None:
+async def test_error_is_raised_in_the_caller() -> None:
     writer = WriterThread()
     with pytest.raises(ZeroDivisionError):
         await asyncio.get_running_loop().run_in_executor(writer, lambda: 1 // 0)
@@ -27,7 +27,7 @@ async def test_an_error_comes_to_the_caller() -> None:
     writer.shutdown()
 
 
-def test_a_call_that_hangs_does_not_keep_the_process() -> None:
+def test_call_that_hangs_does_not_prevent_the_exit() -> None:
     program = (
         "import threading; from controller.event_log.writer_thread import WriterThread;"
         "writer = WriterThread(); writer.submit(threading.Event().wait); writer.shutdown()"

@@ -1,4 +1,4 @@
-"""Settings for the tests of this room."""
+"""Settings for the tests of the operator's commands."""
 
 from controller.settings.settings import Settings, load
 from controller.settings.sources import RawSetting
@@ -12,6 +12,6 @@ _NEEDED = {
 
 
 def settings(given: dict[str, str] | None = None) -> Settings:
-    """Settings that can be used, with these changed."""
+    """Valid settings, with these changes."""
     merged = {**_NEEDED, **(given or {})}
     return load([RawSetting(key, text, "test") for key, text in merged.items()], {}, None).settings

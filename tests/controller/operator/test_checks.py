@@ -46,7 +46,7 @@ GOOD = SystemStatus(
 )
 
 
-def trouble(status: SystemStatus, given: dict[str, str] | None = None) -> list[CheckResult]:
+def problems(status: SystemStatus, given: dict[str, str] | None = None) -> list[CheckResult]:
     return [one for one in check_all(settings(given), status) if one.level != "ok"]
 
 
@@ -58,12 +58,12 @@ def disk(**status: object) -> SystemStatus:
     return changed(disk=structs.replace(GOOD.disk, **status))
 
 
-def test_all_is_well() -> None:
-    assert trouble(GOOD) == []
+def test_healthy_cluster_passes() -> None:
+    assert problems(GOOD) == []
 
 
 @pytest.mark.parametrize(
-    ("status", "level", "told"),
+    ("status", "level", "expected"),
     [
         (
             changed(servers=(ServerStatus(server="zk1:2181", fault="refused"),)),
@@ -109,10 +109,10 @@ def test_all_is_well() -> None:
         (disk(sync_ms=7000.0), "error", "fsync takes up to 7000.0 ms"),
     ],
 )
-def test_each_trouble_is_told(status: SystemStatus, level: str, told: str) -> None:
-    (found,) = trouble(status)
+def test_each_problem_is_reported(status: SystemStatus, level: str, expected: str) -> None:
+    (found,) = problems(status)
     assert found.level == level
-    assert told in found.text
+    assert expected in found.text
     assert found.advice
 
 
@@ -121,7 +121,7 @@ def racks(*named: str | None) -> SystemStatus:
 
 
 @pytest.mark.parametrize(
-    ("status", "own", "told"),
+    ("status", "own", "expected"),
     [
         (racks("a", "b"), {}, "the daemon has none"),
         (racks("a", "b"), {"broker.rack": "c"}, "the daemon has the rack c"),
@@ -129,28 +129,30 @@ def racks(*named: str | None) -> SystemStatus:
         (racks(None), {"broker.rack": "a"}, "no broker has a rack"),
     ],
 )
-def test_racks(status: SystemStatus, own: dict[str, str], told: str) -> None:
-    (found,) = trouble(status, own)
+def test_unmatched_racks_are_reported(
+    status: SystemStatus, own: dict[str, str], expected: str
+) -> None:
+    (found,) = problems(status, own)
     assert (found.check, found.level) == ("racks", "warning")
-    assert told in found.text
+    assert expected in found.text
 
 
-def test_racks_that_fit() -> None:
-    assert trouble(racks("a", "b"), {"broker.rack": "b"}) == []
+def test_matched_racks_pass() -> None:
+    assert problems(racks("a", "b"), {"broker.rack": "b"}) == []
 
 
-def test_listener_names_that_the_daemon_lacks() -> None:
+def test_missing_listener_names_are_reported() -> None:
     brokers = (broker(1), broker(2, listener="CLIENTS"))
-    (found,) = trouble(changed(zookeeper=cluster(*brokers)))
+    (found,) = problems(changed(zookeeper=cluster(*brokers)))
     assert "the daemon lacks CLIENTS" in found.text
 
 
-def test_a_brokers_own_address_is_told() -> None:
-    (found,) = trouble(GOOD, {"listeners": "PLAINTEXT://h2:9092"})
+def test_address_of_a_broker_is_reported() -> None:
+    (found,) = problems(GOOD, {"listeners": "PLAINTEXT://h2:9092"})
     assert "broker 2 listens on h2:9092" in found.text
 
 
-def test_without_zookeeper_the_rest_is_still_looked_at() -> None:
+def test_without_zookeeper_the_other_checks_run() -> None:
     status = changed(zookeeper=ZooKeeperStatus(fault="refused"), brokers=(), clock_ahead_ms=None)
     assert [one.check for one in check_all(settings(), status)] == [
         *("ZooKeeper", "ZooKeeper", "disk", "disk")

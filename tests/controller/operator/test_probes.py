@@ -17,7 +17,7 @@ from tests.scripted_broker import ScriptedBroker, with_settings
 
 
 @pytest.mark.parametrize("below", ["", "logs", "logs/of/mine"])
-def test_a_log_directory_that_is_there_or_can_be_made(tmp_path: Path, below: str) -> None:
+def test_existing_or_creatable_log_directory_passes(tmp_path: Path, below: str) -> None:
     disk = probe_disk(tmp_path / below)
     assert disk.fault == ""
     assert disk.free_bytes > 0
@@ -26,25 +26,25 @@ def test_a_log_directory_that_is_there_or_can_be_made(tmp_path: Path, below: str
 
 
 @pytest.mark.parametrize("below", ["", "logs"])
-def test_a_log_directory_that_is_a_file(tmp_path: Path, below: str) -> None:
+def test_log_directory_that_is_a_file_is_reported(tmp_path: Path, below: str) -> None:
     file = tmp_path / "file"
     file.write_text("")
     assert probe_disk(file / below).fault == f"{file} is not a folder"
 
 
-def test_a_log_directory_that_is_a_link_to_nothing(tmp_path: Path) -> None:
+def test_log_directory_that_is_a_dangling_link_is_reported(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "absent")
     assert probe_disk(link).fault == f"{link} is not a folder"
 
 
-async def test_a_server_whose_name_cannot_be() -> None:
+async def test_invalid_server_name_is_reported() -> None:
     (found,) = await probe_servers([Server("zk ☃", 2181)])
     assert "not allowed" in found.fault
 
 
 @pytest.mark.parametrize("offered", [(0, 2), (1, 4)], ids=["Kafka 2.4", "Kafka 3.9"])
-async def test_a_broker_tells_its_policies(offered: tuple[int, int]) -> None:
+async def test_policies_of_a_broker_are_read(offered: tuple[int, int]) -> None:
     policies = {"create.topic.policy.class.name": "a.B", "alter.config.policy.class.name": "c.D"}
     broker = ScriptedBroker(with_settings(policies | {"broker.rack": "r"}))
     broker.offered[32] = offered
@@ -55,14 +55,14 @@ async def test_a_broker_tells_its_policies(offered: tuple[int, int]) -> None:
     assert len(found.versions) == 3
 
 
-async def test_a_broker_without_policies() -> None:
+async def test_broker_without_policies_has_none() -> None:
     broker = ScriptedBroker(with_settings({}))
     async with broker.listening():
         [found] = await probe_brokers(settings(), [broker.registered()])
     assert (found.policies, found.policies_fault) == ({}, "")
 
 
-async def test_a_broker_that_does_not_tell_its_policies() -> None:
+async def test_broker_that_rejects_the_request_for_policies_is_reported() -> None:
     broker = ScriptedBroker(with_settings({}, ErrorCode.cluster_authorization_failed))
     async with broker.listening():
         [found] = await probe_brokers(settings(), [broker.registered()])
@@ -71,7 +71,7 @@ async def test_a_broker_that_does_not_tell_its_policies() -> None:
 
 
 @pytest.mark.parametrize("listener", ["SSL", "PLAINTEXT"])
-def test_an_address_that_cannot_be_listened_on(listener: str) -> None:
+def test_address_in_use_is_reported(listener: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         endpoint = Endpoint(listener, listener, "127.0.0.1", taken.getsockname()[1])
         assert "cannot listen on" in probe_listeners([endpoint])

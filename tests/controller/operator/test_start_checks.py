@@ -35,12 +35,13 @@ def errors(found: ZooKeeperStatus) -> list[str]:
 def test_all_start_checks_pass() -> None:
     assert errors(status()) == []
     assert errors(status(registered=(1,), controller=ControllerStatus(broker_id=1))) == []
-    # Content that cannot be read is no controller, as in Kafka; its session may be replaced.
+    # Unreadable content of /controller is no controller, as in Kafka. The session of its znode may
+    # be replaced.
     assert errors(status(controller=ControllerStatus(broker_id=None))) == []
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "expected"),
     [
         (ZooKeeperStatus(fault="refused"), "cannot connect to ZooKeeper: refused"),
         (status(chroot_exists=False), "/kafka does not exist"),
@@ -59,12 +60,12 @@ def test_all_start_checks_pass() -> None:
         (status(migrating="KRaft controller 3000 migrates"), "KRaft controller 3000 migrates"),
     ],
 )
-def test_failed_start_check_refuses_the_start(found: ZooKeeperStatus, told: str) -> None:
+def test_failed_start_check_refuses_the_start(found: ZooKeeperStatus, expected: str) -> None:
     (error,) = errors(found)
-    assert told in error
+    assert expected in error
 
 
-def test_the_last_runs_session_is_waited_for_and_nothing_else() -> None:
+def test_only_the_session_of_the_last_run_is_waited_for() -> None:
     own, other = ControllerStatus(broker_id=1000), ControllerStatus(broker_id=1)
     assert may_be_last_run(settings(), status(controller=own))
     assert not may_be_last_run(settings(), status(controller=other))
@@ -73,7 +74,7 @@ def test_the_last_runs_session_is_waited_for_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "registered", "level", "told"),
+    ("version", "registered", "level", "expected"),
     [
         ("3.9", {1: 4, 2: 4}, "error", "version below 2.7: 1, 2; the daemon has 3.9-IV0"),
         ("2.7-IV0", {1: 4}, "error", "version below 2.7: 1; the daemon has 2.7-IV0"),
@@ -85,16 +86,16 @@ def test_the_last_runs_session_is_waited_for_and_nothing_else() -> None:
     ],
     ids=["all old", "old", "all new", "one old", "one new", "new", "fits old"],
 )
-def test_a_protocol_version_that_registrations_contradict(
-    version: str, registered: dict[int, int], level: str, told: str
+def test_protocol_version_that_contradicts_registrations_is_reported(
+    version: str, registered: dict[int, int], level: str, expected: str
 ) -> None:
     given = settings({"inter.broker.protocol.version": version})
     found = check_start(given, status(registration_versions=registered))
     (protocol,) = [one for one in found if one.check == "protocol"]
     assert protocol.level == level
-    assert told in protocol.text
+    assert expected in protocol.text
     assert protocol.advice
 
 
-def test_without_brokers_nothing_is_said_of_their_protocol_version() -> None:
+def test_without_brokers_the_protocol_version_is_not_checked() -> None:
     assert "protocol" not in [one.check for one in check_start(settings(), status())]

@@ -9,18 +9,18 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
 
 
 def given(folder: Path, **properties: str) -> Path:
-    """A file of properties; `a_b` is a.b."""
+    """A file of properties. The keyword `a_b` is a.b."""
     file = folder / "client.properties"
     lines = (f"{key.replace('_', '.')}={value}\n" for key, value in properties.items())
     file.write_text("".join(lines))
     return file
 
 
-def test_without_a_file_it_is_plain_text() -> None:
+def test_without_a_file_connections_are_plaintext() -> None:
     assert client_options(None, "--command-config") == {}
 
 
-def test_plain_properties(tmp_path: Path) -> None:
+def test_properties_of_plaintext_are_read(tmp_path: Path) -> None:
     file = given(tmp_path, client_id="mine", request_timeout_ms="5000", linger_ms="1")
     assert client_options(file, "--command-config") == {
         "security_protocol": "PLAINTEXT",
@@ -30,7 +30,7 @@ def test_plain_properties(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("quote", ['"', "'"])
-def test_a_login(tmp_path: Path, quote: str) -> None:
+def test_login_is_read(tmp_path: Path, quote: str) -> None:
     login = f"{LOGIN} username={quote}me{quote} password={quote}it is;x{quote};"
     file = given(
         tmp_path,
@@ -46,7 +46,7 @@ def test_a_login(tmp_path: Path, quote: str) -> None:
     }
 
 
-def test_tls(tmp_path: Path) -> None:
+def test_tls_options_are_read(tmp_path: Path) -> None:
     file = given(tmp_path, security_protocol="SSL", ssl_endpoint_identification_algorithm="")
     context = client_options(file, "--command-config")["ssl_context"]
     assert not context.check_hostname
@@ -85,6 +85,6 @@ def test_unsupported_client_options_are_rejected(
     assert "--command-config" in str(fault.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--command-config"):
         client_options(tmp_path / "absent.properties", "--command-config")

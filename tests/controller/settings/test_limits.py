@@ -1,4 +1,4 @@
-"""Kafka's keys that limit what clients may take of the endpoint."""
+"""Kafka's keys that limit the clients of the endpoint."""
 
 from pathlib import Path
 
@@ -44,14 +44,14 @@ def test_each_key_sets_its_limit(tmp_path: Path) -> None:
     assert warnings == ()
 
 
-def test_without_them_kafkas_defaults_hold_where_kafka_has_a_limit(tmp_path: Path) -> None:
+def test_defaults_are_kafkas_where_kafka_has_a_limit(tmp_path: Path) -> None:
     limits = loaded(tmp_path).settings.limits
     assert limits == Limits()
     assert (limits.connections_max_idle_ms, limits.request_timeout_ms) == (600_000, 30_000)
     assert (limits.request_bytes_max, limits.waiting_requests_max) == (104_857_600, 500)
 
 
-def test_no_limit_is_taken_at_its_word(tmp_path: Path) -> None:
+def test_unlimited_values_are_accepted(tmp_path: Path) -> None:
     limits = loaded(
         tmp_path,
         "max.connections=2147483647",
@@ -64,7 +64,7 @@ def test_no_limit_is_taken_at_its_word(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         ("max.connections=0", "a whole number from 1"),
         ("max.connections.per.ip=0", "a whole number from 1"),
@@ -77,11 +77,11 @@ def test_no_limit_is_taken_at_its_word(tmp_path: Path) -> None:
         ("queued.max.request.bytes=999\nsocket.request.max.bytes=1000", "must be at least 1000"),
     ],
 )
-def test_limits_that_admit_no_client_are_rejected(tmp_path: Path, line: str, told: str) -> None:
+def test_limits_that_admit_no_client_are_rejected(tmp_path: Path, line: str, reported: str) -> None:
     with pytest.raises(SettingsError) as raised:
         loaded(tmp_path, line)
     assert line.splitlines()[0] in str(raised.value)
-    assert told in str(raised.value)
+    assert reported in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_limits_that_admit_no_client_are_rejected(tmp_path: Path, line: str, tol
         "listener.name.external.max.connection.creation.rate=10",
     ],
 )
-def test_limits_that_refold_has_not_are_told_of(tmp_path: Path, line: str) -> None:
+def test_limits_that_refold_does_not_support_are_reported(tmp_path: Path, line: str) -> None:
     settings, warnings = loaded(tmp_path, line)
     (warning,) = warnings
     key = line.partition("=")[0]

@@ -37,7 +37,7 @@ def problems(tmp_path: Path, content: str, **more: object) -> str:
     return str(raised.value)
 
 
-def test_flags_go_before_environment_before_file_before_defaults(tmp_path: Path) -> None:
+def test_precedence_is_flags_environment_file_defaults(tmp_path: Path) -> None:
     content = (
         "zookeeper.session.timeout.ms=3000\nbroker.rack=c\nunclean.leader.election.enable=true"
     )
@@ -54,14 +54,14 @@ def test_flags_go_before_environment_before_file_before_defaults(tmp_path: Path)
     assert settings.rules == "refold"
 
 
-def test_of_a_key_that_a_file_has_twice_the_last_counts(tmp_path: Path) -> None:
+def test_last_value_of_a_repeated_key_is_used(tmp_path: Path) -> None:
     settings, _ = loaded(tmp_path, "broker.rack=a\nbroker.rack=b")
     assert settings.rack == "b"
     settings, _ = loaded(tmp_path, "broker.rack=a\nbroker.rack=")
     assert settings.rack is None
 
 
-def test_a_server_properties_is_read_as_it_is(tmp_path: Path) -> None:
+def test_server_properties_of_a_broker_is_read(tmp_path: Path) -> None:
     content = """
         # A broker's file.
         broker.id=1
@@ -91,12 +91,12 @@ def test_a_server_properties_is_read_as_it_is(tmp_path: Path) -> None:
     assert configuration.controller_listener == "INTERNAL"
 
 
-def test_a_key_for_the_daemon_alone_goes_before_the_brokers(tmp_path: Path) -> None:
+def test_key_of_the_daemon_has_priority_over_the_brokers(tmp_path: Path) -> None:
     content = "refold.broker.id=1000\nbroker.id=1\nzookeeper.connect=zk\nrefold.log.dir=/logs"
     assert loaded(tmp_path, content, environment={})[0].broker_id == 1000
 
 
-def test_own_listeners_are_not_advertised_as_a_brokers(tmp_path: Path) -> None:
+def test_listeners_are_not_advertised_as_those_of_a_broker(tmp_path: Path) -> None:
     content = "listeners=PLAINTEXT://h1:9092\nadvertised.listeners=PLAINTEXT://public:9092"
     own = (Endpoint("PLAINTEXT", "PLAINTEXT", "h9", 9190),)
     settings, _ = loaded(tmp_path, content, flags={"listeners": "PLAINTEXT://h9:9190"})
@@ -112,14 +112,14 @@ def test_own_listeners_are_not_advertised_as_a_brokers(tmp_path: Path) -> None:
         '[refold]\nbroker.id = 1000\nlog.dir = "/logs"\n[refold.take]\nover = true',
     ],
 )
-def test_dotted_keys_and_tables_of_toml_mean_the_same(tmp_path: Path, content: str) -> None:
+def test_dotted_keys_and_tables_of_toml_are_equivalent(tmp_path: Path, content: str) -> None:
     settings, warnings = loaded(tmp_path, content, name="refold.toml", environment={})
     assert warnings == ()
     assert (settings.broker_id, settings.take_over) == (1000, True)
     assert [one.listener for one in settings.listeners] == ["PLAINTEXT", "SSL"]
 
 
-def test_unknown_keys_are_told_with_a_near_match(tmp_path: Path) -> None:
+def test_unknown_keys_are_reported_with_a_similar_key(tmp_path: Path) -> None:
     content = "zookeeper.session.timout.ms=1"
     _, warnings = loaded(tmp_path, content)
     assert "server.properties:1" in warnings[0]
@@ -127,7 +127,7 @@ def test_unknown_keys_are_told_with_a_near_match(tmp_path: Path) -> None:
     assert "did you mean" in problems(tmp_path, content, name="refold.toml")
 
 
-def test_a_misspelt_variable_is_told(tmp_path: Path) -> None:
+def test_unknown_variable_is_reported_with_a_similar_one(tmp_path: Path) -> None:
     _, warnings = loaded(tmp_path, environment={**NEEDED, "REFOLD_BROKERS_ID": "1", "REFOLD_X": ""})
     assert warnings == (
         "the environment variable REFOLD_BROKERS_ID is unknown; did you mean REFOLD_BROKER_ID?",
@@ -135,7 +135,7 @@ def test_a_misspelt_variable_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         ("zookeeper.session.timeout.ms=soon", "a whole number from 1000"),
         ("inter.broker.protocol.version=4.0", "a version from 2.4 to 3.9"),
@@ -149,16 +149,16 @@ def test_a_misspelt_variable_is_told(tmp_path: Path) -> None:
         ("security.inter.broker.protocol=TLS", "PLAINTEXT or SSL"),
     ],
 )
-def test_a_bad_value_names_key_value_line_and_what_is_allowed(
-    tmp_path: Path, line: str, told: str
+def test_error_of_a_value_names_key_value_line_and_what_is_allowed(
+    tmp_path: Path, line: str, reported: str
 ) -> None:
     text = problems(tmp_path, f"# first\n{line}\n")
     assert line in text
     assert "server.properties:2" in text
-    assert told in text
+    assert reported in text
 
 
-def test_a_bad_flag_and_a_bad_variable_are_named(tmp_path: Path) -> None:
+def test_invalid_flag_and_variable_are_reported(tmp_path: Path) -> None:
     environment = {**NEEDED, "REFOLD_BROKER_ID": "-1"}
     text = problems(tmp_path, "", environment=environment, flags={"zookeeper.connect": "zk:port"})
     assert "broker.id=-1 (REFOLD_BROKER_ID): must be a whole number from 0" in text
@@ -168,7 +168,7 @@ def test_a_bad_flag_and_a_bad_variable_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["~nobody-has-this-name/logs", "a\0b"])
-def test_a_log_directory_that_cannot_be(tmp_path: Path, folder: str) -> None:
+def test_invalid_log_directory_is_reported(tmp_path: Path, folder: str) -> None:
     text = problems(tmp_path, "", flags={"refold.log.dir": folder})
     assert "(--refold.log.dir): must be a folder" in text
 
@@ -209,15 +209,15 @@ def test_refused_keys_may_be_off(tmp_path: Path) -> None:
         "client.quota.callback.class",
     ],
 )
-def test_a_class_without_a_name_is_refused_as_by_kafka(tmp_path: Path, key: str, name: str) -> None:
+def test_class_without_a_name_is_refused_as_by_kafka(tmp_path: Path, key: str, name: str) -> None:
     line = f'{key} = ""' if name.endswith(".toml") else f"{key}="
-    told = problems(tmp_path, line, name=name)
-    assert f"{key}= ({tmp_path / name}" in told
-    assert "a broker would not start with it" in told
+    reported = problems(tmp_path, line, name=name)
+    assert f"{key}= ({tmp_path / name}" in reported
+    assert "a broker would not start with it" in reported
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [
         ("inter.broker.listener.name=A\nsecurity.inter.broker.protocol=SSL", "both set"),
         ("control.plane.listener.name=PLAINTEXT", "must not be the inter-broker listener"),
@@ -228,37 +228,39 @@ def test_a_class_without_a_name_is_refused_as_by_kafka(tmp_path: Path, key: str,
         ("listeners=PLAINTEXT://h:0", "the port of the listener PLAINTEXT is 0"),
     ],
 )
-def test_settings_that_do_not_go_together(tmp_path: Path, content: str, told: str) -> None:
-    assert told in problems(tmp_path, content)
+def test_contradicting_settings_are_reported(tmp_path: Path, content: str, reported: str) -> None:
+    assert reported in problems(tmp_path, content)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "reported"),
     [
         ("refold.toml", "a = = 1", "line 1"),
         ("refold.toml", "refold.rules = 1.5", "refold.rules must be text"),
         ("server.properties", "a=\\uZZZZ", "cannot be read"),
     ],
 )
-def test_an_unreadable_file(tmp_path: Path, name: str, content: str, told: str) -> None:
+def test_unreadable_file_is_reported(
+    tmp_path: Path, name: str, content: str, reported: str
+) -> None:
     text = problems(tmp_path, content, name=name)
     assert name in text
-    assert told in text
+    assert reported in text
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"absent\.toml: cannot be read"):
         load([], NEEDED, tmp_path / "absent.toml")
 
 
-def test_a_brokers_file_is_in_the_encoding_that_kafka_reads(tmp_path: Path) -> None:
+def test_brokers_file_is_read_in_kafkas_encoding(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_bytes("# Größe\nzookeeper.connect=zk1:2181\nbroker.rack=süd\n".encode("latin-1"))
     given = {one.key: one.text for one in from_file(file)}
     assert given == {"zookeeper.connect": "zk1:2181", "broker.rack": "süd"}
 
 
-def test_topic_defaults_come_from_a_server_properties(tmp_path: Path) -> None:
+def test_topic_defaults_are_read_from_a_server_properties(tmp_path: Path) -> None:
     content = """
         num.partitions=6
         default.replication.factor=3
@@ -272,7 +274,7 @@ def test_topic_defaults_come_from_a_server_properties(tmp_path: Path) -> None:
     configuration = settings.configuration()
     assert warnings == ()
     assert (configuration.num_partitions, configuration.default_replication_factor) == (6, 3)
-    assert settings.segment_bytes == 2_000_000, "the event log's"
+    assert settings.segment_bytes == 2_000_000, "the event log's segment size"
     assert configuration.broker_settings == settings.broker_settings
     assert settings.broker_settings == {
         "log.retention.hours": "24",
@@ -291,49 +293,51 @@ def test_config_entries_have_values_and_sources(tmp_path: Path) -> None:
         inter.broker.protocol.version=2.6
     """
     settings, _ = loaded(tmp_path, content)
-    told = {one.name: (one.value, one.source) for one in settings.config_entries}
-    assert list(told) == sorted(told)
-    assert {"broker.id", "delete.topic.enable", "auto.leader.rebalance.enable"} <= told.keys()
-    assert {key: told[key] for key in (*content_keys(content), "log.retention.ms")} == {
+    reported = {one.name: (one.value, one.source) for one in settings.config_entries}
+    assert list(reported) == sorted(reported)
+    assert {"broker.id", "delete.topic.enable", "auto.leader.rebalance.enable"} <= reported.keys()
+    assert {key: reported[key] for key in (*content_keys(content), "log.retention.ms")} == {
         "num.partitions": ("6", OF_BROKER),
         "log.retention.hours": ("24", OF_BROKER),
         "log.retention.ms": (None, OF_KAFKA),
         "inter.broker.protocol.version": ("2.6", OF_BROKER),
     }
-    assert told["log.roll.hours"] == ("168", OF_KAFKA)
-    assert told["log.segment.bytes"] == ("1073741824", OF_KAFKA), "not the event log's"
-    assert told["broker.rack"] == (None, OF_KAFKA)
-    assert not any(key.startswith("refold.") or "secret" in str(told[key]) for key in told)
+    assert reported["log.roll.hours"] == ("168", OF_KAFKA)
+    assert reported["log.segment.bytes"] == ("1073741824", OF_KAFKA), (
+        "not the event log's segment size"
+    )
+    assert reported["broker.rack"] == (None, OF_KAFKA)
+    assert not any(key.startswith("refold.") or "secret" in str(reported[key]) for key in reported)
 
 
 def content_keys(content: str) -> list[str]:
-    """The keys that a file gives and tools may be told."""
+    """The keys of a file that tools may see."""
     keys = [line.strip().partition("=")[0] for line in content.splitlines() if line.strip()]
     return [key for key in keys if not key.startswith(("refold.", "ssl."))]
 
 
-def test_without_them_new_topics_get_kafkas_defaults(tmp_path: Path) -> None:
+def test_without_topic_defaults_new_topics_get_kafkas(tmp_path: Path) -> None:
     configuration = loaded(tmp_path)[0].configuration()
     assert (configuration.num_partitions, configuration.default_replication_factor) == (1, 1)
     assert configuration.broker_settings == {}
 
 
 def test_invalid_topic_defaults_are_rejected(tmp_path: Path) -> None:
-    told = problems(tmp_path, "log.segment.bytes=13\nlog.cleanup.policy=shred")
-    assert "log.segment.bytes=13" in told
-    assert "server.properties:1" in told
-    assert "a broker would not start with it: Invalid value 13" in told
-    assert "String must be one of: compact, delete" in told
+    reported = problems(tmp_path, "log.segment.bytes=13\nlog.cleanup.policy=shred")
+    assert "log.segment.bytes=13" in reported
+    assert "server.properties:1" in reported
+    assert "a broker would not start with it: Invalid value 13" in reported
+    assert "String must be one of: compact, delete" in reported
 
 
 @pytest.mark.parametrize("policy", ["create.topic", "alter.config"])
-def test_a_policy_is_refused_with_what_to_do(tmp_path: Path, policy: str) -> None:
-    told = problems(tmp_path, f"{policy}.policy.class.name=org.example.Policy")
-    assert f"{policy}.policy.class.name=org.example.Policy" in told
-    assert "Remove it from the daemon's file" in told
+def test_policy_is_refused_with_advice(tmp_path: Path, policy: str) -> None:
+    reported = problems(tmp_path, f"{policy}.policy.class.name=org.example.Policy")
+    assert f"{policy}.policy.class.name=org.example.Policy" in reported
+    assert "Remove it from the daemon's file" in reported
 
 
-def test_reassignments_are_interruptible_unless_somebody_says_otherwise(tmp_path: Path) -> None:
+def test_reassignments_are_interruptible_by_default(tmp_path: Path) -> None:
     assert loaded(tmp_path).settings.configuration().has_kip_236
     assert not loaded(tmp_path, "kip-236.enable=false").settings.configuration().has_kip_236
     environment = {**NEEDED, "REFOLD_KIP_236_ENABLE": "false"}

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the commands that become requests."""
+"""Hypothesis strategies for the commands that are sent as requests."""
 
 from hypothesis import strategies as st
 
@@ -16,10 +16,11 @@ int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
 broker_ids = st.integers(0, 5) | st.integers(0, 2**31 - 1)
 replicas = st.lists(broker_ids, max_size=4).map(tuple) | st.just(tuple(range(130)))
-# Kafka's own names are ASCII, a rack need not be; a length of 127 and more takes two bytes.
+# Kafka's names are ASCII, but a rack may contain other characters. A length of 127 or more takes
+# two bytes.
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("ü" * 100)
 ports = st.integers(0, 65535)
-# One id a topic name: topics are grouped by name.
+# One id per topic name, since topics are grouped by name.
 topics = st.tuples(names, st.none() | st.binary(min_size=16, max_size=16))
 leaderships = st.builds(
     LeaderAndIsr,
@@ -74,7 +75,7 @@ def _stop_replica_partitions(draw: st.DrawFn) -> tuple[StopReplicaPartition, ...
 
 
 def _by_topic(one: st.SearchStrategy) -> st.SearchStrategy:
-    """Pairs of topic and partition, partitions of one topic beside each other."""
+    """Pairs of topic and partition, grouped by topic."""
     topic = st.tuples(topics, st.lists(one, min_size=1, max_size=4))
     return st.lists(topic, max_size=4, unique_by=lambda pair: pair[0][0]).map(
         lambda pairs: [(topic, each) for topic, rest in pairs for each in rest]

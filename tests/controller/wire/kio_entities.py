@@ -31,7 +31,7 @@ _NUMBERS: dict[str, str] = {"int8": ">b", "int16": ">h", "int32": ">i", "bool": 
 
 
 def entities(schema: Any, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Entities of that class of kio's, with any fields but for the `known` ones."""
+    """Entities of a class of kio, with any fields except those in `known`."""
     hints = get_type_hints(schema)
     found = {one.name: _values(hints[one.name], one.metadata) for one in fields(schema)}
     return st.builds(schema, **(found | known))
@@ -51,8 +51,8 @@ def _values(hint: Any, metadata: Any) -> st.SearchStrategy[Any]:
 
 
 def frame_of(head: RequestHead, request: Any, tags: Iterator[bytes]) -> bytes:
-    """A request as it comes to a decoder, with the next of those sections of tagged fields behind
-    its header and behind each structure, inner ones first."""
+    """A request as a decoder receives it. The next sections of `tags` follow the header and each
+    structure, inner structures first."""
     header = pack(">hhih", *head, len(CLIENT_ID)) + CLIENT_ID.encode()
     return header + (next(tags) if request.__flexible__ else b"") + _structure(request, tags)
 
@@ -92,7 +92,7 @@ def _primitive(value: Any, kind: str | None, flexible: bool) -> bytes:
 
 @st.composite
 def tagged_fields(draw: st.DrawFn) -> bytes:
-    """A section of tagged fields; many are empty."""
+    """A section of tagged fields. Many are empty."""
     field = st.tuples(st.integers(0, 2**32 - 1), st.binary(max_size=200))
     found = draw(st.lists(field, max_size=3))
     written = (unsigned_varint(tag) + unsigned_varint(len(one)) + one for tag, one in found)

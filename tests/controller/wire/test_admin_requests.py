@@ -1,4 +1,4 @@
-"""What admin tools ask of the controller, in every version, with kio as the peer."""
+"""Requests of admin tools to the controller, in every version, encoded by kio."""
 
 from datetime import timedelta
 from functools import cache
@@ -28,9 +28,9 @@ from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
-    DoomedTopic,
     NewPartitions,
     NewTopic,
+    TopicToDelete,
 )
 from controller.wire.admin.apis import ADMIN_APIS, ENTRIES_MAX, decode_admin_request
 from controller.wire.admin.scram_credentials import credential_of
@@ -74,7 +74,7 @@ def decoded(head: RequestHead, frame: bytes) -> Any:
 
 
 def plain(head: RequestHead, request: Any) -> bytes:
-    """The request as kio writes it."""
+    """The request as kio encodes it."""
     return encode_request(head, CLIENT_ID, request)[4:]
 
 
@@ -107,7 +107,7 @@ def scram_event_of(request: Any) -> AlterUserScramCredentialsReceived:
 
 
 def event_of(head: RequestHead, request: Any) -> Any:
-    """What a request of kio's asks for."""
+    """The event for a request of kio."""
     version = head.version
     match head.api_key:
         case key if key == CREATE_TOPICS:
@@ -117,10 +117,10 @@ def event_of(head: RequestHead, request: Any) -> Any:
             return CreateTopicsReceived(NUMBER, version, timeout_ms, validate_only, new)
         case key if key == DELETE_TOPICS:
             doomed = [
-                DoomedTopic(one.name, one.topic_id.bytes if one.topic_id else None)
+                TopicToDelete(one.name, one.topic_id.bytes if one.topic_id else None)
                 for one in getattr(request, "topics", ())
             ]
-            doomed += [DoomedTopic(name, None) for name in getattr(request, "topic_names", ())]
+            doomed += [TopicToDelete(name, None) for name in getattr(request, "topic_names", ())]
             return DeleteTopicsReceived(NUMBER, version, milliseconds(request.timeout), doomed)
         case key if key == CREATE_PARTITIONS:
             grown = [
@@ -178,7 +178,7 @@ def event_of(head: RequestHead, request: Any) -> Any:
 
 @cache
 def requests_of(head: RequestHead) -> st.SearchStrategy[Any]:
-    """Requests of that API and version, with elections of a known type."""
+    """Requests of that API and version. Elections have a known type."""
     if head.api_key == ELECT_LEADERS and head.version:
         return entities(class_of(head), election_type=st.integers(0, 1))
     return entities(class_of(head))
@@ -190,14 +190,14 @@ def requests_of(head: RequestHead) -> st.SearchStrategy[Any]:
 def test_requests_encoded_by_kio_are_decoded(head: RequestHead, data: st.DataObject) -> None:
     request = data.draw(requests_of(head))
     frame = plain(head, request)
-    assert frame == frame_of(head, request, repeat(NO_TAGS)), "the test's own"
+    assert frame == frame_of(head, request, repeat(NO_TAGS)), "the test's client id"
     assert decoded(head, frame) == event_of(head, request)
 
 
 @EVERY_VERSION
 @FEWER
 @given(data=st.data(), more=st.binary(max_size=20))
-def test_unknown_tagged_fields_and_what_comes_behind_are_ignored(
+def test_unknown_tagged_fields_and_trailing_bytes_are_ignored(
     head: RequestHead, data: st.DataObject, more: bytes
 ) -> None:
     request = data.draw(requests_of(head))
@@ -208,7 +208,7 @@ def test_unknown_tagged_fields_and_what_comes_behind_are_ignored(
 @EVERY_VERSION
 @FEWER
 @given(data=st.data())
-def test_a_request_that_ends_early_is_malformed(head: RequestHead, data: st.DataObject) -> None:
+def test_truncated_request_is_malformed(head: RequestHead, data: st.DataObject) -> None:
     frame = plain(head, data.draw(requests_of(head)))
     with pytest.raises(MalformedRequest):
         decoded(head, frame[: data.draw(st.integers(0, len(frame) - 1))])
@@ -220,7 +220,7 @@ def test_a_request_that_ends_early_is_malformed(head: RequestHead, data: st.Data
 def test_damaged_request_is_malformed_or_decoded_as_by_kio(
     head: RequestHead, data: st.DataObject
 ) -> None:
-    """Some bytes of the body are others than they were."""
+    """Some bytes of the body are replaced."""
     good = plain(head, data.draw(requests_of(head)))
     at = data.draw(st.integers(body_at(head), len(good)))
     end = data.draw(st.integers(at, len(good)))
@@ -232,14 +232,14 @@ def test_damaged_request_is_malformed_or_decoded_as_by_kio(
     try:
         request = decode_request(head, frame)
     except MalformedRequest:
-        return  # It has unknown tagged fields, or a null that is not spelt -1.
+        return  # It has unknown tagged fields, or a null other than -1.
     again = plain(head, request)
     if frame.startswith(again):
         assert event == event_of(head, request)
 
 
 def body_at(head: RequestHead) -> int:
-    """Where the body begins of what `plain` gives."""
+    """Where the body begins in the result of `plain`."""
     return 10 + len(CLIENT_ID) + class_of(head).__flexible__
 
 
@@ -273,7 +273,7 @@ def test_null_in_a_required_field_is_malformed(what: str) -> None:
         decoded(head, frame)
 
 
-def test_an_election_of_an_unknown_type_is_malformed() -> None:
+def test_unknown_election_type_is_malformed() -> None:
     head = RequestHead(ELECT_LEADERS, 2, 5)
     request = class_of(head)(election_type=2, topic_partitions=None)
     with pytest.raises(MalformedRequest, match="no election type 2"):
@@ -281,14 +281,14 @@ def test_an_election_of_an_unknown_type_is_malformed() -> None:
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_a_version_that_is_not_spoken_is_malformed(head: RequestHead) -> None:
+def test_unsupported_version_is_malformed(head: RequestHead) -> None:
     last = ADMIN_APIS[head.api_key].last
     for version in (-1, last + 1):
         with pytest.raises(MalformedRequest, match=f"version {version} is not supported"):
             decoded(head._replace(version=version), bytes(50))
 
 
-def test_a_request_may_name_very_much_and_no_more() -> None:
+def test_number_of_named_entities_is_limited() -> None:
     head = RequestHead(DELETE_TOPICS, 5, 5)
     before = pack(">hhih", *head, -1) + NO_TAGS
 
@@ -300,8 +300,8 @@ def test_a_request_may_name_very_much_and_no_more() -> None:
         decoded(head, names(ENTRIES_MAX + 1))
 
 
-def test_a_count_that_lies_is_not_believed() -> None:
-    """It takes no memory."""
+def test_false_count_is_malformed() -> None:
+    """No memory is allocated for it."""
     head = RequestHead(ALTER_PARTITION_REASSIGNMENTS, 0, 5)
     frame = pack(">hhih", *head, -1) + NO_TAGS + bytes(4) + unsigned_varint(ENTRIES_MAX) + b"\2t"
     with pytest.raises(MalformedRequest, match="cannot be read"):

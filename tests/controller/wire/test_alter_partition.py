@@ -1,4 +1,4 @@
-"""AlterPartition by hand, with kio as the peer that is always right."""
+"""The hand-written codec of AlterPartition compared with kio."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from controller.core.api_requests.alter_partition import (
     AlteredPartition,
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
     ProposedState,
 )
 from controller.wire.client_requests import (
@@ -34,7 +34,7 @@ from controller.wire.client_requests import (
 from controller.wire.controller_requests import (
     Sender,
     decode_controller_request,
-    encode_answer,
+    encode_controller_response,
     read_sender,
 )
 from controller.wire.primitives import unsigned_varint
@@ -58,7 +58,7 @@ def head_of(version: int) -> RequestHead:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of a request, its partitions as (index, leader epoch, ISR, recovery, epoch)."""
+    """A topic of a request. Its partitions are (index, leader epoch, ISR, recovery, epoch)."""
 
     name: str
     id: bytes
@@ -72,7 +72,7 @@ class Request:
     topics: list[Topic]
 
 
-# Also more members than a length of one byte can tell.
+# Also more members than one byte of a length can express.
 ISRS = st.lists(INT32, max_size=3) | st.sampled_from([16, 126, 127, 128]).map(
     lambda count: list(range(count))
 )
@@ -87,7 +87,7 @@ REQUESTS = st.builds(Request, INT32, INT64, st.lists(TOPICS, max_size=2))
 
 
 def by_kio(version: int, request: Request) -> bytes:
-    """The request as kio writes it."""
+    """The request as kio encodes it."""
     schema = load_payload_module(ALTER_PARTITION, version, EntityType.request)
 
     def partition(one: tuple[int, int, list[int], int, int]) -> Any:
@@ -117,7 +117,7 @@ def by_kio(version: int, request: Request) -> bytes:
 
 
 def with_tags(version: int, request: Request, tags: Iterator[bytes]) -> bytes:
-    """The request with those sections of tagged fields, one behind each structure."""
+    """The request with these sections of tagged fields, one after each structure."""
 
     def array(elements: list[bytes]) -> bytes:
         return unsigned_varint(len(elements) + 1) + b"".join(elements)
@@ -142,7 +142,7 @@ def with_tags(version: int, request: Request, tags: Iterator[bytes]) -> bytes:
 
 
 def states_of(version: int, request: Request) -> list[ProposedState]:
-    """What the request asks for."""
+    """The requested states."""
     return [
         ProposedState(
             topic.id.hex() if version >= 2 else topic.name,
@@ -168,7 +168,7 @@ def decoded(version: int, frame: bytes) -> AlterPartitionReceived:
 @given(request=REQUESTS)
 def test_requests_encoded_by_kio_are_decoded(version: int, request: Request) -> None:
     frame = by_kio(version, request)
-    assert frame == with_tags(version, request, iter(lambda: NO_TAGS, None)), "the test's own"
+    assert frame == with_tags(version, request, iter(lambda: NO_TAGS, None)), "the test's client id"
     expected = AlterPartitionReceived(
         12, version, request.broker, request.epoch, states_of(version, request)
     )
@@ -179,7 +179,7 @@ def test_requests_encoded_by_kio_are_decoded(version: int, request: Request) -> 
 
 @st.composite
 def tagged_fields(draw: st.DrawFn) -> bytes:
-    """A section of tagged fields; many are empty."""
+    """A section of tagged fields. Many are empty."""
     field = st.tuples(st.integers(0, 2**32 - 1), st.binary(max_size=200))
     fields = draw(st.lists(field, max_size=3))
     written = (unsigned_varint(tag) + unsigned_varint(len(one)) + one for tag, one in fields)
@@ -189,7 +189,7 @@ def tagged_fields(draw: st.DrawFn) -> bytes:
 @VERSIONS
 @FEWER
 @given(request=REQUESTS, data=st.data())
-def test_tagged_fields_of_a_later_time_are_skipped(
+def test_tagged_fields_of_later_versions_are_skipped(
     version: int, request: Request, data: st.DataObject
 ) -> None:
     tags = iter(lambda: data.draw(st.just(NO_TAGS) | tagged_fields()), None)
@@ -199,7 +199,7 @@ def test_tagged_fields_of_a_later_time_are_skipped(
 
 
 @VERSIONS
-def test_a_tagged_field_of_any_structure_is_skipped(version: int) -> None:
+def test_tagged_field_of_any_structure_is_skipped(version: int) -> None:
     partitions = [(number, 3, [1, 2], 0, 4) for number in range(2)]
     request = Request(1, 10, [Topic("t", bytes(15) + b"\1", partitions)])
     field = unsigned_varint(1) + unsigned_varint(7) + unsigned_varint(3) + b"abc"
@@ -222,7 +222,7 @@ def test_bytes_after_the_body_are_ignored(version: int, request: Request, more: 
 @VERSIONS
 @FEWER
 @given(request=REQUESTS, data=st.data())
-def test_a_request_that_ends_early_is_malformed(
+def test_truncated_request_is_malformed(
     version: int, request: Request, data: st.DataObject
 ) -> None:
     frame = by_kio(version, request)
@@ -231,7 +231,7 @@ def test_a_request_that_ends_early_is_malformed(
 
 
 @VERSIONS
-def test_a_request_that_ends_within_its_last_tagged_field_is_malformed(version: int) -> None:
+def test_request_truncated_in_its_last_tagged_field_is_malformed(version: int) -> None:
     frame = by_kio(version, Request(3, 99, []))[:-1] + b"\1\xc8\1\5ab"
     with pytest.raises(MalformedRequest, match="ends early"):
         decoded(version, frame)
@@ -243,7 +243,7 @@ def test_a_request_that_ends_within_its_last_tagged_field_is_malformed(version: 
 def test_damaged_bodies_are_malformed_or_read_as_kio_reads_them(
     version: int, request: Request, data: st.DataObject
 ) -> None:
-    """Some bytes of the body are replaced; damaged headers are in test_request_header.py."""
+    """Some bytes of the body are replaced. Damaged headers are in test_request_header.py."""
     good = by_kio(version, request)
     at = data.draw(st.integers(BODY_AT, len(good)))
     end = data.draw(st.integers(at, len(good)))
@@ -262,8 +262,8 @@ def test_damaged_bodies_are_malformed_or_read_as_kio_reads_them(
 
 
 def states_of_kio(version: int, body: Any) -> list[ProposedState]:
-    """What a request that kio has read asks for. Raises MalformedRequest for a null that Kafka
-    does not allow, and kio does."""
+    """The states in a request that kio has decoded. Raises MalformedRequest for a null that kio
+    accepts and Kafka does not."""
 
     def not_null(array: tuple[Any, ...] | None) -> tuple[Any, ...]:
         if array is None:
@@ -302,12 +302,12 @@ def test_null_in_a_required_field_is_malformed(version: int, at: str) -> None:
     position = {"topics": body, "name": body + 1, "partitions": name, "isr": name + 9}[at]
     broken = frame[:position] + b"\0" + frame[position + 1 :]
     if at == "name" and version >= 2:
-        return  # An id is no string.
+        return  # The bytes at this position are a topic id, not a string.
     with pytest.raises(MalformedRequest):
         decoded(version, broken)
 
 
-def test_a_length_of_more_than_five_bytes_is_malformed() -> None:
+def test_length_of_more_than_five_bytes_is_malformed() -> None:
     frame = by_kio(3, Request(3, 99, []))[:-2] + b"\xff" * 9 + b"\1"
     with pytest.raises(MalformedRequest, match="more than 5 bytes"):
         decoded(3, frame)
@@ -333,11 +333,11 @@ ALTERED = st.builds(
     error=st.sampled_from([0, 41, 77]),
     groups=st.lists(st.lists(ALTERED, min_size=1, max_size=3), max_size=3),
 )
-def test_answers_are_written_as_kio_writes_them(
+def test_answers_are_encoded_as_by_kio(
     version: int, error: int, groups: list[list[AlteredPartition]]
 ) -> None:
     schema = load_payload_module(ALTER_PARTITION, version, EntityType.response)
-    # Each group is a topic of its own: one name, one id, and another one than its neighbours.
+    # Each group is a separate topic, with another name and another id than its neighbours.
     named = [(f"{number}-{group[0].topic}", group) for number, group in enumerate(groups)]
 
     def partition(one: AlteredPartition) -> Any:
@@ -370,5 +370,7 @@ def test_answers_are_written_as_kio_writes_them(
         for name, group in named
         for one in group
     )
-    answer = AnswerAlterPartition(12, error, answered)
-    assert encode_answer(head_of(version), answer) == encode_response(head_of(version), by_kio)
+    answer = AlterPartitionResponse(12, error, answered)
+    assert encode_controller_response(head_of(version), answer) == encode_response(
+        head_of(version), by_kio
+    )

@@ -1,4 +1,4 @@
-"""What brokers ask of the controller, in every version, with kio as the peer."""
+"""Requests of brokers to the controller, in every version, encoded by kio."""
 
 from typing import Any
 from uuid import UUID
@@ -12,16 +12,16 @@ from kio.static.constants import EntityType
 from controller.core.api_requests.alter_partition import (
     AlteredPartition,
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
     ProposedState,
 )
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 from controller.wire.client_requests import (
     MalformedRequest,
@@ -33,7 +33,7 @@ from controller.wire.client_requests import (
 from controller.wire.controller_requests import (
     BROKER_APIS,
     decode_controller_request,
-    encode_answer,
+    encode_controller_response,
 )
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION, CONTROLLED_SHUTDOWN
 
@@ -49,7 +49,7 @@ def head_of(api_key: int, version: int) -> RequestHead:
 
 
 def frame_of(head: RequestHead, request: Any) -> bytes:
-    """A request as it comes to the decoder: without its size."""
+    """A request as the decoder receives it, without its size."""
     if head == (CONTROLLED_SHUTDOWN, 0, 5):
         return b"\0\x07\0\0\0\0\0\x05" + request.broker_id.to_bytes(4, "big")
     return encode_request(head, "client", request)[4:]
@@ -89,7 +89,7 @@ def test_alter_partition_becomes_an_event(version: int) -> None:
     assert event == AlterPartitionReceived(12, version, 3, 99, states)
 
 
-def test_a_topic_id_of_zeros_is_a_topic_id() -> None:
+def test_topic_id_of_zeros_is_a_topic_id() -> None:
     head = head_of(ALTER_PARTITION, 2)
     frame = frame_of(head, alter_partition(2, NO_TOPIC_ID))
     event = decode_controller_request(head, frame, 1)
@@ -114,11 +114,11 @@ def test_allocate_producer_ids_becomes_an_event() -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_alter_partition_is_answered(version: int) -> None:
+def test_alter_partition_is_answered_in_every_version(version: int) -> None:
     by_id = version >= 2
     name, topic_id = ("", TOPIC_ID) if by_id else ("t", None)
     other, other_id = ("", NO_TOPIC_ID) if by_id else ("u", None)
-    answer = AnswerAlterPartition(
+    answer = AlterPartitionResponse(
         12,
         0,
         (
@@ -128,7 +128,7 @@ def test_alter_partition_is_answered(version: int) -> None:
         ),
     )
     head = head_of(ALTER_PARTITION, version)
-    response = decode_response(head, encode_answer(head, answer)[4:])
+    response = decode_response(head, encode_controller_response(head, answer)[4:])
     first, second = response.topics
     if by_id:
         assert (first.topic_id, second.topic_id) == (UUID(bytes=TOPIC_ID), None)
@@ -142,41 +142,43 @@ def test_alter_partition_is_answered(version: int) -> None:
 
 
 @pytest.mark.parametrize(("api_key", "version"), EVERY_VERSION)
-def test_an_error_of_the_whole_request_is_answered(api_key: int, version: int) -> None:
+def test_error_of_the_whole_request_is_answered(api_key: int, version: int) -> None:
     head = head_of(api_key, version)
     answers = {
-        ALTER_PARTITION: AnswerAlterPartition(12, STALE_BROKER_EPOCH),
-        CONTROLLED_SHUTDOWN: AnswerControlledShutdown(12, STALE_BROKER_EPOCH),
-        ALLOCATE_PRODUCER_IDS: AnswerAllocateProducerIds(12, STALE_BROKER_EPOCH),
+        ALTER_PARTITION: AlterPartitionResponse(12, STALE_BROKER_EPOCH),
+        CONTROLLED_SHUTDOWN: ControlledShutdownResponse(12, STALE_BROKER_EPOCH),
+        ALLOCATE_PRODUCER_IDS: AllocateProducerIdsResponse(12, STALE_BROKER_EPOCH),
     }
-    response = decode_response(head, encode_answer(head, answers[api_key])[4:])
+    response = decode_response(head, encode_controller_response(head, answers[api_key])[4:])
     assert response.error_code == STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_controlled_shutdown_is_answered_with_what_remains(version: int) -> None:
+def test_controlled_shutdown_is_answered_with_the_remaining_partitions(version: int) -> None:
     head = head_of(CONTROLLED_SHUTDOWN, version)
-    frame = encode_answer(head, AnswerControlledShutdown(12, 0, (("t", 1), ("u", 2))))
+    frame = encode_controller_response(
+        head, ControlledShutdownResponse(12, 0, (("t", 1), ("u", 2)))
+    )
     remaining = decode_response(head, frame[4:]).remaining_partitions
     assert [(one.topic_name, one.partition_index) for one in remaining] == [("t", 1), ("u", 2)]
 
 
-def test_a_block_of_producer_ids_is_answered() -> None:
+def test_block_of_producer_ids_is_answered() -> None:
     head = head_of(ALLOCATE_PRODUCER_IDS, 0)
     response = decode_response(
-        head, encode_answer(head, AnswerAllocateProducerIds(12, 0, 5000, 1000))[4:]
+        head, encode_controller_response(head, AllocateProducerIdsResponse(12, 0, 5000, 1000))[4:]
     )
     assert (response.producer_id_start, response.producer_id_len) == (5000, 1000)
 
 
-def test_a_version_that_is_not_spoken_is_malformed() -> None:
+def test_unsupported_version_is_malformed() -> None:
     with pytest.raises(MalformedRequest, match="version 4 is not supported"):
         decode_controller_request(head_of(ALTER_PARTITION, 4), bytes(50), 1)
 
 
 @pytest.mark.parametrize("version", range(4))
 @given(data=st.data())
-def test_whatever_comes_is_an_event_or_malformed(version: int, data: st.DataObject) -> None:
+def test_any_bytes_are_an_event_or_malformed(version: int, data: st.DataObject) -> None:
     head = head_of(ALTER_PARTITION, version)
     good = frame_of(head, alter_partition(version))
     at = data.draw(st.integers(8, len(good)))

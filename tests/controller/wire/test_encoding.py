@@ -1,4 +1,4 @@
-"""The hand-written encoders against kio, and the splitting of long requests."""
+"""The hand-written encoders compared with kio, and the splitting of long requests."""
 
 from importlib import import_module
 from typing import Any
@@ -34,7 +34,7 @@ def body(encoded: EncodedRequest) -> bytes:
 
 @pytest.mark.parametrize("version", range(LEADER_AND_ISR.first, LEADER_AND_ISR.last + 1))
 @given(request=leader_and_isr_requests)
-def test_leader_and_isr_is_what_kio_writes(version: int, request: LeaderAndIsrRequest) -> None:
+def test_leader_and_isr_is_encoded_as_by_kio(version: int, request: LeaderAndIsrRequest) -> None:
     (encoded,) = BatchEncoder().encode(request, version)
     expected = kio_requests.encode(kio_requests.leader_and_isr(request, version))
     assert body(encoded) == expected
@@ -42,17 +42,17 @@ def test_leader_and_isr_is_what_kio_writes(version: int, request: LeaderAndIsrRe
 
 @pytest.mark.parametrize("version", range(UPDATE_METADATA.first, UPDATE_METADATA.last + 1))
 @given(request=update_metadata_requests)
-def test_update_metadata_is_what_kio_writes(version: int, request: UpdateMetadataRequest) -> None:
+def test_update_metadata_is_encoded_as_by_kio(version: int, request: UpdateMetadataRequest) -> None:
     (encoded,) = BatchEncoder().encode(request, version)
     expected = kio_requests.encode(kio_requests.update_metadata(request, version))
     assert body(encoded) == expected
 
 
 @given(request=leader_and_isr_requests, data=st.data())
-def test_a_batch_encodes_each_request_as_if_it_were_alone(
+def test_batch_encodes_each_request_as_if_it_were_alone(
     request: LeaderAndIsrRequest, data: st.DataObject
 ) -> None:
-    """Partitions and their bytes are shared between brokers and between versions."""
+    """Encoded partitions are shared between brokers and between versions."""
     some = tuple(one for one in request.partitions if data.draw(st.booleans()))
     other = msgspec.structs.replace(request, broker=7, broker_epoch=8, partitions=some)
     batch = BatchEncoder()
@@ -86,7 +86,7 @@ def test_long_leader_and_isr_is_split_in_order(
 
 @settings(max_examples=40)
 @given(request=update_metadata_requests, bytes_max=st.integers(100, 3000))
-def test_long_update_metadata_is_split_and_names_all_brokers(
+def test_long_update_metadata_is_split_and_each_part_names_all_brokers(
     request: UpdateMetadataRequest, bytes_max: int
 ) -> None:
     whole = kio_requests.update_metadata(request, 8)
@@ -111,7 +111,7 @@ def test_stop_replica_names_every_partition(version: int, request: StopReplicaRe
 
 
 @pytest.mark.parametrize("delete", [True, False])
-def test_stop_replica_says_what_to_delete(delete: bool) -> None:
+def test_stop_replica_names_the_partitions_to_delete(delete: bool) -> None:
     request = StopReplicaRequest(1, 2, -1, 3, 4, (StopReplicaPartition("t", 0, 5, delete),))
     for version in (1, 2):
         (encoded,) = BatchEncoder().encode(request, version)
@@ -123,14 +123,14 @@ def test_stop_replica_says_what_to_delete(delete: bool) -> None:
         assert entity.topic_states[0].partition_states[0].delete_partition is delete
 
 
-def test_versions_without_an_encoder_are_refused_by_name() -> None:
+def test_versions_without_an_encoder_are_rejected_by_name() -> None:
     request = LeaderAndIsrRequest(1, 2, -1, 3, 4, (), ())
     for version in (2, 8):
         with pytest.raises(UnsupportedVersion, match=f"LeaderAndIsr version {version}"):
             BatchEncoder().encode(request, version)
 
 
-def test_an_unknown_security_protocol_is_named_with_its_broker() -> None:
+def test_error_of_an_unknown_security_protocol_names_the_broker() -> None:
     broker = Broker(5, 1, (Endpoint("A", "CARRIER_PIGEON", "h", 1),))
     request = UpdateMetadataRequest(1, 2, -1, 3, 4, (), (broker,))
     with pytest.raises(UnencodableValue, match=r"broker 5.*CARRIER_PIGEON"):
@@ -138,7 +138,7 @@ def test_an_unknown_security_protocol_is_named_with_its_broker() -> None:
 
 
 def read_request(package: str, name: str, encoded: EncodedRequest) -> Any:
-    """What kio reads, which must be all that there is."""
+    """The request as kio decodes it, without trailing bytes."""
     schema = import_module(f"kio.schema.{package}.v{encoded.version}.request")
     entity, size = entity_reader(getattr(schema, name))(body(encoded), 0)
     assert size == len(body(encoded))

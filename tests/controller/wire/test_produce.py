@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 
 from controller.wire.client_requests import MalformedRequest, RequestHead, encode_request
-from controller.wire.produce import PRODUCE, wants_answer
+from controller.wire.produce import PRODUCE, wants_response
 
 
 def produce(version: int, acks: int, transactional_id: str | None) -> bytes:
@@ -20,19 +20,19 @@ def produce(version: int, acks: int, transactional_id: str | None) -> bytes:
 
 @pytest.mark.parametrize("version", range(3, 12))
 @pytest.mark.parametrize("transactional_id", [None, "t" * 200])
-def test_only_acks_0_is_not_answered(version: int, transactional_id: str | None) -> None:
+def test_only_produce_with_acks_0_has_no_answer(version: int, transactional_id: str | None) -> None:
     for acks in (-1, 0, 1):
-        assert wants_answer(version, produce(version, acks, transactional_id)) == bool(acks)
+        assert wants_response(version, produce(version, acks, transactional_id)) == bool(acks)
 
 
-def test_a_length_that_is_no_position_is_malformed() -> None:
+def test_too_large_length_is_malformed() -> None:
     beginning = bytes(8) + b"\xff\xff\0" + b"\xff" * 20 + b"\1"
     with pytest.raises(MalformedRequest):
-        wants_answer(9, beginning)
+        wants_response(9, beginning)
 
 
 @pytest.mark.parametrize("version", [2, 3, 9])
-def test_a_request_that_ends_before_its_acks_is_malformed(version: int) -> None:
+def test_request_truncated_before_its_acks_is_malformed(version: int) -> None:
     beginning = b"\0\0\0\0\0\0\0\x05\x7f\xffclient"
     with pytest.raises(MalformedRequest):
-        wants_answer(version, beginning)
+        wants_response(version, beginning)

@@ -1,4 +1,4 @@
-"""The header of a request: what Kafka accepts is read as Kafka reads it, the rest is malformed."""
+"""Request headers: what Kafka accepts is decoded as by Kafka, other headers are malformed."""
 
 from struct import pack
 
@@ -30,7 +30,7 @@ BODY = b"body"
 
 
 def header(flexible: bool, length: int, client_id: bytes, tags: bytes = NO_TAGS) -> bytes:
-    """A header whose client id is said to have a length."""
+    """A header with this client id and this length field."""
     return bytes(HEAD_BYTES) + pack(">h", length) + client_id + (tags if flexible else b"")
 
 

@@ -1,4 +1,4 @@
-"""A connection whose events a test awaits."""
+"""A connection with awaitable events."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ OUTCOMES = ZnodesRead | ZnodesWritten | ChildrenRead
 
 
 class Client:
-    """Keeps every event with its channel, and awaits the next ones of a kind."""
+    """Records every event with its channel, and awaits events of a kind."""
 
     def __init__(self, connect: str, timeout_ms: int) -> None:
         where = parse_connect_string(connect)
@@ -32,14 +32,14 @@ class Client:
         self._arrived.set()
 
     def submit(self, command: ZooKeeperCommand) -> CommandId:
-        """Give a command; its id."""
+        """Submit a command and return its id."""
         self._commands += 1
         command_id = CommandId(7, self._commands)
         self.connection.submit(command_id, command)
         return command_id
 
     async def until(self, found: Callable[[], E | None], seconds: float = 20) -> E:
-        """Wait until what the events so far are searched for is there."""
+        """Wait until `found` returns a result for the events so far."""
         with anyio.fail_after(seconds):
             while (one := found()) is None:
                 self._arrived = anyio.Event()
@@ -47,7 +47,7 @@ class Client:
         return one
 
     async def nth(self, kind: type[E], number: int = 1, seconds: float = 20) -> E:
-        """The event of that kind with that number, from 1 on."""
+        """The nth event of the kind, counted from 1."""
 
         def found() -> E | None:
             all_of_kind = [one for one in self.events if isinstance(one, kind)]
@@ -70,14 +70,14 @@ class Client:
         return await self.until(found)
 
     async def errors(self, command: ZooKeeperCommand, count: int) -> list[int]:
-        """Carry out a command with `count` items; their errors."""
+        """Carry out a command with `count` items and return their errors."""
         found = await self.outcome(self.submit(command), count)
         return [error for one in found for error in one.errors]  # type: ignore[union-attr]
 
 
 @asynccontextmanager
 async def client_of(connect: str, timeout_ms: int = 4000) -> AsyncIterator[Client]:
-    """A client with a session; closed in order at the end."""
+    """A client with a session, which is closed at the end."""
     client = Client(connect, timeout_ms)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(client.connection.run)

@@ -1,4 +1,4 @@
-"""A session that a test drives by hand: the test is the server, the network and the clock."""
+"""A session without I/O: the test is the server, the network and the clock."""
 
 from controller.core.commands import CommandId, ZooKeeperCommand
 from controller.core.events import Event
@@ -12,24 +12,25 @@ SESSION = 0xABC
 
 
 class Driven:
-    """Wraps a session; every call fetches what it wants sent and told."""
+    """Wraps a session. Every call collects the bytes to send and the reported events."""
 
     def __init__(self, **settings: object) -> None:
         self.now_ms = 1_000_000
         base = {"timeout_ms": TIMEOUT_MS, "connect_timeout_ms": 2000}
         self.session = Session(SessionSettings(**{**base, **settings}))  # type: ignore[arg-type]
-        self.told: list[ChannelEvent] = []
+        self.reported: list[ChannelEvent] = []
         self._commands = 0
 
     def connect(self, server: str = "zk1:2181") -> Greeting:
-        """Make a connection; the greeting that is sent."""
+        """Make a connection and return the greeting that is sent."""
         self.session.connected(server, self.now_ms)
         return peer.greeting(self.session.output(self.now_ms))
 
     def ready(
         self, server: str = "zk1:2181", *, session: int = SESSION, bulk: bool = True, zxid: int = 1
     ) -> list[Sent]:
-        """Connect, shake hands and answer the question about bulk; what is sent then."""
+        """Connect, greet, and answer the request for bulk reads. Returns the requests that
+        follow."""
         self.connect(server)
         sent = self.receive(peer.handshake(session, TIMEOUT_MS))
         if bulk:
@@ -43,34 +44,34 @@ class Driven:
         return sent
 
     def receive(self, data: bytes) -> list[Sent]:
-        """Bytes from the server; the requests that follow from them."""
+        """Receive bytes from the server. Returns the requests that follow."""
         self.session.received(data, self.now_ms)
         return self._sent()
 
     def submit(self, *commands: ZooKeeperCommand) -> list[Sent]:
-        """Commands from the core, numbered from 1 on; the requests that follow from them."""
+        """Submit commands of the core, numbered from 1 on. Returns the requests that follow."""
         for command in commands:
             self._commands += 1
             self.session.submit(CommandId(1, self._commands), command)
         return self._sent()
 
     def wait(self, milliseconds: int) -> list[Sent]:
-        """Time passes; the requests that follow from it."""
+        """Let time pass. Returns the requests that follow."""
         self.now_ms += milliseconds
         self.session.tick(self.now_ms)
         return self._sent()
 
     def lose(self) -> None:
-        """The connection breaks."""
+        """The connection is lost."""
         self.session.disconnected("broken")
         self._sent()
 
     def events(self) -> list[Event]:
-        """What was told since the last call."""
-        told, self.told = self.told, []
-        return [one.event for one in told]
+        """The events reported since the last call."""
+        reported, self.reported = self.reported, []
+        return [one.event for one in reported]
 
     def _sent(self) -> list[Sent]:
         sent = peer.requests(self.session.output(self.now_ms))
-        self.told += self.session.take_events()
+        self.reported += self.session.take_events()
         return sent

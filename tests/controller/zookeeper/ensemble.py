@@ -23,7 +23,7 @@ class EnsembleServer(ZooKeeperServer):
 
 
 def ensemble(folder: Path) -> list[EnsembleServer]:
-    """Servers of one ensemble, not started yet."""
+    """Servers of one ensemble, which are not started yet."""
     config = {f"server.{n}": f"{HOST}:{free_port()}:{free_port()}" for n in (1, 2, 3)}
     config |= {"initLimit": "20", "syncLimit": "10"}
     return [

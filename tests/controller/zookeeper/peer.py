@@ -1,4 +1,4 @@
-"""The server's side of the wire, for tests: requests taken apart, replies made from values."""
+"""The server's side of the wire protocol: decoded requests and encoded replies."""
 
 import struct
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ EVENT_TYPES = {"created": 1, "deleted": 2, "data": 3, "children": 4}
 
 
 class Sent(NamedTuple):
-    """A request as the server sees it; `body` is what follows the opcode."""
+    """A request as the server receives it. `body` follows the opcode."""
 
     xid: int
     opcode: int
@@ -20,7 +20,7 @@ class Sent(NamedTuple):
 
 
 class Greeting(NamedTuple):
-    """A connect request as the server sees it."""
+    """A connect request as the server receives it."""
 
     last_zxid: int
     timeout_ms: int
@@ -29,7 +29,7 @@ class Greeting(NamedTuple):
 
 
 class Znode(NamedTuple):
-    """What a reply says of a znode."""
+    """The znode in a reply."""
 
     data: bytes | None
     version: int = 0
@@ -39,14 +39,14 @@ class Znode(NamedTuple):
 
 
 def greeting(output: bytes) -> Greeting:
-    """The only frame of a connection that has just been made."""
+    """The only frame of a new connection."""
     length, _, zxid, timeout, session_id, size = struct.unpack_from(">iiqiqi", output)
     assert len(output) == length + 4
     return Greeting(zxid, timeout, session_id, output[32 : 32 + size])
 
 
 def requests(output: bytes) -> list[Sent]:
-    """All requests in what a session sent."""
+    """All requests that a session has sent."""
     found = []
     at = 0
     while at < len(output):
@@ -57,7 +57,7 @@ def requests(output: bytes) -> list[Sent]:
 
 
 def handshake(session_id: int, timeout_ms: int, password: bytes = b"p" * 16) -> bytes:
-    """The answer to a connect request; time-out 0: that session is over."""
+    """The answer to a connect request. A timeout of 0 means that the session has expired."""
     return _framed(
         struct.pack(">iiqi", 0, timeout_ms, session_id, len(password)) + password + b"\0"
     )
@@ -75,24 +75,24 @@ def watch_event(path: str, change: str, zxid: int = -1) -> bytes:
 
 
 def znode_body(znode: Znode) -> bytes:
-    """The body of getData's reply."""
+    """The body of a getData reply."""
     data = _int(-1) if znode.data is None else _int(len(znode.data)) + znode.data
     return data + stat_body(znode)
 
 
 def stat_body(znode: Znode) -> bytes:
-    """The body of exists' reply."""
+    """The body of an exists reply."""
     times = (znode.czxid, znode.mzxid, 11, 12)
     return struct.pack(">qqqqiiiqiiq", *times, znode.version, 13, 14, znode.owner, 15, 16, 17)
 
 
 def children_body(names: Sequence[str]) -> bytes:
-    """The body of getChildren's reply."""
+    """The body of a getChildren reply."""
     return _int(len(names)) + b"".join(map(_string, names))
 
 
 def multi_read_body(items: Sequence[Znode | int]) -> bytes:
-    """The body of multiRead's reply; a number is an error."""
+    """The body of a multiRead reply. A number is an error."""
     parts = [
         _failed(one) if isinstance(one, int) else struct.pack(">i?i", 4, False, 0) + znode_body(one)
         for one in items
@@ -103,7 +103,7 @@ def multi_read_body(items: Sequence[Znode | int]) -> bytes:
 def multi_body(
     operations: Sequence[WriteOperation], errors: list[int], versions: list[int]
 ) -> bytes:
-    """The body of a multi's reply."""
+    """The body of a multi reply."""
     if any(errors):
         return b"".join(map(_failed, errors)) + _END
     parts = []
@@ -122,7 +122,7 @@ def multi_body(
 
 
 def multi_read_paths(body: bytes) -> list[str]:
-    """The paths that a multiRead asks for."""
+    """The paths in a multiRead."""
     reader = _Reader(body)
     paths = []
     while reader.head() == 4:
@@ -132,7 +132,7 @@ def multi_read_paths(body: bytes) -> list[str]:
 
 
 def multi_operations(body: bytes) -> list[WriteOperation]:
-    """The operations of a multi."""
+    """The operations in a multi."""
     reader = _Reader(body)
     operations: list[WriteOperation] = []
     while (opcode := reader.head()) != -1:
@@ -150,7 +150,7 @@ def multi_operations(body: bytes) -> list[WriteOperation]:
 
 
 def watch_lists(body: bytes) -> tuple[int, list[list[str]]]:
-    """What setWatches or setWatches2 asks for: the zxid, and its lists."""
+    """The zxid and the lists of a setWatches or setWatches2."""
     reader = _Reader(body)
     (zxid,) = struct.unpack(">q", reader.take(8))
     lists = []
@@ -160,7 +160,7 @@ def watch_lists(body: bytes) -> tuple[int, list[list[str]]]:
 
 
 def path_of(body: bytes) -> str:
-    """The path that a request begins with."""
+    """The path at the start of a request."""
     return _Reader(body).text()
 
 

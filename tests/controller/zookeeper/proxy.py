@@ -1,4 +1,4 @@
-"""A TCP proxy that can be cut: a network between a client and a server that go on living."""
+"""A TCP proxy that can be cut off: the network between a live client and a live server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from tests.listening import stop_listening
 
 
 class Proxy:
-    """Passes bytes on while it is not cut; connections made while it is cut are closed at once."""
+    """Forwards bytes unless it is cut. Connections made while it is cut are closed at once."""
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
@@ -17,13 +17,13 @@ class Proxy:
         self.address = ""
 
     def cut(self) -> None:
-        """Break every connection and refuse new ones."""
+        """Close every connection and reject new ones."""
         self._is_cut = True
         for writer in self._writers:
             writer.transport.abort()
 
-    def mend(self) -> None:
-        """Let connections pass again."""
+    def restore(self) -> None:
+        """Forward again."""
         self._is_cut = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

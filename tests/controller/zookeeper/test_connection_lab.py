@@ -48,12 +48,12 @@ pytestmark = pytest.mark.lab
 
 
 async def create(client: Client, *paths: str, ephemeral: bool = False) -> list[int]:
-    """Create znodes in order; their errors."""
+    """Create znodes in order and return their errors."""
     operations = tuple(Create(path, b"0", ephemeral) for path in paths)
     return await client.errors(WriteZnodes(operations, None), len(paths))
 
 
-async def test_writes_and_reads_with_their_stats(zookeeper: ZooKeeperServer) -> None:
+async def test_writes_are_read_with_their_stats(zookeeper: ZooKeeperServer) -> None:
     async with client_of(zookeeper.connect) as client:
         assert await create(client, "/one", "/one/a", "/one/b") == [OK] * 3
         assert await create(client, "/one/mine", ephemeral=True) == [OK]
@@ -76,7 +76,7 @@ async def test_writes_and_reads_with_their_stats(zookeeper: ZooKeeperServer) -> 
 
 
 @pytest.mark.ci
-async def test_guarded_writes_are_fenced_one_by_one_or_all(zookeeper: ZooKeeperServer) -> None:
+async def test_guarded_writes_are_fenced_singly_or_as_a_whole(zookeeper: ZooKeeperServer) -> None:
     async with client_of(f"{zookeeper.connect}/fence") as client:
         async with client_of(zookeeper.connect) as root:
             await create(root, "/fence")
@@ -95,7 +95,7 @@ async def test_guarded_writes_are_fenced_one_by_one_or_all(zookeeper: ZooKeeperS
         assert await client.errors(WriteZnodes(deletes, 0), count) == [OK] * count
 
 
-async def test_one_multi_is_all_or_nothing(zookeeper: ZooKeeperServer) -> None:
+async def test_multi_is_carried_out_completely_or_not_at_all(zookeeper: ZooKeeperServer) -> None:
     async with client_of(zookeeper.connect) as client:
         await create(client, "/multi")
         bad = WriteAtomically((Create("/multi/a"), Check("/multi", 3), Create("/multi/b")))
@@ -107,7 +107,9 @@ async def test_one_multi_is_all_or_nothing(zookeeper: ZooKeeperServer) -> None:
         assert await create(client, "/multi/a", "/multi/a") == [OK, NODE_EXISTS]
 
 
-async def test_twenty_thousand_znodes_in_events_of_bounded_size(zookeeper: ZooKeeperServer) -> None:
+async def test_twenty_thousand_znodes_are_reported_in_events_of_bounded_size(
+    zookeeper: ZooKeeperServer,
+) -> None:
     count = 20_000
     async with client_of(zookeeper.connect) as client:
         await create(client, "/many")
@@ -126,7 +128,7 @@ async def test_twenty_thousand_znodes_in_events_of_bounded_size(zookeeper: ZooKe
         assert set(await client.errors(WriteZnodes(deletes, None), count)) == {OK}
 
 
-async def test_watches_tell_every_change_within_the_chroot(zookeeper: ZooKeeperServer) -> None:
+async def test_watches_report_every_change_within_the_chroot(zookeeper: ZooKeeperServer) -> None:
     async with (
         client_of(zookeeper.connect) as writer,
         client_of(f"{zookeeper.connect}/w") as client,
@@ -153,7 +155,9 @@ async def test_watches_tell_every_change_within_the_chroot(zookeeper: ZooKeeperS
 
 
 @pytest.mark.ci
-async def test_changes_behind_a_cut_network_are_told_after_it(zookeeper: ZooKeeperServer) -> None:
+async def test_changes_during_a_network_cut_are_reported_after_it(
+    zookeeper: ZooKeeperServer,
+) -> None:
     async with (
         client_of(zookeeper.connect) as writer,
         proxy_to(zookeeper.port) as proxy,
@@ -169,7 +173,7 @@ async def test_changes_behind_a_cut_network_are_told_after_it(zookeeper: ZooKeep
         assert await create(client, "/cut/d") == [CONNECTION_LOSS]
         writes = (SetData("/cut/a", b"x", -1), Delete("/cut/b", -1), Create("/cut/c"))
         assert await writer.errors(WriteZnodes(writes, None), 3) == [OK] * 3
-        proxy.mend()
+        proxy.restore()
         connected = await client.nth(SessionConnected, 2)
         assert connected.renewed
         assert connected.session_id == client.connection.session_id
@@ -188,7 +192,7 @@ async def test_changes_behind_a_cut_network_are_told_after_it(zookeeper: ZooKeep
         assert await create(client, "/cut/mine") == [NODE_EXISTS]
 
 
-async def test_a_network_cut_for_too_long_ends_the_session(zookeeper: ZooKeeperServer) -> None:
+async def test_long_network_cut_ends_the_session(zookeeper: ZooKeeperServer) -> None:
     async with client_of(zookeeper.connect) as writer, proxy_to(zookeeper.port) as proxy:
         async with client_of(proxy.address, 2000) as client:
             old = client.connection.session_id
@@ -198,17 +202,18 @@ async def test_a_network_cut_for_too_long_ends_the_session(zookeeper: ZooKeeperS
             assert expired.session_id == old
             assert client.channels[client.events.index(expired)] == f"zookeeper:{old:x}"
             assert await create(client, "/mine", ephemeral=True) == [CONNECTION_LOSS]
-            proxy.mend()
+            proxy.restore()
             connected = await client.nth(SessionConnected, 2)
             assert not connected.renewed
             assert connected.session_id != old
-            # Either the server has ended it or the client has closed it before it began a new one.
+            # Either the server has ended the session, or the client has closed it before it started
+            # a new one.
             assert await create(client, "/mine", ephemeral=True) == [OK]
         assert await create(writer, "/mine") == [OK]
         await writer.errors(WriteZnodes((Delete("/mine", -1),), None), 1)
 
 
-async def test_a_held_up_event_loop_does_not_end_the_session(zookeeper: ZooKeeperServer) -> None:
+async def test_paused_event_loop_does_not_end_the_session(zookeeper: ZooKeeperServer) -> None:
     async with client_of(zookeeper.connect, 4000) as client:
         await create(client, "/held", ephemeral=True)
         time.sleep(3)
@@ -217,14 +222,14 @@ async def test_a_held_up_event_loop_does_not_end_the_session(zookeeper: ZooKeepe
         assert not [one for one in client.events if isinstance(one, SessionExpired)]
 
 
-async def test_a_close_takes_ephemeral_znodes_along_at_once(zookeeper: ZooKeeperServer) -> None:
+async def test_close_deletes_ephemeral_znodes_at_once(zookeeper: ZooKeeperServer) -> None:
     async with client_of(zookeeper.connect, 60_000) as client:
         await create(client, "/short", ephemeral=True)
     assert "/short" not in await zookeeper.ephemerals()
 
 
 @pytest.mark.ci
-async def test_a_killed_server_comes_back_and_the_session_goes_on(lab: Lab) -> None:
+async def test_session_survives_a_killed_and_restarted_server(lab: Lab) -> None:
     server = await lab.start_zookeeper()
     async with client_of(server.connect, 40_000) as client:
         await create(client, "/mine", ephemeral=True)
@@ -240,11 +245,11 @@ async def test_a_killed_server_comes_back_and_the_session_goes_on(lab: Lab) -> N
         assert (await client.nth(SessionConnected, 2, seconds=40)).renewed
         (children,) = await client.outcome(client.submit(ReadChildren("/")))
         assert isinstance(children, ChildrenRead)
-        assert {"mine", "0", "1999"} <= set(children.children), "what was acknowledged is there"
-        assert "x0" not in children.children, "nothing is sent again by itself"
+        assert {"mine", "0", "1999"} <= set(children.children), "acknowledged writes are stored"
+        assert "x0" not in children.children, "no write is repeated"
 
 
-async def test_a_paused_server_is_left_and_taken_up_again(lab: Lab) -> None:
+async def test_session_survives_a_paused_server(lab: Lab) -> None:
     server = await lab.start_zookeeper()
     async with client_of(server.connect, 3000) as client:
         server.pause()
@@ -258,7 +263,7 @@ async def test_a_paused_server_is_left_and_taken_up_again(lab: Lab) -> None:
         assert await create(client, "/b") == [OK]
 
 
-async def test_a_server_paused_beyond_the_timeout_ends_the_session(lab: Lab) -> None:
+async def test_server_paused_beyond_the_timeout_ends_the_session(lab: Lab) -> None:
     server = await lab.start_zookeeper()
     async with client_of(server.connect, 2000) as client:
         await create(client, "/mine", ephemeral=True)
@@ -270,14 +275,14 @@ async def test_a_server_paused_beyond_the_timeout_ends_the_session(lab: Lab) -> 
         assert await create(client, "/mine", ephemeral=True) == [OK]
 
 
-async def test_a_dead_server_in_the_list_is_passed_over(zookeeper: ZooKeeperServer) -> None:
+async def test_dead_server_of_the_list_is_skipped(zookeeper: ZooKeeperServer) -> None:
     dead = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
     for _ in range(3):
         async with client_of(f"{dead},{zookeeper.connect}") as client:
             assert (await client.nth(SessionConnected)).server == zookeeper.connect
 
 
-async def test_no_server_at_all_says_why_and_can_be_closed() -> None:
+async def test_connection_without_any_server_reports_the_reason_and_can_be_closed() -> None:
     client = Client(f"127.0.0.1:{free_port()}", 4000)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(client.connection.run)
@@ -289,7 +294,7 @@ async def test_no_server_at_all_says_why_and_can_be_closed() -> None:
     assert client.events == []
 
 
-async def test_a_session_moves_to_another_server_of_the_ensemble(tmp_path: Path) -> None:
+async def test_session_moves_to_another_server_of_the_ensemble(tmp_path: Path) -> None:
     servers = ensemble(tmp_path)
     try:
         for one in servers:
@@ -309,7 +314,7 @@ async def test_a_session_moves_to_another_server_of_the_ensemble(tmp_path: Path)
             one.close()
 
 
-async def test_an_old_server_is_read_and_watched_all_the_same(lab: Lab) -> None:
+async def test_old_server_can_be_read_and_watched(lab: Lab) -> None:
     server = await lab.start_zookeeper("3.5.9")
     async with (
         client_of(server.connect) as writer,
@@ -327,7 +332,7 @@ async def test_an_old_server_is_read_and_watched_all_the_same(lab: Lab) -> None:
         proxy.cut()
         await client.nth(SessionDisconnected)
         await writer.errors(WriteZnodes((Delete("/2", 0), Create("/late")), None), 2)
-        proxy.mend()
+        proxy.restore()
         assert (await client.nth(SessionConnected, 2)).renewed
         await client.nth(WatchFired, 3)
         fired = {(one.path, one.change) for one in client.events if isinstance(one, WatchFired)}

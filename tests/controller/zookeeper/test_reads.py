@@ -12,7 +12,7 @@ GET_DATA, EXISTS = 4, 3
 
 
 def driven(**settings: object) -> Driven:
-    """A session that is ready, its first events taken."""
+    """A ready session whose first events were removed."""
     session = Driven(**settings)
     session.ready()
     session.events()
@@ -20,7 +20,7 @@ def driven(**settings: object) -> Driven:
 
 
 def answer_pages(session: Driven, sent: list[Sent], data: bytes) -> list[int]:
-    """Answer every multiRead with znodes of that data; the sizes of the pages."""
+    """Answer every multiRead with znodes with this data. Returns the sizes of the pages."""
     sizes = []
     while sent:
         paths = peer.multi_read_paths(sent[0].body)
@@ -31,7 +31,7 @@ def answer_pages(session: Driven, sent: list[Sent], data: bytes) -> list[int]:
 
 
 def znodes_read(events: list[Event]) -> list[ZnodesRead]:
-    """The events, which must follow on each other."""
+    """The read events, which must be consecutive pages."""
     found = [one for one in events if isinstance(one, ZnodesRead)]
     assert found == events
     at = 0
@@ -41,7 +41,7 @@ def znodes_read(events: list[Event]) -> list[ZnodesRead]:
     return found
 
 
-def test_data_and_stat_of_each_znode() -> None:
+def test_read_returns_data_and_stat_of_each_znode() -> None:
     session = driven()
     (sent,) = session.submit(ReadZnodes(("/a", "/b", "/c", "/d")))
     assert peer.multi_read_paths(sent.body) == ["/a", "/b", "/c", "/d"]
@@ -63,7 +63,7 @@ def test_data_and_stat_of_each_znode() -> None:
     ]
 
 
-def test_the_first_page_is_small_and_its_reply_sizes_the_others() -> None:
+def test_first_page_is_small_and_its_reply_determines_the_size_of_the_others() -> None:
     session = driven()
     sent = session.submit(ReadZnodes(tuple(f"/{n}" for n in range(5000))))
     assert len(sent) == 1
@@ -73,7 +73,7 @@ def test_the_first_page_is_small_and_its_reply_sizes_the_others() -> None:
     assert sum(len(one.errors) for one in znodes_read(session.events())) == 5000
 
 
-def test_large_znodes_are_asked_for_a_few_at_once() -> None:
+def test_large_znodes_are_read_in_small_pages() -> None:
     session = driven()
     sizes = answer_pages(session, session.submit(ReadZnodes(("/x",) * 300)), bytes(50_000))
     assert max(sizes[1:]) * 50_000 < EVENT_DATA_BYTES_MAX
@@ -81,7 +81,7 @@ def test_large_znodes_are_asked_for_a_few_at_once() -> None:
         assert sum(len(one or b"") for one in event.data) <= EVENT_DATA_BYTES_MAX
 
 
-def test_a_lost_connection_ends_the_pages_that_were_not_answered() -> None:
+def test_lost_connection_ends_the_unanswered_pages() -> None:
     session = driven()
     (first,) = session.submit(ReadZnodes(tuple(f"/{n}" for n in range(30_000))))
     session.receive(peer.reply(first.xid, peer.multi_read_body([Znode(b"x")] * 64)))
@@ -91,7 +91,7 @@ def test_a_lost_connection_ends_the_pages_that_were_not_answered() -> None:
     assert errors == [OK] * 64 + [CONNECTION_LOSS] * (30_000 - 64)
 
 
-def test_a_watch_is_set_once_a_session_and_before_the_read() -> None:
+def test_watch_is_set_once_per_session_before_the_read() -> None:
     session = driven()
     sent = session.submit(ReadZnodes(("/a", "/b"), watch=True))
     assert [one.opcode for one in sent] == [ADD_WATCH, ADD_WATCH, MULTI_READ]
@@ -102,7 +102,7 @@ def test_a_watch_is_set_once_a_session_and_before_the_read() -> None:
     assert [one.opcode for one in again] == [MULTI_READ, EXISTS]
 
 
-def test_a_znode_whose_watch_is_refused_is_not_read_as_watched() -> None:
+def test_znode_whose_watch_fails_is_not_read_as_watched() -> None:
     session = driven()
     sent = session.submit(ReadZnodes(("/a", "/b"), watch=True))
     replies = [peer.reply(sent[0].xid, error=NO_AUTH), peer.reply(sent[1].xid)]
@@ -128,7 +128,7 @@ def test_stats_have_no_data() -> None:
     )
 
 
-def test_an_old_server_is_read_znode_by_znode() -> None:
+def test_old_server_is_read_znode_by_znode() -> None:
     session = Driven()
     session.ready(bulk=False)
     session.events()
@@ -141,7 +141,7 @@ def test_an_old_server_is_read_znode_by_znode() -> None:
     assert (event.errors, event.data, event.versions) == ([OK, NO_NODE], [b"x", None], [7, -1])
 
 
-def test_single_replies_already_there_survive_a_lost_connection() -> None:
+def test_received_single_replies_survive_a_lost_connection() -> None:
     session = Driven()
     session.ready(bulk=False)
     session.events()
@@ -152,7 +152,7 @@ def test_single_replies_already_there_survive_a_lost_connection() -> None:
     assert [error for one in events for error in one.errors] == [OK, CONNECTION_LOSS]
 
 
-def test_a_command_that_is_done_has_no_second_outcome_when_the_connection_ends() -> None:
+def test_completed_command_has_no_second_outcome_when_the_connection_ends() -> None:
     session = driven(flight_requests_max=1)
     (sent,) = session.submit(ReadZnodes(("/a",)))
     body = peer.multi_read_body([Znode(b"x")])
@@ -160,7 +160,7 @@ def test_a_command_that_is_done_has_no_second_outcome_when_the_connection_ends()
     assert len(session.events()) == 2, "its outcome and the loss"
 
 
-def test_children_of_a_missing_znode() -> None:
+def test_children_of_a_missing_znode_are_an_error() -> None:
     session = driven()
     (sent,) = session.submit(ReadChildren("/a"))
     session.receive(peer.reply(sent.xid, error=NO_NODE))

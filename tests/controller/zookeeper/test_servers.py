@@ -17,13 +17,15 @@ from controller.zookeeper.servers import Server, parse_connect_string
         ("[::1]:2181,[fe80::1]", ["[::1]:2181", "[fe80::1]:2181"], ""),
     ],
 )
-def test_servers_and_chroot(text: str, servers: list[str], chroot: str) -> None:
+def test_connect_string_is_split_into_servers_and_chroot(
+    text: str, servers: list[str], chroot: str
+) -> None:
     connect = parse_connect_string(text)
     assert [str(one) for one in connect.servers] == servers
     assert connect.chroot == chroot
 
 
-def test_an_address_in_brackets_is_connected_to_without_them() -> None:
+def test_brackets_of_an_address_are_removed() -> None:
     assert parse_connect_string("[::1]:2181").servers == (Server("::1", 2181),)
 
 
@@ -31,6 +33,6 @@ def test_an_address_in_brackets_is_connected_to_without_them() -> None:
     "text",
     ["", "/kafka", "zk1:x", "zk1:0", "zk1:70000", ":2181", "zk1/a//b", "zk1/a,zk2/a", "zk1:²"],
 )
-def test_a_bad_connect_string_is_named(text: str) -> None:
+def test_invalid_connect_string_is_reported(text: str) -> None:
     with pytest.raises(BadConnectString, match=r"HOST:PORT|chroot"):
         parse_connect_string(text)

@@ -1,4 +1,4 @@
-"""The life of a session, by bytes and ticks."""
+"""The life cycle of a session, driven by bytes and ticks."""
 
 import pytest
 from hypothesis import given
@@ -31,17 +31,17 @@ WRITE = WriteAtomically((Create("/a"),))
 XIDS = st.sampled_from([-8, -2, -1, 2, 3, 4, 5, 6, 7])
 
 
-def test_a_first_connection_asks_for_a_new_session() -> None:
+def test_first_connection_requests_a_new_session() -> None:
     driven = Driven()
     greeting = driven.connect()
     assert (greeting.session_id, greeting.password, greeting.last_zxid) == (0, bytes(16), 0)
     driven = Driven()
     driven.ready()
-    assert driven.told[0].channel == "zookeeper:abc"
+    assert driven.reported[0].channel == "zookeeper:abc"
     assert driven.events() == [SessionConnected(SESSION, TIMEOUT_MS, "zk1:2181", False)]
 
 
-def test_a_second_connection_asks_for_the_same_session() -> None:
+def test_second_connection_requests_the_same_session() -> None:
     driven = Driven()
     driven.ready()
     (sent,) = driven.submit(WRITE)
@@ -56,7 +56,7 @@ def test_a_second_connection_asks_for_the_same_session() -> None:
     assert driven.events() == [SessionConnected(SESSION, TIMEOUT_MS, "zk2:2181", True)]
 
 
-def test_replies_in_pieces_are_put_together() -> None:
+def test_replies_in_pieces_are_assembled() -> None:
     driven = Driven()
     driven.ready()
     first, second = driven.submit(ReadChildren("/a"), ReadChildren("/b"))
@@ -71,7 +71,7 @@ def test_replies_in_pieces_are_put_together() -> None:
     ]
 
 
-def test_an_idle_session_pings_at_a_third_and_hangs_up_at_two_thirds() -> None:
+def test_idle_session_pings_at_a_third_and_disconnects_at_two_thirds_of_the_timeout() -> None:
     driven = Driven()
     driven.ready()
     driven.events()
@@ -96,7 +96,7 @@ def test_answered_pings_keep_the_connection() -> None:
     assert driven.session.phase is Phase.READY
 
 
-def test_a_server_that_does_not_greet_is_left_after_the_connect_timeout() -> None:
+def test_server_that_does_not_greet_is_abandoned_after_the_connect_timeout() -> None:
     driven = Driven()
     driven.connect()
     driven.wait(1999)
@@ -107,7 +107,7 @@ def test_a_server_that_does_not_greet_is_left_after_the_connect_timeout() -> Non
     assert driven.events() == []
 
 
-def test_SU_39_a_lost_connection_ends_everything_and_sends_nothing_again() -> None:
+def test_SU_39_lost_connection_ends_all_commands_and_repeats_none() -> None:
     driven = Driven(flight_requests_max=1)
     driven.ready()
     driven.events()
@@ -134,7 +134,7 @@ def test_commands_without_a_connection_end_at_once() -> None:
     assert [one.errors for one in lost] == [[CONNECTION_LOSS]] * 2
 
 
-def test_commands_for_nothing_need_no_server() -> None:
+def test_commands_without_items_need_no_server() -> None:
     driven = Driven()
     driven.submit(ReadZnodes(()), WriteZnodes((), 0), WriteAtomically(()))
     assert driven.events() == [
@@ -144,7 +144,7 @@ def test_commands_for_nothing_need_no_server() -> None:
     ]
 
 
-def test_an_old_server_is_asked_once_and_nobody_notices() -> None:
+def test_old_server_is_detected_without_an_event() -> None:
     driven = Driven()
     driven.ready(bulk=False)
     assert driven.events() == [SessionConnected(SESSION, TIMEOUT_MS, "zk1:2181", False)]
@@ -154,7 +154,7 @@ def test_an_old_server_is_asked_once_and_nobody_notices() -> None:
     assert driven.session.phase is Phase.READY
 
 
-def test_the_servers_word_ends_the_session_and_a_new_one_follows() -> None:
+def test_session_expired_by_the_server_is_replaced_by_a_new_one() -> None:
     driven = Driven()
     driven.ready()
     driven.lose()
@@ -169,7 +169,7 @@ def test_the_servers_word_ends_the_session_and_a_new_one_follows() -> None:
     assert driven.events() == [SessionConnected(0xDEF, TIMEOUT_MS, "zk1:2181", False)]
 
 
-def test_SU_40_its_end_answers_what_is_in_flight_and_later_requests_work() -> None:
+def test_SU_40_end_of_the_session_ends_commands_in_flight_and_later_ones_work() -> None:
     driven = Driven()
     driven.ready()
     driven.submit(SyncZnodes("/"), ReadChildren("/a"), WRITE)
@@ -192,7 +192,7 @@ def test_SU_40_its_end_answers_what_is_in_flight_and_later_requests_work() -> No
     ]
 
 
-def test_without_any_server_the_session_ends_after_its_timeout() -> None:
+def test_session_without_any_server_expires_after_its_timeout() -> None:
     driven = Driven()
     driven.ready()
     driven.lose()
@@ -200,13 +200,13 @@ def test_without_any_server_the_session_ends_after_its_timeout() -> None:
     driven.wait(TIMEOUT_MS - 1)
     assert driven.events() == []
     driven.wait(1)
-    assert driven.told[0].channel == "zookeeper:abc"
+    assert driven.reported[0].channel == "zookeeper:abc"
     assert driven.events() == [SessionExpired(SESSION)]
     driven.wait(TIMEOUT_MS)
     assert driven.events() == []
 
 
-def test_a_session_assumed_over_is_closed_before_a_new_one_begins() -> None:
+def test_session_assumed_expired_is_closed_before_a_new_one_starts() -> None:
     driven = Driven()
     driven.ready()
     driven.lose()
@@ -221,7 +221,7 @@ def test_a_session_assumed_over_is_closed_before_a_new_one_begins() -> None:
     assert driven.events() == []
 
 
-def test_a_session_assumed_over_may_really_be_over() -> None:
+def test_session_assumed_expired_may_have_expired() -> None:
     driven = Driven()
     driven.ready()
     driven.lose()
@@ -234,7 +234,7 @@ def test_a_session_assumed_over_may_really_be_over() -> None:
     ]
 
 
-def test_a_held_up_event_loop_reads_before_it_judges() -> None:
+def test_paused_event_loop_reads_before_it_expires_the_session() -> None:
     driven = Driven()
     driven.ready()
     (sent,) = driven.submit(SyncZnodes("/"))
@@ -246,7 +246,7 @@ def test_a_held_up_event_loop_reads_before_it_judges() -> None:
     assert driven.session.phase is Phase.READY
 
 
-def test_a_held_up_event_loop_that_finds_nothing_ends_the_session() -> None:
+def test_paused_event_loop_without_received_bytes_expires_the_session() -> None:
     driven = Driven()
     driven.ready()
     driven.submit(SyncZnodes("/"))
@@ -259,7 +259,7 @@ def test_a_held_up_event_loop_that_finds_nothing_ends_the_session() -> None:
     assert driven.session.phase is Phase.DISCONNECTED
 
 
-def test_close_answers_what_is_in_flight_and_ends_the_rest() -> None:
+def test_close_answers_commands_in_flight_and_ends_the_others() -> None:
     driven = Driven(flight_requests_max=1)
     driven.ready()
     (sync,) = driven.submit(SyncZnodes("/"), WRITE)
@@ -275,7 +275,7 @@ def test_close_answers_what_is_in_flight_and_ends_the_rest() -> None:
     assert driven.events() == [ZnodesWritten(CommandId(1, 3), 0, [SESSION_EXPIRED], [-1])]
 
 
-def test_close_ends_the_rest_of_a_command_that_was_sent_in_part() -> None:
+def test_close_ends_the_rest_of_a_partly_sent_command() -> None:
     driven = Driven(flight_requests_max=1)
     driven.ready()
     operations = tuple(Create(f"/{n}") for n in range(1500))
@@ -291,7 +291,7 @@ def test_close_ends_the_rest_of_a_command_that_was_sent_in_part() -> None:
     ]
 
 
-def test_close_while_the_server_is_asked_for_its_version_waits_for_the_close() -> None:
+def test_close_during_the_version_request_waits_for_the_close_reply() -> None:
     driven = Driven()
     driven.connect()
     (probe,) = driven.receive(peer.handshake(SESSION, TIMEOUT_MS))
@@ -303,7 +303,7 @@ def test_close_while_the_server_is_asked_for_its_version_waits_for_the_close() -
 
 
 @pytest.mark.parametrize("phase", ["none", "handshake"])
-def test_close_without_a_session(phase: str) -> None:
+def test_close_without_a_session_ends_at_once(phase: str) -> None:
     driven = Driven()
     if phase == "handshake":
         driven.connect()
@@ -311,7 +311,7 @@ def test_close_without_a_session(phase: str) -> None:
     assert driven.session.phase is Phase.CLOSED
 
 
-def test_a_server_that_goes_while_the_session_closes_is_the_end() -> None:
+def test_server_that_disconnects_during_the_close_ends_the_session() -> None:
     driven = Driven()
     driven.ready()
     driven.session.close()
@@ -328,7 +328,7 @@ def test_a_server_that_goes_while_the_session_closes_is_the_end() -> None:
         peer.reply(-1, b"\0"),
     ],
 )
-def test_a_peer_that_does_not_speak_zookeeper_is_named_and_left(data: bytes) -> None:
+def test_peer_that_does_not_speak_zookeeper_is_reported_and_abandoned(data: bytes) -> None:
     driven = Driven()
     driven.ready()
     driven.submit(SyncZnodes("/"))
@@ -350,9 +350,7 @@ def test_a_peer_that_does_not_speak_zookeeper_is_named_and_left(data: bytes) -> 
         max_size=6,
     ),
 )
-def test_no_bytes_whatever_make_more_than_a_lost_connection(
-    opening: bool, frames: list[bytes]
-) -> None:
+def test_any_bytes_cause_at_most_a_lost_connection(opening: bool, frames: list[bytes]) -> None:
     driven = Driven()
     if opening:
         driven.connect()
@@ -368,7 +366,7 @@ def test_no_bytes_whatever_make_more_than_a_lost_connection(
         assert sum(len(one.errors) for one in outcomes) == 3
 
 
-def test_a_reply_cut_short_is_a_lost_connection() -> None:
+def test_truncated_reply_is_a_lost_connection() -> None:
     driven = Driven()
     driven.ready()
     (read,) = driven.submit(ReadZnodes(("/a", "/b")))
@@ -380,7 +378,7 @@ def test_a_reply_cut_short_is_a_lost_connection() -> None:
     assert isinstance(lost, SessionDisconnected)
 
 
-def test_a_chroot_goes_before_every_path_and_off_every_event() -> None:
+def test_chroot_is_added_to_every_path_and_removed_from_every_event() -> None:
     driven = Driven(chroot="/kafka")
     driven.ready()
     _, children = driven.submit(ReadChildren("/", watch=True))
@@ -393,7 +391,7 @@ def test_a_chroot_goes_before_every_path_and_off_every_event() -> None:
     assert driven.events() == [WatchFired("/", "children", 9)]
 
 
-def test_requests_and_bytes_in_flight_are_bounded() -> None:
+def test_requests_and_bytes_in_flight_are_limited() -> None:
     driven = Driven(flight_requests_max=10)
     driven.ready()
     sent = driven.submit(*[SyncZnodes("/")] * 25)

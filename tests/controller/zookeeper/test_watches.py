@@ -1,4 +1,4 @@
-"""Watches: told once asked for, and set again after a reconnect."""
+"""Watches are reported if requested, and set again after a reconnect."""
 
 import pytest
 
@@ -11,12 +11,12 @@ from tests.controller.zookeeper.peer import SET_WATCHES, SET_WATCHES_2, Znode
 
 
 def fired(session: Driven) -> list[WatchFired]:
-    """The watch events told since the last look."""
+    """The watch events reported since the last call."""
     return [one for one in session.events() if isinstance(one, WatchFired)]
 
 
 def watching(*, bulk: bool = True) -> Driven:
-    """Watches /data (there), /gone (missing) and the children of /parent; at zxid 50."""
+    """Watches /data (exists), /gone (missing) and the children of /parent, at zxid 50."""
     session = Driven()
     session.ready(bulk=bulk)
     reads = ReadZnodes(("/data",), watch=True), ReadStats(("/gone",), watch=True)
@@ -58,26 +58,26 @@ def test_SU_42_children_read_without_the_watch_flag_are_not_watched(bulk: bool) 
     assert session.ready(bulk=bulk) == []
 
 
-def test_a_persistent_watch_stays_after_it_has_fired() -> None:
+def test_persistent_watch_remains_after_it_has_fired() -> None:
     session = watching()
     for change in ("data", "data", "deleted", "created", "data"):
         session.receive(peer.watch_event("/data", change))
     assert [one.change for one in fired(session)] == ["data", "data", "deleted", "created", "data"]
 
 
-def test_a_reconnect_sets_the_watches_again_from_what_was_seen_last() -> None:
+def test_reconnect_sets_the_watches_again_from_the_last_seen_zxid() -> None:
     session = watching()
     session.receive(peer.watch_event("/gone", "created"))
     session.lose()
     (sent,) = session.ready(zxid=90)
     assert sent.opcode == SET_WATCHES_2
     zxid, (data, exist, child, persistent, recursive) = peer.watch_lists(sent.body)
-    assert zxid == 50, "changes up to the new connection's first reply are still to be told"
+    assert zxid == 50, "changes up to the first reply of the new connection are still reported"
     assert (data, exist, child) == (["/data", "/gone"], [], ["/parent"])
     assert (persistent, recursive) == (["/data", "/gone", "/parent"], [])
 
 
-def test_a_missing_znode_is_watched_again_for_its_creation() -> None:
+def test_missing_znode_is_watched_again_for_its_creation() -> None:
     session = watching()
     session.lose()
     (sent,) = session.ready()
@@ -85,7 +85,7 @@ def test_a_missing_znode_is_watched_again_for_its_creation() -> None:
     assert (data, exist, child) == (["/data"], ["/gone"], ["/parent"])
 
 
-def test_on_an_old_server_watches_go_with_their_event() -> None:
+def test_one_shot_watch_is_removed_with_its_event_on_an_old_server() -> None:
     session = watching(bulk=False)
     session.receive(peer.watch_event("/data", "data"))
     assert len(fired(session)) == 1
@@ -95,7 +95,7 @@ def test_on_an_old_server_watches_go_with_their_event() -> None:
     assert peer.watch_lists(sent.body) == (50, [[], ["/gone"], ["/parent"]])
 
 
-def test_persistent_watches_go_on_as_one_shot_ones_on_an_old_server() -> None:
+def test_persistent_watches_are_one_shot_watches_on_an_old_server() -> None:
     session = watching()
     session.lose()
     (sent,) = session.ready(bulk=False)
@@ -105,7 +105,7 @@ def test_persistent_watches_go_on_as_one_shot_ones_on_an_old_server() -> None:
     assert again[0].body.endswith(b"\1")
 
 
-def test_many_watches_are_set_again_in_portions() -> None:
+def test_many_watches_are_set_again_in_several_requests() -> None:
     session = Driven()
     session.ready()
     paths = tuple(f"/{'x' * 100}{n}" for n in range(5000))
@@ -123,7 +123,7 @@ def test_many_watches_are_set_again_in_portions() -> None:
     assert tuple(again) == paths
 
 
-def test_a_new_session_has_no_watches() -> None:
+def test_new_session_has_no_watches() -> None:
     session = watching()
     session.lose()
     session.connect()

@@ -1,4 +1,4 @@
-"""Batched writes: one multi where all is well, apart where something fails, never out of order."""
+"""Batched writes: one multi if all succeed, separate requests after a failure, always in order."""
 
 import pytest
 from hypothesis import given
@@ -40,7 +40,7 @@ class Server:
         self.multis: list[list[WriteOperation]] = []
 
     def carry_out(self, command: WriteZnodes | WriteAtomically) -> list[Event]:
-        """Send a command and answer until nothing more is sent; its outcome events."""
+        """Send a command and answer until no request follows. Returns its outcome events."""
         waiting = self.driven.submit(command)
         while waiting:
             waiting += self.driven.receive(self._answer(waiting.pop(0)))
@@ -54,7 +54,7 @@ class Server:
 
 
 def results(events: list[Event]) -> tuple[list[int], list[int]]:
-    """All errors and versions; the events must follow on each other."""
+    """All errors and versions of the events, which must be consecutive."""
     errors: list[int] = []
     versions: list[int] = []
     for event in events:
@@ -79,7 +79,7 @@ def test_writes_without_an_epoch_have_no_check() -> None:
     assert server.multis == [[SetData("/a", b"x", -1)]]
 
 
-def test_one_that_fails_keeps_its_error_and_the_others_are_done() -> None:
+def test_failed_write_keeps_its_error_and_the_others_are_carried_out() -> None:
     server = Server({EPOCH: 4, "/a": 7, "/b": 2, "/c": 0})
     command = WriteZnodes(tuple(SetData(path, b"x", 0) for path in ("/c", "/b", "/a", "/d")), 4)
     assert results(server.carry_out(command)) == (
@@ -88,25 +88,25 @@ def test_one_that_fails_keeps_its_error_and_the_others_are_done() -> None:
     )
 
 
-def test_a_moved_epoch_fences_everything_with_one_request() -> None:
+def test_changed_epoch_fences_all_writes_with_one_request() -> None:
     server = Server({EPOCH: 5} | {f"/{n}": 0 for n in range(5000)}, flight_requests_max=1)
     command = WriteZnodes(tuple(SetData(f"/{n}", b"x", 0) for n in range(5000)), 4)
     assert results(server.carry_out(command))[0] == [FENCED] * 5000
     assert len(server.multis) == 1
 
 
-def test_a_missing_epoch_fences_too() -> None:
+def test_missing_epoch_fences_all_writes() -> None:
     server = Server({"/a": 0})
     assert results(server.carry_out(WriteZnodes((SetData("/a", b"", 0),), 4)))[0] == [FENCED]
 
 
-def test_a_child_is_created_after_its_parent_turns_out_to_be_there() -> None:
+def test_child_is_created_although_its_parent_exists() -> None:
     server = Server({EPOCH: 0, "/t": 3})
     command = WriteZnodes((Create("/t"), Create("/t/0"), Create("/t/0/state", b"s")), 0)
     assert results(server.carry_out(command)) == ([NODE_EXISTS, OK, OK], [-1, 0, 0])
 
 
-def test_a_multi_waits_for_one_in_flight_that_it_depends_on(
+def test_multi_waits_for_one_in_flight_that_it_depends_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(writes, "MULTI_ITEMS_MAX", 2)
@@ -117,7 +117,7 @@ def test_a_multi_waits_for_one_in_flight_that_it_depends_on(
     assert results(server.carry_out(command))[0] == [BAD_VERSION, OK, OK, OK, OK]
 
 
-def test_large_writes_are_cut_below_the_servers_limit() -> None:
+def test_large_writes_are_split_below_the_servers_limit() -> None:
     server = Server({f"/{n}": 0 for n in range(40)})
     data = bytes(100_000)
     command = WriteZnodes(tuple(SetData(f"/{n}", data, 0) for n in range(40)), None)
@@ -125,7 +125,7 @@ def test_large_writes_are_cut_below_the_servers_limit() -> None:
     assert max(sum(len(one.path) + 100_032 for one in multi) for multi in server.multis) < 2**20
 
 
-def test_many_failures_cost_few_requests() -> None:
+def test_many_failures_need_few_requests() -> None:
     server = Server({f"/{n}": 1 if n % 100 == 7 else 0 for n in range(10_000)})
     command = WriteZnodes(tuple(SetData(f"/{n}", b"x", 0) for n in range(10_000)), None)
     errors, _ = results(server.carry_out(command))
@@ -133,7 +133,7 @@ def test_many_failures_cost_few_requests() -> None:
     assert len(server.multis) < 500
 
 
-def test_a_lost_connection_keeps_what_was_answered() -> None:
+def test_lost_connection_keeps_the_answered_writes() -> None:
     driven = Driven()
     driven.ready()
     driven.events()
@@ -148,7 +148,7 @@ def test_a_lost_connection_keeps_what_was_answered() -> None:
     assert versions == [0] * 1000 + [-1] * 1500
 
 
-def test_a_failed_atomic_write_tells_which_operation_it_was() -> None:
+def test_failed_atomic_write_reports_its_failed_operation() -> None:
     server = Server({"/a": 1})
     command = WriteAtomically((Create("/b"), SetData("/a", b"", 0), Create("/c")))
     assert server.carry_out(command) == [
@@ -178,14 +178,14 @@ OPERATIONS = st.one_of(
     multi_items=st.integers(1, 8),
     in_flight=st.integers(1, 5),
 )
-def test_batched_writes_end_as_if_each_went_alone(
+def test_batched_writes_have_the_results_of_single_ones(
     operations: list[WriteOperation], existing: dict[str, int], multi_items: int, in_flight: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writes, "MULTI_ITEMS_MAX", multi_items)
         server = Server(existing, flight_requests_max=in_flight)
-        told = results(server.carry_out(WriteZnodes(tuple(operations), None)))
+        reported = results(server.carry_out(WriteZnodes(tuple(operations), None)))
     alone = Tree(existing)
     expected = [alone.one(operation) for operation in operations]
-    assert told == ([error for error, _ in expected], [version for _, version in expected])
+    assert reported == ([error for error, _ in expected], [version for _, version in expected])
     assert server.tree.versions == alone.versions

@@ -24,7 +24,8 @@ class Tree:
         self.versions = {"": 0, **versions}
 
     def multi(self, operations: Sequence[WriteOperation]) -> tuple[list[int], list[int]]:
-        """All or nothing: errors as in a real reply, and new versions."""
+        """Carries out all operations or none. Returns errors as in a real reply, and new
+        versions."""
         before = dict(self.versions)
         results: list[int] = []
         for place, operation in enumerate(operations):
@@ -37,7 +38,7 @@ class Tree:
         return [OK] * len(operations), results
 
     def one(self, operation: WriteOperation) -> tuple[int, int]:
-        """Execute one operation: its error and the znode's new version, else -1."""
+        """Carries out one operation. Returns its error and the znode's new version, else -1."""
         versions, path = self.versions, operation.path
         if isinstance(operation, Create):
             if path in versions:

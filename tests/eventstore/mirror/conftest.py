@@ -1,4 +1,4 @@
-"""A broker whose topics logs are published to."""
+"""A broker with topics that logs are published to."""
 
 import gc
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ _numbers = count()
 
 @pytest.fixture(autouse=True)
 def leftovers_are_the_tests_own() -> Iterator[None]:
-    """Clients that a test has cancelled are collected at its end, behind the loop's, and not while
-    another test runs."""
+    """Clients that a test has cancelled are garbage-collected at its end, and not during another
+    test."""
     yield
     gc.collect()
 
@@ -29,5 +29,5 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def topic(bootstrap: str) -> Topic:
-    """A topic that is not there yet."""
+    """A topic that does not exist yet."""
     return Topic(f"refold-log-{next(_numbers)}", {"bootstrap_servers": bootstrap})

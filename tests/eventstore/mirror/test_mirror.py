@@ -1,4 +1,4 @@
-"""Logs that go to a topic of a real broker, and come back."""
+"""Logs that are mirrored to a topic of a real broker, and restored."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -27,32 +27,32 @@ pytestmark = [pytest.mark.lab, pytest.mark.ci, pytest.mark.timeout(180)]
 leaves_connections = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
-"""A client of aiokafka that is cancelled leaves its connections to the collector."""
+"""A cancelled client of aiokafka leaves its connections to the garbage collector."""
 
 
-class Heard:
-    """What a publisher tells, and a way to wait for it."""
+class PublisherReports:
+    """The reports of a publisher, which a test can await."""
 
     def __init__(self) -> None:
-        self.told: list[MirrorEvent] = []
-        self._came = anyio.Event()
+        self.events: list[MirrorEvent] = []
+        self._changed = anyio.Event()
 
-    def __call__(self, told: MirrorEvent) -> None:
-        self.told.append(told)
-        self._came.set()
-        self._came = anyio.Event()
+    def __call__(self, event: MirrorEvent) -> None:
+        self.events.append(event)
+        self._changed.set()
+        self._changed = anyio.Event()
 
     async def until(self, what: str, records: int = 0) -> None:
-        """Until so many records were told of, with these words."""
+        """Wait until so many records were reported, with these words."""
         while True:
-            of_it = [one for one in self.told if one.kind == what]
-            if of_it and sum(one.records for one in of_it) >= records:
+            found = [one for one in self.events if one.kind == what]
+            if found and sum(one.records for one in found) >= records:
                 return
-            await self._came.wait()
+            await self._changed.wait()
 
 
-def publisher(logs: Path, topic: Topic, heard: Heard | None = None) -> Publisher:
-    return Publisher(logs, topic, heard or Heard())
+def publisher(logs: Path, topic: Topic, reports: PublisherReports | None = None) -> Publisher:
+    return Publisher(logs, topic, reports or PublisherReports())
 
 
 async def fetched(topic: Topic, out: Path, wanted: str | None = None) -> list[Fetched]:
@@ -66,7 +66,7 @@ def content(log: Path) -> list[object]:
         return [reader.header, *reader.records(), reader.closing]
 
 
-async def test_a_log_comes_back_as_it_was(topic: Topic, tmp_path: Path) -> None:
+async def test_restored_log_has_the_same_records(topic: Topic, tmp_path: Path) -> None:
     log = write_log(tmp_path / "logs" / "run-a", 3000, segment_bytes=1 << 20)
     count = await publisher(log.parent, topic).publish()
     [one] = await fetched(topic, tmp_path / "out")
@@ -79,7 +79,7 @@ async def test_a_log_comes_back_as_it_was(topic: Topic, tmp_path: Path) -> None:
 
 
 async def test_records_are_published_once(topic: Topic, tmp_path: Path) -> None:
-    """Neither with the note of how far it was, nor without."""
+    """With and without the note of the last position."""
     log = write_log(tmp_path / "logs" / "run-a", 700, closed=False)
     first = await publisher(log.parent, topic).publish()
     assert await publisher(log.parent, topic).publish() == 0
@@ -91,7 +91,8 @@ async def test_records_are_published_once(topic: Topic, tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def open_transaction(topic: Topic) -> AsyncIterator[None]:
-    """Of another producer, on all partitions; what is committed behind it cannot be read."""
+    """A transaction of another producer on all partitions. Later committed records cannot be
+    read."""
     places = await partitions_of(topic)
     async with AIOKafkaProducer(**topic.client, transactional_id="another") as other:
         await other.begin_transaction()
@@ -106,14 +107,14 @@ async def open_transaction(topic: Topic) -> AsyncIterator[None]:
 async def test_records_after_an_open_transaction_are_not_published_again(
     is_noted: bool, topic: Topic, tmp_path: Path
 ) -> None:
-    logs, heard, again = tmp_path / "logs", Heard(), Heard()
+    logs, reports, again = tmp_path / "logs", PublisherReports(), PublisherReports()
     with LogWriter.create(logs / "run-a", header()) as writer:
         async with anyio.create_task_group() as tasks, anyio.create_task_group() as first:
-            first.start_soon(publisher(logs, topic, heard).follow, anyio.Event())
-            await heard.until("published", 1)
+            first.start_soon(publisher(logs, topic, reports).follow, anyio.Event())
+            await reports.until("published", 1)
             async with open_transaction(topic):
                 writer.append([event(1), event(2)])
-                await heard.until("published", 3)
+                await reports.until("published", 3)
                 first.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
                     if not is_noted:
@@ -121,7 +122,7 @@ async def test_records_after_an_open_transaction_are_not_published_again(
                     writer.append([event(3)])
                     tasks.start_soon(publisher(logs, topic, again).publish)
                     await again.until("waits")
-    assert [one.records for one in again.told if one.kind == "published"] == [1]
+    assert [one.records for one in again.events if one.kind == "published"] == [1]
     await publisher(logs, topic).publish()
     [one] = await fetched(topic, tmp_path / "out")
     assert content(one.folder) == content(logs / "run-a")
@@ -133,8 +134,8 @@ def noted(log: Path, topic: Topic) -> Progress:
     return found
 
 
-async def test_a_topic_that_is_made_anew_gets_all_again(topic: Topic, tmp_path: Path) -> None:
-    """The notes are of another one, be it of another cluster, or deleted."""
+async def test_topic_created_again_gets_all_records_again(topic: Topic, tmp_path: Path) -> None:
+    """The notes belong to a deleted topic, or to that of another cluster."""
     log = write_log(tmp_path / "logs" / "run-a", 10)
     first = await publisher(log.parent, topic).publish()
     noted_once = noted(log, topic)
@@ -146,8 +147,8 @@ async def test_a_topic_that_is_made_anew_gets_all_again(topic: Topic, tmp_path: 
     assert content(one.folder) == content(log)
 
 
-async def test_a_note_of_other_servers_is_looked_at(topic: Topic, tmp_path: Path) -> None:
-    """They may be of the same cluster."""
+async def test_note_of_other_servers_is_checked(topic: Topic, tmp_path: Path) -> None:
+    """They may belong to the same cluster."""
     log = write_log(tmp_path / "logs" / "run-a", 10)
     await publisher(log.parent, topic).publish()
     mirrored = noted(log, topic)
@@ -156,7 +157,9 @@ async def test_a_note_of_other_servers_is_looked_at(topic: Topic, tmp_path: Path
     assert noted(log, topic) == mirrored
 
 
-async def test_logs_of_one_name_have_their_clusters_folders(topic: Topic, tmp_path: Path) -> None:
+async def test_logs_with_the_same_name_are_in_their_clusters_folders(
+    topic: Topic, tmp_path: Path
+) -> None:
     clusters = ("Zm9v", "YmFy")
     for cluster in clusters:
         log = tmp_path / cluster / "run-a"
@@ -172,8 +175,8 @@ async def test_logs_of_one_name_have_their_clusters_folders(topic: Topic, tmp_pa
         await fetched(topic, tmp_path / "out")
 
 
-async def test_a_log_that_cannot_be_made_fails_alone(topic: Topic, tmp_path: Path) -> None:
-    """A name that is no folder's, a record that is there twice, a beginning that is lost."""
+async def test_log_that_cannot_be_restored_fails_alone(topic: Topic, tmp_path: Path) -> None:
+    """An invalid folder name, a repeated record, and a missing start."""
     write_log(tmp_path / "logs" / "run-a", 10)
     await publisher(tmp_path / "logs", topic).publish()
     places = await partitions_of(topic)
@@ -200,20 +203,20 @@ async def test_a_log_that_cannot_be_made_fails_alone(topic: Topic, tmp_path: Pat
     assert [one.name for one in out.parent.iterdir()] == ["out"]
 
 
-async def test_a_living_log_is_followed_to_its_end(topic: Topic, tmp_path: Path) -> None:
-    logs, heard, ending = tmp_path / "logs", Heard(), anyio.Event()
+async def test_log_of_a_running_daemon_is_followed_to_its_end(topic: Topic, tmp_path: Path) -> None:
+    logs, reports, ending = tmp_path / "logs", PublisherReports(), anyio.Event()
     with LogWriter.create(logs / "run-a", header()) as writer:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(publisher(logs, topic, heard).follow, ending)
-            await heard.until("published", 1)
+            tasks.start_soon(publisher(logs, topic, reports).follow, ending)
+            await reports.until("published", 1)
             writer.append([event(1), event(2)], [command(1)])
-            await heard.until("published", 4)
+            await reports.until("published", 4)
             writer.append([event(3)], [command(3)])
-            await heard.until("published", 6)
+            await reports.until("published", 6)
             writer.close()
-            await heard.until("whole", 7)
+            await reports.until("whole", 7)
             write_log(logs / "run-b", 4)
-            await heard.until("whole", 7 + 10)
+            await reports.until("whole", 7 + 10)
             ending.set()
     out = await fetched(topic, tmp_path / "out")
     assert [content(one.folder) for one in out] == [
@@ -223,14 +226,16 @@ async def test_a_living_log_is_followed_to_its_end(topic: Topic, tmp_path: Path)
 
 
 @leaves_connections
-async def test_after_a_kill_it_goes_on_behind_what_is_there(topic: Topic, tmp_path: Path) -> None:
-    """Records that were sent in a transaction which did not end count for nothing."""
+async def test_mirror_continues_after_a_kill_where_it_had_stopped(
+    topic: Topic, tmp_path: Path
+) -> None:
+    """Records of a transaction that did not end are ignored."""
     log = write_log(tmp_path / "logs" / "run-a", 5000)
     for _ in range(4):
-        heard = Heard()
+        reports = PublisherReports()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(publisher(log.parent, topic, heard).follow, anyio.Event())
-            await heard.until("published", 1)
+            tasks.start_soon(publisher(log.parent, topic, reports).follow, anyio.Event())
+            await reports.until("published", 1)
             tasks.cancel_scope.cancel()
     await publisher(log.parent, topic).publish()
     [one] = await fetched(topic, tmp_path / "out")
@@ -238,7 +243,7 @@ async def test_after_a_kill_it_goes_on_behind_what_is_there(topic: Topic, tmp_pa
     assert content(one.folder) == content(log)
 
 
-async def test_a_record_of_several_megabytes(topic: Topic, tmp_path: Path) -> None:
+async def test_record_of_several_megabytes_is_mirrored(topic: Topic, tmp_path: Path) -> None:
     large = bytes(range(256)) * 20_000
     with LogWriter.create(tmp_path / "logs" / "run-a", header()) as writer:
         writer.append([event(1), event(2, payload=large), event(3)], [])
@@ -247,24 +252,24 @@ async def test_a_record_of_several_megabytes(topic: Topic, tmp_path: Path) -> No
     assert content(one.folder) == content(tmp_path / "logs" / "run-a")
 
 
-async def test_a_second_mirror_fences_the_first(topic: Topic, tmp_path: Path) -> None:
-    logs, heard, ending = tmp_path / "logs", Heard(), anyio.Event()
+async def test_second_mirror_fences_the_first(topic: Topic, tmp_path: Path) -> None:
+    logs, reports, ending = tmp_path / "logs", PublisherReports(), anyio.Event()
     with LogWriter.create(logs / "run-a", header()) as writer:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(publisher(logs, topic, heard).follow, ending)
-            await heard.until("published", 1)
+            tasks.start_soon(publisher(logs, topic, reports).follow, ending)
+            await reports.until("published", 1)
             assert await publisher(logs, topic).publish() == 0
             writer.append([event(1)], [])
-            await heard.until("failed")
-            assert "another process publishes the same log" in heard.told[-1].text
-            await heard.until("published", 2)
+            await reports.until("failed")
+            assert "another process publishes the same log" in reports.events[-1].text
+            await reports.until("published", 2)
             ending.set()
     await publisher(logs, topic).publish()
     [one] = await fetched(topic, tmp_path / "out")
     assert content(one.folder) == content(logs / "run-a")
 
 
-async def test_another_log_of_the_same_name_is_refused(topic: Topic, tmp_path: Path) -> None:
+async def test_another_log_of_the_same_name_is_rejected(topic: Topic, tmp_path: Path) -> None:
     write_log(tmp_path / "here" / "run-a", 10)
     write_log(tmp_path / "there" / "run-a", 20)
     await publisher(tmp_path / "here", topic).publish()
@@ -272,9 +277,9 @@ async def test_another_log_of_the_same_name_is_refused(topic: Topic, tmp_path: P
         await publisher(tmp_path / "there", topic).publish()
 
 
-async def test_a_record_that_was_changed_is_told(topic: Topic, tmp_path: Path) -> None:
-    """Of a log that the topic has whole, of one that grew, and of one that it does not know."""
-    logs, heard = tmp_path / "logs", Heard()
+async def test_changed_record_is_reported(topic: Topic, tmp_path: Path) -> None:
+    """In a complete log, in one that has grown, and in one that the topic does not contain."""
+    logs, reports = tmp_path / "logs", PublisherReports()
     for name, is_closed in (("run-a", True), ("run-b", False)):
         write_log(logs / name, 10, closed=is_closed)
     assert await publisher(logs, topic).publish() == 22 + 21
@@ -284,11 +289,11 @@ async def test_a_record_that_was_changed_is_told(topic: Topic, tmp_path: Path) -
             file.execute("update events set payload = x'00' where seq = 4")
         file.close()
     write_log(logs / "run-d", 10)
-    assert await publisher(logs, topic, heard).publish() == 22
-    assert [Path(one.log).name for one in heard.told if one.kind == "whole"] == ["run-d"]
-    told = [(Path(one.log).name, one.text) for one in heard.told if one.kind == "damaged"]
-    assert [name for name, _ in told] == ["run-a", "run-b", "run-c"]
-    assert all(", event 4: it was changed" in text for _, text in told)
+    assert await publisher(logs, topic, reports).publish() == 22
+    assert [Path(one.log).name for one in reports.events if one.kind == "whole"] == ["run-d"]
+    damaged = [(Path(one.log).name, one.text) for one in reports.events if one.kind == "damaged"]
+    assert [name for name, _ in damaged] == ["run-a", "run-b", "run-c"]
+    assert all(", event 4: it was changed" in text for _, text in damaged)
     assert [(one.name, one.records) for one in await runs(topic, lambda _, __: None)] == [
         ("run-a", 22),
         ("run-b", 21),
@@ -310,7 +315,7 @@ async def test_log_that_cannot_be_restored_is_reported(topic: Topic, tmp_path: P
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["run-a"]
 
 
-async def test_a_cluster_that_is_not_there(topic: Topic, tmp_path: Path) -> None:
+async def test_unreachable_cluster_is_reported(topic: Topic, tmp_path: Path) -> None:
     nowhere = structs.replace(topic, client={"bootstrap_servers": "127.0.0.1:1"})
     write_log(tmp_path / "logs" / "run-a", 1)
     with pytest.raises(MirrorFailed, match=r"refold-log-.* at 127.0.0.1:1"):

@@ -1,4 +1,4 @@
-"""Brokers that are away when somebody asks for the topic, or lets go of it."""
+"""Brokers that are down when a mirror reads the topic's metadata, or ends."""
 
 import time
 from pathlib import Path
@@ -18,8 +18,8 @@ TOPIC = "kept"
 END_MAX_S = 15
 
 
-async def test_a_broker_that_is_down_is_passed_over(lab: Lab) -> None:
-    """It stands in the others' metadata until its session is over."""
+async def test_broker_that_is_down_is_skipped(lab: Lab) -> None:
+    """The metadata of the others contains it until its session expires."""
     await lab.start_zookeeper()
     await lab.start_brokers(2)
     topic = Topic(TOPIC, {"bootstrap_servers": lab.bootstrap})
@@ -31,28 +31,28 @@ async def test_a_broker_that_is_down_is_passed_over(lab: Lab) -> None:
         assert await cluster_of(topic) == cluster
 
 
-# A client of aiokafka that is given up leaves its connections to the collector.
+# A cancelled client of aiokafka leaves its connections to the garbage collector.
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
-async def test_a_mirror_ends_though_no_broker_is_there(lab: Lab, tmp_path: Path) -> None:
-    """What it has not published by then, the next one does."""
+async def test_mirror_ends_without_a_broker(lab: Lab, tmp_path: Path) -> None:
+    """Another mirror publishes the remaining records."""
     await lab.start_zookeeper()
     await lab.start_brokers(1)
     topic = Topic(TOPIC, {"bootstrap_servers": lab.bootstrap})
     published = anyio.Event()
 
-    def tell(told: MirrorEvent) -> None:
-        if told.kind == "published":
+    def report(event: MirrorEvent) -> None:
+        if event.kind == "published":
             published.set()
 
     with LogWriter.create(tmp_path / "logs" / "run-a", header()) as writer:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(Publisher(tmp_path / "logs", topic, tell).follow, anyio.Event())
+            tasks.start_soon(Publisher(tmp_path / "logs", topic, report).follow, anyio.Event())
             await published.wait()
             lab.brokers[0].kill()
             writer.append([event(1)], [])
-            await anyio.sleep(1)  # it has begun to send
+            await anyio.sleep(1)  # the mirror has sent records
             begun = time.monotonic()
             tasks.cancel_scope.cancel()
         assert time.monotonic() - begun < END_MAX_S

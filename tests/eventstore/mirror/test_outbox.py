@@ -1,4 +1,4 @@
-"""What is published next, without a broker."""
+"""The order in which records are published, without a broker."""
 
 from pathlib import Path
 
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.slow
 
 
 def outbox(log: Path) -> list[Message]:
-    """All there is, as a mirror asks for it."""
+    """All records, as a mirror requests them."""
     found: list[Message] = []
     while batch := next_messages(log, found[-1].at if found else None):
         found += batch
     return found
 
 
-def test_every_record_once_and_an_event_before_its_commands(tmp_path: Path) -> None:
+def test_every_record_is_published_once_and_an_event_before_its_commands(tmp_path: Path) -> None:
     log = write_log(tmp_path / "run-1", 3000, segment_bytes=1 << 18)
     found = outbox(log)
     with receiving(tmp_path / "copy", "the outbox") as receiver:
@@ -51,7 +51,7 @@ def test_publishing_continues_from_any_record(tmp_path: Path) -> None:
         assert following or number == len(found) - 1
 
 
-def test_commands_that_come_later(tmp_path: Path) -> None:
+def test_commands_stored_later_are_published(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "run-1", header()) as writer:
         writer.append(events(1, 2), [command(1)])
         first = outbox(tmp_path / "run-1")
@@ -61,7 +61,7 @@ def test_commands_that_come_later(tmp_path: Path) -> None:
     assert [one.wall_ms for one in first[1:]] == [event(seq).wall_ns // 10**6 for seq in (1, 1, 2)]
 
 
-def test_a_segment_that_is_gone_is_passed_over(tmp_path: Path) -> None:
+def test_removed_segment_is_skipped(tmp_path: Path) -> None:
     log = write_log(tmp_path / "run-1", 9, segment_bytes=1)
     LogReader(log).segments[1].unlink()
     [following] = next_messages(log, Position(1, 3, 3))
@@ -69,7 +69,7 @@ def test_a_segment_that_is_gone_is_passed_over(tmp_path: Path) -> None:
     assert following.at == Position(7, 6)
 
 
-def test_a_record_of_another_log(tmp_path: Path) -> None:
+def test_record_of_another_log_is_rejected(tmp_path: Path) -> None:
     here, there = write_log(tmp_path / "here", 5), write_log(tmp_path / "there", 5)
     other = tmp_path / "other"
     with LogWriter.create(other, header(cluster_id="YmFy")) as writer:

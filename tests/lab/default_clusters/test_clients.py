@@ -100,7 +100,7 @@ async def test_a_standby_in_the_bootstrap_list_sends_clients_on(scene: DefaultSc
     APIs that a client needs would end it there."""
     standby = scene.daemon()
     await standby.start()
-    await scene.until_told(standby, "standing_by")
+    await scene.until_reported(standby, "standing_by")
     addresses = [scene.own_address, scene.lab.brokers[0].connect]
     topics = "org.apache.kafka.tools.TopicCommand"
     asked = ("--bootstrap-server", ",".join(addresses), "--list")

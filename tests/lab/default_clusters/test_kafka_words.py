@@ -60,7 +60,7 @@ async def test_the_same_incident_reads_alike(scene: DefaultScene) -> None:
     by_kafka = rows(written_by_controller(controller.folder))[before:]
 
     daemon = await scene.controlling()
-    await scene.until_told(daemon, "failover_done")
+    await scene.until_reported(daemon, "failover_done")
     await incident(scene, "under-refold", stock)
     assert await daemon.stop() == 0
     status, output = await run("log", "show", str(scene.logs()[-1]), "--format", "kafka")

@@ -8,8 +8,8 @@ import pytest
 from kafka import TopicPartition
 
 from eventstore.folders import logs_in
+from tools.incidents.incident_cluster import IncidentCluster
 from tools.incidents.scripts import PARTITIONS, TOPIC
-from tools.incidents.stage import Stage
 from tools.lab import refold
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
@@ -18,14 +18,14 @@ EVENT = r"event \d+ \([\dT:.Z-]+\)"
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, "3.9") as found:
+async def stage(tmp_path: Path) -> AsyncIterator[IncidentCluster]:
+    async with IncidentCluster(tmp_path, "3.9") as found:
         await found.make(TOPIC, PARTITIONS)
         await found.make("moved", {0: [1, 2], 1: [1, 2]})
         yield found
 
 
-async def why(stage: Stage, *about: str) -> str:
+async def why(stage: IncidentCluster, *about: str) -> str:
     """The first line, now, while the daemon writes its log."""
     log = logs_in(stage.log_dir)[-1]
     status, output = await refold.run("why", str(log), *about)
@@ -39,7 +39,9 @@ def fits(pattern: str, answer: str) -> bool:
     return re.fullmatch(pattern.replace("EVENT", EVENT), answer) is not None
 
 
-async def test_partition_that_goes_offline_and_gets_an_unclean_leader(stage: Stage) -> None:
+async def test_partition_that_goes_offline_and_gets_an_unclean_leader(
+    stage: IncidentCluster,
+) -> None:
     stage.broker(3).kill()
     await stage.until_no_leader_is(3)
     answer = await why(stage, "--broker", "3")
@@ -69,21 +71,21 @@ async def test_partition_that_goes_offline_and_gets_an_unclean_leader(stage: Sta
     await stage.until_led(TOPIC, 3, by=3)
     answer = await why(stage, "--partition", f"{TOPIC}-3")
     assert fits(
-        r"orders-3 has leader 3 since EVENT: somebody asked for an election; nobody in sync was "
-        r"online, so by an unclean election, as was asked for, 3 leads as the first replica that "
+        r"orders-3 has leader 3 since EVENT: a client requested an election; no replica in sync "
+        r"was online, so by an unclean election, as requested, 3 leads as the first replica that "
         r"was online; passed over: 1 is not online\. Broker 1 is not in the ISR .*",
         answer,
     )
     answer = await why(stage, "--partition", f"{TOPIC}-3", "--broker", "1")
     assert fits(
         r"Broker 1 is not in the ISR of orders-3 since EVENT: the registration of broker 1 is gone "
-        r"\(event \d+\), and the controller took it out \(unclean partition leader election\); now "
+        r"\(event \d+\), and the controller removed it \(unclean partition leader election\); now "
         r"it is not registered\.",
         answer,
     )
 
 
-async def test_broker_that_stops_in_order(stage: Stage) -> None:
+async def test_broker_that_stops_in_order(stage: IncidentCluster) -> None:
     await stage.broker(1).stop()
     await stage.until_no_leader_is(1)
     answer = await why(stage, "--broker", "1")
@@ -101,20 +103,21 @@ async def test_broker_that_stops_in_order(stage: Stage) -> None:
     await stage.until_led(TOPIC, 0, by=1)
     answer = await why(stage, "--partition", f"{TOPIC}-0")
     assert fits(
-        r"orders-0 has leader 1 since EVENT: it is the preferred replica, and ElectLeaders, "
-        r"request \d+: preferred, \d+ partitions\.",
+        r"orders-0 has leader 1 since EVENT: it is the preferred replica, as requested by "
+        r"ElectLeaders, request \d+: preferred, \d+ partitions\.",
         answer,
     )
 
 
-async def test_reassignment_to_a_dead_broker_and_back(stage: Stage) -> None:
+async def test_reassignment_to_a_dead_broker_and_back(stage: IncidentCluster) -> None:
     stage.broker(3).kill()
     await stage.until_no_leader_is(3)
     moved = TopicPartition("moved", 1)
     await stage.ask(lambda admin: admin.alter_partition_reassignments({moved: [1, 3]}))
     answer = await why(stage, "--reassignment", "moved-1")
     assert fits(
-        r"moved-1 is not being reassigned: at EVENT somebody asked to move it to 1,3, refused with "
+        r"moved-1 is not being reassigned: at EVENT a client asked to move it to 1,3, rejected "
+        r"with "
         r"INVALID_REPLICA_ASSIGNMENT: .*",
         answer,
     )
@@ -131,19 +134,19 @@ async def test_reassignment_to_a_dead_broker_and_back(stage: Stage) -> None:
     await stage.until_assigned("moved", 1, [1, 2])
     answer = await why(stage, "--reassignment", "moved-1")
     assert fits(
-        r"moved-1 is not being reassigned: its move to 1,3 was rolled back at EVENT: somebody "
+        r"moved-1 is not being reassigned: its move to 1,3 was rolled back at EVENT: a client "
         r"asked to cancel it \(AlterPartitionReassignments, event \d+\)\.",
         answer,
     )
 
 
-async def test_deletion_that_waits_for_a_broker(stage: Stage) -> None:
+async def test_deletion_that_waits_for_a_broker(stage: IncidentCluster) -> None:
     stage.broker(2).kill()
     await stage.until_no_leader_is(2)
     await stage.ask(lambda admin: admin.delete_topics([TOPIC], raise_errors=False))
     answer = await why(stage, "--topic", TOPIC)
     assert fits(
-        r"The deletion of orders is stuck since EVENT: replicas of it are on broker 2, which is "
+        r"The deletion of orders is blocked since EVENT: replicas of it are on broker 2, which is "
         r"not online: the registration of broker 2 is gone \(event \d+\)\.",
         answer,
     )
@@ -153,11 +156,11 @@ async def test_deletion_that_waits_for_a_broker(stage: Stage) -> None:
     assert fits(r"There is no topic orders any more at EVENT: orders is deleted: .*", answer)
 
 
-async def test_role_that_goes_elsewhere(stage: Stage) -> None:
+async def test_role_that_goes_elsewhere(stage: IncidentCluster) -> None:
     stage.refold.pause()
-    await stage.until_controller_is_not(stage.own_id)
+    await stage.until_controller_is_not(stage.daemon_id)
     stage.refold.resume()
-    await stage.until_controller_is(stage.own_id)
+    await stage.until_controller_is(stage.daemon_id)
     answer = await why(stage, "--term", "2")
     assert fits(
         r"Term 2 of broker 1000 ended at EVENT: .*session is over.* It had begun at EVENT\.", answer

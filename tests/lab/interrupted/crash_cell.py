@@ -196,7 +196,7 @@ class Run:
                 path = znodes.topic_path(topic.name)
                 await moving.view.overwrite(path, json.dumps(content))
         await self._failing.start()
-        await moving.until_told(self._failing, "failover_done")
+        await moving.until_reported(self._failing, "failover_done")
         if before is not None:
             assert await before.stop() == 0, before.last_words()
         for topic in self.topics:
@@ -328,10 +328,10 @@ class Run:
             "--take-over", broker_id=SUCCESSOR_ID, settings=_NEVER_REBALANCED
         )
         await daemon.start()
-        await self.moving.until_told(daemon, "elected")
+        await self.moving.until_reported(daemon, "elected")
         if self.successor is Successor.REFOLD:
             self._successor_seconds = time.monotonic() - self._died
-        await self.moving.until_told(daemon, "failover_done")
+        await self.moving.until_reported(daemon, "failover_done")
         return daemon
 
     # The end --------------------------------------------------------------------------------------

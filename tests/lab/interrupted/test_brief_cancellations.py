@@ -45,6 +45,6 @@ async def test_a_cancellation_while_the_daemon_is_paused_is_not_lost(moving: Mov
     daemon.resume()
     await moving.until_assigned(topic, [1, 2])
     await moving.until_nothing_is_left()
-    told = await moving.until_told(daemon, "reassignments_cancelled")
+    told = await moving.until_reported(daemon, "reassignments_cancelled")
     assert "the znode was removed before the controller read it" in told["message"]
     assert await daemon.stop() == 0

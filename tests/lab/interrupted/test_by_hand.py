@@ -31,7 +31,7 @@ async def test_a_topic_on_its_way_is_written_again_and_goes_back(moving: Moving,
     await moving.until_isr(topic, {0: 3})
     before = await moving.view.content(path)
     await moving.view.overwrite(path, TOPIC_BY_HAND[what])
-    told = await moving.until_told(daemon, "assignment_mended")
+    told = await moving.until_reported(daemon, "assignment_mended")
     assert told["subject"] == f"{topic}-0"
     assert f"another client changed them in {path}" in told["message"]
 
@@ -54,7 +54,7 @@ async def test_a_topic_that_nobody_can_read_holds_up_only_itself(moving: Moving)
     path = znodes.topic_path("unreadable")
     before = json.dumps(await moving.view.topic("unreadable"))
     await moving.view.overwrite(path, "garbage")
-    await moving.until_told(daemon, "unreadable_znode")
+    await moving.until_reported(daemon, "unreadable_znode")
     output = await moving.reassign("--execute", given={("unreadable", 0): [3, 4]}, status=1)
     assert f"{path} cannot be read as a topic" in output
     await moving.reassign("--execute", given={("moved-beside", 0): [3, 4]})
@@ -81,7 +81,7 @@ async def test_a_record_that_is_deleted_is_told_and_made_again(moving: Moving) -
     await moving.view.delete(path)
     assert "no-record-0: under way without a record" in await moving.reassign("--list")
     await moving.reassign("--request", given={("another", 0): [3, 4]})
-    told = await moving.until_told(daemon, "record_mended")
+    told = await moving.until_reported(daemon, "record_mended")
     assert told["subject"] == path
     assert await moving.view.content(path) == before
     assert "without a record" not in await moving.reassign("--list")

@@ -156,11 +156,11 @@ async def test_only_a_target_in_sync_waits_for_an_original(moving: Moving) -> No
     await timed(are_gone, "the sessions of brokers 1 and 2 are over")
     await moving.until_led(topic, {0: 3})
     await moving.reassign("--cancel")
-    told = await moving.until_told(daemon, "rollback_waits")
+    told = await moving.until_reported(daemon, "rollback_waits")
     assert "none of its original replicas [1, 2] is live and in sync" in told["message"]
     assert (await moving.view.states(topic))[0]["leader"] == 3
     await moving.reassign("--remove-cancel")
-    told = await moving.until_told(daemon, "rollback_given_up")
+    told = await moving.until_reported(daemon, "rollback_given_up")
     assert told["message"].endswith(f"its rollback is given up, it proceeds to {[3, NOBODY]}")
     await moving.reassign("--cancel")
     await moving.lab.brokers[0].start()

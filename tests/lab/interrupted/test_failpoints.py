@@ -67,8 +67,8 @@ async def test_started_again_it_goes_on(moving: Moving, step: int) -> None:
     with moving.brokers_paused():
         daemon = moving.daemon("--take-over")
         await daemon.start()
-        await moving.until_told(daemon, "elected")
-    await moving.until_told(daemon, "failover_done")
+        await moving.until_reported(daemon, "elected")
+    await moving.until_reported(daemon, "failover_done")
     await assert_rolled_back(moving, topic, daemon)
 
 

@@ -65,7 +65,7 @@ async def test_2000_partitions_are_reassigned_and_cancelled_in_one_go(
 async def reassigned_and_cancelled(scene: Scene) -> tuple[float, float]:
     """The seconds until all were under way, and then until all had gone back."""
     daemon = await scene.controlling(settings={PROTOCOL: LATEST_PROTOCOL})
-    await scene.until_told(daemon, "failover_done")
+    await scene.until_reported(daemon, "failover_done")
     given = {
         (topic, number): Entry(tuple(one % BROKERS + 1 for one in replicas))
         for topic, partitions in POPULATION.topics.items()

@@ -146,8 +146,8 @@ async def test_what_is_changed_by_hand_meanwhile_is_put_right(moving: Moving) ->
     await moving.view.delete(reassignment_path("entry", 0))
     assert await moving.view.exists(znodes.REASSIGN_PARTITIONS)
     await moving.view.delete(znodes.REASSIGN_PARTITIONS)
-    await moving.until_told(daemon, "entries_mended")
-    await moving.until_told(daemon, "record_mended")
+    await moving.until_reported(daemon, "entries_mended")
+    await moving.until_reported(daemon, "record_mended")
     assert await moving.view.content(path) == before
     await moving.view.overwrite(path, "{}")
     await moving.reassign("--request", given={("more", 0): [3, 4]})

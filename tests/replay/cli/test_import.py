@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.controller.cli.test_output import CANNOT_WRITE, on_a_full_disk, unread
 from tests.replay.cli.test_log import REFOLD, refold
+from tests.replay.cli.test_output import CANNOT_WRITE, on_a_full_disk, unread
 from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
 
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
@@ -146,7 +146,7 @@ def test_replay_says_what_to_use(imported: Path) -> None:
     for arguments in (("replay", imported), ("log", "show", imported, "--format", "kafka")):
         done = refold(*arguments)
         assert done.returncode == 2
-        assert "no recorded log but a world-backed one" in done.stderr
+        assert "this log is imported (world-backed)" in done.stderr
         assert "refold log show" in done.stderr
 
 

@@ -44,7 +44,7 @@ def log(tmp_path: Path) -> Path:
             mzxids=[1],
             owners=[0],
         ),
-        events.BrokerAnswered(
+        events.BrokerResponded(
             command=commands.CommandId(2, 0),
             broker=3,
             broker_epoch=7,

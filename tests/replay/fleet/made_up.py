@@ -90,7 +90,7 @@ def _troubles() -> list[Step]:
         Step(21, _ZOOKEEPER, _written(7, 1), [("AlterPartition", _state([1]))]),
         Step(22, _ZOOKEEPER, _written(8, 0), [("AlterPartition", _state([1, 2]))]),
         Step(23, _ZOOKEEPER, _written(9, 0, error=-1000), []),
-        Step(24, "broker:1:1", events.BrokerAnswered(CommandId(9, 0), 1, 1, 11, []), []),
+        Step(24, "broker:1:1", events.BrokerResponded(CommandId(9, 0), 1, 1, 11, []), []),
         Step(1000, "timer", events.TimerFired("one"), []),
     ]
 

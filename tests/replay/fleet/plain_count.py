@@ -202,7 +202,7 @@ class PlainCount:
                     if not error and found:
                         read = Write(record.seq, record.wall_ns // 1000, "", path, found, None, "")
                         self._put(read)
-            case events.BrokerAnswered(error=error) if error == _STALE_CONTROLLER_EPOCH:
+            case events.BrokerResponded(error=error) if error == _STALE_CONTROLLER_EPOCH:
                 self.zombies.add((record.seq, "stale_request"))
 
     def _written(

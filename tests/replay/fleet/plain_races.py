@@ -124,7 +124,7 @@ def _asked(event: Any) -> Iterator[tuple[str, str, int, Any]]:
         case AlterPartitionReceived():
             for one in event.partitions:
                 yield "isr_proposed", one.topic, one.partition, one.isr
-        case events.BrokerAnswered():
+        case events.BrokerResponded():
             for topic, partition, _ in event.partition_errors:
                 yield "partition_error", topic, partition, ()
         case ElectLeadersReceived():

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controller.core.fold import Fold
-from replay.kafka_text.lines import Line
+from replay.kafka_text.kafka_log import Line
 from replay.kafka_text.rendering import Rendering
 from tests.controller.core.cluster import Cluster
 

@@ -14,7 +14,7 @@ from controller.core.commands import (
     StartTimer,
     StopReplicaRequest,
 )
-from controller.core.events import BrokerAnswered, ChannelFault, TimerFired
+from controller.core.events import BrokerResponded, ChannelFault, TimerFired
 from controller.core.operations import CreateSequential
 from controller.core.procedures.elections.rebalance import RULE as REBALANCE
 from controller.core.values import RECOVERED, RECOVERING
@@ -162,7 +162,7 @@ def channels_in_trouble() -> Cluster:
 
     def answer_badly(issued: Issued) -> None:
         if isinstance(issued.command, LeaderAndIsrRequest) and issued.command.broker == 3:
-            answer = BrokerAnswered(issued.id, 3, 0, codes.STALE_BROKER_EPOCH, [])
+            answer = BrokerResponded(issued.id, 3, 0, codes.STALE_BROKER_EPOCH, [])
             cluster.happen_next(answer, "broker:3")
 
     cluster.before = answer_badly

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.kafka_text.lines import Line
+from replay.kafka_text.kafka_log import Line
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import alter_partition, proposal
 from tests.replay.kafka_text.rendering import lines_of, parsed, row_of

@@ -15,7 +15,7 @@ from controller.core.procedures.reassignment.partition_reassignment import RAISE
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
 from replay.errors import OtherCoreError, ReplayError
-from replay.kafka_text.lines import Line
+from replay.kafka_text.kafka_log import Line
 from replay.kafka_text.rendering import Rendering, kafka_lines
 from replay.logs.decode import UPCASTERS
 from replay.logs.snapshots import make_snapshots

@@ -91,15 +91,15 @@ def test_settings_that_came_later_are_as_if_they_were_not_there() -> None:
 def test_it_is_explained() -> None:
     answer = asked(LOG, topic="t", partition=0)
     assert plain(answer.answer).startswith(
-        "t-0 has leader 2 since event N: somebody asked for an election; nobody in sync was "
-        "online, so by an unclean election, as was asked for, 2 leads as the first replica that "
-        "was online; passed over: 1 is not online, 3 is not in sync."
+        "t-0 has leader 2 since event N: a client requested an election; no replica in sync was "
+        "online, so by an unclean election, as requested, 2 leads as the first replica that was "
+        "online; passed over: 1 is not online, 3 is not in sync."
     )
     elected = next(one for one in answer.chain if one.rule.startswith("unclean"))
     assert elected.because is not None
     assert (elected.because.seq, elected.because.procedure) == (67, "ElectLeaders")
     [note] = answer.notes
-    assert note.endswith("this one decides the same up to here.")
+    assert note.endswith("this core decides the same up to here.")
 
 
 @pytest.mark.parametrize(

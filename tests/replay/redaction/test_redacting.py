@@ -1,16 +1,24 @@
 """A log under other names: it decides the same, and nothing of the names is left."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from controller.core.api_requests.scram_credentials import (
+    AlterUserScramCredentialsReceived,
+    ScramDeletion,
+    ScramUpsertion,
+)
 from controller.core.configuration import Configuration
 from controller.core.values import Endpoint
 from replay.cli.main import app
 from replay.incidents.keeping import unpacked
+from replay.redaction import fields
+from replay.redaction.names import Names, StandIns
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.world.simulation import Simulation
 from tests.replay.diff.versions import INCIDENTS, ROOT
@@ -47,6 +55,27 @@ def test_real_incident_replays_and_has_none_of_the_names(tmp_path: Path, name: s
     assert replayed.exit_code == 0, replayed.output
     if before.startswith("agrees"):
         assert replayed.output.splitlines()[0].partition(": ")[2] == before
+
+
+@pytest.mark.parametrize("name", ["cancellation-failover", "extra-conflict", "legacy-request"])
+def test_incident_with_reassignment_records_replays_without_its_topics(
+    tmp_path: Path, name: str
+) -> None:
+    with unpacked(INCIDENTS / name) as log:
+        other, names, text = redacted(log, tmp_path)
+    assert set(names["topic"]) >= {"moved", "orders"}
+    assert re.findall(r"\b(?:moved|orders)\b", text) == []
+    assert refold("replay", other).exit_code == 0
+
+
+def test_users_of_scram_credentials_are_replaced() -> None:
+    upsertion = ScramUpsertion("alice", 1, 4096, "digest")
+    request = AlterUserScramCredentialsReceived(1, 0, [ScramDeletion("bob", 1)], [upsertion])
+    found = Names()
+    fields.value(found, request)
+    redacted_request = fields.value(StandIns(found), request)
+    users = [one.user for one in (*redacted_request.deletions, *redacted_request.upsertions)]
+    assert sorted(users) == ["name-1", "name-2"]
 
 
 def test_names_are_replaced_wherever_they_are(tmp_path: Path) -> None:

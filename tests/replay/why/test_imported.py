@@ -9,7 +9,7 @@ import pytest
 
 from replay.errors import ReplayError
 from replay.logs.open_log import open_log
-from replay.why.asking import ask
+from replay.why.explain import explain
 from replay.why.subject import Subject
 from tests.replay.why.asked import asked, plain
 
@@ -20,7 +20,7 @@ def test_unclean_leader(log_of: LogOf) -> None:
     """The script allowed unclean leaders of a topic whose last replica in sync was dead."""
     answer = asked(log_of("unclean-3"), topic="later.02", partition=0)
     assert plain(answer.answer) == (
-        "later.02-0 has leader 2 since event N: unclean leader election was enabled; nobody in "
+        "later.02-0 has leader 2 since event N: unclean leader election was enabled; no replica in "
         "sync was online, so by an unclean election, which the topic's settings allow, 2 leads as "
         "the first replica that was online; passed over: 1 is not online."
     )
@@ -93,7 +93,7 @@ def test_request_for_what_there_is_not(log_of: LogOf, topic: str, number: int) -
     assert [one.kind for one in answer.chain] == ["told", "reassignment_asked"]
     before = asked(log, 900, topic=topic, partition=number, is_reassignment=True)
     assert plain(before.answer) == (
-        f"{topic}-{number} is not being reassigned: {topic}-{number}: somebody asked for replicas "
+        f"{topic}-{number} is not being reassigned: {topic}-{number}: a client asked for replicas "
         "1,2 (/admin/reassign_partitions) at event N, when there was no such partition."
     )
     with pytest.raises(ReplayError, match=r"no partition t\.01-98"):
@@ -104,14 +104,15 @@ def test_preferred_leader(log_of: LogOf) -> None:
     answer = asked(log_of("broker-crash-2"), topic="two-04", partition=3)
     assert plain(answer.answer) == (
         "two-04-3 has leader 3 since event N: it is the preferred replica, and "
-        "auto.leader.rebalance.enable looked after leaders that are not."
+        "auto.leader.rebalance.enable moves leadership to preferred replicas."
     )
 
 
 def test_deleted_topic(log_of: LogOf) -> None:
     answer = asked(log_of("topics-1"), 2100, topic="orders-01")
     assert plain(answer.answer).startswith("There is no topic orders-01 any more at event N")
-    assert any(one.text.startswith("the deletion of orders-01 is asked") for one in answer.chain)
+    texts = [one.text for one in answer.chain]
+    assert any(one.startswith("the deletion of orders-01 is requested") for one in texts)
 
 
 def test_term(log_of: LogOf) -> None:
@@ -123,7 +124,7 @@ def test_term(log_of: LogOf) -> None:
         "Broker 4 is controller of term 4 since event N; term 3 of broker 1 had ended at event N: "
         "its ZooKeeper session expired."
     )
-    with pytest.raises(ReplayError, match=r"no term 9 by event 2914; this log's are 1,2,3,4"):
+    with pytest.raises(ReplayError, match=r"no term 9 by event 2914; this log has 1,2,3,4"):
         asked(log, term=9)
 
 
@@ -135,4 +136,4 @@ def test_the_same_question_twice(log_of: LogOf) -> None:
     """What was read for the first answer is not there for the second."""
     with open_log(log_of("unclean-3")) as log:
         subject = Subject(topic="later.02", partition=0)
-        assert ask(log, subject, 1000) == ask(log, subject, 1000)
+        assert explain(log, subject, 1000) == explain(log, subject, 1000)

@@ -9,7 +9,7 @@ import pytest
 
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
-from replay.why.answers.answer import Answer, Link
+from replay.why.explanations.explanation import Explanation, Link
 from tests.replay.why.asked import asked, plain
 
 _INCIDENTS = Path("tests/incidents").absolute()
@@ -31,7 +31,7 @@ def incident(tmp_path_factory: pytest.TempPathFactory) -> IncidentOf:
     return unpack
 
 
-def last(answer: Answer, text: str) -> Link:
+def last(answer: Explanation, text: str) -> Link:
     """The last link that says something."""
     return next(one for one in answer.chain if text in one.text)
 
@@ -65,7 +65,8 @@ def test_broker_1_was_stopped_in_order(incident: IncidentOf) -> None:
         log, "controlled shutdown leader election", topic="orders", partition=0
     )
     assert plain(asked(log, topic="orders", partition=0).answer).startswith(
-        "orders-0 has leader 1 since event N: it is the preferred replica, and ElectLeaders"
+        "orders-0 has leader 1 since event N: it is the preferred replica, as requested by "
+        "ElectLeaders"
     )
 
 
@@ -77,13 +78,13 @@ def test_partition_3_was_offline_then_led_by_the_one_behind(incident: IncidentOf
         "ISR is 1: it comes back with broker 1, or by an unclean election, which may lose records."
     )
     assert when(log, "unclean", topic="orders", partition=3).startswith(
-        "orders-3 has leader 3 since event N: somebody asked for an election; nobody in sync was "
-        "online, so by an unclean election, as was asked for, 3 leads as the first replica that "
+        "orders-3 has leader 3 since event N: a client requested an election; no replica in sync "
+        "was online, so by an unclean election, as requested, 3 leads as the first replica that "
         "was online; passed over: 1 is not online."
     )
     assert when(log, "unclean", topic="orders", partition=3, broker=1).startswith(
         "Broker 1 is not in the ISR of orders-3 since event N: the registration of broker 1 is "
-        "gone (event N), and the controller took it out (unclean partition leader election)"
+        "gone (event N), and the controller removed it (unclean partition leader election)"
     )
 
 
@@ -99,7 +100,7 @@ def test_reassignment_waited_for_the_dead_broker_3_and_was_cancelled(
     )
     assert plain(asked(log, **moved).answer) == (
         "moved-1 is not being reassigned: its move from 1,2 to 1,3 was rolled back at event N: "
-        "somebody asked to cancel it (AlterPartitionReassignments, event N)."
+        "a client asked to cancel it (AlterPartitionReassignments, event N)."
     )
     assert plain(asked(log, topic="moved", partition=0, is_reassignment=True).answer) == (
         "moved-0 is not being reassigned: at event N its replicas 1,2 got the order 2,1, for which "
@@ -114,7 +115,7 @@ def test_move_was_rolled_back_step_by_step(incident: IncidentOf, seq: int) -> No
     found = asked(log, seq, topic="moved", partition=1, is_reassignment=True)
     assert plain(found.answer) == (
         "The reassignment of moved-1 from 1,2 to 1,3, begun at event N, is being rolled back to 1,2"
-        " since event N: somebody asked to cancel it (AlterPartitionReassignments, event N)."
+        " since event N: a client asked to cancel it (AlterPartitionReassignments, event N)."
     )
     given_up = found.chain[0]
     assert (given_up.seq, given_up.text) == (
@@ -124,8 +125,8 @@ def test_move_was_rolled_back_step_by_step(incident: IncidentOf, seq: int) -> No
     assert given_up.because is not None
     assert given_up.because.seq == 110
     assert plain(asked(log, seq, topic="moved", partition=1).answer).endswith(
-        " Its move to 1,3 is being rolled back, because somebody asked to cancel it "
-        "(AlterPartitionReassignments, event N): --reassignment moved-1 tells more."
+        " Its move to 1,3 is being rolled back, because a client asked to cancel it "
+        "(AlterPartitionReassignments, event N); see --reassignment moved-1."
     )
     with open_log(log) as opened:
         [move] = cluster_at(opened, seq).reassignments
@@ -138,13 +139,13 @@ def test_move_was_rolled_back_step_by_step(incident: IncidentOf, seq: int) -> No
 def test_deletion_waited_for_broker_2(incident: IncidentOf) -> None:
     log = incident("topic-deletion")
     assert when(log, "waits", topic="orders") == (
-        "The deletion of orders is stuck since event N: replicas of it are on broker 2, which is "
+        "The deletion of orders is blocked since event N: replicas of it are on broker 2, which is "
         "not online: the registration of broker 2 is gone (event N)."
     )
-    told = last(asked(log, topic="orders"), "broker 2 is told to delete").seq
+    told = last(asked(log, topic="orders"), "broker 2 is sent the deletion").seq
     assert asked(log, told, topic="orders").answer == (
-        "The deletion of orders is under way: it waits for broker 2, told at event 104 "
-        "(2026-11-21T23:27:08.767536Z) to delete its replicas."
+        "The deletion of orders is under way: it waits for broker 2, which was sent the deletion "
+        "at event 104 (2026-11-21T23:27:08.767536Z)."
     )
     with open_log(log) as opened:
         [deletion] = cluster_at(opened, told).deletions
@@ -167,7 +168,7 @@ def test_session_expired_while_refold_stood_still(incident: IncidentOf) -> None:
         "observed for "
     )
     begun = last(asked(log), "failover done").seq
-    assert plain(asked(log, begun).answer).endswith(", and somebody else had held the role since.")
+    assert plain(asked(log, begun).answer).endswith(", and another broker had held the role since.")
 
 
 def test_role_was_handed_back_at_the_end(incident: IncidentOf) -> None:

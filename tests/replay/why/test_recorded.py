@@ -8,7 +8,7 @@ from msgspec import structs
 
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
-from controller.core.events import ChannelFault
+from controller.core.events import ChannelFault, SessionDisconnected
 from controller.core.fold import Fold
 from replay.errors import ReplayError
 from tests.controller.core.cluster import Cluster
@@ -110,8 +110,8 @@ def test_unclean_leader_that_was_asked_for(cluster: Cluster, tmp_path: Path) -> 
     cluster.stop_broker(1)
     elect(cluster, "unclean", ("t", 0))
     assert first(cluster, tmp_path, **T0).startswith(
-        "t-0 has leader 2 since event N: somebody asked for an election; nobody in sync was "
-        "online, so by an unclean election, as was asked for, 2 leads as the first replica that "
+        "t-0 has leader 2 since event N: a client requested an election; no replica in sync was "
+        "online, so by an unclean election, as requested, 2 leads as the first replica that "
         "was online; passed over: 1 is not online, 3 is not in sync. "
     )
 
@@ -142,8 +142,8 @@ def test_preferred_leader(cluster: Cluster, tmp_path: Path) -> None:
     number = next_request(cluster)
     elect_preferred(cluster)
     assert first(cluster, tmp_path, **T0) == (
-        "t-0 has leader 1 since event N: it is the preferred replica, and ElectLeaders, request "
-        f"{number}, preferred: t-0."
+        "t-0 has leader 1 since event N: it is the preferred replica, as requested by "
+        f"ElectLeaders, request {number}, preferred: t-0."
     )
 
 
@@ -155,7 +155,8 @@ def test_leader_that_a_stock_controller_elected(cluster: Cluster, tmp_path: Path
     cluster.put_quietly(znodes.state_path("t", 0), znodes.write_state(changed))
     cluster.leave_role(session)
     assert first(cluster, tmp_path, **T0).startswith(
-        "t-0 has leader 3 since event N: it was found so in ZooKeeper, written by somebody else."
+        "t-0 has leader 3 since event N: the controller found it in ZooKeeper, where another "
+        "process had written it."
     )
 
 
@@ -174,7 +175,7 @@ def test_broker_that_the_controller_took_out_of_the_isr(cluster: Cluster, tmp_pa
     cluster.stop_broker(3)
     assert first(cluster, tmp_path, **T0, broker=3) == (
         "Broker 3 is not in the ISR of t-0 since event N: the registration of broker 3 is gone "
-        "(event N), and the controller took it out (remove 3 from ISR); now it is not registered."
+        "(event N), and the controller removed it (remove 3 from ISR); now it is not registered."
     )
 
 
@@ -252,11 +253,11 @@ def test_deletion_that_is_stuck(cluster: Cluster, tmp_path: Path) -> None:
     cluster.stop_broker(2)
     mark(cluster, "t")
     assert first(cluster, tmp_path, topic="t") == (
-        "The deletion of t is stuck since event N: replicas of it are on broker 2, which is not "
+        "The deletion of t is blocked since event N: replicas of it are on broker 2, which is not "
         "online: the registration of broker 2 is gone (event N)."
     )
     assert first(cluster, tmp_path, **T0).startswith(
-        "t-0 goes with its topic, which is being deleted since event N"
+        "t-0 is being deleted with its topic since event N"
     )
 
 
@@ -270,10 +271,10 @@ def test_topic_that_is_not_well(cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic("u", {0: [1, 2], 1: [3], 2: [2, 1]})
     cluster.stop_broker(3)
     assert first(cluster, tmp_path, topic="u") == (
-        "u has 3 partitions: u-1 is offline. --partition tells why."
+        "u has 3 partitions: u-1 is offline. See --partition for the causes."
     )
     assert first(cluster, tmp_path, topic="t") == (
-        "t has 1 partitions: not all in sync: t-0 (lacks 3). --partition tells why."
+        "t has 1 partitions: not all in sync: t-0 (lacks 3). See --partition for the causes."
     )
 
 
@@ -298,11 +299,23 @@ def test_session_that_ended_in_silence(cluster: Cluster, tmp_path: Path) -> None
     )
 
 
+def test_term_that_ended_after_a_lost_connection_names_the_loss(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.happen(SessionDisconnected(cluster.session, "connection reset"), "session")
+    cluster.now_ms += 500
+    cluster.expire()
+    assert re.search(
+        r"; at event N, 0\.5 s before, the connection to ZooKeeper is lost: connection reset\.",
+        first(cluster, tmp_path, term=1),
+    )
+
+
 def test_role_that_somebody_held_in_between(cluster: Cluster, tmp_path: Path) -> None:
     session = cluster.seize_role(2)
     cluster.run()
     cluster.leave_role(session)
-    assert first(cluster, tmp_path).endswith(", and somebody else had held the role since.")
+    assert first(cluster, tmp_path).endswith(", and another broker had held the role since.")
 
 
 def test_term_that_somebody_else_took(cluster: Cluster, tmp_path: Path) -> None:
@@ -323,7 +336,7 @@ def test_term_that_the_operator_ended(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_signal_is_because_of_nothing_that_runs(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.ask_to_end)
+    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.shut_down_quietly)
     cluster.create_topic("u", {0: [2, 3]})
     told = next(one for one in why(cluster, tmp_path).chain if "SIGTERM" in one.text)
     assert told.because is None
@@ -346,13 +359,14 @@ def test_what_was_known_last_is_told_after_the_role_is_lost(
     cluster.shut_down()
     answer = why(cluster, tmp_path, **T0)
     assert answer.answer.startswith("t-0 has leader 1 since event ")
-    assert "told is what it knew then" in answer.notes[0]
+    assert "the answer is based on what it knew then" in answer.notes[0]
 
 
 def test_daemon_that_was_killed(cluster: Cluster, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", cluster, close=False)
     assert asked(log, **T0).notes == [
-        "The log was not closed: its daemon was killed, or this is a copy of before its end."
+        "The log was not closed: its daemon was killed, or this copy was made before the daemon "
+        "ended."
     ]
     assert asked(log, len(cluster.history) - 1, **T0).notes == []
 
@@ -366,7 +380,7 @@ def test_another_core_that_decided_the_same(cluster: Cluster, tmp_path: Path) ->
     assert answer.answer.startswith("t-0 has leader 1 since event ")
     [note] = answer.notes
     assert note.startswith(f"Recorded by core {'0' * 24} (refold ")
-    assert note.endswith("; this one decides the same up to here.")
+    assert note.endswith("; this core decides the same up to here.")
 
 
 def test_another_core_that_decided_otherwise(cluster: Cluster, tmp_path: Path) -> None:
@@ -374,7 +388,7 @@ def test_another_core_that_decided_otherwise(cluster: Cluster, tmp_path: Path) -
     recorded, issued = cluster.history[place]
     cluster.history[place] = (recorded, issued[:-1])
     [note] = asked(write_log(tmp_path / "log", cluster, fingerprint="0" * 24), **T0).notes
-    assert f"from event {recorded.seq} on this core decides otherwise" in note
+    assert f"from event {recorded.seq} on, this core decides differently" in note
 
 
 def test_another_core_whose_log_cannot_be_folded(

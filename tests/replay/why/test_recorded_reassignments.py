@@ -53,7 +53,7 @@ def test_reassignment_that_a_slow_broker_blocks(cluster: Cluster, tmp_path: Path
     )
     assert first(cluster, tmp_path, **T0).endswith(
         "It is being reassigned to 4,2 since event N and waits for 4 (live, but has not caught "
-        "up): --reassignment t-0 tells more."
+        "up); see --reassignment t-0."
     )
 
 
@@ -63,7 +63,7 @@ def test_reassignment_that_was_cancelled(cluster: Cluster, tmp_path: Path) -> No
     cancel(cluster)
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
         "t-0 is not being reassigned: its move from 1,2,3 to 4,2 was rolled back at event N: "
-        "somebody asked to cancel it (AlterPartitionReassignments, event N)."
+        "a client asked to cancel it (AlterPartitionReassignments, event N)."
     )
 
 
@@ -207,7 +207,7 @@ def test_cancellation_by_the_api_that_was_refused_is_no_rollback_that_waits(
     cancel(cluster)
     answer = why(cluster, tmp_path, **T0, is_reassignment=True)
     assert "does not end: broker 6 blocks it" in answer.answer
-    assert "somebody asked to cancel it, refused with INVALID_REPLICA_ASSIGNMENT" in answer.answer
+    assert "a client asked to cancel it, rejected with INVALID_REPLICA_ASSIGNMENT" in answer.answer
     [move] = answer.moves
     assert (move.outcome, move.waited, move.cancelled) == ("under way", [], None)
 
@@ -236,7 +236,7 @@ def test_replicas_in_another_order(cluster: Cluster, tmp_path: Path) -> None:
 def test_reassignment_that_was_refused(cluster: Cluster, tmp_path: Path) -> None:
     reassign(cluster, 1, 9)
     assert first(cluster, tmp_path, **T0, is_reassignment=True).startswith(
-        "t-0 is not being reassigned: at event N somebody asked to move it to 1,9, refused with "
+        "t-0 is not being reassigned: at event N a client asked to move it to 1,9, rejected with "
         "INVALID_REPLICA_ASSIGNMENT: "
     )
 
@@ -257,7 +257,7 @@ def test_request_that_is_refused_while_another_is_under_way(
     reassign(cluster, 1, 9)
     answer = first(cluster, tmp_path, **T0, is_reassignment=True)
     assert "to 4,2, begun at event N, does not end: broker 4 blocks it" in answer
-    assert "Then, at event N somebody asked to move it to 1,9, refused with" in answer
+    assert "Then, at event N a client asked to move it to 1,9, rejected with" in answer
 
 
 def test_request_for_what_there_is_not(cluster: Cluster, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_request_for_what_there_is_not(cluster: Cluster, tmp_path: Path) -> None
 def test_answered_request_for_what_there_is_not(cluster: Cluster, tmp_path: Path) -> None:
     ask_for(cluster, (("t", 7), [1, 3]))
     assert first(cluster, tmp_path, topic="t", partition=7, is_reassignment=True).startswith(
-        "t-7 is not being reassigned: at event N somebody asked to move it to 1,3, refused with "
+        "t-7 is not being reassigned: at event N a client asked to move it to 1,3, rejected with "
         "UNKNOWN_TOPIC_OR_PARTITION"
     )
 
@@ -293,7 +293,7 @@ def test_request_by_znode_is_in_the_chain(cluster: Cluster, tmp_path: Path) -> N
     catch_up(cluster, 4)
     chain = why(cluster, tmp_path, **T0, is_reassignment=True).chain
     [asked] = [one for one in chain if one.kind == "reassignment_asked"]
-    assert asked.text == "t-0: somebody asked for replicas 4,2 (/admin/reassign_partitions)"
+    assert asked.text == "t-0: a client asked for replicas 4,2 (/admin/reassign_partitions)"
     written = next(one for one in reversed(chain) if one.text.endswith("removing 1,3"))
     assert written.kind == "assignment_written"
     assert written.seq > asked.seq

@@ -12,8 +12,8 @@ from controller.core.commands import Issued, WriteAtomically, WriteZnodes
 from controller.core.fold import Fold
 from controller.core.znodes import reassignment_path
 from replay.errors import ReplayError
-from replay.why.answers.answer import Answer
-from replay.why.asking import ask_runs
+from replay.why.explain import explain_runs
+from replay.why.explanations.explanation import Explanation
 from replay.why.runs import logs_of, open_runs, parts_of
 from replay.why.subject import Subject
 from tests.controller.core.cluster import Cluster, topic_json, writes
@@ -45,13 +45,13 @@ def moving() -> Cluster:
     return cluster
 
 
-def ask(*logs: Path, subject: Subject = MOVE, wall_ns: int | None = None) -> Answer:
+def ask(*logs: Path, subject: Subject = MOVE, wall_ns: int | None = None) -> Explanation:
     """The answer out of several logs, or of a folder of them."""
     with open_runs(logs_of([str(one) for one in logs])) as several:
-        return ask_runs(parts_of(several, wall_ns), subject)
+        return explain_runs(parts_of(several, wall_ns), subject)
 
 
-def told(answer: Answer) -> list[tuple[str, str]]:
+def told(answer: Explanation) -> list[tuple[str, str]]:
     """The story of the last move, each line with the log that it is from, steps and brokers left
     out."""
     kept = (one for one in answer.moves[-1].story if not one.kind.startswith(("step", "deletion")))
@@ -174,7 +174,7 @@ def test_move_that_a_stock_controller_completed_meanwhile_is_told(tmp_path: Path
     assert is_rolled_back or alone.endswith(" had been completed before this log begins.")
 
 
-def begun_by_a_stock_controller(tmp_path: Path, *, is_younger: bool) -> Answer:
+def begun_by_a_stock_controller(tmp_path: Path, *, is_younger: bool) -> Explanation:
     """It began the move of t-0 from 1 and 2 to 3 and 4 between two runs of the daemon; the entry is
     younger than /admin/reassign_cancel, or older."""
     cluster = interruptible(4, 1, 2)

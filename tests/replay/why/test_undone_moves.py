@@ -15,10 +15,10 @@ from controller.core.znodes import (
 from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog, open_log
 from replay.logs.recorded_fold import fold_at_start
-from replay.why.answers.answer import Answer
-from replay.why.facts import Because
+from replay.why.explanations.explanation import Explanation
+from replay.why.facts import Cause
 from replay.why.move import Move
-from replay.why.recording import Recording
+from replay.why.recorded_observer import RecordedFactObserver
 from replay.why.subject import Subject
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes
@@ -58,7 +58,7 @@ def cluster() -> Cluster:
     return interruptible(5, 2, 1, 3)
 
 
-def first(answer: Answer) -> str:
+def first(answer: Explanation) -> str:
     """The line that answers, without numbers of events and transactions."""
     known = {one.cancelled.czxid for one in answer.moves if one.cancelled is not None}
     text = plain(answer.answer)
@@ -67,7 +67,7 @@ def first(answer: Answer) -> str:
     return text
 
 
-def last_move(answer: Answer) -> Move:
+def last_move(answer: Explanation) -> Move:
     """The last move that the answer tells of."""
     return answer.moves[-1]
 
@@ -172,7 +172,7 @@ def test_move_names_the_route_by_which_it_was_begun(
     cancel(cluster)
     answer = why(cluster, tmp_path, **MOVE)
     assert first(answer) == (
-        ROLLED_BACK + "somebody asked to cancel it (AlterPartitionReassignments, event N)."
+        ROLLED_BACK + "a client asked to cancel it (AlterPartitionReassignments, event N)."
     )
     move = last_move(answer)
     assert (move.route, move.request) == {
@@ -194,7 +194,7 @@ def test_move_back_to_the_originals_by_the_api_names_that_request(
     reassign(cluster, 4, 5, 2)
     reassign(cluster, 2, 1, 3)
     assert first(why(cluster, tmp_path, **MOVE)) == (
-        ROLLED_BACK + "somebody asked for 2,1,3 (AlterPartitionReassignments, event N)."
+        ROLLED_BACK + "a client asked for 2,1,3 (AlterPartitionReassignments, event N)."
     )
 
 
@@ -353,7 +353,7 @@ def test_rollback_that_waits_is_told_once_however_often_it_is_tried(tmp_path: Pa
     assert waited.until is None
     assert first(why(cluster, tmp_path, **PARTITION)).endswith(
         "Its move to 3,4 waits to be rolled back, because /admin/reassign_cancel was created "
-        "(event N, czxid C): --reassignment t-0 tells more."
+        "(event N, czxid C); see --reassignment t-0."
     )
 
 
@@ -385,7 +385,7 @@ def test_interrupted_procedure_keeps_its_own_cause(cluster: Cluster, tmp_path: P
     with open_log(write_log(tmp_path / "log", cluster)) as log:
         assert isinstance(log, RecordedLog)
         fold = fold_at_start(log.reader)
-        recording = Recording(fold, Subject("t", 0), log.reader.header)
+        recording = RecordedFactObserver(fold, Subject("t", 0), log.reader.header)
         for event, _ in records(log.reader):
             recording.fold_event(event)
         recording.begun_by = because
@@ -398,9 +398,9 @@ def test_interrupted_procedure_keeps_its_own_cause(cluster: Cluster, tmp_path: P
         assert recording.because is None
 
 
-def because(trigger: Trigger) -> Because:
+def because(trigger: Trigger) -> Cause:
     """What the test says a procedure is because of."""
-    return Because(1, "", type(trigger).__name__)
+    return Cause(1, "", type(trigger).__name__)
 
 
 # Logs that begin later ----------------------------------------------------------------------------

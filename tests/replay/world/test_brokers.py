@@ -13,7 +13,7 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.values import Assignment, LeaderAndIsr
-from replay.world.brokers import Answer, WorldBroker
+from replay.world.brokers import Answer, SimulatedBroker
 
 ID, OTHER_ID = b"1" * 16, b"2" * 16
 RUN = 10
@@ -21,8 +21,8 @@ RUN = 10
 T0 = ("t", 0)
 
 
-def running() -> WorldBroker:
-    broker = WorldBroker(1)
+def running() -> SimulatedBroker:
+    broker = SimulatedBroker(1)
     broker.run(RUN)
     return broker
 
@@ -53,7 +53,7 @@ def update_metadata(leader: int, controller_epoch: int = 5) -> UpdateMetadataReq
     return UpdateMetadataRequest(1, RUN, 8, 1000, controller_epoch, (partition,), ())
 
 
-def code(broker: WorldBroker, request: BrokerRequest) -> int:
+def code(broker: SimulatedBroker, request: BrokerRequest) -> int:
     """The code that the one partition gets; the request as such is taken."""
     error, errors = broker.answer(request, ())
     assert error == codes.NONE

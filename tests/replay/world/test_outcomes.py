@@ -25,7 +25,7 @@ from controller.core.operations import (
     Delete,
     SetData,
 )
-from replay.world.outcomes import CONTROLLER_EPOCH, answer
+from replay.world.outcomes import CONTROLLER_EPOCH, carry_out
 from replay.world.zookeeper import ZooKeeper
 
 ID = CommandId(7, 1)
@@ -52,7 +52,7 @@ def test_reads_come_in_pages_and_missing_znodes_have_an_error(
     world.apply(session, Create("/a", b"x", ephemeral=True), 0)
     created = world.zxid
 
-    first, second = answer(
+    first, second = carry_out(
         world, session, ID, ReadZnodes(("/a", "/none", CONTROLLER_EPOCH)), 0, page=2
     )
 
@@ -71,27 +71,29 @@ def test_reads_come_in_pages_and_missing_znodes_have_an_error(
 
 
 def test_stats_come_without_data(world: ZooKeeper, session: int) -> None:
-    (outcome,) = answer(world, session, ID, ReadStats((CONTROLLER_EPOCH,)), 0)
+    (outcome,) = carry_out(world, session, ID, ReadStats((CONTROLLER_EPOCH,)), 0)
     assert isinstance(outcome, ZnodesRead)
     assert (outcome.data, outcome.versions) == ([None], [1])
 
 
 def test_no_items_have_one_empty_outcome(world: ZooKeeper, session: int) -> None:
-    assert answer(world, session, ID, WriteZnodes((), None), 0) == [ZnodesWritten(ID, 0, [], [])]
+    assert carry_out(world, session, ID, WriteZnodes((), None), 0) == [ZnodesWritten(ID, 0, [], [])]
 
 
 def test_children_are_sorted(world: ZooKeeper, session: int) -> None:
     for path in ("/p", "/p/2", "/p/10", "/p/1"):
         world.apply(session, Create(path), 0)
-    assert answer(world, session, ID, ReadChildren("/p"), 0) == [
+    assert carry_out(world, session, ID, ReadChildren("/p"), 0) == [
         ChildrenRead(ID, OK, ["1", "10", "2"])
     ]
-    assert answer(world, session, ID, ReadChildren("/none"), 0) == [ChildrenRead(ID, NO_NODE, [])]
+    assert carry_out(world, session, ID, ReadChildren("/none"), 0) == [
+        ChildrenRead(ID, NO_NODE, [])
+    ]
 
 
 def test_a_watch_stays_and_covers_creation(world: ZooKeeper, session: int) -> None:
-    answer(world, session, ID, ReadStats(("/a",), watch=True), 0)
-    answer(world, session, ID, ReadStats(("/a",), watch=True), 0)
+    carry_out(world, session, ID, ReadStats(("/a",), watch=True), 0)
+    carry_out(world, session, ID, ReadStats(("/a",), watch=True), 0)
     world.apply(session, Create("/a"), 0)
     world.apply(session, SetData("/a", b"", -1), 0)
     assert world.take_events(session) == [
@@ -112,7 +114,7 @@ def test_guarded_writes_stand_alone(world: ZooKeeper, session: int) -> None:
         ),
         epoch_version=1,
     )
-    assert answer(world, session, ID, writes, 0) == [
+    assert carry_out(world, session, ID, writes, 0) == [
         ZnodesWritten(ID, 0, [OK, NODE_EXISTS, OK, BAD_VERSION, NO_NODE], [0, -1, 1, -1, -1])
     ]
 
@@ -120,7 +122,7 @@ def test_guarded_writes_stand_alone(world: ZooKeeper, session: int) -> None:
 def test_writes_of_an_older_epoch_are_fenced(world: ZooKeeper, session: int) -> None:
     before = world.dump()
     writes = WriteZnodes((Create("/a"), Create(CONTROLLER_EPOCH)), epoch_version=0)
-    assert answer(world, session, ID, writes, 0) == [
+    assert carry_out(world, session, ID, writes, 0) == [
         ZnodesWritten(ID, 0, [FENCED, FENCED], [-1, -1])
     ]
     assert world.dump() == before
@@ -129,12 +131,12 @@ def test_writes_of_an_older_epoch_are_fenced(world: ZooKeeper, session: int) -> 
 def test_without_the_epoch_znode_writes_are_fenced_too(world: ZooKeeper, session: int) -> None:
     world.apply(session, Delete(CONTROLLER_EPOCH, -1), 0)
     writes = WriteZnodes((Create("/a"),), epoch_version=1)
-    assert answer(world, session, ID, writes, 0) == [ZnodesWritten(ID, 0, [FENCED], [-1])]
+    assert carry_out(world, session, ID, writes, 0) == [ZnodesWritten(ID, 0, [FENCED], [-1])]
 
 
 def test_writes_without_a_guard_need_no_epoch(world: ZooKeeper, session: int) -> None:
     writes = WriteZnodes((Create("/a"), SetData("/a", b"", 0)), epoch_version=None)
-    assert answer(world, session, ID, writes, 0, page=1) == [
+    assert carry_out(world, session, ID, writes, 0, page=1) == [
         ZnodesWritten(ID, 0, [OK], [0]),
         ZnodesWritten(ID, 1, [OK], [1]),
     ]
@@ -143,7 +145,7 @@ def test_writes_without_a_guard_need_no_epoch(world: ZooKeeper, session: int) ->
 def test_of_an_atomic_write_that_fails_nothing_happens(world: ZooKeeper, session: int) -> None:
     before = world.dump()
     write = WriteAtomically((Create("/a"), Check(CONTROLLER_EPOCH, 0), Create("/b")))
-    assert answer(world, session, ID, write, 0) == [
+    assert carry_out(world, session, ID, write, 0) == [
         ZnodesWritten(
             ID, 0, [RUNTIME_INCONSISTENCY, BAD_VERSION, RUNTIME_INCONSISTENCY], [-1, -1, -1]
         )
@@ -153,11 +155,11 @@ def test_of_an_atomic_write_that_fails_nothing_happens(world: ZooKeeper, session
 
 def test_an_atomic_write_tells_the_new_versions(world: ZooKeeper, session: int) -> None:
     write = WriteAtomically((Create("/a"), SetData(CONTROLLER_EPOCH, b"3", 1)))
-    assert answer(world, session, ID, write, 0) == [ZnodesWritten(ID, 0, [OK, OK], [0, 2])]
+    assert carry_out(world, session, ID, write, 0) == [ZnodesWritten(ID, 0, [OK, OK], [0, 2])]
 
 
 def test_a_sync_is_a_write_of_one(world: ZooKeeper, session: int) -> None:
-    assert answer(world, session, ID, SyncZnodes("/a"), 0) == [ZnodesWritten(ID, 0, [OK], [-1])]
+    assert carry_out(world, session, ID, SyncZnodes("/a"), 0) == [ZnodesWritten(ID, 0, [OK], [-1])]
 
 
 def test_a_session_that_ended_gets_its_outcomes_all_the_same(
@@ -165,11 +167,13 @@ def test_a_session_that_ended_gets_its_outcomes_all_the_same(
 ) -> None:
     world.end_session(session)
     write = WriteAtomically((Create("/a"), Create("/b")))
-    assert answer(world, session, ID, write, 0) == [
+    assert carry_out(world, session, ID, write, 0) == [
         ZnodesWritten(ID, 0, [SESSION_EXPIRED, SESSION_EXPIRED], [-1, -1])
     ]
     guarded = WriteZnodes((Create("/a"),), epoch_version=1)
-    assert answer(world, session, ID, guarded, 0) == [ZnodesWritten(ID, 0, [SESSION_EXPIRED], [-1])]
-    assert answer(world, session, ID, ReadChildren("/", watch=True), 0) == [
+    assert carry_out(world, session, ID, guarded, 0) == [
+        ZnodesWritten(ID, 0, [SESSION_EXPIRED], [-1])
+    ]
+    assert carry_out(world, session, ID, ReadChildren("/", watch=True), 0) == [
         ChildrenRead(ID, SESSION_EXPIRED, [])
     ]

@@ -19,5 +19,5 @@ def test_a_controller_that_never_comes_to_rest_is_told_of() -> None:
             simulation.happen_next(WatchFired(znodes.BROKER_IDS, "children", 1), "watches")
 
     simulation.before = disturb
-    with pytest.raises(ReplayError, match="20000 events in a row, and no end"):
+    with pytest.raises(ReplayError, match="still works after 20000 events"):
         simulation.happen(WatchFired(znodes.BROKER_IDS, "children", 1), "watches")

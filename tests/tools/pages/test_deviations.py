@@ -12,5 +12,5 @@ def test_every_deviation_has_its_tests(deviation: Deviation) -> None:
 
 
 def test_page_names_the_tests_of_a_deviation() -> None:
-    tests = shown_by_section()["own-id-repaired"]
+    tests = shown_by_section()["daemon-id-repaired"]
     assert all(f"  - `{one}`" in page().splitlines() for one in tests)

@@ -1,21 +1,41 @@
-"""docs/layout.md names what exists, and every folder of the code."""
+"""docs/layout.md and CONTRIBUTING.md name what exists; the former names every folder."""
 
 import re
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
 from tools.pages.imports import LAYOUT_PAGE, PACKAGES, ROOT
 
-TEXT = LAYOUT_PAGE.read_text(encoding="utf-8").partition("<!-- imports")[0]
-NAMED = frozenset(re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:/[a-z_]+\.py)?)`", TEXT))
-"""Paths from the root of the repository, and names that are no paths."""
+CONTRIBUTING_PAGE = ROOT / "CONTRIBUTING.md"
+_PATH = re.compile(r"`([a-z_]+(?:/[a-z_0-9]+)*(?:/[a-z_0-9]+\.(?:py|toml))?)`")
+"""A path from the root of the repository, or a name that is no path."""
 
 
-def test_paths_that_the_page_names_exist() -> None:
-    paths = [one for one in NAMED if "/" in one]
+def _text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8").partition("<!-- imports")[0]
+
+
+NAMED = frozenset(_PATH.findall(_text_of(LAYOUT_PAGE)))
+
+
+@pytest.mark.parametrize("page", [LAYOUT_PAGE, CONTRIBUTING_PAGE], ids=lambda one: one.name)
+def test_paths_that_a_page_names_exist(page: Path) -> None:
+    paths = [one for one in _PATH.findall(_text_of(page)) if "/" in one]
     assert paths
     assert [one for one in paths if not (ROOT / one).exists()] == []
+
+
+def test_constants_that_a_checklist_names_are_in_its_files() -> None:
+    rows = [one for one in _text_of(CONTRIBUTING_PAGE).splitlines() if one.startswith("| ")]
+    missing = []
+    for row in rows:
+        files = [ROOT / one for one in _PATH.findall(row) if one.endswith(".py")]
+        code = "".join(file.read_text(encoding="utf-8") for file in files)
+        names = re.findall(r"`(_?[A-Z][A-Z_]+)`", row) if files else []
+        missing += [one for one in names if not re.search(rf"^{one}\b", code, re.MULTILINE)]
+    assert missing == []
 
 
 @pytest.mark.parametrize("package", ["controller", "replay", "eventstore"])

@@ -19,14 +19,14 @@ from controller.core.api_requests.topics import (
     DeleteTopicsReceived,
 )
 from controller.core.controller import Controller
-from controller.core.deviations import STANDS_AGAIN_WHEN_FENCED
+from controller.core.deviations import RESIGNS_WHEN_FENCED
 from controller.core.error_codes import UNKNOWN_SERVER_ERROR
 from controller.core.errors import ControllerMovedError
 from controller.core.failures import describe
 from controller.core.procedures.admin.features import process_update_features
 from controller.core.procedures.admin.producer_ids import process_allocate_producer_ids
 from controller.core.procedures.admin.scram_credentials import process_alter_scram_credentials
-from controller.core.procedures.admin.waiting_requests import give_answer
+from controller.core.procedures.admin.waiting_requests import send_response
 from controller.core.procedures.brokers.controlled_shutdown import process_controlled_shutdown
 from controller.core.procedures.elections.alter_partition import process_alter_partition
 from controller.core.procedures.elections.replica_election import process_elect_leaders
@@ -51,22 +51,22 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
     request = call.request
     if not controller.is_active:
         for one in call.requests:
-            give_answer(controller, one.refusal(one.NOT_CONTROLLER_ERROR), one.rule)
+            send_response(controller, one.refusal(one.NOT_CONTROLLER_ERROR), one.rule)
         return
     changed: list[Partition] = []
     try:
         changed = await _process(controller, call)
     except ControllerMovedError:
         for one in call.requests:
-            give_answer(controller, one.refusal(one.FENCED_ERROR), "fenced")
-        resigns = STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration)
+            send_response(controller, one.refusal(one.FENCED_ERROR), "fenced")
+        resigns = RESIGNS_WHEN_FENCED.applies(controller.configuration)
         if resigns or request.RESIGNS_WHEN_FENCED:
             raise
     except Exception as error:
         name = type(request).__name__
         controller.notice("error", "request_failed", request.subject, describe(error))
         for one in call.requests:
-            give_answer(controller, one.refusal(UNKNOWN_SERVER_ERROR), f"{name} failed")
+            send_response(controller, one.refusal(UNKNOWN_SERVER_ERROR), f"{name} failed")
     for partition in reversed(controller.order.partitions(changed)):
         # It is the next event: an end of the session in it must not change the answer.
         if partition in controller.context.reassigning:
@@ -107,4 +107,4 @@ async def _process(controller: Controller, call: ApiCall) -> list[Partition]:
 def refuse(controller: Controller, request: ApiRequest) -> None:
     """Answer a request that was not begun before its term ended (docs/design.md#terms)."""
     answer = request.refusal(request.NOT_CONTROLLER_ERROR)
-    give_answer(controller, answer, "the term is over")
+    send_response(controller, answer, "the term is over")

@@ -7,17 +7,17 @@ be deleted, none can be set.
 
 from controller.core import error_codes, znodes
 from controller.core.api_requests.features import (
-    AnswerUpdateFeatures,
     FeatureUpdate,
     UpdateFeaturesReceived,
+    UpdateFeaturesResponse,
 )
-from controller.core.api_requests.topics import TopicAnswer
+from controller.core.api_requests.topics import TopicResult
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.deviations import VALIDATE_ONLY_CHANGES_NOTHING
 from controller.core.errors import RequestRefused, ZnodeError
 from controller.core.operations import OK, Create, SetData
-from controller.core.procedures.admin.waiting_requests import give_answer
+from controller.core.procedures.admin.waiting_requests import send_response
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_znodes, write
 
@@ -37,12 +37,12 @@ async def process_update_features(controller: Controller, asked: UpdateFeaturesR
     """
     if not controller.protocol.has_feature_versioning:
         error = error_codes.INVALID_REQUEST
-        give_answer(controller, AnswerUpdateFeatures(asked.request, error, _DISABLED), _RULE)
+        send_response(controller, UpdateFeaturesResponse(asked.request, error, _DISABLED), _RULE)
         return
     found = await read_znodes(controller, [znodes.FEATURE], _RULE)
     present = _present(controller, found.errors[0], found.data[0])
     wanted = dict(present.levels)
-    answers: dict[str, TopicAnswer] = {}
+    answers: dict[str, TopicResult] = {}
     for update in asked.updates:
         # If a feature is named twice, the first update counts.
         if update.feature not in answers:
@@ -59,8 +59,8 @@ async def process_update_features(controller: Controller, asked: UpdateFeaturesR
             controller.notice("error", "features_not_written", znodes.FEATURE, text)
             answers = {name: _failed(answer) for name, answer in answers.items()}
     answered = tuple(answers.values())
-    answer = AnswerUpdateFeatures(asked.request, error_codes.NONE, None, answered)
-    give_answer(controller, answer, _RULE)
+    answer = UpdateFeaturesResponse(asked.request, error_codes.NONE, None, answered)
+    send_response(controller, answer, _RULE)
 
 
 def _present(controller: Controller, error: int, data: bytes | None) -> znodes.Features:
@@ -76,12 +76,12 @@ def _present(controller: Controller, error: int, data: bytes | None) -> znodes.F
     return znodes.Features(True)
 
 
-def _judged(update: FeatureUpdate, levels: dict[str, int]) -> TopicAnswer:
+def _judged(update: FeatureUpdate, levels: dict[str, int]) -> TopicResult:
     try:
         _judge(update, levels.get(update.feature))
     except RequestRefused as refused:
-        return TopicAnswer(update.feature, refused.error, refused.message)
-    return TopicAnswer(update.feature, error_codes.NONE, _NO_MESSAGE)
+        return TopicResult(update.feature, refused.error, refused.message)
+    return TopicResult(update.feature, error_codes.NONE, _NO_MESSAGE)
 
 
 def _judge(update: FeatureUpdate, existing: int | None) -> None:
@@ -135,10 +135,10 @@ def _problem_with_level(update: FeatureUpdate, existing: int | None) -> str:
     return ""
 
 
-def _failed(answer: TopicAnswer) -> TopicAnswer:
+def _failed(answer: TopicResult) -> TopicResult:
     if answer.error:
         return answer
-    return TopicAnswer(answer.name, error_codes.FEATURE_UPDATE_FAILED, _FAILED)
+    return TopicResult(answer.name, error_codes.FEATURE_UPDATE_FAILED, _FAILED)
 
 
 # At failover (maybeSetupFeatureVersioning, KB 11.9.1) -------------------------------------------

@@ -3,7 +3,7 @@
 from controller.core import error_codes, znodes
 from controller.core.api_requests.producer_ids import (
     AllocateProducerIdsReceived,
-    AnswerAllocateProducerIds,
+    AllocateProducerIdsResponse,
 )
 from controller.core.commands import Reason
 from controller.core.controller import Controller
@@ -28,7 +28,7 @@ async def process_allocate_producer_ids(
             controller.notice("error", "no_producer_ids", znodes.PRODUCER_IDS, str(failure))
             error = error_codes.UNKNOWN_SERVER_ERROR
     length = 0 if error else _BLOCK_SIZE
-    answer = AnswerAllocateProducerIds(asked.request, error, first, length)
+    answer = AllocateProducerIdsResponse(asked.request, error, first, length)
     controller.issue(answer, Reason(_RULE))
 
 

@@ -11,10 +11,10 @@ from typing import Final
 from controller.core import error_codes, user_configs, znodes
 from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
-    AnswerAlterUserScramCredentials,
+    AlterUserScramCredentialsResponse,
     ScramDeletion,
     ScramUpsertion,
-    UserAnswer,
+    UserResult,
 )
 from controller.core.commands import Reason
 from controller.core.controller import Controller
@@ -29,7 +29,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.admin.waiting_requests import give_answer
+from controller.core.procedures.admin.waiting_requests import send_response
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_children, read_znodes, write
 
@@ -40,7 +40,7 @@ _FAILED: Final = "The server experienced an unexpected error when processing the
 """Kafka's text for UNKNOWN_SERVER_ERROR."""
 
 Alteration = ScramDeletion | ScramUpsertion
-Answers = dict[str, UserAnswer]
+Results = dict[str, UserResult]
 """The answer for each user."""
 Configs = dict[str, dict[str, str]]
 """The configuration of each user."""
@@ -63,17 +63,17 @@ async def process_alter_scram_credentials(
         _check_configs(controller, user, configs[user], answers)
     await _write(controller, wanted, answers)
     await _announce(controller, wanted, answers)
-    answers |= {user: UserAnswer(user) for user in wanted if user not in answers}
-    answer = AnswerAlterUserScramCredentials(asked.request, tuple(answers.values()))
-    give_answer(controller, answer, _RULE)
+    answers |= {user: UserResult(user) for user in wanted if user not in answers}
+    answer = AlterUserScramCredentialsResponse(asked.request, tuple(answers.values()))
+    send_response(controller, answer, _RULE)
 
 
-# What is wrong with a request -------------------------------------------------------------------
+# Validation -------------------------------------------------------------------------------------
 
 
-def _judged(asked: AlterUserScramCredentialsReceived) -> Answers:
+def _judged(asked: AlterUserScramCredentialsReceived) -> Results:
     """The users whose alterations are invalid, whatever ZooKeeper has."""
-    answers: Answers = {}
+    answers: Results = {}
     deletions: list[Alteration] = [*asked.deletions]
     upsertions: list[Alteration] = [*asked.upsertions]
     for one in deletions + upsertions:
@@ -81,13 +81,13 @@ def _judged(asked: AlterUserScramCredentialsReceived) -> Answers:
             _check(one)
         except RequestRefused as refused:
             # If there are several reasons, the last one is answered.
-            answers[one.user] = UserAnswer(one.user, refused.error, refused.message)
+            answers[one.user] = UserResult(one.user, refused.error, refused.message)
     named: dict[tuple[str, int], None] = {}
-    twice: Answers = {}
+    twice: Results = {}
     for one in upsertions + deletions:
         if one.user not in answers and (one.user, one.mechanism) in named:
             text = "A user credential cannot be altered twice in the same request"
-            twice[one.user] = UserAnswer(one.user, error_codes.DUPLICATE_RESOURCE, text)
+            twice[one.user] = UserResult(one.user, error_codes.DUPLICATE_RESOURCE, text)
         named[one.user, one.mechanism] = None
     return answers | twice
 
@@ -106,7 +106,7 @@ def _check(one: Alteration) -> None:
 
 
 def _check_configs(
-    controller: Controller, user: str, configs: dict[str, str], answers: Answers
+    controller: Controller, user: str, configs: dict[str, str], answers: Results
 ) -> None:
     """Check that brokers accept the whole configuration, with the entries that it already had."""
     problem = user_configs.problem_with(configs)
@@ -114,10 +114,10 @@ def _check_configs(
         _fail(controller, user, f"it has an entry that no user may have: {problem}", answers)
 
 
-# What shall be ------------------------------------------------------------------------------------
+# The new credentials ------------------------------------------------------------------------------
 
 
-async def _present(controller: Controller, users: list[str], answers: Answers) -> Configs:
+async def _present(controller: Controller, users: list[str], answers: Results) -> Configs:
     """The current configurations of the users. Users whose configuration cannot be read get an
     error."""
     paths = [znodes.user_config_path(user) for user in users]
@@ -134,14 +134,14 @@ async def _present(controller: Controller, users: list[str], answers: Answers) -
     return configs
 
 
-def _alter(asked: AlterUserScramCredentialsReceived, configs: Configs, answers: Answers) -> None:
+def _alter(asked: AlterUserScramCredentialsReceived, configs: Configs, answers: Results) -> None:
     """Apply the alterations to `configs`. One credential that cannot be made fails all users."""
     names = user_configs.MECHANISMS
     deletions = [one for one in asked.deletions if one.user in configs]
     for one in deletions:
         if names.get(one.mechanism) not in configs[one.user]:
             text = "Attempt to delete a user credential that does not exist"
-            answers.setdefault(one.user, UserAnswer(one.user, error_codes.RESOURCE_NOT_FOUND, text))
+            answers.setdefault(one.user, UserResult(one.user, error_codes.RESOURCE_NOT_FOUND, text))
     upsertions = [one for one in asked.upsertions if one.user in configs.keys() - answers.keys()]
     if not all(one.credential for one in upsertions):
         answers |= {user: _failed(user) for user in configs if user not in answers}
@@ -151,10 +151,10 @@ def _alter(asked: AlterUserScramCredentialsReceived, configs: Configs, answers: 
         configs[upsertion.user][names[upsertion.mechanism]] = upsertion.credential
 
 
-# What is written ----------------------------------------------------------------------------------
+# The writes ---------------------------------------------------------------------------------------
 
 
-async def _write(controller: Controller, wanted: Configs, answers: Answers) -> None:
+async def _write(controller: Controller, wanted: Configs, answers: Results) -> None:
     """Write the configurations of the users without an error. An empty one is deleted with its
     znode, unless the user's clients have configurations below it
     (AdminZkClient.changeEntityConfig)."""
@@ -182,7 +182,7 @@ async def _write(controller: Controller, wanted: Configs, answers: Answers) -> N
             _fail(controller, user, f"it cannot be written (ZooKeeper code {error})", answers)
 
 
-async def _announce(controller: Controller, users: Iterable[str], answers: Answers) -> None:
+async def _announce(controller: Controller, users: Iterable[str], answers: Results) -> None:
     """Create the notifications that make brokers read the configurations again."""
     operations: dict[str, WriteOperation] = {
         user: CreateSequential(
@@ -205,10 +205,10 @@ async def _written(controller: Controller, operations: dict[str, WriteOperation]
     return dict(zip(operations, writes.errors, strict=True))
 
 
-def _fail(controller: Controller, user: str, text: str, answers: Answers) -> None:
+def _fail(controller: Controller, user: str, text: str, answers: Results) -> None:
     controller.notice("error", "credentials_not_altered", znodes.user_config_path(user), text)
     answers[user] = _failed(user)
 
 
-def _failed(user: str) -> UserAnswer:
-    return UserAnswer(user, error_codes.UNKNOWN_SERVER_ERROR, _FAILED)
+def _failed(user: str) -> UserResult:
+    return UserResult(user, error_codes.UNKNOWN_SERVER_ERROR, _FAILED)

@@ -7,24 +7,24 @@ and in the queue: a request that has not begun by then is not begun.
 
 from typing import Final
 
-from controller.core.api_requests import ApiAnswer, ApiRequest, TimedRequest
-from controller.core.api_requests.elections import AnswerElectLeaders
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests import ApiRequest, ApiResponse, TimedRequest
+from controller.core.api_requests.elections import ElectLeadersResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.topics import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
     CreatedTopic,
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
     DeletedTopic,
-    TopicAnswer,
-    WaitingAnswer,
+    DeleteTopicsResponse,
+    TopicResult,
     WaitingRequest,
+    WaitingResponse,
 )
-from controller.core.commands import AnswerLater, CancelTimer, Reason, StartTimer
+from controller.core.commands import CancelTimer, DelayResponse, Reason, StartTimer
 from controller.core.controller import Controller
 from controller.core.error_codes import REQUEST_TIMED_OUT
-from controller.core.events import BrokerAnswered
-from controller.core.state import ControllerContext, PropagatingAnswer
+from controller.core.events import BrokerResponded
+from controller.core.state import ControllerContext, PropagatingResponse
 from controller.core.triggers import ApiCall
 
 _RULE = "time-out of a request"
@@ -48,7 +48,7 @@ def start_time_out(controller: Controller, request: ApiRequest) -> None:
         controller.issue(StartTimer(timer, request.timeout_ms), Reason(_RULE))
 
 
-def give_answer(controller: Controller, answer: ApiAnswer, rule: str) -> None:
+def send_response(controller: Controller, answer: ApiResponse, rule: str) -> None:
     """Answer a request, and cancel its time-out."""
     controller.issue(answer, Reason(rule))
     timer = timer_of(answer.request)
@@ -56,26 +56,26 @@ def give_answer(controller: Controller, answer: ApiAnswer, rule: str) -> None:
         controller.issue(CancelTimer(timer), Reason(_RULE))
 
 
-def answer_when_done(controller: Controller, waiting: WaitingRequest, rule: str) -> None:
+def respond_when_done(controller: Controller, waiting: WaitingRequest, rule: str) -> None:
     """Answer at once if there is nothing to wait for or no time is left; else later.
 
     At the limit, the oldest waiting request times out.
     """
     context, request = controller.context, waiting.answer.request
     if not waiting.leaderless and not waiting.undeleted:
-        give_answer(controller, waiting.answer, rule)
+        send_response(controller, waiting.answer, rule)
     elif timer_of(request) in controller.timed:
         context.waiting[request] = waiting
-        controller.issue(AnswerLater(request), Reason(rule))
+        controller.issue(DelayResponse(request), Reason(rule))
         if len(context.waiting) > WAITING_MAX:
             longest = context.waiting.pop(next(iter(context.waiting)))
-            give_answer(controller, _incomplete(context, longest), "too many requests wait")
+            send_response(controller, _incomplete(context, longest), "too many requests wait")
     else:
         late = [topic for topic, _ in waiting.leaderless] + waiting.undeleted
-        give_answer(controller, _timed_out(waiting.answer, late), rule)
+        send_response(controller, _timed_out(waiting.answer, late), rule)
 
 
-def answer_completed(controller: Controller) -> None:
+def respond_to_completed(controller: Controller) -> None:
     """After each controller event: answer the requests whose outcome has been reached and
     propagated.
 
@@ -86,11 +86,11 @@ def answer_completed(controller: Controller) -> None:
         # A broker without a channel does not respond any more.
         awaited = pending.awaited
         pending.awaited = {one: awaited[one] for one in awaited if one in context.channels}
-        _answer_if_propagated(controller, pending)
+        _respond_if_propagated(controller, pending)
     done = [one for one in context.waiting.values() if _is_done(context, one)]
     for waiting in done:
         del context.waiting[waiting.answer.request]
-        answer_when_propagated(controller, waiting.answer, _ANNOUNCED)
+        respond_when_propagated(controller, waiting.answer, _ANNOUNCED)
 
 
 def _is_done(context: ControllerContext, waiting: WaitingRequest) -> bool:
@@ -102,11 +102,11 @@ def _is_done(context: ControllerContext, waiting: WaitingRequest) -> bool:
     return not leaderless and not undeleted
 
 
-# Until brokers know -----------------------------------------------------------------------------
+# Responses that wait for acknowledged metadata --------------------------------------------------
 
 
-def answer_when_propagated(
-    controller: Controller, answer: WaitingAnswer | AnswerElectLeaders, rule: str
+def respond_when_propagated(
+    controller: Controller, answer: WaitingResponse | ElectLeadersResponse, rule: str
 ) -> None:
     """Answer when every broker has acknowledged what it was sent so far, if there is time for that.
 
@@ -117,14 +117,14 @@ def answer_when_propagated(
     unacked = context.unacked_metadata
     awaited = {one: unacked[one] for one in unacked if one not in context.unresponsive} or unacked
     if not awaited or timer_of(request) not in controller.timed:
-        give_answer(controller, answer, rule)
+        send_response(controller, answer, rule)
         return
-    context.propagating[request] = PropagatingAnswer(answer, dict(awaited))
-    if isinstance(answer, AnswerElectLeaders):
-        controller.issue(AnswerLater(request), Reason(rule))
+    context.propagating[request] = PropagatingResponse(answer, dict(awaited))
+    if isinstance(answer, ElectLeadersResponse):
+        controller.issue(DelayResponse(request), Reason(rule))
 
 
-def on_response(controller: Controller, answer: BrokerAnswered) -> None:
+def on_response(controller: Controller, answer: BrokerResponded) -> None:
     """A broker responded: it has also processed all earlier requests."""
     context, broker = controller.context, answer.broker
     context.unresponsive.pop(broker, None)
@@ -139,29 +139,29 @@ def on_response(controller: Controller, answer: BrokerAnswered) -> None:
             pending.has_response = True
             timer = _response_timer(pending.answer.request)
             controller.issue(StartTimer(timer, _NEXT_RESPONSES_MS), Reason(_ANNOUNCED))
-        _answer_if_propagated(controller, pending)
+        _respond_if_propagated(controller, pending)
 
 
 def _response_timer(request: int) -> str:
     return f"announcement:{request}"
 
 
-def _answer_if_propagated(controller: Controller, pending: PropagatingAnswer) -> None:
+def _respond_if_propagated(controller: Controller, pending: PropagatingResponse) -> None:
     if not pending.awaited:
         _conclude(controller, pending, pending.answer, _ANNOUNCED)
 
 
 def _conclude(
-    controller: Controller, pending: PropagatingAnswer, answer: ApiAnswer, rule: str
+    controller: Controller, pending: PropagatingResponse, answer: ApiResponse, rule: str
 ) -> None:
     """Answer a request, whether or not all brokers responded."""
     del controller.context.propagating[answer.request]
     if pending.has_response:
         controller.issue(CancelTimer(_response_timer(answer.request)), Reason(rule))
-    give_answer(controller, answer, rule)
+    send_response(controller, answer, rule)
 
 
-def _stop_waiting_for_brokers(controller: Controller, pending: PropagatingAnswer) -> None:
+def _stop_waiting_for_brokers(controller: Controller, pending: PropagatingResponse) -> None:
     """One broker has known the outcome for a while: stop waiting for the others, for all
     requests."""
     controller.context.unresponsive.update(dict.fromkeys(pending.awaited))
@@ -186,7 +186,7 @@ def time_out(controller: Controller, timer: str) -> None:
         return
     waiting = context.waiting.pop(number, None)
     if waiting is not None:
-        give_answer(controller, _incomplete(context, waiting), _RULE)
+        send_response(controller, _incomplete(context, waiting), _RULE)
         return
     if number in context.propagating:
         pending = context.propagating[number]
@@ -201,7 +201,7 @@ def time_out(controller: Controller, timer: str) -> None:
     for trigger in controller.triggers:
         if isinstance(trigger, ApiCall) and trigger.request.request == number:
             controller.triggers.remove(trigger)
-            give_answer(controller, trigger.request.refusal(REQUEST_TIMED_OUT), _RULE)
+            send_response(controller, trigger.request.refusal(REQUEST_TIMED_OUT), _RULE)
             return
 
 
@@ -213,36 +213,38 @@ def abandon_waiting(controller: Controller) -> None:
     """
     context = controller.context
     for waiting in context.waiting.values():
-        give_answer(controller, _incomplete(context, waiting), "the term is over")
+        send_response(controller, _incomplete(context, waiting), "the term is over")
     for pending in list(context.propagating.values()):
         _conclude(controller, pending, pending.answer, "the term is over")
 
 
-def _incomplete(context: ControllerContext, waiting: WaitingRequest) -> WaitingAnswer:
+def _incomplete(context: ControllerContext, waiting: WaitingRequest) -> WaitingResponse:
     """The answer that names the topics that are not done by now."""
     leaderless = [one[0] for one in waiting.leaderless if not context.is_led(*one)]
     undeleted = [one for one in waiting.undeleted if context.is_in_metadata(one)]
     return _timed_out(waiting.answer, leaderless + undeleted)
 
 
-def _unpropagated(answer: WaitingAnswer | AnswerElectLeaders) -> WaitingAnswer | AnswerElectLeaders:
+def _unpropagated(
+    answer: WaitingResponse | ElectLeadersResponse,
+) -> WaitingResponse | ElectLeadersResponse:
     """The answer if no broker knows the outcome."""
-    if not isinstance(answer, AnswerElectLeaders):
+    if not isinstance(answer, ElectLeadersResponse):
         return _timed_out(answer, [one.name for one in answer.topics if one.name and not one.error])
     late = (
-        one if one.error else PartitionAnswer(one.topic, one.partition, REQUEST_TIMED_OUT)
+        one if one.error else PartitionResult(one.topic, one.partition, REQUEST_TIMED_OUT)
         for one in answer.partitions
     )
-    return AnswerElectLeaders(answer.request, answer.error, tuple(late))
+    return ElectLeadersResponse(answer.request, answer.error, tuple(late))
 
 
-def _timed_out(answer: WaitingAnswer, topics: list[str]) -> WaitingAnswer:
+def _timed_out(answer: WaitingResponse, topics: list[str]) -> WaitingResponse:
     """The answer with REQUEST_TIMED_OUT for these topics."""
     late, error = dict.fromkeys(topics), REQUEST_TIMED_OUT
     match answer:
-        case AnswerCreateTopics(request=request, topics=created):
+        case CreateTopicsResponse(request=request, topics=created):
             # Kafka returns the topic id all the same.
-            return AnswerCreateTopics(
+            return CreateTopicsResponse(
                 request,
                 tuple(
                     CreatedTopic(one.name, error, topic_id=one.topic_id)
@@ -252,11 +254,11 @@ def _timed_out(answer: WaitingAnswer, topics: list[str]) -> WaitingAnswer:
                 ),
                 answer.release,
             )
-        case AnswerCreatePartitions(request=request, topics=grown):
-            answers = (TopicAnswer(one.name, error) if one.name in late else one for one in grown)
-            return AnswerCreatePartitions(request, tuple(answers))
-        case AnswerDeleteTopics(request=request, topics=deleted):
-            return AnswerDeleteTopics(
+        case CreatePartitionsResponse(request=request, topics=grown):
+            answers = (TopicResult(one.name, error) if one.name in late else one for one in grown)
+            return CreatePartitionsResponse(request, tuple(answers))
+        case DeleteTopicsResponse(request=request, topics=deleted):
+            return DeleteTopicsResponse(
                 request,
                 answer.error,
                 tuple(

@@ -24,7 +24,7 @@ from controller.core.values import Broker
 _RULE = "broker change"
 STARTUP = "broker start-up"
 FAILURE = "broker failure"
-_WHAT = {
+_NOTICE_TEXTS = {
     "broker_started": "registered",
     "broker_bounced": "registered again between two checks",
     "broker_failed": "its registration was deleted",
@@ -74,7 +74,7 @@ def _report(
     for code, brokers in came_and_went.items():
         for broker in brokers:
             level = "info" if code == "broker_started" else "warning"
-            controller.notice(level, code, f"broker {broker}", _WHAT[code])
+            controller.notice(level, code, f"broker {broker}", _NOTICE_TEXTS[code])
 
 
 def _register(context: ControllerContext, brokers: list[Broker]) -> None:

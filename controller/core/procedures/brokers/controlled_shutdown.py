@@ -3,8 +3,8 @@
 
 from controller.core import error_codes
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
 from controller.core.commands import Reason
 from controller.core.controller import Controller
@@ -27,7 +27,7 @@ async def process_controlled_shutdown(
     remaining: tuple[tuple[str, int], ...] = ()
     if not error:
         remaining = await _shut_down(controller, asked.broker)
-    answer = AnswerControlledShutdown(asked.request, error, remaining)
+    answer = ControlledShutdownResponse(asked.request, error, remaining)
     controller.issue(answer, Reason(_RULE))
 
 

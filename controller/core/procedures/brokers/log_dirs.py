@@ -2,9 +2,7 @@
 
 from controller.core import error_codes, znodes
 from controller.core.controller import Controller
-from controller.core.errors import ZnodeError
-from controller.core.events import BrokerAnswered
-from controller.core.operations import OK
+from controller.core.events import BrokerResponded
 from controller.core.procedures.brokers.broker_change import on_replicas_become_offline
 from controller.core.procedures.elections.replica_state_machine import change_replicas
 from controller.core.procedures.reassignment.cancel_znode import retry_waiting_rollbacks
@@ -13,7 +11,7 @@ from controller.core.state_machines import ReplicaState
 from controller.core.zookeeper_io import (
     delete_notifications,
     list_notifications,
-    read_znodes,
+    read_contents,
 )
 
 _RULE = "log directory failure"
@@ -29,14 +27,8 @@ async def process_log_dir_events(controller: Controller) -> None:
     paths = await list_notifications(controller, znodes.LOG_DIR_EVENTS, _RULE)
     if not paths:
         return
-    found = await read_znodes(controller, paths, _RULE)
-    brokers: dict[int, None] = {}
-    for path, error, data in zip(paths, found.errors, found.data, strict=True):
-        if error == OK:
-            try:
-                brokers[znodes.read_log_dir_event(path, data)] = None
-            except ZnodeError as unreadable:
-                controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+    events = await read_contents(controller, paths, _RULE, znodes.read_log_dir_event)
+    brokers = dict.fromkeys(events.values())
     replicas = {
         broker: sorted_partitions(partitions)
         for broker, partitions in context.replicas_on(brokers).items()
@@ -45,8 +37,8 @@ async def process_log_dir_events(controller: Controller) -> None:
     await delete_notifications(controller, paths, "delete log directory events")
 
 
-async def process_leader_and_isr_answer(
-    controller: Controller, answer: BrokerAnswered, asked: list[tuple[str, int]]
+async def process_leader_and_isr_response(
+    controller: Controller, answer: BrokerResponded, asked: list[tuple[str, int]]
 ) -> None:
     """Learn from a response which replicas are in failed directories (KB 3.11.1).
 

@@ -7,7 +7,7 @@ from controller.core.error_codes import (
     STALE_BROKER_EPOCH,
     STALE_CONTROLLER_EPOCH,
 )
-from controller.core.events import BrokerAnswered, ChannelFault, VersionsOffered
+from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
 from controller.core.procedures.reassignment.replica_deletion import confirm_deletions
 from controller.core.releases import release_of
 from controller.core.triggers import (
@@ -18,7 +18,7 @@ from controller.core.triggers import (
 _EXPECTED = (STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH)
 
 
-def process_broker_answer(controller: Controller, answer: BrokerAnswered) -> None:
+def process_broker_response(controller: Controller, answer: BrokerResponded) -> None:
     """Report an error of a whole request; nothing is sent again because of it (KB 12.1.3).
 
     A LeaderAndIsr response that concerns log directories is queued as a controller event, and so is
@@ -37,7 +37,7 @@ def process_broker_answer(controller: Controller, answer: BrokerAnswered) -> Non
 
 
 def _take_leader_and_isr(
-    controller: Controller, answer: BrokerAnswered, asked: LeaderAndIsrRequest
+    controller: Controller, answer: BrokerResponded, asked: LeaderAndIsrRequest
 ) -> None:
     failed = any(code == KAFKA_STORAGE_ERROR for _, _, code in answer.partition_errors)
     if failed or answer.broker in controller.context.offline_dirs:
@@ -46,7 +46,7 @@ def _take_leader_and_isr(
 
 
 def _take_stop_replica(
-    controller: Controller, answer: BrokerAnswered, asked: StopReplicaRequest
+    controller: Controller, answer: BrokerResponded, asked: StopReplicaRequest
 ) -> None:
     """With an error of the whole request, only the partitions that it lists count (KB 12.3.4)."""
     listed = {(topic, number) for topic, number, _ in answer.partition_errors}
@@ -61,7 +61,7 @@ def _take_stop_replica(
         controller.enqueue(TopicDeletionStopReplicaResponseReceived(answer, names))
 
 
-def _report_error(controller: Controller, answer: BrokerAnswered) -> None:
+def _report_error(controller: Controller, answer: BrokerResponded) -> None:
     level = "info" if answer.error in _EXPECTED else "warning"
     controller.notice(
         level,

@@ -4,7 +4,7 @@ from controller.core import error_codes
 from controller.core.api_requests.alter_partition import (
     AlteredPartition,
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
     ProposedState,
 )
 from controller.core.commands import Choice, Reason
@@ -32,7 +32,7 @@ async def process_alter_partition(
     """
     error = _error_of_request(controller, asked)
     if error:
-        controller.issue(AnswerAlterPartition(asked.request, error), Reason(_RULE))
+        controller.issue(AlterPartitionResponse(asked.request, error), Reason(_RULE))
         return []
     named = [_named(controller.context, asked.version, one) for one in asked.partitions]
     proposals = _proposals(controller, asked, named)
@@ -46,7 +46,7 @@ async def process_alter_partition(
         for (topic, partition), one in zip(named, asked.partitions, strict=True)
     ]
     controller.issue(
-        AnswerAlterPartition(asked.request, error_codes.NONE, _by_topic(answers)), Reason(_RULE)
+        AlterPartitionResponse(asked.request, error_codes.NONE, _by_topic(answers)), Reason(_RULE)
     )
     return [one for one in sorted_partitions(proposals) if verdicts[one] == error_codes.NONE]
 

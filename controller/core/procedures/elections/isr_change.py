@@ -5,9 +5,7 @@ from collections.abc import Iterable
 from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.deviations import LONG_WORK_INTERRUPTED
-from controller.core.errors import ZnodeError
 from controller.core.failures import Failures
-from controller.core.operations import OK
 from controller.core.procedures.elections.leadership import read_states
 from controller.core.procedures.reassignment.cancellation import process_changed_isrs
 from controller.core.state import Partition, sorted_partitions
@@ -15,7 +13,7 @@ from controller.core.triggers import PartitionReassignmentIsrChange
 from controller.core.zookeeper_io import (
     delete_notifications,
     list_notifications,
-    read_znodes,
+    read_contents,
 )
 
 _RULE = "ISR change notification"
@@ -60,16 +58,8 @@ async def _continue(controller: Controller, partitions: list[Partition]) -> None
 
 async def _announced(controller: Controller, paths: list[str]) -> list[tuple[str, int]]:
     """Topic and number of the partitions in the notifications."""
-    found = await read_znodes(controller, paths, _RULE)
-    announced: list[tuple[str, int]] = []
-    for path, error, data in zip(paths, found.errors, found.data, strict=True):
-        if error != OK:
-            continue
-        try:
-            announced += znodes.read_isr_change(path, data)
-        except ZnodeError as unreadable:
-            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
-    return announced
+    contents = await read_contents(controller, paths, _RULE, znodes.read_isr_change)
+    return [name for names in contents.values() for name in names]
 
 
 def _known(controller: Controller, names: Iterable[tuple[str, int]]) -> list[Partition]:

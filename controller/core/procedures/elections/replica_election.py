@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 
 from controller.core import error_codes, znodes
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.commands import Reason
 from controller.core.controller import Controller
-from controller.core.deviations import LEADERLESS_ANSWERED
+from controller.core.deviations import LEADERLESS_REPORTED
 from controller.core.election import PREFERRED, UNCLEAN, needs_election
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import NO_NODE, OK, Delete
 from controller.core.pauses import pause, slices
-from controller.core.procedures.admin.waiting_requests import answer_when_propagated, give_answer
+from controller.core.procedures.admin.waiting_requests import respond_when_propagated, send_response
 from controller.core.procedures.elections.leadership import Results
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.state import ControllerContext, Partition, sorted_partitions
@@ -45,11 +45,11 @@ async def process_elect_leaders(controller: Controller, asked: ElectLeadersRecei
     answered = [_answer(one, results, asked.election) for one in verdicts.values()]
     if asked.partitions is None:
         answered = [one for one in answered if one.error != error_codes.ELECTION_NOT_NEEDED]
-    answer = AnswerElectLeaders(asked.request, error_codes.NONE, tuple(answered))
+    answer = ElectLeadersResponse(asked.request, error_codes.NONE, tuple(answered))
     if any(not one.error for one in answered):
-        answer_when_propagated(controller, answer, rule)
+        respond_when_propagated(controller, answer, rule)
     else:
-        give_answer(controller, answer, rule)
+        send_response(controller, answer, rule)
 
 
 def _led(context: ControllerContext) -> list[Name]:
@@ -58,7 +58,7 @@ def _led(context: ControllerContext) -> list[Name]:
     return [one.key for one in sorted_partitions(staying) if one.leadership is not None]
 
 
-def _judge(controller: Controller, name: Name, election: str) -> Partition | PartitionAnswer:
+def _judge(controller: Controller, name: Name, election: str) -> Partition | PartitionResult:
     """The partition if it needs this election, else the answer (KB 3.9 steps 4 and 5)."""
     context = controller.context
     partition = context.find(*name)
@@ -72,12 +72,12 @@ def _judge(controller: Controller, name: Name, election: str) -> Partition | Par
         return partition
     else:
         error, text = error_codes.ELECTION_NOT_NEEDED, ""
-    return PartitionAnswer(*name, error, text)
+    return PartitionResult(*name, error, text)
 
 
 def _without_leadership(controller: Controller, partition: Partition, election: str) -> int:
-    """Kafka's whole event fails on such a partition; see LEADERLESS_ANSWERED."""
-    if not LEADERLESS_ANSWERED.applies(controller.configuration):
+    """Kafka's whole event fails on such a partition; see LEADERLESS_REPORTED."""
+    if not LEADERLESS_REPORTED.applies(controller.configuration):
         raise ProcedureError(f"{partition} has no leadership: the election fails")
     return _unavailable(election)
 
@@ -89,16 +89,16 @@ def _unavailable(election: str) -> int:
 
 
 def _answer(
-    verdict: Partition | PartitionAnswer, results: Results, election: str
-) -> PartitionAnswer:
+    verdict: Partition | PartitionResult, results: Results, election: str
+) -> PartitionResult:
     """Kafka's message (PartitionStateMachine.logFailedStateChange); the notice has the reason."""
-    if isinstance(verdict, PartitionAnswer):
+    if isinstance(verdict, PartitionResult):
         return verdict
     if results.get(verdict) is not None:
-        return PartitionAnswer(*verdict.key, error_codes.NONE)
+        return PartitionResult(*verdict.key, error_codes.NONE)
     strategy = _STRATEGIES[election].kafka_name
     text = f"Failed to elect leader for partition {verdict} under strategy {strategy}"
-    return PartitionAnswer(*verdict.key, _unavailable(election), text)
+    return PartitionResult(*verdict.key, _unavailable(election), text)
 
 
 # The znode --------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ async def resume_election(controller: Controller) -> None:
     names = await _read(controller)
     verdicts = {name: _judge(controller, name, "preferred") for name in names}
     for (topic, number), verdict in verdicts.items():
-        if isinstance(verdict, PartitionAnswer) and verdict.message:
+        if isinstance(verdict, PartitionResult) and verdict.message:
             text = f"no preferred election: {verdict.message}"
             controller.notice("warning", "election_refused", f"{topic}-{number}", text)
     needing = [one for one in verdicts.values() if isinstance(one, Partition)]

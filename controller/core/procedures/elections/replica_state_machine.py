@@ -163,8 +163,8 @@ async def _take_offline(
             partition.replica_states[broker] = ReplicaState.OFFLINE
     before = {one: one.leadership for one in led}
     for place, partition in enumerate(await _remove_from_isr(controller, broker, led, rule)):
-        is_told = notifies_unchanged or partition.leadership != before[partition]
-        if is_told and not context.is_queued(partition):
+        is_notified = notifies_unchanged or partition.leadership != before[partition]
+        if is_notified and not context.is_queued(partition):
             batch.add_leader_and_isr(_remaining(partition, broker), partition, is_new=False)
         partition.replica_states[broker] = ReplicaState.OFFLINE
         if place % SLICE_SIZE == SLICE_SIZE - 1:

@@ -2,7 +2,7 @@
 
 The requests of the change stay in its batch. No later change of that machine begins while the batch
 has requests, and nothing removes them while the process lives. So Kafka's controller, when it is
-elected again, moves no replica, or no partition, any more. Deviation BATCH_BEGUN_ANEW.
+elected again, moves no replica, or no partition, any more. Deviation BATCH_BEGINS_EMPTY.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Final
 
 from controller.core.batch import RequestBatch
 from controller.core.controller import Controller
-from controller.core.deviations import BATCH_BEGUN_ANEW
+from controller.core.deviations import BATCH_BEGINS_EMPTY
 from controller.core.errors import ControllerMovedError
 
 REPLICAS: Final = "replica state machine"
@@ -33,6 +33,6 @@ def unsent_kept(controller: Controller, machine: str, batch: RequestBatch) -> It
     try:
         yield
     except ControllerMovedError:
-        if not BATCH_BEGUN_ANEW.applies(controller.configuration) and not batch.is_empty:
+        if not BATCH_BEGINS_EMPTY.applies(controller.configuration) and not batch.is_empty:
             controller.unsent[machine] = None
         raise

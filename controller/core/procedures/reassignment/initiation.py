@@ -4,12 +4,12 @@ to 7.4)."""
 from collections.abc import Collection, Iterable
 
 from controller.core import error_codes, znodes
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsReceived,
+    ListPartitionReassignmentsResponse,
     OngoingReassignment,
     ReassignmentTarget,
 )
@@ -19,7 +19,7 @@ from controller.core.deviations import (
     EMPTY_TARGET_REFUSED,
     LEADER_MOVED_FIRST,
     REQUEST_CHANGES_SEEN,
-    RESUME_ERRORS_TOLD,
+    RESUME_ERRORS_REPORTED,
 )
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import OK
@@ -51,7 +51,7 @@ from controller.core.znodes import REASSIGN_CANCEL, Reassignment
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _PATH = znodes.REASSIGN_PARTITIONS
-_GONE = "The partition does not exist."
+_UNKNOWN_PARTITION = "The partition does not exist."
 _ALL_DROPPED = "Every replica in sync would be dropped."
 _CANCELLED = f"{REASSIGN_CANCEL} exists: no reassignment begins until it is removed."
 _NOT_CANCELLED = "the request to cancel it is refused"
@@ -59,7 +59,7 @@ _REMEDY = f"repeat it when they are, or with a lower {MIN_INSYNC_REPLICAS} of th
 _SMALL_SET = 4
 
 Name = tuple[str, int]
-Answers = dict[Name, PartitionAnswer]
+Results = dict[Name, PartitionResult]
 """The errors of the requested partitions."""
 
 
@@ -118,7 +118,7 @@ def _is_new(controller: Controller, name: Name, target: tuple[int, ...]) -> bool
     return not (is_under_way and partition.assignment.reassign_to(target) == partition.assignment)
 
 
-def _report_refused(controller: Controller, errors: Answers) -> None:
+def _report_refused(controller: Controller, errors: Results) -> None:
     for name, error in errors.items():
         why = error.message or f"error code {error.error}"
         reject(controller, name, f"its entry is dropped: {why}", why, error.error)
@@ -131,7 +131,7 @@ async def process_alter_reassignments(
     controller: Controller, asked: AlterPartitionReassignmentsReceived
 ) -> None:
     """Validate every target, then begin or cancel (processApiPartitionReassignment, KB 7.3)."""
-    errors: Answers = {}
+    errors: Results = {}
     targets: dict[Name, Assignment] = {}
     # If a partition is named twice, the last target counts, as in KafkaApis.
     wanted = {(one.topic, one.partition): one for one in asked.partitions}
@@ -148,12 +148,12 @@ async def process_alter_reassignments(
     errors |= await _roll_back(controller, rolled_back)
     await remove_entries(controller, lambda name, target: name in targets)
     errors |= await _trigger(controller, targets, by_api=True)
-    answers = tuple(errors.get(name) or PartitionAnswer(*name, error_codes.NONE) for name in wanted)
-    answer = AnswerAlterPartitionReassignments(asked.request, error_codes.NONE, answers)
+    answers = tuple(errors.get(name) or PartitionResult(*name, error_codes.NONE) for name in wanted)
+    answer = AlterPartitionReassignmentsResponse(asked.request, error_codes.NONE, answers)
     controller.issue(answer, Reason(RULE))
 
 
-async def _roll_back(controller: Controller, names: list[Name]) -> Answers:
+async def _roll_back(controller: Controller, names: list[Name]) -> Results:
     """Cancellations by admin tools: roll back to the originals in their order
     (ORIGINALS_RESTORED_BY_API)."""
     if not names:
@@ -165,7 +165,7 @@ async def _roll_back(controller: Controller, names: list[Name]) -> Answers:
     texts = {one.key: why for one, why in refused.items()}
     error = error_codes.INVALID_REPLICA_ASSIGNMENT
     return {
-        name: PartitionAnswer(*name, error, texts.get(name, _ALL_DROPPED))
+        name: PartitionResult(*name, error, texts.get(name, _ALL_DROPPED))
         for name in names
         if name not in back
     }
@@ -177,21 +177,21 @@ def _is_recorded(controller: Controller, name: Name) -> bool:
 
 def _judge(
     controller: Controller, asked: ReassignmentTarget, *, cancelled: bool
-) -> Assignment | PartitionAnswer:
+) -> Assignment | PartitionResult:
     """The requested assignment, or what is wrong with it (validateReplicas)."""
     current = _assignment(controller, (asked.topic, asked.partition))
     if asked.replicas is None:
         if current.is_being_reassigned:
             return current.reassign_to(current.origin)
         error = error_codes.NO_REASSIGNMENT_IN_PROGRESS
-        return PartitionAnswer(asked.topic, asked.partition, error)
+        return PartitionResult(asked.topic, asked.partition, error)
     wrong = _wrong_with(controller, current, asked.replicas)
     if wrong:
         error = error_codes.INVALID_REPLICA_ASSIGNMENT
-        return PartitionAnswer(asked.topic, asked.partition, error, wrong)
+        return PartitionResult(asked.topic, asked.partition, error, wrong)
     if refused := _refused_by_route(controller, asked, cancelled=cancelled):
         error = error_codes.REASSIGNMENT_IN_PROGRESS
-        return PartitionAnswer(asked.topic, asked.partition, error, refused)
+        return PartitionResult(asked.topic, asked.partition, error, refused)
     return current.reassign_to(asked.replicas)
 
 
@@ -249,11 +249,11 @@ def process_list_reassignments(
         for one in sorted_partitions(named)
         if one.assignment.is_being_reassigned
     )
-    answer = AnswerListPartitionReassignments(asked.request, error_codes.NONE, ongoing)
+    answer = ListPartitionReassignmentsResponse(asked.request, error_codes.NONE, ongoing)
     controller.issue(answer, Reason(RULE))
 
 
-# What goes on by itself -------------------------------------------------------------------------
+# Resuming at a failover -------------------------------------------------------------------------
 
 
 async def resume_reassignments(controller: Controller, legacy: LegacyZnode | None) -> None:
@@ -263,12 +263,12 @@ async def resume_reassignments(controller: Controller, legacy: LegacyZnode | Non
     else:
         handled = dict.fromkeys(await process_reassignment_znode(controller))
     ordered = controller.order.partitions(controller.context.reassigning)
-    left = [one for one in ordered if one not in handled and not _goes_on(controller, one)]
+    left = [one for one in ordered if one not in handled and not _is_in_progress(controller, one)]
     controller.context.informed_by_failover = {}
     await _resume(controller, [Move(one, _resumed(controller, one)) for one in left])
 
 
-def _goes_on(controller: Controller, partition: Partition) -> bool:
+def _is_in_progress(controller: Controller, partition: Partition) -> bool:
     """Whether nothing is to be done: brokers know the reassignment, and it has not caught up."""
     state = partition.leadership
     if partition not in controller.context.informed_by_failover or state is None:
@@ -281,7 +281,7 @@ async def _resume(controller: Controller, moves: list[Move]) -> None:
         if number:
             await pause(controller)
         errors = await reassign(controller, part)
-        if errors and not RESUME_ERRORS_TOLD.applies(controller.configuration):
+        if errors and not RESUME_ERRORS_REPORTED.applies(controller.configuration):
             raise next(iter(errors.values()))
         report_failed(controller, errors)
 
@@ -309,7 +309,7 @@ async def process_state_changes(controller: Controller, names: list[Name]) -> No
     await process_changed_isrs(controller, [one for one in found if one is not None])
 
 
-# Both ways --------------------------------------------------------------------------------------
+# Common to both ---------------------------------------------------------------------------------
 
 
 def _assignment(controller: Controller, name: Name) -> Assignment:
@@ -319,10 +319,10 @@ def _assignment(controller: Controller, name: Name) -> Assignment:
 
 async def _trigger(
     controller: Controller, targets: dict[Name, Assignment], *, by_api: bool = False
-) -> Answers:
+) -> Results:
     """Begin reassignments in order (maybeTriggerPartitionReassignment, KB 7.4); returns the
     errors."""
-    errors: Answers = {}
+    errors: Results = {}
     for number, part in enumerate(parts(controller, controller.order.names(targets))):
         if number:
             await pause(controller)
@@ -332,24 +332,24 @@ async def _trigger(
 
 async def _trigger_part(
     controller: Controller, targets: dict[Name, Assignment], by_api: bool
-) -> Answers:
-    errors: Answers = {}
+) -> Results:
+    errors: Results = {}
     wanted: dict[Partition, Assignment] = {}
     for name, assignment in targets.items():
         partition = controller.context.find(*name)
         if partition is None or not partition.replicas or controller.context.is_queued(partition):
             error = error_codes.UNKNOWN_TOPIC_OR_PARTITION
-            errors[name] = PartitionAnswer(*name, error, _GONE)
+            errors[name] = PartitionResult(*name, error, _UNKNOWN_PARTITION)
         else:
             wanted[partition] = assignment
     for partition, (error, text) in (await _refused(controller, wanted)).items():
-        errors[partition.key] = PartitionAnswer(*partition.key, error, text)
+        errors[partition.key] = PartitionResult(*partition.key, error, text)
         del wanted[partition]
     moves = [_move(controller, *one, by_api=by_api) for one in wanted.items()]
     failed = await carry_out(controller, moves)
     report_failed(controller, failed)
     for partition in failed:
-        errors[partition.key] = PartitionAnswer(*partition.key, error_codes.UNKNOWN_SERVER_ERROR)
+        errors[partition.key] = PartitionResult(*partition.key, error_codes.UNKNOWN_SERVER_ERROR)
     return errors
 
 

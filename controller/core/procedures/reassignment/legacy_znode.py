@@ -89,11 +89,11 @@ async def read_legacy(controller: Controller) -> LegacyZnode:
         return await _replace_unreadable(controller, str(unreadable), data, version)
     for name in read.repeated:
         report_repeated(controller, _PATH, name)
-    _see(controller, read.entries, found.mzxids[0])
+    _note_ages(controller, read.entries, found.mzxids[0])
     return LegacyZnode(read.entries, version)
 
 
-def _see(controller: Controller, entries: Entries, mzxid: int) -> None:
+def _note_ages(controller: Controller, entries: Entries, mzxid: int) -> None:
     """Note since when each entry exists; the controller's own writes do not count."""
     before = controller.context.entries_seen
     controller.context.entries_seen = {

@@ -67,7 +67,7 @@ async def _carry_out(controller: Controller, moves: list[Move]) -> Errors:
     moving = {one.partition: None for one in moves if one.partition.assignment.is_being_reassigned}
     errors = await _store(controller, moves)
     stored = [one.partition for one in moves if one.partition not in errors]
-    complete = await complete_ones(controller, stored)
+    complete = await caught_up(controller, stored)
     under_way = [one for one in stored if one not in complete]
     errors |= await _finish(controller, [one for one in stored if one in complete], moving)
     return errors | await _start_replicas(controller, under_way)
@@ -79,15 +79,13 @@ async def complete_if_caught_up(controller: Controller, partitions: Iterable[Par
     for number, part in enumerate(parts(controller, moving)):
         if number:
             await pause(controller)
-        complete = await complete_ones(controller, part)
+        complete = await caught_up(controller, part)
         if complete:
             moves = [Move(one, one.assignment) for one in part if one in complete]
             report_failed(controller, await reassign(controller, moves))
 
 
-async def complete_ones(
-    controller: Controller, partitions: list[Partition]
-) -> dict[Partition, None]:
+async def caught_up(controller: Controller, partitions: list[Partition]) -> dict[Partition, None]:
     """The partitions whose TRS are all in the ISR that ZooKeeper has now (KB 7.5)."""
     complete = {one: None for one in partitions if not one.assignment.is_being_reassigned}
     moving = [one for one in partitions if one not in complete]

@@ -122,7 +122,7 @@ async def write_with_record(controller: Controller, move: RecordedMove) -> None:
     is_known = move.partition in known
     for _ in range(_ATTEMPTS):
         found = await read_znodes(controller, [path], _RULE)
-        is_same = found.errors[0] == OK and _says(path, found.data[0], move.record)
+        is_same = found.errors[0] == OK and _has_record(path, found.data[0], move.record)
         is_known = found.errors[0] == OK
         puts: list[WriteOperation] = [] if is_same else [_put(move, is_known=is_known)]
         errors = await write_together(controller, [*puts, move.topic], move.reason)
@@ -186,7 +186,7 @@ async def repair_records(controller: Controller) -> None:
             operations.append(Create(path, wanted))
             parents[znodes.reassignments_path(partition.topic.name)] = None
             how = "another client deleted it; it is created again, with another czxid"
-        elif error == OK and not _says(path, data, record):
+        elif error == OK and not _has_record(path, data, record):
             operations.append(SetData(path, wanted, found.versions[place]))
             how = f"another client changed it; it is written again, it contained {excerpt(data)}"
         else:
@@ -197,7 +197,7 @@ async def repair_records(controller: Controller) -> None:
     await _write_again(controller, operations)
 
 
-def _says(path: str, data: bytes | None, record: Reassignment) -> bool:
+def _has_record(path: str, data: bytes | None, record: Reassignment) -> bool:
     try:
         return znodes.read_reassignment(path, data) == record
     except ZnodeError:

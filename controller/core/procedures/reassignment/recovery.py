@@ -143,7 +143,7 @@ def _merged(
     ignored entries."""
     wanted: dict[Name, Submission] = {}
     ignored: dict[Name, tuple[int, ...]] = {}
-    for one in _asked(sources):
+    for one in _submissions(sources):
         before = wanted.get(one.name)
         record = _record(controller, one.name)
         if before is not None and before.legacy != one.legacy:
@@ -159,7 +159,7 @@ def _merged(
     return wanted, ignored
 
 
-def _asked(sources: Sources) -> list[Submission]:
+def _submissions(sources: Sources) -> list[Submission]:
     """The targets of the requests, and then those of the entries, which legacy requests repeat."""
     asked = [
         Submission(name, target, False, queued.path)

@@ -12,7 +12,7 @@ from controller.core.commands import Reason, StartTimer, StopReplicaRequest
 from controller.core.controller import Controller
 from controller.core.deviations import DELETIONS_REMEMBERED
 from controller.core.errors import ProcedureError, ZnodeError
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.failures import excerpt, listed_names
 from controller.core.operations import NO_NODE, NODE_EXISTS, OK, Create, Delete, WriteOperation
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
@@ -113,11 +113,11 @@ def _forget_unstored(controller: Controller) -> None:
         del pending[child]
 
 
-# What brokers confirm ---------------------------------------------------------------------------
+# Confirmation by brokers ------------------------------------------------------------------------
 
 
 def confirm_deletions(
-    controller: Controller, answer: BrokerAnswered, asked: StopReplicaRequest
+    controller: Controller, answer: BrokerResponded, asked: StopReplicaRequest
 ) -> None:
     """A broker has deleted replicas: all those that its response does not list with an error."""
     if not controller.context.deletions or answer.error:
@@ -169,7 +169,7 @@ def _report(controller: Controller, broker: int, names: list[Name]) -> None:
     controller.notice("warning", "replicas_not_deleted", f"broker {broker}", text)
 
 
-# What is remembered in ZooKeeper ----------------------------------------------------------------
+# Records in ZooKeeper ---------------------------------------------------------------------------
 
 
 async def process_deletions(controller: Controller) -> None:

@@ -124,7 +124,7 @@ async def roll_back(
     resting = [one for one in originals if one not in moving]
     needed = await _needed(controller, moving, originals)
     rollback = Rollback({one: originals[one] for one in moving}, needed, cause)
-    await _leave_those_that_wait(controller, rollback)
+    await _keep_waiting_partitions(controller, rollback)
     if resting:
         _report(controller, 6, "it is not under way", resting)
         await _forget(controller, resting)
@@ -160,7 +160,7 @@ def _report_rolled_back(
         controller.notice("info", "reassignment_rolled_back", repr(partition), text)
 
 
-# Who has to wait --------------------------------------------------------------------------------
+# Partitions whose rollback waits ----------------------------------------------------------------
 
 
 async def _needed(
@@ -177,7 +177,7 @@ async def _needed(
     return {one: max(min(least[one.topic.name], len(originals[one])), 1) for one in partitions}
 
 
-async def _leave_those_that_wait(controller: Controller, rollback: Rollback) -> None:
+async def _keep_waiting_partitions(controller: Controller, rollback: Rollback) -> None:
     """Before the first step. A partition without any state has nothing to lose."""
     moving, cause = rollback.partitions, rollback.cause
     await _watch_states(controller, moving)
@@ -319,7 +319,7 @@ async def _forget(controller: Controller, partitions: list[Partition]) -> None:
         controller.context.reassigning.pop(partition, None)
 
 
-async def _report_everybody(controller: Controller, rollback: Rollback) -> None:
+async def _send_metadata_to_all(controller: Controller, rollback: Rollback) -> None:
     _report(controller, 7, "every broker is informed", rollback.partitions)
     batch = controller.new_batch(_RULE)
     batch.add_update_metadata(controller.context.brokers, rollback.partitions)
@@ -333,6 +333,6 @@ STEPS: Final[tuple[Step, ...]] = (
     _delete_replicas,
     _store_originals,
     _remove_from_znodes,
-    _report_everybody,
+    _send_metadata_to_all,
 )
 """In the document's order, one after the other, each for all partitions."""

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from controller.core import znodes
 from controller.core.commands import CancelTimer, CloseChannel, Reason, StartTimer
 from controller.core.controller import Controller
-from controller.core.deviations import FAILOVER_BACK_OFF, ROLE_BY_SESSION, STANDS_AGAIN_WHEN_FENCED
+from controller.core.deviations import FAILOVER_BACK_OFF, RESIGNS_WHEN_FENCED, ROLE_BY_SESSION
 from controller.core.errors import ControllerMovedError, ZnodeError
 from controller.core.failures import describe
 from controller.core.operations import (
@@ -24,7 +24,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.outcomes import Answers, Wait, suspend
+from controller.core.outcomes import BrokerResponses, Wait, suspend
 from controller.core.procedures.admin.waiting_requests import abandon_waiting
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.legacy_znode import strip_originals
@@ -122,10 +122,11 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
             return Poll.DECIDED
         if not is_ours and not _may_be_replaced(controller, owner, data):
             return Poll.DECIDED
-        if _is_own_id(controller, data) and not ROLE_BY_SESSION.applies(controller.configuration):
+        is_by_session = ROLE_BY_SESSION.applies(controller.configuration)
+        if _is_daemon_id(controller, data) and not is_by_session:
             return Poll.DECIDED
         if not is_ours and not take_over and owner != controller.candidate_session:
-            _report_who_leads(controller, data)
+            _report_current_controller(controller, data)
             return Poll.DECIDED
     if found.errors[1] == NO_NODE:
         create = Create(znodes.CONTROLLER_EPOCH, _FIRST_EPOCH)
@@ -139,12 +140,12 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
     return await _take_role(controller, epoch, found.versions[1], held_version)
 
 
-def _is_own_id(controller: Controller, data: bytes | None) -> bool:
+def _is_daemon_id(controller: Controller, data: bytes | None) -> bool:
     holder = znodes.read_controller(data)
     return holder is not None and holder.brokerid == controller.configuration.broker_id
 
 
-def _report_who_leads(controller: Controller, data: bytes | None) -> None:
+def _report_current_controller(controller: Controller, data: bytes | None) -> None:
     holder = znodes.read_controller(data)
     who = f"broker {holder.brokerid}" if holder else "an unreadable broker id"
     controller.notice("info", "standing_by", znodes.CONTROLLER, f"{who} is controller; waiting")
@@ -168,7 +169,7 @@ async def _take_role(
     controller: Controller, epoch: int, epoch_version: int, held_version: int | None
 ) -> Poll:
     """One multi: delete the old znode, create the new one, raise the epoch (KB 6.1 step 2)."""
-    if STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration):
+    if RESIGNS_WHEN_FENCED.applies(controller.configuration):
         # Brokers and state znodes know the earlier epochs: they would refuse a lower one.
         epoch = max(epoch, controller.last_epoch)
     data = znodes.write_controller(controller.configuration.broker_id, controller.now_ms)
@@ -210,7 +211,7 @@ async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
     """Read who owns /controller; resign if this daemon was controller and no longer is (KB 3.2.2).
 
     `fenced`: a write was refused. If this daemon still owns /controller, only the epoch has
-    changed, and the role is taken again (STANDS_AGAIN_WHEN_FENCED).
+    changed, and the role is taken again (RESIGNS_WHEN_FENCED).
     """
     await read_stats(controller, [znodes.CONTROLLER], _RULE, watch=True)
     found = await read_znodes(controller, [znodes.CONTROLLER], _RULE)
@@ -219,7 +220,7 @@ async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
         return
     if not is_ours:
         resign(controller, "another controller was found")
-    elif fenced and STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration):
+    elif fenced and RESIGNS_WHEN_FENCED.applies(controller.configuration):
         text = "another client changed it while this daemon was controller: the role is taken again"
         controller.notice("warning", "epoch_changed", znodes.CONTROLLER_EPOCH, text)
         resign(controller, "the controller epoch was changed")
@@ -292,11 +293,11 @@ async def _leave_metadata(controller: Controller) -> None:
     timer = "hand back"
     controller.issue(StartTimer(timer, _PROPAGATED_MS_MAX), Reason(timer))
     if sent:
-        await suspend(Wait(None, Answers(sent, timer)))
+        await suspend(Wait(None, BrokerResponses(sent, timer)))
     controller.issue(CancelTimer(timer), Reason(timer))
     timer = "hand back: topics under way"
     controller.issue(StartTimer(timer, _UNDER_WAY_MS), Reason(timer))
-    await suspend(Wait(None, Answers([], timer)))
+    await suspend(Wait(None, BrokerResponses([], timer)))
     try:
         await process_topic_change(controller)
     except ControllerMovedError:

@@ -5,9 +5,9 @@ from collections import Counter
 
 from controller.core import error_codes, znodes
 from controller.core.api_requests.topics import (
-    AnswerCreateTopics,
     CreatedTopic,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     WaitingRequest,
 )
 from controller.core.commands import Reason
@@ -16,7 +16,7 @@ from controller.core.errors import RequestRefused
 from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
-from controller.core.procedures.admin.waiting_requests import answer_when_done
+from controller.core.procedures.admin.waiting_requests import respond_when_done
 from controller.core.procedures.topics.validation import (
     Names,
     TopicPlan,
@@ -33,7 +33,7 @@ from controller.core.zookeeper_io import draw_numbers, draw_topic_ids, read_chil
 _RULE = CreateTopicsReceived.RULE
 _SLICE_TOPICS = 200
 
-Answers = dict[str, CreatedTopic]
+Results = dict[str, CreatedTopic]
 """The answer for each topic."""
 
 
@@ -56,13 +56,13 @@ async def process_create_topics(
             if not one.error and one.name in plans
             for number in range(one.partitions)
         ]
-        answer = AnswerCreateTopics(asked.request, created, release)
-        answer_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
+        answer = CreateTopicsResponse(asked.request, created, release)
+        respond_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
 
 
 async def _judge_all(
     controller: Controller, requests: list[CreateTopicsReceived]
-) -> tuple[dict[str, TopicPlan], Answers]:
+) -> tuple[dict[str, TopicPlan], Results]:
     """The topics to create, and the answers for the others."""
     topics = await read_children(controller, znodes.TOPICS, _RULE)
     marked = await read_children(controller, znodes.DELETE_TOPICS, _RULE)
@@ -70,7 +70,7 @@ async def _judge_all(
     brokers = controller.context.sorted_live_brokers()
     counts = Counter(topic.name for asked in requests for topic in asked.topics)
     plans: dict[str, TopicPlan] = {}
-    answers: Answers = {}
+    answers: Results = {}
     wanted = [(topic, asked.validate_only) for asked in requests for topic in asked.topics]
     for place, (topic, validate_only) in enumerate(wanted):
         if place % _SLICE_TOPICS == _SLICE_TOPICS - 1:
@@ -89,10 +89,10 @@ async def _judge_all(
     return plans, answers
 
 
-async def _create(controller: Controller, plans: list[TopicPlan]) -> Answers:
+async def _create(controller: Controller, plans: list[TopicPlan]) -> Results:
     """Write configurations first, then the topics (AdminZkClient.createTopicWithAssignment)."""
     contents = await _contents(controller, plans)
-    answers: Answers = {}
+    answers: Results = {}
     topics: dict[str, bytes] = {}
     for plan in plans:
         content = contents[plan.name]
@@ -134,7 +134,7 @@ async def _contents(controller: Controller, plans: list[TopicPlan]) -> dict[str,
     return contents
 
 
-async def _write_configs(controller: Controller, plans: list[TopicPlan], answers: Answers) -> None:
+async def _write_configs(controller: Controller, plans: list[TopicPlan], answers: Results) -> None:
     """Write the configurations of the topics without an error; that of an earlier topic is
     overwritten."""
     paths = {
@@ -158,7 +158,7 @@ async def _write_configs(controller: Controller, plans: list[TopicPlan], answers
             answers[name] = _not_written(controller, name, paths[name], error)
 
 
-async def _write_topics(controller: Controller, topics: dict[str, bytes], answers: Answers) -> None:
+async def _write_topics(controller: Controller, topics: dict[str, bytes], answers: Results) -> None:
     """Write the topics without an error; another broker may have created one already."""
     creates: dict[str, WriteOperation] = {
         name: Create(znodes.topic_path(name), data)

@@ -14,7 +14,7 @@ from controller.core.deviations import (
     DELETION_MARK_ENDS,
     DELETION_NEEDS_NO_STATE,
 )
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.operations import NO_NODE, NOT_EMPTY, OK, Delete, WriteOperation
 from controller.core.pauses import pause
 from controller.core.procedures.elections.partition_state_machine import change_partitions
@@ -134,11 +134,11 @@ async def _delete_markers(controller: Controller, topics: list[str]) -> None:
         await write(controller, deletes, Reason("topic deletion: remove markers"))
 
 
-# What brokers say and do ------------------------------------------------------------------------
+# Responses and failures of brokers --------------------------------------------------------------
 
 
-async def process_stop_replica_answer(
-    controller: Controller, answer: BrokerAnswered, asked: list[tuple[str, int]]
+async def process_stop_replica_response(
+    controller: Controller, answer: BrokerResponded, asked: list[tuple[str, int]]
 ) -> None:
     """A broker deleted replicas, or could not (KB 8.2.2). `asked`: the replicas of the request."""
     failed = {(topic, number) for topic, number, _ in answer.partition_errors}

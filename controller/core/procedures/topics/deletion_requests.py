@@ -3,16 +3,16 @@
 
 from controller.core import error_codes, znodes
 from controller.core.api_requests.topics import (
-    AnswerDeleteTopics,
     DeletedTopic,
     DeleteTopicsReceived,
-    DoomedTopic,
+    DeleteTopicsResponse,
+    TopicToDelete,
     WaitingRequest,
 )
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.operations import NODE_EXISTS, OK, Create, WriteOperation
-from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
+from controller.core.procedures.admin.waiting_requests import respond_when_done, send_response
 from controller.core.zookeeper_io import read_children, write
 
 _RULE = DeleteTopicsReceived.RULE
@@ -26,7 +26,7 @@ async def process_delete_topics(controller: Controller, asked: DeleteTopicsRecei
     """
     error = _error_of_request(controller, asked)
     if error:
-        give_answer(controller, asked.refusal(error), _RULE)
+        send_response(controller, asked.refusal(error), _RULE)
         return
     found = [_find(controller, one) for one in asked.topics]
     marked = await _mark(
@@ -38,9 +38,9 @@ async def process_delete_topics(controller: Controller, asked: DeleteTopicsRecei
         else DeletedTopic(one.name, one.topic_id, marked[one.name])
         for one in found
     )
-    answer = AnswerDeleteTopics(asked.request, error_codes.NONE, answered)
+    answer = DeleteTopicsResponse(asked.request, error_codes.NONE, answered)
     waited = [name for name, error in marked.items() if not error]
-    answer_when_done(controller, WaitingRequest(answer, [], waited), _RULE)
+    respond_when_done(controller, WaitingRequest(answer, [], waited), _RULE)
 
 
 def _error_of_request(controller: Controller, asked: DeleteTopicsReceived) -> int:
@@ -54,7 +54,7 @@ def _error_of_request(controller: Controller, asked: DeleteTopicsReceived) -> in
     return error_codes.NONE
 
 
-def _find(controller: Controller, asked: DoomedTopic) -> DeletedTopic:
+def _find(controller: Controller, asked: TopicToDelete) -> DeletedTopic:
     """The topic by its name, or the error."""
     context, name = controller.context, asked.name
     if asked.topic_id is not None:

@@ -9,17 +9,17 @@ from typing import Final, NamedTuple
 
 from controller.core import error_codes, znodes
 from controller.core.api_requests.topics import (
-    AnswerCreatePartitions,
     CreatePartitionsReceived,
+    CreatePartitionsResponse,
     NewPartitions,
-    TopicAnswer,
+    TopicResult,
     WaitingRequest,
 )
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import RequestRefused, ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
-from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
+from controller.core.procedures.admin.waiting_requests import respond_when_done, send_response
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.procedures.topics.validation import check_size, check_size_of_counts
 from controller.core.replica_assignment import assign_replicas, check_counts, lacks_racks
@@ -51,7 +51,7 @@ async def process_create_partitions(
     brokers = controller.context.sorted_live_brokers()
     if lacks_racks(brokers):
         # Kafka checks this first, and then answers nothing else.
-        give_answer(controller, asked.refusal(error_codes.UNKNOWN_SERVER_ERROR), _RULE)
+        send_response(controller, asked.refusal(error_codes.UNKNOWN_SERVER_ERROR), _RULE)
         return
     answers = _judge_request(controller, asked)
     wanted = {one.topic: one for one in asked.topics if not answers[one.topic].error}
@@ -71,28 +71,28 @@ async def process_create_partitions(
         if not wanted:
             break
     for name in wanted:
-        answers[name] = TopicAnswer(name, error_codes.UNKNOWN_SERVER_ERROR)
+        answers[name] = TopicResult(name, error_codes.UNKNOWN_SERVER_ERROR)
         text = f"it was changed {_ROUNDS_MAX} times meanwhile: no partition is added, ask again"
         controller.notice("error", "partitions_not_added", znodes.topic_path(name), text)
-    answer = AnswerCreatePartitions(asked.request, tuple(answers.values()))
-    answer_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
+    answer = CreatePartitionsResponse(asked.request, tuple(answers.values()))
+    respond_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
 
 
 def _judge_request(
     controller: Controller, asked: CreatePartitionsReceived
-) -> dict[str, TopicAnswer]:
+) -> dict[str, TopicResult]:
     """The errors that do not depend on the topic's znode; no error for topics that may grow."""
-    answers: dict[str, TopicAnswer] = {}
+    answers: dict[str, TopicResult] = {}
     for one in asked.topics:
         name = one.topic
         if name in answers:
             text = "Duplicate topic in request."
-            answers[name] = TopicAnswer(name, error_codes.INVALID_REQUEST, text)
+            answers[name] = TopicResult(name, error_codes.INVALID_REQUEST, text)
         elif name in controller.context.queued_for_deletion:
             text = "The topic is queued for deletion."
-            answers[name] = TopicAnswer(name, error_codes.INVALID_TOPIC_EXCEPTION, text)
+            answers[name] = TopicResult(name, error_codes.INVALID_TOPIC_EXCEPTION, text)
         else:
-            answers[name] = TopicAnswer(name)
+            answers[name] = TopicResult(name)
     return answers
 
 
@@ -100,7 +100,7 @@ async def _plan(
     controller: Controller,
     wanted: dict[str, NewPartitions],
     brokers: list[Broker],
-    answers: dict[str, TopicAnswer],
+    answers: dict[str, TopicResult],
 ) -> dict[str, _Change]:
     """The change of each topic; topics that may not grow are answered."""
     paths = [znodes.topic_path(name) for name in wanted]
@@ -114,17 +114,17 @@ async def _plan(
             data = znodes.write_topic(_grown(controller, asked, content, brokers))
             check_size(name, data)
         except RequestRefused as why:
-            answers[name] = TopicAnswer(name, why.error, why.message)
+            answers[name] = TopicResult(name, why.error, why.message)
         except ZnodeError as unreadable:
             controller.notice("error", "unreadable_znode", paths[place], str(unreadable))
-            answers[name] = TopicAnswer(name, error_codes.UNKNOWN_SERVER_ERROR)
+            answers[name] = TopicResult(name, error_codes.UNKNOWN_SERVER_ERROR)
         else:
             changes[name] = _Change(data, asked.count, found.versions[place])
     return changes
 
 
 async def _write(
-    controller: Controller, changes: dict[str, _Change], answers: dict[str, TopicAnswer]
+    controller: Controller, changes: dict[str, _Change], answers: dict[str, TopicResult]
 ) -> list[str]:
     """Write the changes. Returns the topics that were changed or deleted since they were read."""
     operations: list[WriteOperation] = [
@@ -139,7 +139,7 @@ async def _write(
         elif error != OK:
             text = f"it cannot be written (ZooKeeper code {error}): no partition is added"
             controller.notice("error", "partitions_not_added", operation.path, text)
-            answers[name] = TopicAnswer(name, error_codes.UNKNOWN_SERVER_ERROR)
+            answers[name] = TopicResult(name, error_codes.UNKNOWN_SERVER_ERROR)
     return again
 
 

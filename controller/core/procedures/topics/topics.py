@@ -225,13 +225,13 @@ async def _read_contents(controller: Controller, names: list[str], rule: str) ->
         read.data[name], read.versions[name] = found.data[place], found.versions[place]
         try:
             read.contents[name] = znodes.read_topic(name, found.data[place])
-            _report_what_lacks(controller, path, name, read.contents[name])
+            _report_gaps(controller, path, name, read.contents[name])
         except ZnodeError as unreadable:
             controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
     return read
 
 
-def _report_what_lacks(controller: Controller, path: str, name: str, content: TopicContent) -> None:
+def _report_gaps(controller: Controller, path: str, name: str, content: TopicContent) -> None:
     """Report content that is readable and makes no sense; the context does not change."""
     topic = controller.context.topics.get(name)
     known = [one.number for one in topic.assigned()] if topic else []

@@ -44,18 +44,18 @@ class Names:
     def __init__(self, topics: list[str], marked: list[str]) -> None:
         self.topics: dict[str, None] = {}
         self.marked = dict.fromkeys(marked)
-        self._alike: dict[str, list[str]] = {}
+        self._colliding: dict[str, list[str]] = {}
         for name in topics:
             self.add(name)
 
     def add(self, name: str) -> None:
         """Add a topic that exists, or is about to be created."""
         self.topics[name] = None
-        self._alike.setdefault(topic_names.unified(name), []).append(name)
+        self._colliding.setdefault(topic_names.unified(name), []).append(name)
 
-    def alike(self, name: str) -> list[str]:
+    def colliding(self, name: str) -> list[str]:
         """The topics whose names differ from this one only in periods and underscores."""
-        return sorted(self._alike.get(topic_names.unified(name), ()))
+        return sorted(self._colliding.get(topic_names.unified(name), ()))
 
 
 def check_request(name: str, count: int) -> None:
@@ -165,9 +165,9 @@ def _check_name(name: str, names: Names) -> None:
         raise RequestRefused(error_codes.TOPIC_ALREADY_EXISTS, text)
     if name in names.topics:
         raise exists(name)
-    alike = names.alike(name)
-    if alike:
-        text = f"Topic '{name}' collides with existing topics: {', '.join(alike)}"
+    colliding = names.colliding(name)
+    if colliding:
+        text = f"Topic '{name}' collides with existing topics: {', '.join(colliding)}"
         raise RequestRefused(error_codes.INVALID_TOPIC_EXCEPTION, text)
 
 

@@ -256,9 +256,9 @@ class _Queue:
             self._find_served(ours_of.get(epoch, ()), served_of.get(epoch, ()))
         self._place_served(within)
         self._missing = [one for one in self._missing if one.seq >= span.settled]
-        known_behind = max(span.first, span.settled)
+        known_after = max(span.first, span.settled)
         for one in within:
-            one.is_passed_over = one.is_passed_over and one.ours.seq >= known_behind
+            one.is_passed_over = one.is_passed_over and one.ours.seq >= known_after
         self._missing = self._united(missing_of_log)
         self._move_extra()
 

@@ -111,16 +111,16 @@ def request_in_log(served: RequestServed, seq: int) -> SentRequest | None:
     if partitions is None:
         raise UnreadableError("the request names no partitions")
     return SentRequest(
-        seq,
-        kind,
-        request.controller_id,
-        request.controller_epoch,
-        served.broker,
-        len(partitions),
-        leading(kind, served.broker, partitions),
-        request.broker_epoch,
-        served.version,
-        partitions,
-        request.live(),
-        served.connection,
+        seq=seq,
+        kind=kind,
+        controller=request.controller_id,
+        controller_epoch=request.controller_epoch,
+        broker=served.broker,
+        broker_epoch=request.broker_epoch,
+        version=served.version,
+        live_brokers=request.live(),
+        size=len(partitions),
+        leading=leading(kind, served.broker, partitions),
+        partitions=partitions,
+        connection=served.connection,
     )

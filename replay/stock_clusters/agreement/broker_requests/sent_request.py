@@ -19,6 +19,8 @@ from controller.core.commands import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
+from replay import structural_diff
+from replay.structural_diff import NOTHING, Difference
 
 LEADER_AND_ISR: Final = "LeaderAndIsr"
 UPDATE_METADATA: Final = "UpdateMetadata"
@@ -63,7 +65,7 @@ class SentPartition(Struct, frozen=True, gc=False):
         return self.topic, self.partition
 
 
-class SentRequest(Struct, frozen=True):
+class SentRequest(Struct, frozen=True, kw_only=True):
     """One request to one broker.
 
     `seq` is the log record or the fold event that it comes from, and `kind` is one of KINDS. `size`
@@ -79,12 +81,12 @@ class SentRequest(Struct, frozen=True):
     controller: int
     controller_epoch: int
     broker: int
-    size: int
-    leading: int | None = None
     broker_epoch: int | None = None
     version: int | None = None
-    partitions: tuple[SentPartition, ...] | None = None
     live_brokers: tuple[int, ...] | None = None
+    size: int
+    leading: int | None = None
+    partitions: tuple[SentPartition, ...] | None = None
     connection: str | None = None
     lines: int | None = None
     cause: str = ""
@@ -125,17 +127,17 @@ def sent_request_of(request: BrokerRequest, seq: int) -> SentRequest:
             kind = STOP_REPLICA
             partitions = in_order(map(_stopped, request.partitions))
     return SentRequest(
-        seq,
-        kind,
-        request.controller_id,
-        request.controller_epoch,
-        request.broker,
-        len(partitions),
-        leading(kind, request.broker, partitions),
-        request.broker_epoch,
-        request.version,
-        partitions,
-        live,
+        seq=seq,
+        kind=kind,
+        controller=request.controller_id,
+        controller_epoch=request.controller_epoch,
+        broker=request.broker,
+        broker_epoch=request.broker_epoch,
+        version=request.version,
+        live_brokers=live,
+        size=len(partitions),
+        leading=leading(kind, request.broker, partitions),
+        partitions=partitions,
     )
 
 
@@ -152,29 +154,29 @@ def agrees(ours: SentRequest, theirs: SentRequest) -> bool:
     return next(differences(ours, theirs), None) is None
 
 
+def partitions_agree(one: SentPartition, other: SentPartition) -> bool:
+    """Whether all fields that both have of a partition are equal."""
+    return not any(_known_to_both(one, other))
+
+
 def differences(ours: SentRequest, theirs: SentRequest) -> Iterator[str]:
     """The differences, a phrase each; `theirs` is what Kafka sent."""
     if ours.kind != theirs.kind:
         yield f"{ours.kind}, Kafka's {theirs.kind}"
         return
-    for field in _REQUEST_FIELDS:
-        yield from _difference(field, getattr(ours, field), getattr(theirs, field))
-    if ours.partitions is None or theirs.partitions is None:
-        yield from _difference("size", ours.size, theirs.size)
-        yield from _difference("leading", ours.leading, theirs.leading)
-    elif ours.partitions != theirs.partitions:
-        yield from _partition_differences(ours.partitions, theirs.partitions)
+    are_listed = ours.partitions is not None and theirs.partitions is not None
+    not_compared = {*_ORIGIN_FIELDS, *(_COUNT_FIELDS if are_listed else ())}
+    for one in _known_to_both(ours, theirs):
+        if one.part[0] not in not_compared:
+            yield _phrase(one)
 
 
-_REQUEST_FIELDS: Final = (
-    "controller",
-    "controller_epoch",
-    "broker_epoch",
-    "version",
-    "live_brokers",
+_request_fields: Final = attrgetter(
+    "controller", "controller_epoch", "broker_epoch", "version", "live_brokers", "leading"
 )
-_request_fields: Final = attrgetter(*_REQUEST_FIELDS, "leading")
-_PARTITION_FIELDS: Final = SentPartition.__struct_fields__[2:]
+_ORIGIN_FIELDS: Final = ("seq", "connection", "lines", "cause", "since")
+_COUNT_FIELDS: Final = ("size", "leading")
+"""They follow from the partitions."""
 _WORDS: Final = {
     "size": "number of partitions",
     "leading": "number of partitions to lead",
@@ -183,38 +185,27 @@ _WORDS: Final = {
 }
 
 
-def _partition_differences(
-    ours: tuple[SentPartition, ...], theirs: tuple[SentPartition, ...]
-) -> Iterator[str]:
-    kafka = {one.key: one for one in theirs}
-    for mine in ours:
-        its = kafka.pop(mine.key, None)
-        if its is None:
-            yield f"{mine.name}: not in Kafka's"
-        else:
-            for one in _field_differences(mine, its):
-                yield f"{mine.name}: {one}"
-    for its in kafka.values():
-        yield f"{its.name}: only in Kafka's"
+def _known_to_both(one: Struct, other: Struct) -> Iterator[Difference]:
+    """The differences in fields that both sources have."""
+    return (
+        found
+        for found in structural_diff.differences(one, other)
+        if found.one is not None and found.other is not None
+    )
 
 
-def partitions_agree(one: SentPartition, other: SentPartition) -> bool:
-    """Whether all fields that both have of a partition are equal."""
-    return next(_field_differences(one, other), None) is None
+def _phrase(one: Difference) -> str:
+    field = one.part[-1]
+    name = f"{one.part[1][1:-1]}: " if one.part[0] == "partitions" else ""
+    if one.other is NOTHING:
+        return f"{name}not in Kafka's"
+    if one.one is NOTHING:
+        return f"{name}only in Kafka's"
+    word = _WORDS.get(field, field.replace("_", " "))
+    return f"{name}{word} {_format(one.one)}, Kafka's {_format(one.other)}"
 
 
-def _field_differences(ours: SentPartition, theirs: SentPartition) -> Iterator[str]:
-    for field in _PARTITION_FIELDS if ours != theirs else ():
-        yield from _difference(field, getattr(ours, field), getattr(theirs, field))
-
-
-def _difference(field: str, ours: object, theirs: object) -> Iterator[str]:
-    if ours is not None and theirs is not None and ours != theirs:
-        word = _WORDS.get(field, field.replace("_", " "))
-        yield f"{word} {_spelt(ours)}, Kafka's {_spelt(theirs)}"
-
-
-def _spelt(value: object) -> str:
+def _format(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
     return str(value).lower()

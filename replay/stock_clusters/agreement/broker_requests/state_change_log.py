@@ -106,12 +106,12 @@ class StateChangeRequests:
         term = line.broker, line.epoch
         are_lines_known = term in self._has_begun and term in self._at_trace
         return SentRequest(
-            seq,
-            kind,
-            line.broker,
-            line.epoch,
-            line.brokers[0],
-            size,
+            seq=seq,
+            kind=kind,
+            controller=line.broker,
+            controller_epoch=line.epoch,
+            broker=line.brokers[0],
+            size=size,
             partitions=in_order(partitions) if is_whole else None,
             lines=len(partitions) if are_lines_known and not is_whole else None,
         )
@@ -124,7 +124,14 @@ class _UnfitError(Exception):
 def _update_metadata(line: StateChangeLogged, seq: int) -> tuple[SentRequest, ...]:
     size = int(_parts(_UPDATE_METADATA, line)[0])
     return tuple(
-        SentRequest(seq, UPDATE_METADATA, line.broker, line.epoch, broker, size)
+        SentRequest(
+            seq=seq,
+            kind=UPDATE_METADATA,
+            controller=line.broker,
+            controller_epoch=line.epoch,
+            broker=broker,
+            size=size,
+        )
         for broker in sorted(line.brokers)
     )
 

@@ -15,7 +15,7 @@ from controller.core.api_requests.producer_ids import AllocateProducerIdsReceive
 from controller.core.configuration import Configuration
 from controller.core.election import by_preferred_replica, imbalanced
 from controller.core.errors import ZnodeError
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
 from controller.core.values import UNKNOWN_BROKER_EPOCH, LeaderAndIsr
@@ -56,7 +56,7 @@ class InferredTriggers(Checkpointed):
         self._decision = 0
         self._remaining = iter(())
 
-    def next_one(self, decision: Decision) -> Trigger | None:
+    def next_trigger(self, decision: Decision) -> Trigger | None:
         """The next event that may have led to a decision, None if there are no more."""
         self._answer_deletions(decision)
         trigger = self._pending.next_unlogged()
@@ -101,7 +101,7 @@ class InferredTriggers(Checkpointed):
         done_ms = sent_ms + _ANSWER_MS
         return done_ms <= self._fold.now_ms and self._index.is_responsive(broker, done_ms)
 
-    def _take(self, answer: BrokerAnswered | None) -> bool:
+    def _take(self, answer: BrokerResponded | None) -> bool:
         if answer is not None:
             self._fold.take_answer(answer)
             self._pending.extend(self._fold.take_queued(), self._fold.now_ms)

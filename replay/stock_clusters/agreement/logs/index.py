@@ -19,7 +19,7 @@ from controller.core.values import Assignment
 from eventstore.records import EventRecord
 from replay.stock_clusters.agreement.decisions.write_batch import Decision
 from replay.stock_clusters.agreement.inference.requests import InferredRequests
-from replay.stock_clusters.agreement.logs.broker_answers import CONTROLLER_APIS
+from replay.stock_clusters.agreement.logs.broker_responses import CONTROLLER_APIS
 from replay.stock_clusters.agreement.logs.coverage import LogCoverage
 from replay.stock_clusters.agreement.logs.logged_reads import BrokersRead, StatesRead, TopicsRead
 from replay.stock_clusters.agreement.logs.markers import IS_DEBUG, LocatedMarker, marker_of

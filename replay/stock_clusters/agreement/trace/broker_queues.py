@@ -14,7 +14,7 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.error_codes import NONE
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed, State
 
@@ -70,7 +70,7 @@ class BrokerQueues(Checkpointed):
         self._answered_early.remove((broker, api))
         return True
 
-    def answer(self, broker: int, api: str, error: int, failed: Failed) -> BrokerAnswered | None:
+    def answer(self, broker: int, api: str, error: int, failed: Failed) -> BrokerResponded | None:
         """The answer to the first request of this kind. The requests before it count as
         answered."""
         queue = self._queues.get(broker)
@@ -82,7 +82,7 @@ class BrokerQueues(Checkpointed):
 
     def answer_deletion(
         self, broker: int, topics: set[str], error: int = NONE, failed: Failed = ()
-    ) -> BrokerAnswered | None:
+    ) -> BrokerResponded | None:
         """The answer to a request that deletes replicas of these topics.
 
         controller.log reports it before other logs do. It does not report deletions of replicas by
@@ -98,7 +98,7 @@ class BrokerQueues(Checkpointed):
 
     def answer_sent_by(
         self, is_long_ago: Callable[[int, int], bool], brokers: set[int]
-    ) -> BrokerAnswered | None:
+    ) -> BrokerResponded | None:
         """Success of the first request to a broker without logs that was sent long enough ago.
 
         `brokers` have logs. `is_long_ago` gets the broker and the time of sending, in ms.
@@ -108,7 +108,7 @@ class BrokerQueues(Checkpointed):
                 return _answered(queue.popleft(), NONE, [])
         return None
 
-    def answer_deletion_of(self, topic: str, brokers: set[int]) -> BrokerAnswered | None:
+    def answer_deletion_of(self, topic: str, brokers: set[int]) -> BrokerResponded | None:
         """Success of the first request to a broker without logs whose queue deletes this topic's
         replicas. `brokers` have logs."""
         for broker, queue in self._queues.items():
@@ -131,6 +131,6 @@ def _deleted_topics(request: BrokerRequest) -> Iterator[str]:
         yield from (one.topic for one in request.partitions if one.delete)
 
 
-def _answered(one: _Unanswered, error: int, failed: Failed) -> BrokerAnswered:
+def _answered(one: _Unanswered, error: int, failed: Failed) -> BrokerResponded:
     to = one.request
-    return BrokerAnswered(one.id, to.broker, to.broker_epoch, error, list(failed))
+    return BrokerResponded(one.id, to.broker, to.broker_epoch, error, list(failed))

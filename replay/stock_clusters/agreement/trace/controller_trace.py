@@ -30,7 +30,7 @@ from replay.stock_clusters.agreement.decisions.judgements import Judgement
 from replay.stock_clusters.agreement.decisions.write_batch import Decision, WriteBatch
 from replay.stock_clusters.agreement.inference.requests import api_calls_of
 from replay.stock_clusters.agreement.inference.triggers import InferredTriggers
-from replay.stock_clusters.agreement.logs.broker_answers import Answer
+from replay.stock_clusters.agreement.logs.broker_responses import Response
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.logs.logged_reads import (
     children_read_by_event,
@@ -151,7 +151,7 @@ class ControllerTrace(Checkpointed):
             if trigger is not None:
                 self._pending.add(trigger, self.fold.now_ms)
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: Response) -> None:
         """A broker has answered the first request of a kind that it was sent."""
         self._note(self.answered, answer)
         queues = self.fold.queues
@@ -202,7 +202,7 @@ class ControllerTrace(Checkpointed):
         self._note(self.infer, found)
         self._inferred += api_calls_of(found, self.fold.controller.context)
 
-    # How far the controller is --------------------------------------------------------------------
+    # The progress of the controller ---------------------------------------------------------------
 
     def decide(self, decision: Decision, overlay: Overlay = _NO_OVERLAY) -> None:
         """Go on until the fold has made this decision, too, or cannot have."""
@@ -355,7 +355,7 @@ class ControllerTrace(Checkpointed):
         self._finish()
         self._collect()
 
-    # Going on -------------------------------------------------------------------------------------
+    # Advancing the fold ---------------------------------------------------------------------------
 
     def _decide(self, decision: Decision) -> Judgement:
         if decision.what == "fenced" and isinstance(self._begun, (ControllerChange, Reelect)):
@@ -414,7 +414,7 @@ class ControllerTrace(Checkpointed):
             # A process that was killed had no time to log what it had begun.
             trigger = trigger or self._pending.first()
         trigger = trigger or self._pending.request_causing(decision, self.fold.now_ms)
-        trigger = trigger or self._triggers.next_one(decision)
+        trigger = trigger or self._triggers.next_trigger(decision)
         if trigger is not None:
             self._begin(trigger)
         return trigger is not None

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from controller.core.events import BrokerAnswered, TopicIdsDrawn
+from controller.core.events import BrokerResponded, TopicIdsDrawn
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
 
-FoldInput = ApiCall | AutoPreferredReplicaLeaderElection | BrokerAnswered | TopicIdsDrawn
+FoldInput = ApiCall | AutoPreferredReplicaLeaderElection | BrokerResponded | TopicIdsDrawn
 """An API request, a timer, a broker's answer, or the topic ids that Kafka drew."""
 
 

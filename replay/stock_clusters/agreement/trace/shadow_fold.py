@@ -24,7 +24,7 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
-from controller.core.events import BrokerAnswered, SessionConnected, TopicIdsDrawn
+from controller.core.events import BrokerResponded, SessionConnected, TopicIdsDrawn
 from controller.core.triggers import Trigger
 from replay.stock_clusters.agreement.broker_requests.sent_request import (
     SentRequest,
@@ -169,7 +169,7 @@ class ShadowFold(Checkpointed):
     def connect(self) -> None:
         """Begin the session."""
         connected = SessionConnected(self._session, _SESSION_TIMEOUT_MS, "", renewed=False)
-        self._take(self._fold.tell(connected, self.now_ms))
+        self._take(self._fold.feed(connected, self.now_ms))
 
     def begin(self, trigger: Trigger, step: Step) -> None:
         """Process a controller event up to its first wait."""
@@ -197,7 +197,7 @@ class ShadowFold(Checkpointed):
         overlay = {**self.overlay, **self._states_at_logged_versions(command)}
         outcome = self._view.answer(issued, command, overlay, listed)
         self.watches.arm(command, self._view)
-        self._take(self._fold.tell(outcome, self.now_ms))
+        self._take(self._fold.feed(outcome, self.now_ms))
 
     def _read_choice(self, command: Read) -> OpenChoice:
         """When this read happens; a failover reads as late as possible."""
@@ -223,12 +223,12 @@ class ShadowFold(Checkpointed):
         if outcome is not None:
             self.batch = None
             self._reads_since = self.seq
-            self._take(self._fold.tell(outcome, self.now_ms))
+            self._take(self._fold.feed(outcome, self.now_ms))
 
-    def take_answer(self, answer: BrokerAnswered) -> None:
+    def take_answer(self, answer: BrokerResponded) -> None:
         """A broker has answered."""
         self.inputs.add(self.seq, self.now_ms * _NS_A_MS, answer)
-        self._take(self._fold.tell(answer, self.now_ms))
+        self._take(self._fold.feed(answer, self.now_ms))
 
     def take_deletion_answers(self, marker: LogMarker) -> None:
         """The line of a controller event reports that brokers have deleted replicas."""
@@ -289,7 +289,7 @@ class ShadowFold(Checkpointed):
             elif isinstance(command, DrawTopicIds):
                 drawn = TopicIdsDrawn(one.id, self._drawn_ids(command.count))
                 self.inputs.add(self.seq, self.now_ms * _NS_A_MS, drawn)
-                self._take(self._fold.tell(drawn, self.now_ms))
+                self._take(self._fold.feed(drawn, self.now_ms))
 
     def _listed(self, path: str) -> tuple[str, ...] | None:
         """The children that were listed, if a log line shows them."""

@@ -51,7 +51,7 @@ class SteppedFold(Fold, Checkpointed):
         self.controller.begin(self._steps, now_ms)
         return self._run(None)
 
-    def tell(self, event: Event, now_ms: int) -> list[Issued]:
+    def feed(self, event: Event, now_ms: int) -> list[Issued]:
         """Fold an event and return the commands. An outcome resumes the procedure waiting for
         it."""
         self._steps += 1

@@ -4,7 +4,7 @@ import json
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.producer_ids import AnswerAllocateProducerIds
+from controller.core.api_requests.producer_ids import AllocateProducerIdsResponse
 from controller.core.commands import WriteZnodes
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import allocate_producer_ids
@@ -15,17 +15,17 @@ def block(cluster: Cluster) -> tuple[int, str, str]:
     return znode["broker"], znode["block_start"], znode["block_end"]
 
 
-def test_blocks_follow_each_other() -> None:
+def test_each_block_starts_after_the_previous_one() -> None:
     cluster = Cluster(1, 2).start()
     first = allocate_producer_ids(cluster, 1)
-    assert first == AnswerAllocateProducerIds(first.request, codes.NONE, 0, 1000)
+    assert first == AllocateProducerIdsResponse(first.request, codes.NONE, 0, 1000)
     assert block(cluster) == (1, "0", "999")
     second = allocate_producer_ids(cluster, 2)
     assert (second.start, second.length) == (1000, 1000)
     assert block(cluster) == (2, "1000", "1999")
 
 
-def test_a_block_that_somebody_else_took_meanwhile_is_passed_over() -> None:
+def test_block_allocated_by_another_controller_meanwhile_is_skipped() -> None:
     cluster = Cluster(1).start()
     allocate_producer_ids(cluster, 1)
     taken = znodes.write_producer_ids(znodes.ProducerIds(9, 1000, 1999))
@@ -37,7 +37,7 @@ def test_a_block_that_somebody_else_took_meanwhile_is_passed_over() -> None:
     assert allocate_producer_ids(cluster, 1).start == 2000
 
 
-def test_who_asks_must_be_registered_with_that_epoch() -> None:
+def test_unregistered_broker_or_stale_epoch_is_rejected() -> None:
     cluster = Cluster(1).start()
     assert allocate_producer_ids(cluster, 77, 5).error == codes.BROKER_ID_NOT_REGISTERED
     for epoch in (cluster.broker_epoch(1) - 1, cluster.broker_epoch(1) + 1):
@@ -45,7 +45,7 @@ def test_who_asks_must_be_registered_with_that_epoch() -> None:
     assert cluster.data(znodes.PRODUCER_IDS) is None
 
 
-def test_the_last_block_and_bad_content_are_errors_and_change_nothing() -> None:
+def test_exhausted_or_unreadable_block_is_an_error_and_is_not_changed() -> None:
     cluster = Cluster(1).start()
     last = znodes.write_producer_ids(znodes.ProducerIds(1, 2**63 - 1000, 2**63 - 1))
     for content in (last, b"no json", b'{"version":1,"broker":1}'):

@@ -1,6 +1,6 @@
 """AlterUserScramCredentials (KIP-554): ZkAdminManager.alterUserScramCredentials.
 
-Credentials are seals here, as everywhere in the fold: any text will do.
+Credentials are seals here, as everywhere in the fold, so that any text will do.
 """
 
 import msgspec
@@ -10,10 +10,10 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
-    AnswerAlterUserScramCredentials,
+    AlterUserScramCredentialsResponse,
     ScramDeletion,
     ScramUpsertion,
-    UserAnswer,
+    UserResult,
 )
 from controller.core.operations import Create, CreateSequential, Delete, SetData
 from replay.world.requests import GetChildren
@@ -33,7 +33,7 @@ Gone = tuple[str, int]
 
 def alter(
     cluster: Cluster, given: tuple[Given, ...] = (), gone: tuple[Gone, ...] = ()
-) -> tuple[UserAnswer, ...]:
+) -> tuple[UserResult, ...]:
     answer = call(
         cluster,
         AlterUserScramCredentialsReceived(
@@ -43,18 +43,18 @@ def alter(
             [ScramUpsertion(*one) for one in given],
         ),
     )
-    assert isinstance(answer, AnswerAlterUserScramCredentials)
+    assert isinstance(answer, AlterUserScramCredentialsResponse)
     return answer.users
 
 
 def configured(cluster: Cluster, user: str) -> dict[str, str] | None:
-    """What stands in a user's znode."""
+    """The content of a user's znode."""
     data = cluster.data(znodes.user_config_path(user))
     return None if data is None else znodes.read_config("", data)
 
 
 def announced(cluster: Cluster) -> list[str]:
-    """The entities that notifications name, in order."""
+    """The entities of the notifications, in order."""
     names = cluster.ask(GetChildren(znodes.CONFIG_CHANGES)).children or ()
     found = [
         msgspec.json.decode(cluster.data(f"{znodes.CONFIG_CHANGES}/{one}") or b"") for one in names
@@ -73,10 +73,10 @@ def of(**users: dict[str, str]) -> Cluster:
     return cluster.start()
 
 
-def test_a_credential_is_written_and_announced() -> None:
+def test_credential_is_written_and_announced() -> None:
     cluster = of()
     seen = cluster.seen()
-    assert alter(cluster, (("ann", SHA_512, 4096, "x"),)) == (UserAnswer("ann"),)
+    assert alter(cluster, (("ann", SHA_512, 4096, "x"),)) == (UserResult("ann"),)
     assert configured(cluster, "ann") == {"SCRAM-SHA-512": "x"}
     assert announced(cluster) == ["users/ann"]
     entity = znodes.write_config_change("users/ann")
@@ -88,9 +88,9 @@ def test_a_credential_is_written_and_announced() -> None:
     ]
 
 
-def test_what_else_a_user_has_stays() -> None:
+def test_unrelated_configurations_of_a_user_are_kept() -> None:
     cluster = of(ann={"producer_byte_rate": "9", "SCRAM-SHA-256": "old", "SCRAM-SHA-512": "other"})
-    assert alter(cluster, (("ann", SHA_256, 4096, "new"),)) == (UserAnswer("ann"),)
+    assert alter(cluster, (("ann", SHA_256, 4096, "new"),)) == (UserResult("ann"),)
     assert configured(cluster, "ann") == {
         "producer_byte_rate": "9",
         "SCRAM-SHA-256": "new",
@@ -98,24 +98,24 @@ def test_what_else_a_user_has_stays() -> None:
     }
 
 
-def test_one_mechanism_goes_while_another_comes() -> None:
+def test_one_mechanism_is_deleted_while_another_is_added() -> None:
     cluster = of(ann={"SCRAM-SHA-256": "old"})
     answers = alter(cluster, (("ann", SHA_512, 8192, "new"),), (("ann", SHA_256),))
-    assert answers == (UserAnswer("ann"),)
+    assert answers == (UserResult("ann"),)
     assert configured(cluster, "ann") == {"SCRAM-SHA-512": "new"}
 
 
-def test_the_last_credential_goes_with_its_znode() -> None:
+def test_last_credential_is_deleted_with_the_users_znode() -> None:
     cluster = of(ann={"SCRAM-SHA-256": "old"})
-    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserAnswer("ann"),)
+    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserResult("ann"),)
     assert cluster.data(ANN) is None
     assert announced(cluster) == ["users/ann"]
 
 
-def test_the_znode_stays_above_quotas_of_the_users_clients() -> None:
+def test_users_znode_is_kept_while_its_clients_have_quotas() -> None:
     cluster = of(ann={"SCRAM-SHA-256": "old"})
     cluster.put(f"{ANN}/clients", b"")
-    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserAnswer("ann"),)
+    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserResult("ann"),)
     assert configured(cluster, "ann") == {}
     assert announced(cluster) == ["users/ann"]
 
@@ -129,10 +129,10 @@ def test_the_znode_stays_above_quotas_of_the_users_clients() -> None:
         ("Ä/ü", "%C3%84%2F%C3%BC"),
     ],
 )
-def test_names_are_spelt_as_kafka_spells_them(user: str, name: str) -> None:
+def test_user_names_are_encoded_as_in_kafka(user: str, name: str) -> None:
     """Sanitizer.sanitize."""
     cluster = of()
-    assert alter(cluster, ((user, SHA_256, 4096, "x"),)) == (UserAnswer(user),)
+    assert alter(cluster, ((user, SHA_256, 4096, "x"),)) == (UserResult(user),)
     assert cluster.data(f"/config/users/{name}") == znodes.write_config({"SCRAM-SHA-256": "x"})
     assert announced(cluster) == [f"users/{name}"]
 
@@ -149,11 +149,11 @@ def test_names_are_spelt_as_kafka_spells_them(user: str, name: str) -> None:
         (("ann", SHA_256, 16385, "x"), codes.UNACCEPTABLE_CREDENTIAL, "Too many iterations"),
     ],
 )
-def test_what_kafka_refuses(given: Given, error: int, text: str) -> None:
+def test_alterations_that_kafka_rejects_are_rejected(given: Given, error: int, text: str) -> None:
     cluster = of()
     seen = cluster.seen()
     answers = alter(cluster, (given, ("bob", SHA_256, 16384, "y")))
-    assert answers == (UserAnswer(given[0], error, text), UserAnswer("bob"))
+    assert answers == (UserResult(given[0], error, text), UserResult("bob"))
     assert {"/config/users/bob"} == set(seen.written()) - {
         f"{znodes.CONFIG_CHANGES}/config_change_"
     }
@@ -168,23 +168,23 @@ def test_what_kafka_refuses(given: Given, error: int, text: str) -> None:
         (("bob", SHA_256), codes.RESOURCE_NOT_FOUND, ABSENT),
     ],
 )
-def test_what_kafka_refuses_to_delete(gone: Gone, error: int, text: str) -> None:
+def test_deletions_that_kafka_rejects_are_rejected(gone: Gone, error: int, text: str) -> None:
     cluster = of(ann={"SCRAM-SHA-256": "x"})
     seen = cluster.seen()
-    assert alter(cluster, gone=(gone,)) == (UserAnswer(gone[0], error, text),)
+    assert alter(cluster, gone=(gone,)) == (UserResult(gone[0], error, text),)
     assert seen.writes() == []
 
 
-def test_one_that_is_refused_changes_nothing_of_its_user() -> None:
-    """Neither what is well nor what is deleted of the same user is done."""
+def test_rejected_alteration_changes_nothing_of_its_user() -> None:
+    """Valid alterations and deletions of the same user are not carried out either."""
     cluster = of(ann={"SCRAM-SHA-256": "x"}, bob={"SCRAM-SHA-256": "x"})
     answers = alter(
         cluster,
         (("ann", SHA_512, 1, "y"), ("bob", SHA_256, 4096, "y")),
         (("ann", SHA_256), ("bob", SHA_512)),
     )
-    few = UserAnswer("ann", codes.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-    assert answers == (few, UserAnswer("bob", codes.RESOURCE_NOT_FOUND, ABSENT))
+    few = UserResult("ann", codes.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    assert answers == (few, UserResult("bob", codes.RESOURCE_NOT_FOUND, ABSENT))
     assert configured(cluster, "ann") == configured(cluster, "bob") == {"SCRAM-SHA-256": "x"}
 
 
@@ -196,18 +196,20 @@ def test_one_that_is_refused_changes_nothing_of_its_user() -> None:
         ((), (("ann", SHA_256), ("ann", SHA_256))),
     ],
 )
-def test_a_credential_twice_in_a_request(given: tuple[Given, ...], gone: tuple[Gone, ...]) -> None:
+def test_credential_named_twice_in_a_request_is_rejected(
+    given: tuple[Given, ...], gone: tuple[Gone, ...]
+) -> None:
     cluster = of(ann={"SCRAM-SHA-256": "old"})
-    assert alter(cluster, given, gone) == (UserAnswer("ann", codes.DUPLICATE_RESOURCE, TWICE),)
+    assert alter(cluster, given, gone) == (UserResult("ann", codes.DUPLICATE_RESOURCE, TWICE),)
     assert configured(cluster, "ann") == {"SCRAM-SHA-256": "old"}
 
 
-def test_a_password_that_java_makes_no_key_of_fails_all_users() -> None:
-    """As in Kafka, where one exception ends the preparation of each of them."""
+def test_password_that_java_cannot_use_as_a_key_fails_all_users() -> None:
+    """In Kafka, one exception ends the preparation of all users."""
     cluster = of()
     answers = alter(cluster, (("ann", SHA_256, 4096, ""), ("bob", SHA_256, 4096, "x")))
     assert answers == tuple(
-        UserAnswer(one, codes.UNKNOWN_SERVER_ERROR, FAILED) for one in ("ann", "bob")
+        UserResult(one, codes.UNKNOWN_SERVER_ERROR, FAILED) for one in ("ann", "bob")
     )
     assert configured(cluster, "bob") is None
 
@@ -215,28 +217,28 @@ def test_a_password_that_java_makes_no_key_of_fails_all_users() -> None:
 @pytest.mark.parametrize(
     "configs", [{"no.such": "1"}, {"producer_byte_rate": "much"}, {"request_percentage": "x"}]
 )
-def test_what_no_user_may_have_is_not_written_again(configs: dict[str, str]) -> None:
+def test_invalid_stored_configuration_is_not_written_again(configs: dict[str, str]) -> None:
     """DynamicConfig.User.validate."""
     cluster = of(ann=configs)
     seen = cluster.seen()
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
-    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
+    assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
     assert seen.writes() == []
     assert seen.notices() == [("credentials_not_altered", ANN)]
 
 
-def test_content_that_cannot_be_read_fails_its_user_only() -> None:
+def test_unreadable_content_fails_only_its_user() -> None:
     cluster = of()
     cluster.put(ANN, b"sealed as a whole")
     seen = cluster.seen()
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"), ("bob", SHA_256, 4096, "y")))
-    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED), UserAnswer("bob"))
+    assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED), UserResult("bob"))
     assert cluster.data(ANN) == b"sealed as a whole"
     assert seen.notices() == [("credentials_not_altered", ANN)]
     assert "repair or delete the znode" in seen.texts()[0]
 
 
-def test_somebody_who_makes_the_znode_meanwhile() -> None:
+def test_users_znode_created_meanwhile_is_overwritten() -> None:
     cluster = of()
     made = znodes.write_config({"producer_byte_rate": "1"})
 
@@ -244,83 +246,83 @@ def test_somebody_who_makes_the_znode_meanwhile() -> None:
         return any(isinstance(one, Create) for one in getattr(issued.command, "operations", ()))  # type: ignore[attr-defined]
 
     cluster.once(is_create, lambda: cluster.put_quietly(ANN, made))
-    assert alter(cluster, (("ann", SHA_256, 4096, "x"),)) == (UserAnswer("ann"),)
-    assert configured(cluster, "ann") == {"SCRAM-SHA-256": "x"}, (
-        "the last one counts, as with Kafka"
-    )
+    assert alter(cluster, (("ann", SHA_256, 4096, "x"),)) == (UserResult("ann"),)
+    assert configured(cluster, "ann") == {"SCRAM-SHA-256": "x"}, "the last write wins, as in Kafka"
 
 
-def test_somebody_who_removes_the_znode_meanwhile() -> None:
+def test_users_znode_deleted_meanwhile_is_created() -> None:
     cluster = of(ann={"SCRAM-SHA-256": "x"})
     cluster.once(writes(ANN), lambda: cluster.remove_quietly(ANN))
-    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserAnswer("ann"),)
+    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserResult("ann"),)
     assert cluster.data(ANN) is None
 
 
 @pytest.mark.parametrize("path", [ANN, f"{znodes.CONFIG_CHANGES}/config_change_"])
 @pytest.mark.parametrize("fate", [Fate.REPLY_LOST, Fate.REQUEST_LOST])
-def test_a_write_whose_reply_is_lost(path: str, fate: Fate) -> None:
-    """A notification may stand there twice: it says the same."""
+def test_lost_reply_repeats_the_alteration_at_most_in_the_notification(
+    path: str, fate: Fate
+) -> None:
+    """Two equal notifications are harmless."""
     cluster = of(ann={"SCRAM-SHA-256": "x"})
     cluster.lose(writes(path), fate)
-    assert alter(cluster, (("ann", SHA_256, 4096, "y"),)) == (UserAnswer("ann"),)
+    assert alter(cluster, (("ann", SHA_256, 4096, "y"),)) == (UserResult("ann"),)
     assert configured(cluster, "ann") == {"SCRAM-SHA-256": "y"}
     assert list(dict.fromkeys(announced(cluster))) == ["users/ann"]
 
 
-def test_brokers_that_cannot_be_told_are_an_error() -> None:
+def test_failed_notification_is_an_error() -> None:
     cluster = of()
     cluster.remove_quietly(znodes.CONFIG_CHANGES)
     seen = cluster.seen()
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
-    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
+    assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
     assert seen.notices() == [("credentials_not_altered", ANN)]
 
 
-def test_no_parent_is_an_error() -> None:
+def test_missing_parent_znode_is_an_error() -> None:
     cluster = of()
     cluster.remove_quietly(znodes.USER_CONFIGS)
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
-    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
+    assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
     assert announced(cluster) == []
 
 
-def test_nothing_asked_nothing_answered() -> None:
+def test_empty_request_has_an_empty_answer() -> None:
     cluster = of()
     seen = cluster.seen()
     assert alter(cluster) == ()
     assert seen.writes() == []
 
 
-def test_a_standby_is_no_controller() -> None:
+def test_standby_answers_not_controller() -> None:
     cluster = of()
     cluster.seize_role(1)
     cluster.run()
     answers = alter(cluster, (("b", SHA_256, 4096, "x"), ("c", 9, 1, "")), (("a", SHA_256),))
-    assert answers == tuple(UserAnswer(one, codes.NOT_CONTROLLER) for one in "abc")
+    assert answers == tuple(UserResult(one, codes.NOT_CONTROLLER) for one in "abc")
 
 
-def test_a_controller_that_was_replaced_writes_nothing() -> None:
+def test_replaced_controller_writes_nothing() -> None:
     cluster = of()
     cluster.once(writes(ANN), lambda: cluster.seize_role(1))
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
-    assert answers == (UserAnswer("ann", codes.NOT_CONTROLLER),)
+    assert answers == (UserResult("ann", codes.NOT_CONTROLLER),)
     assert configured(cluster, "ann") is None
 
 
-def test_a_session_that_ends_is_answered_and_nothing_is_done() -> None:
+def test_ended_session_is_answered_without_a_change() -> None:
     cluster = of()
     cluster.once(reads(ANN), cluster.expire)
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
-    assert answers == (UserAnswer("ann", codes.NOT_CONTROLLER),)
+    assert answers == (UserResult("ann", codes.NOT_CONTROLLER),)
     assert configured(cluster, "ann") is None
 
 
-def test_a_deletion_is_of_the_znode_alone() -> None:
-    """What somebody puts below it meanwhile is not lost."""
+def test_deletion_does_not_delete_children_of_the_users_znode() -> None:
+    """A client may have created a child meanwhile."""
     cluster = of(ann={"SCRAM-SHA-256": "x"})
     cluster.once(writes(ANN), lambda: cluster.put_quietly(f"{ANN}/clients", b""))
     seen = cluster.seen()
     answers = alter(cluster, gone=(("ann", SHA_256),))
     assert seen.writes() == [Delete(ANN, -1)]
-    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
+    assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)

@@ -5,11 +5,11 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests.features import (
-    AnswerUpdateFeatures,
     FeatureUpdate,
     UpdateFeaturesReceived,
+    UpdateFeaturesResponse,
 )
-from controller.core.api_requests.topics import TopicAnswer
+from controller.core.api_requests.topics import TopicResult
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.endpoint import call, next_request
@@ -28,7 +28,7 @@ FAILED = "Unable to update finalized features due to an unexpected server error.
 
 def update(
     cluster: Cluster, *updates: tuple[str, int, int], validate_only: bool = False
-) -> AnswerUpdateFeatures:
+) -> UpdateFeaturesResponse:
     request = UpdateFeaturesReceived(
         next_request(cluster),
         1,
@@ -37,7 +37,7 @@ def update(
         [FeatureUpdate(*one) for one in updates],
     )
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerUpdateFeatures)
+    assert isinstance(answer, UpdateFeaturesResponse)
     return answer
 
 
@@ -92,20 +92,20 @@ def with_features() -> Cluster:
         ("metadata.version", 7, UPGRADE, UNSUPPORTED),
     ],
 )
-def test_updates_are_judged_in_kafkas_order(
+def test_updates_are_validated_in_kafkas_order(
     feature: str, level: int, kind: int, message: str
 ) -> None:
-    """A broker in ZooKeeper mode supports no feature: none can be set."""
+    """A broker in ZooKeeper mode supports no features, so that none can be set."""
     cluster = with_features()
     seen = cluster.seen()
     answer = update(cluster, (feature, level, kind))
     assert (answer.error, answer.message) == (codes.NONE, None)
-    assert answer.features == (TopicAnswer(feature, codes.INVALID_REQUEST, message),)
+    assert answer.features == (TopicResult(feature, codes.INVALID_REQUEST, message),)
     assert seen.writes() == []
 
 
 @pytest.mark.parametrize("kind", [SAFE, UNSAFE])
-def test_a_feature_is_taken_away_and_the_others_stay(kind: int) -> None:
+def test_feature_is_deleted_and_the_others_are_kept(kind: int) -> None:
     cluster = with_features()
     answer = update(cluster, ("x", 1, UPGRADE), ("f", 0, kind), ("f", 2, kind))
     assert [(one.name, one.error, one.message) for one in answer.features] == [
@@ -115,21 +115,21 @@ def test_a_feature_is_taken_away_and_the_others_stay(kind: int) -> None:
     assert cluster.data(znodes.FEATURE) == LEFT
 
 
-def test_below_2_7_features_are_disabled() -> None:
+def test_features_are_disabled_below_2_7() -> None:
     cluster = Cluster(1, inter_broker_protocol_version="2.6-IV0").start()
-    assert update(cluster, ("f", 0, SAFE)) == AnswerUpdateFeatures(
+    assert update(cluster, ("f", 0, SAFE)) == UpdateFeaturesResponse(
         1, codes.INVALID_REQUEST, "Feature versioning system is disabled."
     )
 
 
-def test_features_that_are_disabled_meanwhile_are_none() -> None:
+def test_features_disabled_meanwhile_do_not_exist() -> None:
     cluster = with_features()
     cluster.put(znodes.FEATURE, TWO.replace(b'"status":1', b'"status":0'))
     [one] = update(cluster, ("f", 0, SAFE)).features
     assert one.message == "Can not delete non-existing finalized feature."
 
 
-def test_content_that_cannot_be_read_counts_as_none() -> None:
+def test_unreadable_features_do_not_exist() -> None:
     cluster = with_features()
     cluster.put(znodes.FEATURE, b"{")
     seen = cluster.seen()
@@ -139,7 +139,7 @@ def test_content_that_cannot_be_read_counts_as_none() -> None:
     assert cluster.data(znodes.FEATURE) == b"{"
 
 
-def test_somebody_who_writes_meanwhile_fails_the_valid_updates() -> None:
+def test_concurrent_write_fails_the_valid_updates() -> None:
     cluster = with_features()
     cluster.once(writes(znodes.FEATURE), lambda: cluster.put_quietly(znodes.FEATURE, TWO))
     seen = cluster.seen()
@@ -152,26 +152,26 @@ def test_somebody_who_writes_meanwhile_fails_the_valid_updates() -> None:
     assert cluster.data(znodes.FEATURE) == TWO
 
 
-def test_a_write_whose_reply_is_lost_counts() -> None:
+def test_write_with_a_lost_reply_is_a_success() -> None:
     cluster = with_features()
     cluster.lose(writes(znodes.FEATURE), Fate.REPLY_LOST)
     assert [one.error for one in update(cluster, ("f", 0, SAFE)).features] == [codes.NONE]
     assert cluster.data(znodes.FEATURE) == LEFT
 
 
-def test_a_standby_is_no_controller() -> None:
+def test_standby_answers_not_controller() -> None:
     cluster = with_features()
     cluster.seize_role(1)
     cluster.run()
     text = "This is not the correct controller for this cluster."
-    assert update(cluster, ("f", 0, SAFE)) == AnswerUpdateFeatures(1, codes.NOT_CONTROLLER, text)
+    assert update(cluster, ("f", 0, SAFE)) == UpdateFeaturesResponse(1, codes.NOT_CONTROLLER, text)
 
 
 # validate-only-changes-nothing ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("rules", "after"), [("refold", TWO), ("kafka", LEFT)])
-def test_validate_only(rules: str, after: bytes) -> None:
+def test_validate_only_changes_nothing_by_refolds_rule(rules: str, after: bytes) -> None:
     cluster = Cluster(1, rules=rules).start()
     cluster.put(znodes.FEATURE, TWO)
     [one] = update(cluster, ("f", 0, SAFE), validate_only=True).features

@@ -1,4 +1,4 @@
-"""Whatever happens: every request of an admin tool gets one answer, and none is forgotten."""
+"""Every request of an admin tool gets exactly one answer, under any events."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
-    DoomedTopic,
     NewPartitions,
+    TopicToDelete,
 )
 from controller.core.events import TimerFired
 from controller.core.snapshot import load_snapshot, take_snapshot
@@ -30,7 +30,7 @@ asking = st.one_of(
     st.tuples(st.just("time out in"), st.integers(0, 25)),
 )
 _FIRST = 10_000
-"""Above the numbers of what brokers ask."""
+"""Above the request numbers of brokers."""
 happening: st.SearchStrategy[list[Step]] = st.lists(
     st.one_of(asking, asking, steps.map(lambda some: some[0] if some else ("answer",))),
     max_size=25,
@@ -38,7 +38,7 @@ happening: st.SearchStrategy[list[Step]] = st.lists(
 
 
 class Asked(Eventful):
-    """Requests come in, and their time runs out, at any moment."""
+    """Requests arrive and time out at any moment."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Asked(Eventful):
                 grown = [NewPartitions(topic, count, None)]
                 self._ask(CreatePartitionsReceived(self._next(), 3, timeout_ms, False, grown))
             case ("delete", names, timeout_ms):
-                doomed = [DoomedTopic(name, None) for name in names]
+                doomed = [TopicToDelete(name, None) for name in names]
                 self._ask(DeleteTopicsReceived(self._next(), 6, timeout_ms, doomed))
             case ("time out", place):
                 self._time_out(place)
@@ -63,7 +63,7 @@ class Asked(Eventful):
             case ("time out in", number):
                 self.once(after(number), lambda: self._time_out(0))
             case ("mark" | "mark and grow" | "grow" | "reassign" | "catch up", *_):
-                pass  # The model of what topics there are does not know of requests.
+                pass  # The model of the existing topics does not know of requests.
             case _:
                 super().step(step)
 
@@ -85,19 +85,19 @@ class Asked(Eventful):
             self.happen_next(TimerFired(timers[place]), "timer")
 
     def check(self) -> None:
-        """Each request that waits has a timer that runs, and that only."""
+        """Each waiting request has a running timer, and there are no other timers."""
         controller = self.fold.controller
         waiting = [*controller.context.waiting, *controller.context.propagating]
         assert sorted(controller.timed.values()) == sorted(waiting)
-        told = [one.request for one in answers(self) if one.request in self.asked]
-        assert sorted([*told, *waiting]) == list(self.asked)
+        announced = [one.request for one in answers(self) if one.request in self.asked]
+        assert sorted([*announced, *waiting]) == list(self.asked)
 
     def time_passes(self) -> None:
         for timer in list(self.fold.controller.timed):
             self.fire(timer)
 
 
-def go_on_from_a_snapshot(cluster: Cluster) -> None:
+def continue_from_a_snapshot(cluster: Cluster) -> None:
     data = take_snapshot(cluster.fold)
     cluster.fold = load_snapshot(data, cluster.fold.controller.configuration)
     assert take_snapshot(cluster.fold) == data
@@ -112,7 +112,7 @@ def test_every_request_gets_one_answer(happening: list[Any]) -> None:
             cluster.step(step)
             cluster.check()
             cluster.check_always()
-        go_on_from_a_snapshot(broken_off)
+        continue_from_a_snapshot(broken_off)
     for cluster in (whole, broken_off):
         cluster.settle()
         cluster.time_passes()

@@ -1,4 +1,5 @@
-"""Requests whose answer waits for leaders, or for topics to go (Kafka's topic purgatory)."""
+"""Requests whose answer waits for leaders, or for the deletion of topics (Kafka's topic
+purgatory)."""
 
 from collections.abc import Callable
 
@@ -7,18 +8,18 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
 from controller.core.api_requests.topics import (
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
     CreatePartitionsReceived,
+    CreatePartitionsResponse,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     DeleteTopicsReceived,
-    DoomedTopic,
+    DeleteTopicsResponse,
     NewPartitions,
+    TopicToDelete,
 )
-from controller.core.commands import AnswerLater
+from controller.core.commands import DelayResponse
 from controller.core.events import TimerFired
 from controller.core.procedures.admin import waiting_requests
 from controller.core.snapshot import load_snapshot, take_snapshot
@@ -26,10 +27,12 @@ from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes, writes_state
 from tests.controller.core.endpoint import answers, call
 from tests.controller.core.topics.topic_requests import (
+    FIRST_TIMER,
     TIMEOUT_MS,
     ask_without_answer,
     create,
     delete,
+    error_by_name,
     errors,
     grow,
     new_topic,
@@ -37,32 +40,31 @@ from tests.controller.core.topics.topic_requests import (
 )
 
 DEAD = 9
-"""A broker that does not live: what is assigned to it alone has no leader."""
-TIMER = "request:1"
+"""A broker that is not registered: partitions on it alone have no leader."""
 
 
-def created(number: int = 1, **fields: int) -> CreateTopicsReceived:
-    """Topic a gets its leader at once, b not before broker 9 lives, c is refused."""
+def creation(number: int = 1, **fields: int) -> CreateTopicsReceived:
+    """Topic a gets its leader at once, b when broker 9 registers, and c is rejected."""
     topics = [new_topic("a", given={0: [1]}), new_topic("b", given={0: [DEAD], 1: [1]})]
     timeout_ms = fields.get("timeout_ms", TIMEOUT_MS)
     return CreateTopicsReceived(number, 7, timeout_ms, False, [*topics, new_topic("!", 1, 1)])
 
 
-def grown(number: int = 1) -> CreatePartitionsReceived:
-    """Topic t gets a partition that has no leader before broker 9 lives; u is not there."""
+def growth(number: int = 1) -> CreatePartitionsReceived:
+    """Topic t gets a partition that has no leader until broker 9 registers; u does not exist."""
     asked = [NewPartitions("t", 3, None), NewPartitions("u", 3, None)]
     return CreatePartitionsReceived(number, 3, TIMEOUT_MS, False, asked)
 
 
-def doomed(number: int = 1) -> DeleteTopicsReceived:
-    """Topic t cannot go before broker 9 lives; u can, v is not there."""
-    topics = [DoomedTopic(name, None) for name in ("t", "u", "v")]
+def deletion(number: int = 1) -> DeleteTopicsReceived:
+    """Topic t cannot be deleted until broker 9 registers; u can, and v does not exist."""
+    topics = [TopicToDelete(name, None) for name in ("t", "u", "v")]
     return DeleteTopicsReceived(number, 6, TIMEOUT_MS, topics)
 
 
 def waiting_creation() -> Cluster:
     cluster = Cluster(1, 2).start()
-    ask_without_answer(cluster, created())
+    ask_without_answer(cluster, creation())
     return cluster
 
 
@@ -70,7 +72,7 @@ def waiting_growth() -> Cluster:
     cluster = Cluster(1, DEAD).start()
     cluster.create_topic("t", {0: [1], 1: [DEAD]})
     cluster.stop_broker(DEAD)
-    ask_without_answer(cluster, grown())
+    ask_without_answer(cluster, growth())
     return cluster
 
 
@@ -79,21 +81,14 @@ def waiting_deletion() -> Cluster:
     cluster.create_topic("t", {0: [1, DEAD]})
     cluster.create_topic("u", {0: [1]})
     cluster.stop_broker(DEAD)
-    # Its deletion failed once: it has to wait for the broker and is not begun.
+    # Its deletion failed once and has to wait for the broker before it starts again.
     cluster.fold.controller.context.ineligible_for_deletion["t"] = None
-    ask_without_answer(cluster, doomed())
+    ask_without_answer(cluster, deletion())
     return cluster
 
 
 WAITING: list[Callable[[], Cluster]] = [waiting_creation, waiting_growth, waiting_deletion]
 waiting = pytest.mark.parametrize("begin", WAITING, ids=lambda one: one.__name__)
-
-
-def coded(cluster: Cluster) -> list[tuple[str | None, int]]:
-    """The names and codes of the one answer so far."""
-    [answer] = answers(cluster)
-    assert isinstance(answer, AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics)
-    return [(one.name, one.error) for one in answer.topics]
 
 
 DONE = {
@@ -105,34 +100,34 @@ LATE = {waiting_creation: "b", waiting_growth: "t", waiting_deletion: "t"}
 
 
 def with_late(begin: Callable[[], Cluster], error: int) -> list[tuple[str, int]]:
-    """The answer where what is not done has this error."""
+    """The answer in which incomplete items have this error."""
     return [(name, error if name == LATE[begin] else code) for name, code in DONE[begin]]
 
 
-# Until it is done -------------------------------------------------------------------------------
+# Completion -------------------------------------------------------------------------------------
 
 
 @waiting
-def test_the_answer_comes_when_all_is_done(begin: Callable[[], Cluster]) -> None:
+def test_answer_follows_when_all_items_are_complete(begin: Callable[[], Cluster]) -> None:
     cluster = begin()
     seen = cluster.seen()
     cluster.start_broker(DEAD)
-    assert coded(cluster) == DONE[begin]
+    assert error_by_name(cluster) == DONE[begin]
     assert timers(seen) == []
-    cluster.fire(TIMER)
+    cluster.fire(FIRST_TIMER)
     assert len(answers(cluster)) == 1
 
 
 @waiting
-def test_others_are_answered_meanwhile(begin: Callable[[], Cluster]) -> None:
+def test_waiting_request_does_not_delay_others(begin: Callable[[], Cluster]) -> None:
     cluster = begin()
     answer = call(cluster, ElectLeadersReceived(2, 2, "preferred", []))
-    assert isinstance(answer, AnswerElectLeaders)
+    assert isinstance(answer, ElectLeadersResponse)
     assert len(answers(cluster)) == 1
 
 
-def test_a_leader_that_dies_meanwhile_is_waited_for() -> None:
-    """Every partition that the topic has then, those of before too."""
+def test_creation_waits_for_a_leader_that_dies_meanwhile() -> None:
+    """It waits for every partition of the topic, including older ones."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2]})
     cluster.stop_broker(2)
@@ -140,11 +135,11 @@ def test_a_leader_that_dies_meanwhile_is_waited_for() -> None:
     ask_without_answer(cluster, asked)
     assert cluster.state("t", 1) is not None
     cluster.start_broker(2)
-    assert coded(cluster) == [("t", codes.NONE)]
+    assert error_by_name(cluster) == [("t", codes.NONE)]
 
 
-def test_what_is_done_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many partitions a request waits for, an event costs it one look."""
+def test_complete_partitions_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each event causes one check, whatever the number of partitions."""
     cluster = Cluster(1).start()
     looks = 0
     context_type = type(cluster.fold.controller.context)
@@ -173,28 +168,28 @@ def test_what_is_done_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @waiting
-def test_after_its_time_what_is_not_done_has_timed_out(begin: Callable[[], Cluster]) -> None:
+def test_incomplete_items_are_timed_out_at_the_timeout(begin: Callable[[], Cluster]) -> None:
     cluster = begin()
-    cluster.fire(TIMER)
-    assert coded(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
+    cluster.fire(FIRST_TIMER)
+    assert error_by_name(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
     cluster.start_broker(DEAD)
     assert len(answers(cluster)) == 1
 
 
-def test_a_topic_that_timed_out_is_answered_with_its_id_alone() -> None:
-    """As Kafka leaves the fields of the answer."""
+def test_timed_out_topic_is_answered_with_its_id_alone() -> None:
+    """Kafka leaves the other fields of the answer empty."""
     cluster = waiting_creation()
-    cluster.fire(TIMER)
+    cluster.fire(FIRST_TIMER)
     [answer] = answers(cluster)
-    assert isinstance(answer, AnswerCreateTopics)
+    assert isinstance(answer, CreateTopicsResponse)
     late = answer.topics[1]
     assert late.topic_id == cluster.topic("b").topic_id
     assert (late.message, late.partitions, late.replication_factor) == (None, -1, -1)
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_without_time_the_answer_comes_at_once(timeout_ms: int) -> None:
-    """Kafka: what was begun has timed out, though it may be done a moment later."""
+def test_request_with_timeout_zero_is_answered_at_once(timeout_ms: int) -> None:
+    """As in Kafka: started items have timed out, even if they complete a moment later."""
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     late = [codes.REQUEST_TIMED_OUT]
@@ -210,57 +205,61 @@ def test_without_time_the_answer_comes_at_once(timeout_ms: int) -> None:
     assert timers(seen) == []
 
 
-def test_the_time_ends_while_another_procedure_runs() -> None:
-    """The answer does not wait for the end of that one."""
+def test_timeout_during_another_procedure_is_answered_at_once() -> None:
+    """The answer does not wait for the end of the other procedure."""
     cluster = waiting_creation()
     cluster.create_topic("u", {0: [2, 1]})
     write = writes_state("u", 0)
-    cluster.once(write, lambda: cluster.happen_next(TimerFired(TIMER), "timer"))
+    cluster.once(write, lambda: cluster.happen_next(TimerFired(FIRST_TIMER), "timer"))
     cluster.stop_broker(2)
     [fired] = [place for place, (one, _) in enumerate(cluster.history) if _is_timer(one.event)]
     issued = cluster.history[fired][1]
     kinds = [type(one.command).__name__ for one in issued]
-    assert kinds[0] == "AnswerCreateTopics"
+    assert kinds[0] == "CreateTopicsResponse"
     written = [place for place, (_, said) in enumerate(cluster.history) if any(map(write, said))]
     assert max(written) < fired < len(cluster.history) - 1
-    assert coded(cluster) == with_late(waiting_creation, codes.REQUEST_TIMED_OUT)
+    assert error_by_name(cluster) == with_late(waiting_creation, codes.REQUEST_TIMED_OUT)
 
 
 def _is_timer(event: object) -> bool:
     return isinstance(event, TimerFired)
 
 
-def test_what_has_not_begun_in_its_time_is_not_begun() -> None:
-    """It stood in the queue behind a long procedure."""
+def test_request_that_times_out_in_the_queue_is_not_carried_out() -> None:
+    """It was queued after a long procedure."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("u", {0: [2, 1]})
 
     def ask_and_time_out() -> None:
-        cluster.happen_next(created(), "api:1")
-        cluster.happen_next(created(2), "api:1")
-        cluster.happen_next(TimerFired(TIMER), "timer")
+        cluster.happen_next(creation(), "api:1")
+        cluster.happen_next(creation(2), "api:1")
+        cluster.happen_next(TimerFired(FIRST_TIMER), "timer")
 
     cluster.once(writes_state("u", 0), ask_and_time_out)
     seen = cluster.seen()
     cluster.stop_broker(2)
     [answer] = answers(cluster)
-    assert isinstance(answer, AnswerCreateTopics)
+    assert isinstance(answer, CreateTopicsResponse)
     assert (answer.request, errors(answer)) == (1, [codes.REQUEST_TIMED_OUT] * 3)
     assert seen.written().count(znodes.topic_path("a")) == 1
     assert timers(seen) == ["request:2"]
 
 
-def test_a_time_that_ends_in_the_own_procedure_ends_it_with_its_part() -> None:
+def test_timeout_during_the_requests_own_procedure_is_applied_at_the_end_of_its_part() -> None:
     cluster = Cluster(1, 2).start()
     path = znodes.topic_path("b")
-    cluster.once(writes(path), lambda: cluster.happen_next(TimerFired(TIMER), "timer"))
-    cluster.happen(created(), "api:1")
+    cluster.once(writes(path), lambda: cluster.happen_next(TimerFired(FIRST_TIMER), "timer"))
+    cluster.happen(creation(), "api:1")
     late = codes.REQUEST_TIMED_OUT
-    assert coded(cluster) == [("a", late), ("b", late), ("!", codes.INVALID_TOPIC_EXCEPTION)]
+    assert error_by_name(cluster) == [
+        ("a", late),
+        ("b", late),
+        ("!", codes.INVALID_TOPIC_EXCEPTION),
+    ]
     assert cluster.data(path) is not None
 
 
-def test_an_answer_at_once_ends_the_time() -> None:
+def test_immediate_answer_cancels_the_timer() -> None:
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     create(cluster, new_topic("t", 1, 1), validate_only=True)
@@ -271,25 +270,25 @@ def test_an_answer_at_once_ends_the_time() -> None:
     assert timers(seen) == []
 
 
-# Many -------------------------------------------------------------------------------------------
+# Limits -----------------------------------------------------------------------------------------
 
 
-def test_of_too_many_who_has_waited_longest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So there is room for others, whoever waits, and however long."""
+def test_oldest_waiting_request_is_timed_out_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests can always wait, however many others wait."""
     monkeypatch.setattr(waiting_requests, "WAITING_MAX", 2)
     cluster = Cluster(1).start()
     for number in (1, 2, 3):
         lost = [new_topic(f"t{number}", given={0: [DEAD]})]
         cluster.happen(CreateTopicsReceived(number, 7, TIMEOUT_MS, False, lost), "api:1")
-    assert coded(cluster) == [("t1", codes.REQUEST_TIMED_OUT)]
+    assert error_by_name(cluster) == [("t1", codes.REQUEST_TIMED_OUT)]
     cluster.start_broker(DEAD)
     assert [one.request for one in answers(cluster)] == [1, 2, 3]
 
 
 @waiting
-def test_the_endpoint_is_told_that_a_request_waits(begin: Callable[[], Cluster]) -> None:
+def test_endpoint_is_notified_that_a_request_waits(begin: Callable[[], Cluster]) -> None:
     said = [one.command for one in begin().commands()]
-    assert [one for one in said if isinstance(one, AnswerLater)] == [AnswerLater(1)]
+    assert [one for one in said if isinstance(one, DelayResponse)] == [DelayResponse(1)]
 
 
 # The end of the term ----------------------------------------------------------------------------
@@ -297,11 +296,13 @@ def test_the_endpoint_is_told_that_a_request_waits(begin: Callable[[], Cluster])
 
 @waiting
 @pytest.mark.parametrize("end", ["asked to end", "session over", "role lost"])
-def test_who_waits_when_the_role_ends_is_told(begin: Callable[[], Cluster], end: str) -> None:
+def test_waiting_requests_are_answered_when_the_role_ends(
+    begin: Callable[[], Cluster], end: str
+) -> None:
     cluster = begin()
     seen = cluster.seen()
     if end == "asked to end":
-        cluster.ask_to_end()
+        cluster.shut_down_quietly()
         cluster.run()
         cluster.fire("hand back: topics under way")
     elif end == "session over":
@@ -309,14 +310,14 @@ def test_who_waits_when_the_role_ends_is_told(begin: Callable[[], Cluster], end:
     else:
         cluster.seize_role(1)
         cluster.run()
-    assert coded(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
+    assert error_by_name(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
     assert timers(seen) == []
 
 
-def test_who_stands_in_the_queue_when_the_session_ends_is_told() -> None:
+def test_queued_requests_are_answered_when_the_session_ends() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2, 1]})
-    requests: list[ApiRequest] = [created(1), grown(2), doomed(3)]
+    requests: list[ApiRequest] = [creation(1), growth(2), deletion(3)]
 
     def ask() -> None:
         for request in requests:
@@ -326,10 +327,12 @@ def test_who_stands_in_the_queue_when_the_session_ends_is_told() -> None:
     cluster.lose(writes_state("t", 0), Fate.SESSION_OVER)
     seen = cluster.seen()
     cluster.stop_broker(2)
-    told = answers(cluster)
-    assert [one.request for one in told] == [1, 2, 3]
-    for answer in told:
-        assert isinstance(answer, AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics)
+    announced = answers(cluster)
+    assert [one.request for one in announced] == [1, 2, 3]
+    for answer in announced:
+        assert isinstance(
+            answer, CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResponse
+        )
         assert {one.error for one in answer.topics} == {codes.NOT_CONTROLLER}
     assert timers(seen) == []
 
@@ -339,7 +342,7 @@ def test_who_stands_in_the_queue_when_the_session_ends_is_told() -> None:
 
 @waiting
 @pytest.mark.parametrize("end", ["done", "time over"])
-def test_who_waits_is_in_the_snapshot(begin: Callable[[], Cluster], end: str) -> None:
+def test_waiting_requests_are_in_the_snapshot(begin: Callable[[], Cluster], end: str) -> None:
     cluster = begin()
     data = take_snapshot(cluster.fold)
     cluster.fold = load_snapshot(data, cluster.fold.controller.configuration)
@@ -347,16 +350,16 @@ def test_who_waits_is_in_the_snapshot(begin: Callable[[], Cluster], end: str) ->
     seen = cluster.seen()
     if end == "done":
         cluster.start_broker(DEAD)
-        assert coded(cluster) == DONE[begin]
-        assert any(getattr(one, "timer", "") == TIMER for one in seen.commands)
+        assert error_by_name(cluster) == DONE[begin]
+        assert any(getattr(one, "timer", "") == FIRST_TIMER for one in seen.commands)
     else:
-        cluster.fire(TIMER)
-        assert coded(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
+        cluster.fire(FIRST_TIMER)
+        assert error_by_name(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
 
 
-def test_a_request_that_cannot_wait_has_no_timer() -> None:
+def test_request_that_cannot_wait_has_no_timer() -> None:
     cluster = Cluster(1).start()
     seen = cluster.seen()
     call(cluster, ElectLeadersReceived(1, 2, "preferred", []))
     assert timers(seen) == []
-    assert waiting_requests.timer_of(1) == TIMER
+    assert waiting_requests.timer_of(1) == FIRST_TIMER

@@ -6,7 +6,7 @@ from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import controlled_shutdown
 
 
-def test_CI_24_one_after_the_other_until_the_last_keeps_its_leaders() -> None:
+def test_CI_24_brokers_shut_down_one_by_one_until_the_last_keeps_its_leaders() -> None:
     cluster = Cluster(0, 1, 2).start()
     cluster.create_topic("t", {0: [0, 1, 2]})
     assert controlled_shutdown(cluster, 2).remaining == ()
@@ -19,7 +19,7 @@ def test_CI_24_one_after_the_other_until_the_last_keeps_its_leaders() -> None:
     assert cluster.leadership("t", 0).leader == 0
 
 
-def test_CI_25_an_old_broker_epoch_is_refused() -> None:
+def test_CI_25_old_broker_epoch_is_rejected() -> None:
     cluster = Cluster(1, 2).start()
     epoch = cluster.broker_epoch(2)
     assert controlled_shutdown(cluster, 2, epoch - 1).error == codes.STALE_BROKER_EPOCH
@@ -27,7 +27,7 @@ def test_CI_25_an_old_broker_epoch_is_refused() -> None:
     assert controlled_shutdown(cluster, 2, epoch + 1).error == codes.NONE
 
 
-def test_PS_10_what_it_leads_moves_and_it_hears_of_it_too() -> None:
+def test_PS_10_leadership_moves_and_the_broker_is_notified() -> None:
     cluster = Cluster(5, 6).start()
     cluster.create_topic("t", {0: [5, 6]})
     seen = cluster.seen()
@@ -37,7 +37,7 @@ def test_PS_10_what_it_leads_moves_and_it_hears_of_it_too() -> None:
     assert seen.kinds(5) == seen.kinds(6) == ["LeaderAndIsr", "UpdateMetadata"]
 
 
-def test_OB_09_led_followed_and_single_partitions() -> None:
+def test_OB_09_led_followed_and_unreplicated_partitions_are_handled_in_order() -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("foll", {0: [2, 1, 3]})
     cluster.create_topic("lead", {0: [1, 2, 3]})
@@ -47,7 +47,7 @@ def test_OB_09_led_followed_and_single_partitions() -> None:
     assert cluster.state("lead", 0) == "leader 2 e 1 isr [2,3] v 1 ce 1"
     assert cluster.state("foll", 0) == "leader 2 e 1 isr [2,3] v 1 ce 1"
     assert cluster.state("one", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
-    # First what it leads, then StopReplica, then the ISR of what it follows.
+    # First the partitions it leads, then StopReplica, then the ISRs it follows in.
     assert seen.kinds(1) == [
         "LeaderAndIsr",
         "UpdateMetadata",
@@ -60,14 +60,14 @@ def test_OB_09_led_followed_and_single_partitions() -> None:
     assert cluster.fold.controller.context.shutting_down == {}
 
 
-def test_OB_11_an_unknown_broker() -> None:
+def test_OB_11_unknown_broker_is_rejected() -> None:
     cluster = Cluster(1).start()
     unknown = controlled_shutdown(cluster, 77, UNKNOWN_BROKER_EPOCH)
     assert unknown.error == codes.BROKER_NOT_AVAILABLE
     assert controlled_shutdown(cluster, 77, 5).error == codes.UNKNOWN_SERVER_ERROR
 
 
-def test_a_shutting_down_broker_is_told_of_but_its_replicas_count_as_offline() -> None:
+def test_shutting_down_broker_is_live_in_the_metadata_and_its_replicas_are_offline() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     controlled_shutdown(cluster, 1)

@@ -1,9 +1,9 @@
-"""A controller whose role is gone when it wants to give it up: a stock one does not close its
-channels to brokers (KafkaController.triggerControllerMove, ControllerChannelManager.startup)."""
+"""A controller that has lost the role before it resigns. A stock controller does not close its
+channels to brokers then (KafkaController.triggerControllerMove,
+ControllerChannelManager.startup)."""
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from controller.core import znodes
@@ -24,32 +24,30 @@ def keep_role(cluster: Cluster) -> None:
 
 
 def failovers(settings: dict[str, Any], meanwhile: Any) -> int:
-    """How many there are if the first one meets the state of a later controller, which is put right
-    before it gives up."""
+    """The number of failovers if the first one reads the state of a later controller.
+    `meanwhile` runs before the controller resigns; the state is repaired then."""
     cluster = cluster_of(3, 1, 2, **settings)
     assert reassign(cluster, 1, 2, 3) == 0
-    whole = cluster.data(STATE)
-    later = msgspec.json.decode(whole) | {"controller_epoch": 100}
-    cluster.put_quietly(STATE, msgspec.json.encode(later))
+    whole = cluster.put_state_of_a_later_controller("t", 0)
 
-    def gives_up(issued: Issued) -> bool:
+    def resigns(issued: Issued) -> bool:
         command = issued.command
         looks = isinstance(command, ReadZnodes) and command.paths == (znodes.CONTROLLER,)
         return looks and cluster.is_active
 
-    def mend() -> None:
+    def repair() -> None:
         cluster.put_quietly(STATE, whole)
         meanwhile(cluster)
 
-    cluster.once(gives_up, mend)
+    cluster.once(resigns, repair)
     first = cluster.epoch()
     cluster.expire()
     assert cluster.is_active
     return cluster.epoch() - first
 
 
-def test_next_failover_fails_on_a_broker_with_a_channel() -> None:
-    """The third one begins without."""
+def test_failover_after_the_lost_role_fails_on_an_open_channel() -> None:
+    """The third failover begins without channels."""
     assert failovers(STOCK, lose_role) == 3
 
 
@@ -61,5 +59,5 @@ def test_next_failover_fails_on_a_broker_with_a_channel() -> None:
         ({"rules": "refold", "is_broker": True}, lose_role),
     ],
 )
-def test_who_resigns_closes_them(settings: dict[str, Any], meanwhile: Any) -> None:
+def test_resignation_closes_channels(settings: dict[str, Any], meanwhile: Any) -> None:
     assert failovers(settings, meanwhile) == 2

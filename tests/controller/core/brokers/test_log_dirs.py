@@ -1,42 +1,12 @@
 """Log directories that fail (KB 3.11, 12.4.2)."""
 
-from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import BrokerRequest, LeaderAndIsrRequest
-from controller.core.operations import CreateSequential
 from replay.world.requests import GetChildren
+from tests.controller.core.brokers.log_dir_failures import announce, storage_errors
 from tests.controller.core.cluster import Cluster
 
-Errors = list[tuple[str, int, int]]
 
-
-def announce(cluster: Cluster, content: bytes) -> None:
-    path = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
-    cluster.ask(CreateSequential(path, content))
-    cluster.run()
-
-
-def storage_errors(cluster: Cluster, broker: int, *failed: tuple[str, int]) -> None:
-    """From now on the broker answers so for these partitions."""
-    by_id = cluster.fold.controller.protocol.leader_and_isr >= 5
-
-    def errors(request: BrokerRequest) -> Errors:
-        if not isinstance(request, LeaderAndIsrRequest) or request.broker != broker:
-            return []
-        return [
-            (
-                one.topic_id.hex() if by_id and one.topic_id else one.topic,
-                one.partition,
-                codes.KAFKA_STORAGE_ERROR,
-            )
-            for one in request.partitions
-            if (one.topic, one.partition) in failed
-        ]
-
-    cluster.broker_errors = errors
-
-
-def test_a_failed_directory_moves_its_leaders_and_leaves_the_isr() -> None:
+def test_failed_directory_moves_its_leaders_and_leaves_the_isr() -> None:
     for protocol in ("2.6", "3.9"):
         cluster = Cluster(1, 2, inter_broker_protocol_version=protocol).start()
         cluster.create_topic("t", {0: [1, 2], 1: [1, 2], 2: [2, 1]})
@@ -47,13 +17,13 @@ def test_a_failed_directory_moves_its_leaders_and_leaves_the_isr() -> None:
         assert cluster.state("t", 1) == "leader 1 e 0 isr [1,2] v 0 ce 1"
         assert cluster.state("t", 2) == "leader 2 e 1 isr [2] v 1 ce 1"
         assert cluster.ask(GetChildren(znodes.LOG_DIR_EVENTS)).children == ()
-        assert seen.told("replicas_in_failed_log_dir")
+        assert seen.texts_of("replicas_in_failed_log_dir")
         metadata = [one for one in seen.broker_requests() if hasattr(one, "live_brokers")]
         offline = {one.partition: one.offline_replicas for one in metadata[-1].partitions}
         assert offline.get(0, (1,)) == (1,)
 
 
-def test_a_directory_that_is_back_counts_again_after_a_restart() -> None:
+def test_repaired_directory_counts_after_a_restart() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     storage_errors(cluster, 1, ("t", 0))
@@ -64,7 +34,7 @@ def test_a_directory_that_is_back_counts_again_after_a_restart() -> None:
     assert cluster.fold.controller.context.offline_dirs == {}
 
 
-def test_a_replica_that_answers_well_again_is_online_without_further_ado() -> None:
+def test_replica_without_an_error_in_a_later_answer_is_online() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     storage_errors(cluster, 1, ("t", 0))
@@ -76,7 +46,7 @@ def test_a_replica_that_answers_well_again_is_online_without_further_ado() -> No
     assert cluster.state("t", 0) == before
 
 
-def test_an_unreadable_notification_is_told_and_deleted() -> None:
+def test_unreadable_notification_is_reported_and_deleted() -> None:
     cluster = Cluster(1).start()
     seen = cluster.seen()
     announce(cluster, b"nonsense")
@@ -84,7 +54,7 @@ def test_an_unreadable_notification_is_told_and_deleted() -> None:
     assert cluster.ask(GetChildren(znodes.LOG_DIR_EVENTS)).children == ()
 
 
-def test_notifications_of_before_the_failover_are_deleted_unread() -> None:
+def test_notifications_older_than_the_failover_are_deleted_unread() -> None:
     cluster = Cluster(1)
     announce(cluster, b'{"version":1,"broker":1,"event":1}')
     seen = cluster.seen()

@@ -1,4 +1,4 @@
-"""The core as the controller of a stock broker: its own id is one of the brokers'."""
+"""The core as the controller of a stock broker: the controller's id is that of a broker."""
 
 import pytest
 
@@ -20,14 +20,16 @@ def cluster_of(*brokers: int, is_broker: bool = True) -> Cluster:
 
 
 @pytest.mark.parametrize(("is_broker", "id"), [(True, NO_BROKER), (False, DAEMON)])
-def test_only_the_daemon_can_hold_no_replica(is_broker: bool, id: int) -> None:
+def test_only_the_daemon_cannot_hold_replicas(is_broker: bool, id: int) -> None:
     configuration = Configuration(broker_id=DAEMON, is_broker=is_broker)
     assert configuration.id_without_replicas == id
 
 
 @pytest.mark.parametrize("is_broker", [True, False])
-def test_own_registration_is_that_of_a_live_broker(is_broker: bool) -> None:
-    """Beside the daemon a broker of its id is told and left out."""
+def test_registration_with_the_controllers_id_is_live_only_for_a_stock_broker(
+    is_broker: bool,
+) -> None:
+    """The daemon reports and skips a broker with its id."""
     cluster = Cluster(1, DAEMON, is_broker=is_broker, rules="kafka")
     seen = cluster.seen()
     cluster.start()
@@ -36,14 +38,14 @@ def test_own_registration_is_that_of_a_live_broker(is_broker: bool) -> None:
     assert bool(seen.notices()) != is_broker
 
 
-def test_it_leads_what_is_placed_on_it() -> None:
+def test_stock_controller_leads_the_partitions_assigned_to_it() -> None:
     cluster = cluster_of(1, DAEMON)
     cluster.create_topic("t", {0: [DAEMON, 1]})
     assert cluster.state("t", 0) == f"leader {DAEMON} e 0 isr [{DAEMON},1] v 0 ce 1"
     assert assignment(cluster) == f"{DAEMON},1"
 
 
-def test_reassignments_to_it_are_done() -> None:
+def test_reassignments_to_the_stock_controller_are_carried_out() -> None:
     cluster = cluster_of(1, DAEMON)
     cluster.create_topic("t", {0: [1]})
     assert reassign(cluster, DAEMON) == codes.NONE

@@ -1,4 +1,4 @@
-"""Asking a simulated controller for elections, and what makes it elect by itself."""
+"""Election requests to a simulated controller, and events that cause elections."""
 
 from typing import Any, Literal
 
@@ -6,7 +6,7 @@ import msgspec
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
 from controller.core.commands import CancelTimer, StartTimer
 from controller.core.events import TimerFired
 from controller.core.operations import CreateSequential
@@ -19,18 +19,18 @@ Election = Literal["preferred", "unclean"]
 Errors = dict[Name, int]
 
 
-# By request -------------------------------------------------------------------------------------
+# By API request ---------------------------------------------------------------------------------
 
 
 def request(cluster: Cluster, election: Election, *names: Name) -> ElectLeadersReceived:
-    """An ElectLeaders request, for all without names."""
+    """An ElectLeaders request. Without names it is for all partitions."""
     return ElectLeadersReceived(next_request(cluster), 2, election, list(names) or None)
 
 
-def answered(cluster: Cluster, election: Election, *names: Name) -> AnswerElectLeaders:
-    """What such a request is answered."""
+def answered(cluster: Cluster, election: Election, *names: Name) -> ElectLeadersResponse:
+    """The answer to such a request."""
     answer = call(cluster, request(cluster, election, *names))
-    assert isinstance(answer, AnswerElectLeaders)
+    assert isinstance(answer, ElectLeadersResponse)
     return answer
 
 
@@ -45,7 +45,7 @@ def elect(cluster: Cluster, election: Election, *names: Name) -> Errors:
 
 
 def election_json(*names: Name) -> bytes:
-    """The znode's content as a tool writes it."""
+    """The content of the znode as a tool writes it."""
     named = [{"topic": topic, "partition": number} for topic, number in names]
     return msgspec.json.encode({"version": 1, "partitions": named})
 
@@ -56,12 +56,12 @@ def put_election(cluster: Cluster, *names: Name) -> None:
 
 
 def put_election_quietly(cluster: Cluster, *names: Name) -> None:
-    """As `put_election`, but the controller does not look yet."""
+    """As `put_election`, but the controller does not react yet."""
     cluster.put_quietly(znodes.PREFERRED_ELECTION, election_json(*names))
 
 
-def is_asked(cluster: Cluster) -> bool:
-    """Whether the request stands."""
+def is_requested(cluster: Cluster) -> bool:
+    """Whether the request znode exists."""
     return cluster.data(znodes.PREFERRED_ELECTION) is not None
 
 
@@ -76,38 +76,38 @@ def configure(cluster: Cluster, entity: str, unclean: str | None) -> None:
 
 
 def configure_quietly(cluster: Cluster, entity: str, content: Any) -> None:
-    """The configuration is set, its notification still to come."""
+    """The configuration is set, and its notification not sent yet."""
     cluster.put_quietly(f"/config/{entity}", msgspec.json.encode(content))
 
 
 def notify_quietly(cluster: Cluster, content: Any) -> None:
-    """As `notify`, but the controller does not look yet."""
+    """As `notify`, but the controller does not react yet."""
     data = content if isinstance(content, bytes) else msgspec.json.encode(content)
     cluster.ask(CreateSequential(f"{znodes.CONFIG_CHANGES}/config_change_", data))
 
 
 def notify(cluster: Cluster, content: Any) -> None:
-    """A notification of a configuration that has changed."""
+    """A notification of a changed configuration."""
     notify_quietly(cluster, content)
     cluster.run()
 
 
-# By time ----------------------------------------------------------------------------------------
+# By timer ---------------------------------------------------------------------------------------
 
 
 def timer(cluster: Cluster) -> str:
-    """The timer of the automatic elections of this term."""
+    """The timer of the automatic elections in this term."""
     return rebalance_timer(cluster.fold.controller)
 
 
 def rebalance(cluster: Cluster) -> None:
-    """It is time for the automatic elections, for which a timer must run."""
+    """Fire the timer of the automatic elections, which must be running."""
     assert runs(cluster, timer(cluster))
     cluster.fire(timer(cluster))
 
 
 def runs(cluster: Cluster, name: str) -> bool:
-    """Whether a timer was started, and has neither run out nor been cancelled since."""
+    """Whether a timer was started, and has neither fired nor been cancelled since."""
     running = False
     for recorded, issued in cluster.history:
         if recorded.event == TimerFired(name):
@@ -119,15 +119,15 @@ def runs(cluster: Cluster, name: str) -> bool:
 
 
 def delays(seen: Seen) -> list[int]:
-    """How long it is to the next ones, in ms, each time that was said."""
+    """The delays of the started timers for automatic elections, in ms."""
     return [one.delay_ms for one in seen.commands if isinstance(one, StartTimer)]
 
 
-# What brokers do --------------------------------------------------------------------------------
+# Brokers ----------------------------------------------------------------------------------------
 
 
 def restart(cluster: Cluster, broker: int, *names: Name) -> None:
-    """A broker dies, comes back and joins the ISRs of these partitions again."""
+    """A broker dies, returns and joins the ISRs of these partitions again."""
     cluster.stop_broker(broker)
     cluster.start_broker(broker)
     for name in names:
@@ -135,6 +135,6 @@ def restart(cluster: Cluster, broker: int, *names: Name) -> None:
 
 
 def leaders(cluster: Cluster, topic: str) -> dict[int, int]:
-    """Who leads each partition of a topic, by their znodes."""
+    """The leader of each partition of a topic, from its state znode."""
     numbers = sorted(cluster.topic(topic).assignments)
     return {number: cluster.leadership(topic, number).leader for number in numbers}

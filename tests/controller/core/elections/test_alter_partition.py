@@ -8,18 +8,24 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
-    AnswerAlterPartition,
+    AlterPartitionResponse,
     ProposedState,
 )
 from controller.core.commands import WriteZnodes
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes_state
-from tests.controller.core.endpoint import alter_partition, answers, next_request, proposal
+from tests.controller.core.endpoint import (
+    alter_partition,
+    answers,
+    controlled_shutdown,
+    next_request,
+    proposal,
+)
 from tests.controller.core.reassignment.reassigning import ask
 
 
 def cluster_with(*replicas: int, **settings: str) -> Cluster:
-    """Brokers 1 to 3 and t-0 on the replicas."""
+    """Brokers 1 to 3, and t-0 on `replicas`."""
     cluster = Cluster(1, 2, 3, **settings).start()
     cluster.create_topic("t", {0: replicas})
     return cluster
@@ -29,7 +35,7 @@ def cluster_with(*replicas: int, **settings: str) -> Cluster:
     ("protocol", "version"),
     [("2.7-IV0", 0), ("2.7-IV0", 1), ("3.9", 0), ("3.9", 1), ("3.9", 2), ("3.9", 3)],
 )
-def test_CI_39_the_present_state_is_answered_again(protocol: str, version: int) -> None:
+def test_CI_39_unchanged_state_is_answered_without_a_write(protocol: str, version: int) -> None:
     """Topics have no ids at 2.7, and versions from 2 on name them by id only."""
     cluster = cluster_with(1, 2, inter_broker_protocol_version=protocol)
     by_id = version >= 2
@@ -43,7 +49,7 @@ def test_CI_39_the_present_state_is_answered_again(protocol: str, version: int) 
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2] v 0 ce 1"
 
 
-def test_CI_40_a_topic_id_stays_known_at_an_older_protocol_version() -> None:
+def test_CI_40_topic_id_is_kept_at_an_older_protocol_version() -> None:
     first = cluster_with(1, 2)
     older = Cluster(zookeeper=first.zookeeper, inter_broker_protocol_version="2.7", take_over=True)
     older.connect()
@@ -51,7 +57,7 @@ def test_CI_40_a_topic_id_stays_known_at_an_older_protocol_version() -> None:
     assert [one.error for one in answer.partitions] == [codes.NONE]
 
 
-def test_CI_41_the_same_change_again_is_written_once() -> None:
+def test_CI_41_repeated_change_is_written_once() -> None:
     cluster = cluster_with(2, 1)
     shrunk = proposal(cluster, "t", 0, isr=(2,))
     seen = cluster.seen()
@@ -73,7 +79,7 @@ def test_CI_41_the_same_change_again_is_written_once() -> None:
         (3, codes.INELIGIBLE_REPLICA),
     ],
 )
-def test_CI_42_a_stopped_broker_is_not_taken_into_the_isr(version: int, error: int) -> None:
+def test_CI_42_stopped_broker_is_not_added_to_the_isr(version: int, error: int) -> None:
     cluster = cluster_with(1, 2)
     cluster.stop_broker(2)
     grown = proposal(cluster, "t", 0, isr=(1, 2), by_id=version >= 2)
@@ -85,23 +91,23 @@ def test_CI_42_a_stopped_broker_is_not_taken_into_the_isr(version: int, error: i
     assert (one.error, one.isr) == (codes.NONE, (1, 2))
 
 
-def test_CI_42_a_shutting_down_member_is_not_eligible() -> None:
+def test_CI_42_shutting_down_member_is_not_eligible() -> None:
     cluster = cluster_with(1, 2, 3)
-    cluster.fold.controller.context.shutting_down[2] = None
+    controlled_shutdown(cluster, 2)
     [one] = alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(1, 2))).partitions
     assert one.error == codes.INELIGIBLE_REPLICA
 
 
-def test_CI_43_the_sender_must_be_known_by_its_present_epoch() -> None:
+def test_CI_43_sender_with_an_old_or_unknown_epoch_is_rejected() -> None:
     cluster = cluster_with(1, 2)
     same = proposal(cluster, "t", 0)
     epoch = cluster.broker_epoch(1)
     for broker, broker_epoch in ((1, epoch - 1), (1, epoch + 1), (99, 5)):
         answer = alter_partition(cluster, broker, same, broker_epoch=broker_epoch)
-        assert answer == AnswerAlterPartition(answer.request, codes.STALE_BROKER_EPOCH)
+        assert answer == AlterPartitionResponse(answer.request, codes.STALE_BROKER_EPOCH)
 
 
-def test_CI_43_unknown_topics_and_partitions() -> None:
+def test_CI_43_unknown_topics_and_partitions_are_errors() -> None:
     cluster = cluster_with(1, 2)
     strange = "00112233445566778899aabbccddeeff"
     answer = alter_partition(
@@ -117,13 +123,13 @@ def test_CI_43_unknown_topics_and_partitions() -> None:
         (1, codes.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert answer.partitions[0].topic_id == bytes.fromhex(strange)
-    unknown = proposal(cluster, "t", 0, by_id=False, topic="nobody")
+    unknown = proposal(cluster, "t", 0, by_id=False, topic="missing")
     [one] = alter_partition(cluster, 1, unknown, version=1).partitions
-    assert (one.topic, one.error) == ("nobody", codes.UNKNOWN_TOPIC_OR_PARTITION)
+    assert (one.topic, one.error) == ("missing", codes.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def with_differences(cluster: Cluster, changed: dict[str, Any]) -> ProposedState:
-    """A proposal whose `leader_epoch` and `partition_epoch` are differences to the present ones."""
+    """A proposal whose `leader_epoch` and `partition_epoch` are relative to the present ones."""
     now = proposal(cluster, "t", 0)
     epochs = {
         name: getattr(now, name) + changed[name]
@@ -146,9 +152,11 @@ def with_differences(cluster: Cluster, changed: dict[str, Any]) -> ProposedState
         ({"recovery_state": 1, "partition_epoch": +1}, codes.NOT_CONTROLLER),
     ],
 )
-def test_CI_43_states_that_do_not_fit(changed: dict[str, Any], error: int) -> None:
+def test_CI_43_proposals_with_other_epochs_are_rejected(
+    changed: dict[str, Any], error: int
+) -> None:
     cluster = cluster_with(1, 2)
-    # An election and an ISR change, so that there are lower epochs to send.
+    # An election and an ISR change, so that lower epochs exist.
     cluster.stop_broker(2)
     cluster.start_broker(2)
     alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(1, 2)))
@@ -158,7 +166,7 @@ def test_CI_43_states_that_do_not_fit(changed: dict[str, Any], error: int) -> No
     assert cluster.state("t", 0) == before
 
 
-def test_CI_43_an_unknown_recovery_state_fails_the_whole_request() -> None:
+def test_CI_43_unknown_recovery_state_fails_the_whole_request() -> None:
     cluster = cluster_with(1, 2)
     answer = alter_partition(cluster, 1, proposal(cluster, "t", 0, recovery_state=25))
     assert (answer.error, answer.partitions) == (codes.UNKNOWN_SERVER_ERROR, ())
@@ -168,7 +176,7 @@ RECOVERING_STATE = "leader 1 e 3 isr [1] v 3 ce 1 recovering"
 
 
 def led_uncleanly() -> Cluster:
-    """t-0 [1,2], led by 1, which is recovering; 2 lives, too."""
+    """t-0 [1,2], led by broker 1, which is recovering. Broker 2 is alive."""
     cluster = Cluster(1, 2, unclean_leader_election_enable=True).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.stop_broker(1)
@@ -179,7 +187,7 @@ def led_uncleanly() -> Cluster:
     return cluster
 
 
-def test_CI_44_after_an_unclean_election_the_isr_grows_only_with_recovery() -> None:
+def test_CI_44_isr_of_a_recovering_leader_grows_only_with_its_recovery() -> None:
     cluster = led_uncleanly()
     grown = {"isr": (1, 2)}
     [one] = alter_partition(cluster, 1, proposal(cluster, "t", 0, **grown)).partitions
@@ -189,12 +197,12 @@ def test_CI_44_after_an_unclean_election_the_isr_grows_only_with_recovery() -> N
     assert (one.error, one.isr, one.recovery_state) == (codes.NONE, (1, 2), 0)
 
 
-def test_CI_44_the_sender_must_be_known_by_its_present_epoch() -> None:
+def test_CI_44_sender_with_an_old_or_unknown_epoch_is_rejected() -> None:
     cluster = led_uncleanly()
     grown = proposal(cluster, "t", 0, isr=(1, 2), recovery_state=0)
     for broker, broker_epoch in ((1, cluster.broker_epoch(1) - 1), (99, cluster.broker_epoch(1))):
         answer = alter_partition(cluster, broker, grown, broker_epoch=broker_epoch)
-        assert answer == AnswerAlterPartition(answer.request, codes.STALE_BROKER_EPOCH)
+        assert answer == AlterPartitionResponse(answer.request, codes.STALE_BROKER_EPOCH)
     assert cluster.state("t", 0) == RECOVERING_STATE
 
 
@@ -209,7 +217,7 @@ def test_CI_44_the_sender_must_be_known_by_its_present_epoch() -> None:
     ],
     ids=["v-1", "v+1", "e-1", "e+1"],
 )
-def test_CI_44_epochs_are_looked_at_before_the_recovery_state(
+def test_CI_44_epochs_are_checked_before_the_recovery_state(
     changed: dict[str, Any], error: int, recovery_state: int
 ) -> None:
     cluster = led_uncleanly()
@@ -219,7 +227,7 @@ def test_CI_44_epochs_are_looked_at_before_the_recovery_state(
     assert cluster.state("t", 0) == RECOVERING_STATE
 
 
-def test_OB_13_another_order_is_written() -> None:
+def test_OB_13_another_order_of_the_isr_is_written() -> None:
     cluster = cluster_with(1, 2, 3)
     [one] = alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(3, 2, 1))).partitions
     assert (one.error, one.partition_epoch) == (codes.NONE, 1)
@@ -236,10 +244,10 @@ both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])
 @pytest.mark.parametrize(
     ("sender", "isr"), [(2, (1, 2)), (2, (1, 2, 3)), (1, (1, 2, 4)), (1, (2, 3)), (1, (1, 2, 1))]
 )
-def test_OB_13_an_isr_that_is_not_the_leaders_or_not_of_replicas(
+def test_OB_13_isr_from_another_broker_or_with_other_members_is_rejected(
     rules: str, sender: int, isr: tuple[int, ...]
 ) -> None:
-    """By Kafka's rule who asks leads from then on, of the epoch of before."""
+    """By Kafka's rule the sender becomes leader, with the same leader epoch."""
     cluster = Cluster(1, 2, 3, 4, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2, 3]})
     [one] = alter_partition(cluster, sender, proposal(cluster, "t", 0, isr=isr)).partitions
@@ -251,8 +259,8 @@ def test_OB_13_an_isr_that_is_not_the_leaders_or_not_of_replicas(
 
 
 @both_rules
-def test_R18_a_replica_that_has_left_the_assignment_stays_out(rules: str) -> None:
-    """Its late fetch makes the leader ask for it, by the epochs of before or those of now."""
+def test_R18_removed_replica_is_not_added_to_the_isr(rules: str) -> None:
+    """After a late fetch the leader requests it, with the old epochs or the present ones."""
     cluster = Cluster(1, 2, 3, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})
     late = proposal(cluster, "t", 0, isr=(1, 2))
@@ -269,8 +277,9 @@ def test_R18_a_replica_that_has_left_the_assignment_stays_out(rules: str) -> Non
 
 
 @both_rules
-def test_a_foreign_member_that_stands_there_can_be_dropped(rules: str) -> None:
-    """A stock controller has let it in: repeated it is answered, and the leader drops it."""
+def test_foreign_member_of_a_stored_isr_can_be_dropped(rules: str) -> None:
+    """A stock controller has accepted it. Repeated, the ISR is confirmed; then the leader drops
+    the member."""
     cluster = Cluster(1, 2, 3, rules="kafka").start()
     cluster.create_topic("t", {0: [1, 2]})
     alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(1, 2, 3)))
@@ -282,8 +291,8 @@ def test_a_foreign_member_that_stands_there_can_be_dropped(rules: str) -> None:
 
 
 @both_rules
-def test_an_older_partition_epoch_is_told_as_such(rules: str) -> None:
-    """Also of a foreign ISR: the leader waits for the state that it has not heard of yet."""
+def test_older_partition_epoch_is_an_invalid_update_version(rules: str) -> None:
+    """Also with foreign members: the leader waits for the state that it has not received yet."""
     cluster = Cluster(1, 2, 3, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})
     old = proposal(cluster, "t", 0, isr=(1, 3))
@@ -292,10 +301,10 @@ def test_an_older_partition_epoch_is_told_as_such(rules: str) -> None:
     assert one.error == codes.INVALID_UPDATE_VERSION
 
 
-# What is sent and answered ------------------------------------------------------------------------
+# Requests and answers -----------------------------------------------------------------------------
 
 
-def test_every_broker_hears_of_every_named_partition_and_no_leader_and_isr_goes_out() -> None:
+def test_named_partitions_are_sent_to_all_brokers_without_leader_and_isr() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 1]})
     seen = cluster.seen()
@@ -310,7 +319,7 @@ def test_every_broker_hears_of_every_named_partition_and_no_leader_and_isr_goes_
     assert [one.partition for one in request] == [0, 1]
 
 
-def test_an_unknown_recovery_state_below_an_unknown_topic_id_is_not_looked_at() -> None:
+def test_recovery_state_of_an_unknown_topic_id_is_not_checked() -> None:
     cluster = cluster_with(1, 2)
     unknown = ProposedState("0f" * 16, 0, 0, (1,), 7, 0)
     [one] = alter_partition(cluster, 1, unknown, version=3).partitions
@@ -326,23 +335,23 @@ def test_another_version_in_zookeeper_is_an_invalid_update_version() -> None:
     assert one.error == codes.INVALID_UPDATE_VERSION
 
 
-def test_a_fenced_write_is_an_unknown_server_error() -> None:
+def test_fenced_write_is_an_unknown_server_error() -> None:
     cluster = cluster_with(1, 2)
     cluster.once(writes_state("t", 0), lambda: cluster.seize_role(2))
     answer = alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(1,)))
     assert answer.error == codes.UNKNOWN_SERVER_ERROR
 
 
-def test_who_does_not_control_says_so() -> None:
+def test_standby_answers_not_controller() -> None:
     cluster = Cluster(1, 2)
     cluster.take_role(1)
     cluster.connect()
     request = AlterPartitionReceived(1, 3, 1, cluster.broker_epoch(1), [])
     cluster.happen(request, "api:1")
-    assert answers(cluster) == [AnswerAlterPartition(1, codes.NOT_CONTROLLER)]
+    assert answers(cluster) == [AlterPartitionResponse(1, codes.NOT_CONTROLLER)]
 
 
-def test_requests_that_wait_at_the_end_of_a_session_are_answered_once() -> None:
+def test_queued_requests_are_answered_once_when_the_session_ends() -> None:
     cluster = cluster_with(1, 2)
     first, second = (
         AlterPartitionReceived(
@@ -364,7 +373,7 @@ def test_requests_that_wait_at_the_end_of_a_session_are_answered_once() -> None:
     ]
 
 
-def test_a_partition_that_is_named_twice_is_answered_once() -> None:
+def test_partition_named_twice_is_answered_once() -> None:
     cluster = cluster_with(1, 2)
     first, last = proposal(cluster, "t", 0, leader_epoch=9), proposal(cluster, "t", 0)
     answer = alter_partition(cluster, 1, first, last)

@@ -23,7 +23,7 @@ Brokers = tuple[int, ...]
         pytest.param((2, 4), (4,), {2, 4}, True, 4, id="clean-goes-first"),
     ],
 )
-def test_offline_partition(
+def test_offline_partition_election(
     replicas: Brokers, isr: Brokers, live: set[int], unclean: bool, leader: int
 ) -> None:
     elected = offline_partition_leader(replicas, isr, live.__contains__, unclean)
@@ -41,18 +41,18 @@ def test_unclean_leader_is_the_only_member_of_the_isr() -> None:
     assert (elected.leader, elected.isr, elected.unclean) == (2, (2,), True)
 
 
-def test_replicas_that_were_passed_over_have_a_reason() -> None:
+def test_passed_over_replicas_have_a_reason() -> None:
     elected = offline_partition_leader((1, 2, 3), (1, 3), {2, 3}.__contains__, False)
     assert elected.passed_over == ((1, "not online"), (2, "not in sync"))
 
 
-def test_reassignment_gives_a_reason_for_each_replica_that_was_passed_over() -> None:
+def test_reassignment_election_has_a_reason_for_each_passed_over_replica() -> None:
     elected = reassignment_leader((1, 2, 3), (1, 3), {2, 3}.__contains__)
     assert elected.leader == 3
     assert elected.passed_over == ((1, "not online"), (2, "not in sync"))
 
 
-def test_controlled_shutdown_gives_a_reason_for_each_replica_that_was_passed_over() -> None:
+def test_controlled_shutdown_election_has_a_reason_for_each_passed_over_replica() -> None:
     elected = controlled_shutdown_leader(
         (1, 2, 3, 4), (1, 3, 4), {2, 3, 4}.__contains__, {3}.__contains__
     )
@@ -72,7 +72,7 @@ def test_controlled_shutdown_gives_a_reason_for_each_replica_that_was_passed_ove
         pytest.param((2, 4), (), {2}, -1, id="PA-06"),
     ],
 )
-def test_reassignment(target: Brokers, isr: Brokers, live: set[int], leader: int) -> None:
+def test_reassignment_election(target: Brokers, isr: Brokers, live: set[int], leader: int) -> None:
     elected = reassignment_leader(target, isr, live.__contains__)
     assert (elected.leader, elected.isr) == (leader, isr)
 
@@ -86,7 +86,7 @@ def test_reassignment(target: Brokers, isr: Brokers, live: set[int], leader: int
         pytest.param((2, 4), (), set(), -1, id="PA-10"),
     ],
 )
-def test_preferred(replicas: Brokers, isr: Brokers, live: set[int], leader: int) -> None:
+def test_preferred_election(replicas: Brokers, isr: Brokers, live: set[int], leader: int) -> None:
     elected = preferred_leader(replicas, isr, live.__contains__)
     assert (elected.leader, elected.isr) == (leader, isr)
 
@@ -99,7 +99,7 @@ def test_preferred(replicas: Brokers, isr: Brokers, live: set[int], leader: int)
         pytest.param((2, 4), {2, 4}, -1, (2, 4), id="PA-13"),
     ],
 )
-def test_controlled_shutdown(
+def test_controlled_shutdown_election(
     isr: Brokers, shutting_down: set[int], leader: int, new_isr: Brokers
 ) -> None:
     elected = controlled_shutdown_leader(

@@ -12,13 +12,13 @@ NOTIFICATION = f"{znodes.ISR_CHANGES}/isr_change_0000000000"
 
 
 def started() -> Cluster:
-    """Two partitions on two brokers at a protocol version whose leaders write the ISR."""
+    """Two partitions on two brokers, at a protocol version whose leaders write the ISR."""
     cluster = Cluster(1, 2, inter_broker_protocol_version="2.6").start()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 1]})
     return cluster
 
 
-def test_everybody_is_told_of_an_announced_isr() -> None:
+def test_announced_isr_is_sent_to_all_brokers() -> None:
     cluster = started()
     cluster.set_isr("t", 0, [1])
     seen = cluster.seen()
@@ -31,7 +31,7 @@ def test_everybody_is_told_of_an_announced_isr() -> None:
     assert cluster.data(NOTIFICATION) is None
 
 
-def test_the_announced_state_counts_from_then_on() -> None:
+def test_announced_state_is_known_from_then_on() -> None:
     cluster = started()
     cluster.set_isr("t", 0, [1])
     cluster.announce_isr(("t", 0))
@@ -55,18 +55,18 @@ def test_several_notifications_are_one_batch() -> None:
     ]
 
 
-def test_of_partitions_that_nobody_knows_only_the_live_brokers_are_told() -> None:
-    """As of a topic that was deleted meanwhile."""
+def test_notification_of_unknown_partitions_sends_only_the_live_brokers() -> None:
+    """For example of a topic that was deleted meanwhile."""
     cluster = started()
     seen = cluster.seen()
-    cluster.announce_isr(("t", 7), ("nobody", 0))
+    cluster.announce_isr(("t", 7), ("missing", 0))
     update = "UpdateMetadata v6; live [1,2]"
     assert seen.requested() == {1: [update], 2: [update]}
     assert cluster.data(NOTIFICATION) is None
 
 
 @pytest.mark.parametrize("data", [b"{", b'{"partitions":[7]}', b"\xff", b'{"partitions":null}'])
-def test_a_notification_that_cannot_be_read_is_told_and_deleted(data: bytes) -> None:
+def test_unreadable_notification_is_reported_and_deleted(data: bytes) -> None:
     cluster = started()
     seen = cluster.seen()
     cluster.announce_isr(data=data)
@@ -75,14 +75,14 @@ def test_a_notification_that_cannot_be_read_is_told_and_deleted(data: bytes) -> 
     assert cluster.data(NOTIFICATION) is None
 
 
-def test_children_of_other_names_are_left_alone() -> None:
+def test_children_with_other_names_are_ignored() -> None:
     cluster = started()
     other = f"{znodes.ISR_CHANGES}/something"
     cluster.put(other, b"")
     assert cluster.data(other) is not None
 
 
-def test_a_state_that_cannot_be_read_keeps_what_is_known() -> None:
+def test_unreadable_state_keeps_the_known_state() -> None:
     cluster = started()
     path = znodes.state_path("t", 0)
     cluster.put(path, b"{")
@@ -95,7 +95,7 @@ def test_a_state_that_cannot_be_read_keeps_what_is_known() -> None:
 
 
 @pytest.mark.parametrize("fate", [Fate.REPLY_LOST, Fate.REQUEST_LOST])
-def test_a_connection_that_breaks_loses_no_notification(fate: Fate) -> None:
+def test_lost_connection_loses_no_notification(fate: Fate) -> None:
     cluster = started()
     cluster.set_isr("t", 0, [1])
     cluster.lose(reads(znodes.ISR_CHANGES), fate)
@@ -105,8 +105,8 @@ def test_a_connection_that_breaks_loses_no_notification(fate: Fate) -> None:
     assert cluster.data(NOTIFICATION) is None
 
 
-def test_an_idle_broker_costs_nothing() -> None:
-    """The delete fires the watch again: an empty list leads to no request and no write."""
+def test_processed_notifications_cause_no_request_or_write() -> None:
+    """The deletion fires the watch again, and the list is empty."""
     cluster = started()
     cluster.announce_isr(("t", 0))
     seen = cluster.seen()

@@ -1,7 +1,7 @@
-"""A leader that is sent its new replicas is never sent an ISR with others (ISR_WITHIN_REPLICAS).
+"""A leader that gets new replicas never gets an ISR with other members (ISR_WITHIN_REPLICAS).
 
 Kafka's leader does not wait for such a member of the ISR: it acknowledges records that the member
-does not have, and a controller that takes over may elect it.
+does not have, and a new controller may elect that member.
 """
 
 import pytest
@@ -32,15 +32,15 @@ def sent(seen: Seen) -> list[LeaderAndIsrPartition]:
 
 
 def assert_within(seen: Seen) -> None:
-    """Every ISR that was sent has replicas only."""
-    told = sent(seen)
-    assert told
+    """Every ISR that was sent contains only replicas."""
+    announced = sent(seen)
+    assert announced
     assert [
-        one for one in told if not set(one.leadership.isr) <= set(one.assignment.replicas)
+        one for one in announced if not set(one.leadership.isr) <= set(one.assignment.replicas)
     ] == []
 
 
-def test_a_move_that_completes_sends_no_isr_with_the_replicas_that_leave() -> None:
+def test_completed_move_sends_no_isr_with_removed_replicas() -> None:
     cluster = interruptible(4, 1, 2)
     request(cluster, {T0: [1, 3]})
     seen = cluster.seen()
@@ -49,7 +49,7 @@ def test_a_move_that_completes_sends_no_isr_with_the_replicas_that_leave() -> No
     assert_within(seen)
 
 
-def test_a_move_whose_leader_leaves_sends_no_isr_with_it() -> None:
+def test_move_of_the_leader_sends_no_isr_with_the_old_leader() -> None:
     cluster = interruptible(4, 1, 2)
     request(cluster, {T0: [3, 4]})
     seen = cluster.seen()
@@ -58,7 +58,7 @@ def test_a_move_whose_leader_leaves_sends_no_isr_with_it() -> None:
     assert_within(seen)
 
 
-def test_a_dropped_leader_is_in_no_isr_that_is_sent() -> None:
+def test_dropped_leader_is_in_no_sent_isr() -> None:
     cluster = interruptible(5, 1, 2)
     assert reassign(cluster, 3, 5) == 0
     catch_up(cluster, 3)
@@ -69,7 +69,7 @@ def test_a_dropped_leader_is_in_no_isr_that_is_sent() -> None:
     assert_within(seen)
 
 
-def test_under_kafkas_rules_the_isr_is_shrunk_afterwards() -> None:
+def test_under_kafka_rules_the_isr_is_shrunk_afterwards() -> None:
     cluster = Cluster(1, 2, 3, 4, rules="kafka").start()
     cluster.create_topic("t", {0: [1, 2]})
     reassign(cluster, 1, 3)
@@ -79,7 +79,7 @@ def test_under_kafkas_rules_the_isr_is_shrunk_afterwards() -> None:
         assert_within(seen)
 
 
-def test_a_cancellation_sends_no_isr_with_targets() -> None:
+def test_cancellation_sends_no_isr_with_targets() -> None:
     cluster = half_way(4, 5)
     seen = cluster.seen()
     cancel_all(cluster)

@@ -24,12 +24,12 @@ ANY_COMMAND = CommandId(0, 0)
 
 
 def move(driven: Driven, partition: Partition, target: PartitionState) -> None:
-    """One transition, by the rule for offline partitions where one has to be chosen."""
+    """One transition. A leader is chosen by the rule for offline partitions."""
     driven.run(change_partitions(driven.controller, [partition], target, "test", OFFLINE))
 
 
 def refuse_writes(command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
-    """Every write ends in an error that says nothing of the znode."""
+    """Every write ends in an error that does not concern the znode."""
     if not isinstance(command, WriteZnodes):
         return None
     count = len(command.operations)
@@ -37,7 +37,7 @@ def refuse_writes(command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
 
 
 def refuse_reads(command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
-    """Every read ends in an error that says nothing of the znode."""
+    """Every read ends in an error that does not concern the znode."""
     if not isinstance(command, ReadZnodes):
         return None
     nothing = [-1] * len(command.paths)
@@ -65,7 +65,7 @@ def test_PS_01_nonexistent_becomes_new() -> None:
         pytest.param(GONE, NEW, id="PS-19"),
     ],
 )
-def test_invalid_transition_is_told_and_the_others_go_on(
+def test_invalid_transition_is_reported_and_other_partitions_continue(
     before: PartitionState, target: PartitionState
 ) -> None:
     driven = Driven(5)
@@ -91,14 +91,18 @@ def test_PS_04_new_partition_comes_online() -> None:
     state = LeaderAndIsr(5, 0, (5,), 0, EPOCH)
     assert partition.state is ONLINE
     assert partition.leadership == state_of(driven, partition) == state
-    (told,) = driven.leader_and_isr()[5].partitions
-    assert (told.leadership, told.assignment.replicas, told.is_new) == (state, (5,), True)
+    (announced,) = driven.leader_and_isr()[5].partitions
+    assert (announced.leadership, announced.assignment.replicas, announced.is_new) == (
+        state,
+        (5,),
+        True,
+    )
     request = driven.leader_and_isr()[5]
     assert (request.controller_id, request.controller_epoch) == (CONTROLLER_ID, EPOCH)
     assert list(driven.update_metadata()) == [5]
 
 
-def test_first_leader_is_the_first_live_replica_and_only_the_isr_is_told() -> None:
+def test_first_leader_is_the_first_live_replica_and_only_the_isr_gets_requests() -> None:
     driven = Driven(5, 6, 7, 8)
     driven.put("/brokers/topics/t", b"{}")
     partition = driven.partition((4, 6, 5), NEW)
@@ -152,7 +156,7 @@ def test_PS_06_state_that_exists_leaves_the_partition_new() -> None:
         pytest.param(GONE, NON_EXISTENT, id="PS-18"),
     ],
 )
-def test_transition_that_nobody_is_told_of(before: PartitionState, target: PartitionState) -> None:
+def test_transition_sends_no_request(before: PartitionState, target: PartitionState) -> None:
     driven = Driven(5)
     partition = driven.partition(state=before)
     move(driven, partition, target)
@@ -172,11 +176,11 @@ def test_PS_09_online_partition_is_elected_again() -> None:
     assert partition.state is ONLINE
     assert partition.leadership == state_of(driven, partition) == state
     assert driven.of_kind(ReadZnodes) == [ReadZnodes((state_path(partition),))]
-    (told,) = driven.leader_and_isr()[5].partitions
-    assert (told.leadership, told.is_new) == (state, False)
+    (announced,) = driven.leader_and_isr()[5].partitions
+    assert (announced.leadership, announced.is_new) == (state, False)
 
 
-def test_PS_10_leader_that_shuts_down_hands_over() -> None:
+def test_PS_10_leader_in_controlled_shutdown_is_replaced() -> None:
     driven = Driven(5, 6)
     driven.context.shutting_down[5] = None
     partition = driven.partition((5, 6), ONLINE)
@@ -202,10 +206,10 @@ def test_PS_14_offline_partition_comes_online() -> None:
     state = LeaderAndIsr(5, 4, (5,), 1, EPOCH)
     assert partition.state is ONLINE
     assert partition.leadership == state_of(driven, partition) == state
-    (told,) = driven.leader_and_isr()[5].partitions
-    assert (told.leadership, told.is_new) == (state, False)
+    (announced,) = driven.leader_and_isr()[5].partitions
+    assert (announced.leadership, announced.is_new) == (state, False)
     configurations = [one for one in driven.of_kind(ReadZnodes) if "/config" in str(one.paths)]
-    assert not configurations, "an ISR member lives: nobody asks about unclean leaders"
+    assert not configurations, "an ISR member is live: the unclean setting is not read"
 
 
 @pytest.mark.parametrize(
@@ -233,7 +237,7 @@ def test_unclean_leader_recovers_from_ibp_3_2_on(protocol: str, recovery: int) -
     ("setting", "override", "leads"),
     [(False, None, False), (True, None, True), (True, "false", False), (False, "true", True)],
 )
-def test_topic_overrides_the_controllers_word_on_unclean_leaders(
+def test_topic_override_has_priority_over_the_controllers_unclean_setting(
     setting: bool, override: str | None, leads: bool
 ) -> None:
     driven = Driven(5, unclean_leader_election_enable=setting)
@@ -250,7 +254,7 @@ def test_topic_overrides_the_controllers_word_on_unclean_leaders(
     assert (partition.state is ONLINE) is leads
 
 
-def test_unreadable_configuration_fails_only_its_own_topic() -> None:
+def test_unreadable_configuration_fails_only_its_topic() -> None:
     driven = Driven(5, unclean_leader_election_enable=True)
     bad, good = driven.partition((6, 5), GONE), driven.partition((6, 5), GONE, topic="u")
     for one in (bad, good):
@@ -263,7 +267,7 @@ def test_unreadable_configuration_fails_only_its_own_topic() -> None:
     assert "unreadable_znode" in driven.notices()
 
 
-def test_PS_16_state_that_cannot_be_read_leaves_the_partition_offline() -> None:
+def test_PS_16_unreadable_state_leaves_the_partition_offline() -> None:
     driven = Driven(5)
     partition = driven.partition((5,), GONE)
     driven.lead(partition, -1, (5,))
@@ -287,7 +291,7 @@ def test_PS_17_partition_without_a_state_stays_offline() -> None:
     assert not driven.requests()
 
 
-def test_state_that_a_later_controller_wrote_is_left_alone() -> None:
+def test_state_written_by_a_later_controller_is_not_changed() -> None:
     driven = Driven(5)
     partition = driven.partition((5,), GONE)
     later = znodes.write_state(LeaderAndIsr(-1, 3, (5,), 0, EPOCH + 1))
@@ -299,7 +303,7 @@ def test_state_that_a_later_controller_wrote_is_left_alone() -> None:
     assert driven.data(state_path(partition)) == later
 
 
-def test_state_that_somebody_changed_in_between_is_read_again() -> None:
+def test_state_changed_between_read_and_write_is_read_again() -> None:
     driven = Driven(5, 6)
     partition = driven.partition((5, 6), GONE)
     driven.lead(partition, -1, (5, 6))
@@ -316,7 +320,7 @@ def test_state_that_somebody_changed_in_between_is_read_again() -> None:
     assert partition.leadership == LeaderAndIsr(6, 8, (6,), 2, EPOCH)
 
 
-def test_one_batch_covers_all_partitions_of_a_call() -> None:
+def test_partitions_of_one_call_share_a_batch() -> None:
     driven = Driven(5, 6)
     partitions = [driven.partition((5, 6), GONE, number=number) for number in range(3)]
     for partition in partitions:
@@ -331,13 +335,13 @@ def test_one_batch_covers_all_partitions_of_a_call() -> None:
     assert write.epoch_version == driven.context.epoch_version
 
 
-def test_no_partitions_ask_for_nothing() -> None:
+def test_call_without_partitions_issues_nothing() -> None:
     driven = Driven(5)
     assert driven.run(change_partitions(driven.controller, [], ONLINE, "test", OFFLINE)) == {}
     assert not driven.issued
 
 
-def test_retry_takes_new_and_offline_partitions_that_are_not_queued_for_deletion() -> None:
+def test_retry_moves_new_and_offline_partitions_not_queued_for_deletion() -> None:
     driven = Driven(5)
     driven.put("/brokers/topics/t", b"{}")
     new, offline = driven.partition(state=NEW), driven.partition(state=GONE, number=1)
@@ -351,7 +355,7 @@ def test_retry_takes_new_and_offline_partitions_that_are_not_queued_for_deletion
     assert (new.state, offline.state, queued.state) == (ONLINE, ONLINE, GONE)
 
 
-def test_states_at_failover_follow_the_leader() -> None:
+def test_failover_derives_states_from_the_leader() -> None:
     driven = Driven(5)
     led, lost = driven.partition((5, 6)), driven.partition((5, 6), number=1)
     dead, none = driven.partition((6,), number=2), driven.partition((6,), number=3)
@@ -368,7 +372,7 @@ def test_states_at_failover_follow_the_leader() -> None:
     assert none.leadership is None
 
 
-def test_parents_are_created_before_the_state() -> None:
+def test_parent_znodes_are_created_before_the_state() -> None:
     driven = Driven(5)
     driven.put("/brokers/topics/t", b"{}")
     move(driven, driven.partition((5,), NEW), ONLINE)

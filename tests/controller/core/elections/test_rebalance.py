@@ -1,15 +1,10 @@
-"""Leaders go back to the preferred replicas by themselves (KB 10): rows CI-19 to CI-21 of KB 17."""
-
-from collections.abc import Iterable
+"""Automatic preferred leader election (KB 10): rows CI-19 to CI-21 of KB 17."""
 
 import pytest
 
 from controller.core import znodes
 from controller.core.commands import CancelTimer, LeaderAndIsrRequest, ReadZnodes, StartTimer
-from controller.core.controller import Controller
 from controller.core.events import TimerFired
-from controller.core.procedures.elections import rebalance as procedure
-from controller.core.state import Partition
 from tests.controller.core.cluster import Cluster, reads, writes_state
 from tests.controller.core.elections.electing import (
     delays,
@@ -53,10 +48,10 @@ def count_led_by(cluster: Cluster, broker: int) -> int:
     return list(leaders(cluster, "t").values()).count(broker)
 
 
-# The rows ---------------------------------------------------------------------------------------
+# Kafka's scenarios ------------------------------------------------------------------------------
 
 
-def test_CI_19_the_preferred_replica_takes_over() -> None:
+def test_CI_19_preferred_replica_is_elected() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2, 1]})
     cluster.stop_broker(2)
@@ -69,7 +64,7 @@ def test_CI_19_the_preferred_replica_takes_over() -> None:
     assert cluster.state("t", 0) == "leader 2 e 2 isr [1,2] v 3 ce 1"
 
 
-def test_CI_20_beside_a_reassignment_that_cannot_go_on() -> None:
+def test_CI_20_unrelated_waiting_reassignment_does_not_prevent_the_election() -> None:
     """c is 1, l is 2, o is 3."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [2, 1]})
@@ -91,8 +86,7 @@ def test_CI_20_beside_a_reassignment_that_cannot_go_on() -> None:
     assert request(cluster) is None
 
 
-def test_CI_21_of_a_partition_that_is_being_reassigned() -> None:
-    """The new order of its replicas tells who is preferred."""
+def test_CI_21_partition_being_reassigned_elects_the_first_replica_of_its_new_order() -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.stop_broker(3)
@@ -109,10 +103,10 @@ def test_CI_21_of_a_partition_that_is_being_reassigned() -> None:
     assert request(cluster) is None
 
 
-# When -------------------------------------------------------------------------------------------
+# Schedule ---------------------------------------------------------------------------------------
 
 
-def test_five_seconds_after_the_failover_then_at_each_interval() -> None:
+def test_rebalance_runs_five_seconds_after_the_failover_and_at_each_interval() -> None:
     cluster = Cluster(1)
     seen = cluster.seen()
     cluster.start()
@@ -122,14 +116,14 @@ def test_five_seconds_after_the_failover_then_at_each_interval() -> None:
     assert delays(seen) == [5_000, EVERY_MS, EVERY_MS]
 
 
-def test_the_interval_is_a_setting() -> None:
+def test_interval_is_a_setting() -> None:
     cluster = Cluster(1, leader_imbalance_check_interval_seconds=7).start()
     seen = cluster.seen()
     rebalance(cluster)
     assert delays(seen) == [7_000]
 
 
-def test_never_where_it_is_turned_off() -> None:
+def test_disabled_rebalance_never_runs() -> None:
     cluster = Cluster(1, auto_leader_rebalance_enable=False)
     seen = cluster.seen()
     cluster.start()
@@ -138,20 +132,18 @@ def test_never_where_it_is_turned_off() -> None:
     assert timers == []
 
 
-def test_again_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = imbalanced(1, 1)
-
-    async def fail(controller: Controller, partitions: Iterable[Partition], rule: str) -> None:
-        raise RuntimeError
-
-    monkeypatch.setattr(procedure, "elect_preferred", fail)
+def test_rebalance_runs_again_after_an_error() -> None:
+    """A stock controller fails on a partition without replicas."""
+    cluster = imbalanced(1, 1, rules="kafka", is_broker=True)
+    cluster.create_topic("u", {0: [2]})
+    cluster.create_topic("u", {0: [2], 1: []})
     seen = cluster.seen()
     rebalance(cluster)
     assert seen.notices() == [("procedure_failed", "AutoPreferredReplicaLeaderElection")]
     assert delays(seen) == [EVERY_MS]
 
 
-def test_not_any_more_by_a_controller_that_was_replaced() -> None:
+def test_replaced_controller_does_not_rebalance() -> None:
     cluster = imbalanced(1, 1)
     own = timer(cluster)
     cluster.once(writes_state("t", 0), lambda: cluster.seize_role(1))
@@ -164,8 +156,8 @@ def test_not_any_more_by_a_controller_that_was_replaced() -> None:
     assert cluster.leadership("t", 0).leader == 1
 
 
-def test_a_timer_of_an_earlier_term_does_nothing() -> None:
-    """It ran out as the session ended, and is heard of while the next failover is under way."""
+def test_timer_of_an_earlier_term_is_ignored() -> None:
+    """It fired when the session ended, and its event follows the start of the next failover."""
     cluster = imbalanced(1, 1)
     own = timer(cluster)
     late = TimerFired(own)
@@ -179,7 +171,7 @@ def test_a_timer_of_an_earlier_term_does_nothing() -> None:
     assert cluster.leadership("t", 0).leader == 2
 
 
-# Whether ----------------------------------------------------------------------------------------
+# The imbalance percentage -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -195,8 +187,10 @@ def test_a_timer_of_an_earlier_term_does_nothing() -> None:
         (100, 10, False),
     ],
 )
-def test_more_than_the_percentage_moves_all(percentage: int, wrong: int, moves: bool) -> None:
-    """Of ten partitions; a tenth at 10 is not more."""
+def test_imbalance_above_the_percentage_moves_all_partitions(
+    percentage: int, wrong: int, moves: bool
+) -> None:
+    """Of ten partitions. A tenth is not more than 10 percent."""
     cluster = imbalanced(10, wrong, leader_imbalance_per_broker_percentage=percentage)
     seen = cluster.seen()
     rebalance(cluster)
@@ -205,15 +199,15 @@ def test_more_than_the_percentage_moves_all(percentage: int, wrong: int, moves: 
     assert bool(seen.requested()) == moves
 
 
-def test_without_any_at_another_leader_nothing_moves() -> None:
+def test_no_imbalance_moves_nothing() -> None:
     cluster = imbalanced(2, 0, leader_imbalance_per_broker_percentage=0)
     seen = cluster.seen()
     rebalance(cluster)
     assert seen.writes() == []
 
 
-def test_partitions_count_for_the_broker_that_they_prefer() -> None:
-    """One of three that prefer 2 is more than 20 %, one of nine in all would not be."""
+def test_partitions_count_for_their_preferred_broker() -> None:
+    """One of three that prefer broker 2 is more than 20 %. One of nine would not be."""
     cluster = Cluster(1, 2, leader_imbalance_per_broker_percentage=20).start()
     cluster.create_topic("t", {0: [2, 1], 1: [2, 1], 2: [2, 1]})
     cluster.create_topic("u", {number: [1, 2] for number in range(6)})
@@ -223,7 +217,7 @@ def test_partitions_count_for_the_broker_that_they_prefer() -> None:
     assert leaders(cluster, "t") == {0: 2, 1: 2, 2: 2}
 
 
-def test_each_broker_gets_its_partitions_in_a_batch_of_its_own() -> None:
+def test_partitions_of_each_broker_are_a_separate_batch() -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [2, 1], 1: [3, 1], 2: [2, 1]})
     for broker in (3, 2):
@@ -240,8 +234,8 @@ def test_each_broker_gets_its_partitions_in_a_batch_of_its_own() -> None:
     assert batches == [(1, [0, 2]), (2, [0, 2]), (1, [1]), (3, [1])]
 
 
-def test_a_partition_that_never_had_a_leader_counts_among_them() -> None:
-    """Its state cannot be read: one of two is at another leader, not one of one."""
+def test_partition_that_never_had_a_leader_counts_for_its_broker() -> None:
+    """Its state cannot be read. One of two partitions is imbalanced, not one of one."""
     cluster = imbalanced(2, 1, leader_imbalance_per_broker_percentage=50)
     cluster.put_quietly(znodes.state_path("t", 1), b"{")
     cluster.expire()
@@ -251,8 +245,9 @@ def test_a_partition_that_never_had_a_leader_counts_among_them() -> None:
 
 
 @pytest.mark.parametrize(("percentage", "leader"), [(50, 1), (49, 2)])
-def test_topics_that_are_being_deleted_do_not_count(percentage: int, leader: int) -> None:
-    """t has one of two at another leader; three of d would tip the scales, and wait for 3."""
+def test_topics_being_deleted_do_not_count(percentage: int, leader: int) -> None:
+    """One of two partitions of t is imbalanced. The three of d would change the ratio, and wait
+    for 3."""
     cluster = Cluster(1, 2, 3, leader_imbalance_per_broker_percentage=percentage).start()
     cluster.create_topic("t", {0: [2, 1], 1: [2, 1]})
     cluster.create_topic("d", {0: [2, 1, 3], 1: [2, 1, 3], 2: [2, 1, 3]})
@@ -266,11 +261,11 @@ def test_topics_that_are_being_deleted_do_not_count(percentage: int, leader: int
     assert leaders(cluster, "d") == before
 
 
-# Who --------------------------------------------------------------------------------------------
+# Which partitions -------------------------------------------------------------------------------
 
 
-def nothing_is_tried(cluster: Cluster) -> bool:
-    """Not even the states are read."""
+def no_election_is_tried(cluster: Cluster) -> bool:
+    """Partition states are not even read."""
     before = leaders(cluster, "t")
     seen = cluster.seen()
     rebalance(cluster)
@@ -278,36 +273,36 @@ def nothing_is_tried(cluster: Cluster) -> bool:
     return is_quiet and seen.notices() == [] and leaders(cluster, "t") == before
 
 
-def test_a_dead_preferred_replica_is_passed_over() -> None:
+def test_dead_preferred_replica_is_not_elected() -> None:
     cluster = imbalanced(2, 2)
     cluster.stop_broker(2)
-    assert nothing_is_tried(cluster)
+    assert no_election_is_tried(cluster)
 
 
-def test_a_preferred_replica_that_lags_is_passed_over() -> None:
+def test_preferred_replica_out_of_sync_is_not_elected() -> None:
     cluster = imbalanced(2, 2)
     for name in names(2):
         ask_for_isr(cluster, 1, name=name)
-    assert nothing_is_tried(cluster)
+    assert no_election_is_tried(cluster)
 
 
-def test_a_preferred_replica_in_controlled_shutdown_is_passed_over() -> None:
+def test_preferred_replica_in_controlled_shutdown_is_not_elected() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2, 1]})
     controlled_shutdown(cluster, 2)
     assert leaders(cluster, "t") == {0: 1}
-    assert nothing_is_tried(cluster)
+    assert no_election_is_tried(cluster)
 
 
-def test_those_that_cannot_move_do_not_hold_the_others() -> None:
+def test_partitions_that_cannot_move_do_not_delay_the_others() -> None:
     cluster = imbalanced(2, 2)
     ask_for_isr(cluster, 1, name=("t", 1))
     rebalance(cluster)
     assert leaders(cluster, "t") == {0: 2, 1: 1}
 
 
-def test_what_stands_in_zookeeper_decides_who_is_in_sync() -> None:
-    """The leader has shrunk the ISR by itself, the controller has not heard of it yet."""
+def test_isr_in_zookeeper_decides_whether_the_preferred_replica_is_in_sync() -> None:
+    """The leader has shrunk the ISR, and the controller has not been notified yet."""
     cluster = imbalanced(1, 1)
     cluster.set_isr("t", 0, [1])
     seen = cluster.seen()

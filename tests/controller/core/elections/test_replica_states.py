@@ -25,7 +25,7 @@ def move(driven: Driven, partition: Partition, target: ReplicaState, broker: int
 
 
 def replica(driven: Driven, state: ReplicaState, replicas: tuple[int, ...] = (5,)) -> Partition:
-    """A partition whose replica on broker 5 is in a state."""
+    """A partition whose replica on broker 5 is in `state`."""
     partition = driven.partition(replicas)
     if state is not NON_EXISTENT:
         partition.replica_states[5] = state
@@ -50,7 +50,7 @@ def test_replica_on_a_dead_broker_starts_offline(live: tuple[int, ...], dead: in
     assert partition.replica_states == {dead: OFFLINE}
 
 
-def test_start_tells_live_replicas_and_shrinks_the_isr_by_dead_ones() -> None:
+def test_start_notifies_live_replicas_and_removes_dead_ones_from_the_isr() -> None:
     driven = Driven(5)
     partition = driven.partition((5, 6))
     driven.lead(partition, 5, (5, 6))
@@ -58,8 +58,12 @@ def test_start_tells_live_replicas_and_shrinks_the_isr_by_dead_ones() -> None:
     driven.run(start_replica_states(driven.controller))
 
     assert state_of(driven, partition) == LeaderAndIsr(5, 1, (5,), 1, EPOCH)
-    told = [one for one in driven.requests() if one.__class__.__name__ == "LeaderAndIsrRequest"]
-    assert [one.broker for one in told] == [5, 5], "online first, then without the dead one"
+    announced = [
+        one for one in driven.requests() if one.__class__.__name__ == "LeaderAndIsrRequest"
+    ]
+    assert [one.broker for one in announced] == [5, 5], (
+        "first to the live replica, then without the dead one"
+    )
 
 
 def test_RS_04_nonexistent_becomes_new() -> None:
@@ -67,7 +71,7 @@ def test_RS_04_nonexistent_becomes_new() -> None:
     partition = replica(driven, NON_EXISTENT)
     move(driven, partition, NEW)
     assert partition.replica_states[5] is NEW
-    assert not driven.requests(), "without leadership there is nothing to tell"
+    assert not driven.requests(), "no request without leadership"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +109,7 @@ def test_RS_04_nonexistent_becomes_new() -> None:
         pytest.param(INELIGIBLE, SUCCESSFUL, id="RS-45"),
     ],
 )
-def test_invalid_transition_is_told_and_changes_nothing(
+def test_invalid_transition_is_reported_and_changes_nothing(
     before: ReplicaState, target: ReplicaState
 ) -> None:
     driven = Driven(5)
@@ -128,7 +132,7 @@ def test_invalid_transition_is_told_and_changes_nothing(
         pytest.param(STARTED, SUCCESSFUL, id="RS-34"),
     ],
 )
-def test_transition_that_nobody_is_told_of(before: ReplicaState, target: ReplicaState) -> None:
+def test_transition_sends_no_request(before: ReplicaState, target: ReplicaState) -> None:
     driven = Driven(5)
     partition = replica(driven, before)
     driven.lead(partition, 5, (5,))
@@ -161,7 +165,7 @@ def test_RS_12_new_replica_goes_offline() -> None:
         pytest.param(INELIGIBLE, id="RS-43"),
     ],
 )
-def test_replica_that_comes_online_is_told_what_is_known(before: ReplicaState) -> None:
+def test_replica_that_comes_online_gets_the_known_leadership(before: ReplicaState) -> None:
     driven = Driven(5)
     partition = replica(driven, before)
     leadership = driven.lead(partition, 5, (5,))
@@ -169,8 +173,8 @@ def test_replica_that_comes_online_is_told_what_is_known(before: ReplicaState) -
     move(driven, partition, ONLINE)
 
     assert partition.replica_states[5] is ONLINE
-    (told,) = driven.leader_and_isr()[5].partitions
-    assert (told.leadership, told.is_new) == (leadership, False)
+    (announced,) = driven.leader_and_isr()[5].partitions
+    assert (announced.leadership, announced.is_new) == (leadership, False)
     assert len(driven.update_metadata()[5].partitions) == 1
     assert not driven.of_kind(WriteZnodes)
 
@@ -190,8 +194,8 @@ def test_RS_19_online_replica_goes_offline() -> None:
         5: (StopReplicaPartition("t", 0, 0, False),)
     }, "with the epoch before the ISR shrank"
     assert list(driven.leader_and_isr()) == [6]
-    (told,) = driven.leader_and_isr()[6].partitions
-    assert (told.leadership, told.is_new) == (state, False)
+    (announced,) = driven.leader_and_isr()[6].partitions
+    assert (announced.leadership, announced.is_new) == (state, False)
 
 
 def test_last_member_stays_in_the_isr() -> None:
@@ -204,7 +208,7 @@ def test_last_member_stays_in_the_isr() -> None:
     assert state_of(driven, partition) == LeaderAndIsr(-1, 1, (5,), 1, EPOCH)
 
 
-def test_follower_that_goes_offline_leaves_the_leader_in_place() -> None:
+def test_follower_that_goes_offline_does_not_change_the_leader() -> None:
     driven = Driven(5, 6)
     partition = replica(driven, ONLINE, (5, 6))
     driven.lead(partition, 6, (6, 5), epoch=4)
@@ -229,7 +233,7 @@ def test_replica_outside_the_isr_goes_offline_without_a_write() -> None:
     assert list(driven.leader_and_isr()) == [6]
 
 
-def test_isr_that_its_leader_changed_in_between_is_read_again() -> None:
+def test_isr_changed_by_its_leader_meanwhile_is_read_again() -> None:
     driven = Driven(5, 6, 7)
     partition = replica(driven, ONLINE, (5, 6, 7))
     driven.lead(partition, 6, (6, 5))
@@ -247,7 +251,7 @@ def test_isr_that_its_leader_changed_in_between_is_read_again() -> None:
     assert partition.leadership == LeaderAndIsr(6, 1, (6, 7), 2, EPOCH)
 
 
-def test_replica_without_a_state_znode_is_stopped_but_not_offline() -> None:
+def test_replica_without_a_state_znode_is_stopped_and_not_offline() -> None:
     driven = Driven(5)
     partition = replica(driven, ONLINE)
     partition.leadership = LeaderAndIsr(5, 0, (5,), 0, EPOCH)
@@ -259,7 +263,7 @@ def test_replica_without_a_state_znode_is_stopped_but_not_offline() -> None:
     assert driven.notices() == ["isr_not_shrunk"]
 
 
-def test_each_removal_is_a_write_but_only_the_last_state_is_told() -> None:
+def test_each_removal_is_written_and_only_the_last_state_is_sent() -> None:
     driven = Driven(5, 6, 7)
     partition = driven.partition((5, 6, 7))
     driven.lead(partition, 7, (5, 6, 7))
@@ -273,8 +277,8 @@ def test_each_removal_is_a_write_but_only_the_last_state_is_told() -> None:
         broker: one.partitions[0].leader_epoch for broker, one in driven.stop_replica().items()
     }
     assert epochs == {5: 0, 6: 1}
-    (told,) = driven.leader_and_isr()[7].partitions
-    assert told.leadership.leader_epoch == 2
+    (announced,) = driven.leader_and_isr()[7].partitions
+    assert announced.leadership.leader_epoch == 2
 
 
 def test_RS_26_deletion_starts() -> None:
@@ -299,7 +303,7 @@ def test_RS_35_deleted_replica_is_forgotten() -> None:
     assert partition.replica_states == {}
 
 
-def test_replica_that_leads_cannot_be_new() -> None:
+def test_leader_cannot_become_new() -> None:
     driven = Driven(5, 6)
     partition = replica(driven, NON_EXISTENT, (5, 6))
     driven.lead(partition, 5, (5,))
@@ -319,7 +323,7 @@ def test_new_replica_that_comes_online_joins_the_assignment() -> None:
     assert partition.replicas == (6, 5)
 
 
-def test_queued_topic_is_not_told_of_shrunk_isrs() -> None:
+def test_shrunk_isrs_of_a_queued_topic_are_not_sent() -> None:
     driven = Driven(5, 6)
     partition = replica(driven, ONLINE, (5, 6))
     driven.lead(partition, 6, (6, 5))

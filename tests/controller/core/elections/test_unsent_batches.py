@@ -1,4 +1,5 @@
-"""What a state machine of Kafka's keeps when it is fenced in the middle of a change (KB 12.2.1)."""
+"""A state machine of Kafka keeps its unsent requests when it is fenced during a change (KB
+12.2.1)."""
 
 from collections.abc import Callable
 
@@ -16,14 +17,14 @@ STOCK = 9
 
 
 def fence(cluster: Cluster, which: Callable[[Issued], bool]) -> list[int]:
-    """Another broker takes the role just before that command; its session, when it has."""
+    """Another broker takes the role just before the command. Returns a list for its session."""
     sessions: list[int] = []
     cluster.once(which, lambda: sessions.append(cluster.seize_role(STOCK)))
     return sessions
 
 
 def fenced_while_replicas_go_offline(rules: str) -> tuple[Cluster, int]:
-    """t-0 is on [1,2], t-1 on [1,3]; broker 2 dies."""
+    """t-0 is on [1,2] and t-1 on [1,3]. Broker 2 dies."""
     cluster = Cluster(1, 2, 3, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2], 1: [1, 3]})
     sessions = fence(cluster, by_rule(WriteZnodes, "remove 2 from ISR"))
@@ -32,11 +33,11 @@ def fenced_while_replicas_go_offline(rules: str) -> tuple[Cluster, int]:
     return cluster, sessions[0]
 
 
-# batch-begun-anew ---------------------------------------------------------------------------------
+# `batch-begins-empty` -----------------------------------------------------------------------
 
 
 @both_rules
-def test_replicas_move_again_when_the_role_comes_back(rules: str) -> None:
+def test_replicas_change_state_again_after_the_role_returns(rules: str) -> None:
     """By Kafka's rule dead brokers stay in ISRs from then on."""
     cluster, session = fenced_while_replicas_go_offline(rules)
     seen = cluster.seen()
@@ -49,8 +50,8 @@ def test_replicas_move_again_when_the_role_comes_back(rules: str) -> None:
 
 
 @both_rules
-def test_partitions_move_again_when_the_role_comes_back(rules: str) -> None:
-    """The first leader of one is made, the election of the other is fenced."""
+def test_partitions_change_state_again_after_the_role_returns(rules: str) -> None:
+    """The first leader of one partition is created, the election of the other is fenced."""
     cluster = Cluster(1, 2, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.change_topic_quietly("new", {0: [2]})
@@ -67,7 +68,7 @@ def test_partitions_move_again_when_the_role_comes_back(rules: str) -> None:
 
 
 @both_rules
-def test_a_fenced_change_that_wanted_to_tell_nobody_leaves_nothing_behind(rules: str) -> None:
+def test_fenced_change_without_unsent_requests_has_no_effect_later(rules: str) -> None:
     cluster = Cluster(1, 2, rules=rules).start()
     sessions = fence(cluster, by_rule(WriteZnodes, "create first leader"))
     cluster.create_topic("t", {0: [1, 2]})
@@ -76,17 +77,17 @@ def test_a_fenced_change_that_wanted_to_tell_nobody_leaves_nothing_behind(rules:
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2] v 0 ce 3"
 
 
-# How far it goes ----------------------------------------------------------------------------------
+# Scope --------------------------------------------------------------------------------------------
 
 
-def test_only_the_machine_that_was_fenced_is_stuck() -> None:
-    """Topics that are made then get their leaders."""
+def test_only_the_fenced_state_machine_fails() -> None:
+    """New topics get their leaders."""
     cluster, session = fenced_while_replicas_go_offline("kafka")
     cluster.leave_role(session)
     assert list(cluster.fold.controller.unsent) == [REPLICAS]
 
 
-def test_a_process_that_is_started_anew_has_nothing_left() -> None:
+def test_restarted_process_has_no_unsent_requests() -> None:
     cluster, session = fenced_while_replicas_go_offline("kafka")
     cluster.zookeeper.end_session(session)
     again = Cluster(zookeeper=cluster.zookeeper, rules="kafka").start()
@@ -94,14 +95,14 @@ def test_a_process_that_is_started_anew_has_nothing_left() -> None:
     assert again.leadership("t", 0).isr == (1,)
 
 
-def test_it_is_in_the_snapshot() -> None:
+def test_unsent_requests_are_in_the_snapshot() -> None:
     cluster, session = fenced_while_replicas_go_offline("kafka")
     cluster.fold = load_snapshot(take_snapshot(cluster.fold), cluster.fold.controller.configuration)
     cluster.leave_role(session)
     assert cluster.leadership("t", 0).isr == (1, 2)
 
 
-def test_what_brokers_were_not_told_is_not_told_later() -> None:
+def test_unsent_requests_are_never_sent() -> None:
     cluster, session = fenced_while_replicas_go_offline("kafka")
     seen = cluster.seen()
     cluster.leave_role(session)

@@ -1,4 +1,4 @@
-"""Replicas that brokers have not confirmed to have deleted, in a simulated cluster."""
+"""Replicas whose deletion brokers have not confirmed, in a simulated cluster."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def deletions(cluster: Cluster) -> Deletions:
 
 
 def pending(cluster: Cluster) -> list[ReplicaDeletion]:
-    """The deletions that no broker has confirmed, in the order of their names."""
+    """The unconfirmed deletions, in the order of their names."""
     found = deletions(cluster)
     return [found[one] for one in sorted(found)]
 
@@ -40,7 +40,7 @@ def recorded(cluster: Cluster) -> set[tuple[int, Name]]:
 
 
 def strays(cluster: Cluster, names: Sequence[Name]) -> set[tuple[int, Name]]:
-    """The replicas of partitions that brokers hold and that are not assigned to them."""
+    """Replicas that brokers hold and that are not assigned to them."""
     assigned = {
         (topic, number): cluster.topic(topic).assignments[number] for topic, number in names
     }
@@ -52,8 +52,8 @@ def strays(cluster: Cluster, names: Sequence[Name]) -> set[tuple[int, Name]]:
     }
 
 
-def knows(cluster: Cluster) -> Deletions:
-    """The same as the controller knows it."""
+def known_deletions(cluster: Cluster) -> Deletions:
+    """The same replicas, as the controller knows them."""
     known = cluster.fold.controller.context.deletions
     return {
         child: ReplicaDeletion(one.broker, tuple(one.names))
@@ -74,7 +74,7 @@ def stopped(seen: Seen, broker: int) -> list[tuple[str, int]]:
 
 
 def ask_for_deletion(cluster: Cluster, broker: int, *names: tuple[str, int]) -> str:
-    """`refold reassign --delete-strays` names replicas; the child."""
+    """`refold reassign --delete-strays` requests deletions. Returns the child's name."""
     data = write_deletion(ReplicaDeletion(broker, names))
     path = cluster.ask(CreateSequential(DELETION_PREFIX, data)).path
     assert path is not None
@@ -83,14 +83,14 @@ def ask_for_deletion(cluster: Cluster, broker: int, *names: tuple[str, int]) -> 
 
 
 def let_time_pass(cluster: Cluster) -> None:
-    """Brokers have had their 2 s to confirm, however late in the timer's turn they were asked."""
+    """Brokers have had their 2 s to confirm, whenever they were asked."""
     for _ in range(2):
         assert runs(cluster, TIMER)
         cluster.fire(TIMER)
 
 
 def dead_target() -> Cluster:
-    """[1,2,3] on the way to [4,5,6], whose broker 6 died with its replica; cancelled."""
+    """[1,2,3] moves to [4,5,6]; broker 6 dies with its replica, and the move is cancelled."""
     cluster = half_way(4)
     cluster.stop_broker(6)
     cancel_all(cluster)

@@ -1,4 +1,4 @@
-"""A simulated cluster whose reassignments can be interrupted, and KIP-236's znodes in it."""
+"""A simulated cluster whose reassignments can be interrupted, and its KIP-236 znodes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -29,7 +29,12 @@ from controller.core.znodes import (
 )
 from replay.world.requests import GetChildren, GetData
 from tests.controller.core.cluster import Cluster
-from tests.controller.core.reassignment.reassigning import T0, Name, catch_up
+from tests.controller.core.reassignment.reassigning import (
+    T0,
+    T1,
+    Name,
+    catch_up,
+)
 
 _NO_AUTH = -102
 
@@ -37,14 +42,31 @@ Targets = Mapping[Name, Sequence[int]]
 
 
 def interruptible(brokers: int, *replicas: int, **settings: Any) -> Cluster:
-    """Brokers 1 to `brokers` and t-0 on the replicas."""
+    """Brokers 1 to `brokers`, and t-0 on `replicas`."""
     cluster = Cluster(*range(1, brokers + 1), kip_236_enable=True, **settings).start()
     cluster.create_topic("t", {0: replicas})
     return cluster
 
 
+def two_partitions(
+    first: Sequence[int] = (1,), second: Sequence[int] = (2,), kind: type[Cluster] = Cluster
+) -> Cluster:
+    """Brokers 1 to 4. t-0 is on the brokers `first`, and t-1 on `second`."""
+    cluster = kind(1, 2, 3, 4, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: first, 1: second})
+    return cluster
+
+
+def one_by_each_route() -> Cluster:
+    """t-0 moves to 3 by an entry, t-1 to 4 by a request."""
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    request(cluster, {T1: [4]})
+    return cluster
+
+
 def half_way(*in_sync: int) -> Cluster:
-    """The example of KIP-236 M-06: [1,2,3] on the way to [4,5,6], of which some are in sync."""
+    """The example of KIP-236 M-06: [1,2,3] moves to [4,5,6], of which some are in sync."""
     cluster = interruptible(6, 1, 2, 3)
     submit(cluster, {T0: [4, 5, 6]})
     catch_up(cluster, *in_sync)
@@ -52,7 +74,7 @@ def half_way(*in_sync: int) -> Cluster:
 
 
 class Refusing(Cluster):
-    """A cluster whose ZooKeeper refuses those writes of the controller that `refuses` names."""
+    """A cluster whose ZooKeeper rejects the controller's writes that `refuses` matches."""
 
     def __init__(self, *brokers: int, **settings: Any) -> None:
         super().__init__(*brokers, **settings)
@@ -67,9 +89,9 @@ class Refusing(Cluster):
             super()._ask_zookeeper(issued, command)
 
 
-class Away:
-    """The term of another controller, which does nothing; what happens in the `with` block is seen
-    by the controller afterwards."""
+class OtherControllersTerm:
+    """The term of another controller that does nothing. The daemon sees changes of the `with`
+    block when it is controller again."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -83,7 +105,7 @@ class Away:
         assert self._cluster.is_active
 
 
-# What somebody writes ---------------------------------------------------------------------------
+# Writes of tools --------------------------------------------------------------------------------
 
 
 def entries_json(targets: Targets) -> bytes:
@@ -102,7 +124,7 @@ def submit_extra(cluster: Cluster, targets: Targets) -> None:
 
 
 def request_quietly(cluster: Cluster, targets: Targets, *, legacy: bool = False) -> str:
-    """A client creates a request, the controller does not look yet; its path."""
+    """A client creates a request. The controller does not react yet. Returns the path."""
     wanted = {name: tuple(replicas) for name, replicas in targets.items()}
     created = cluster.ask(CreateSequential(REQUEST_PREFIX, write_request(wanted, legacy=legacy)))
     assert created.path
@@ -110,7 +132,7 @@ def request_quietly(cluster: Cluster, targets: Targets, *, legacy: bool = False)
 
 
 def request(cluster: Cluster, targets: Targets, *, legacy: bool = False) -> str:
-    """A client creates a request; its path."""
+    """A client creates a request. Returns the path."""
     path = request_quietly(cluster, targets, legacy=legacy)
     cluster.run()
     return path
@@ -127,17 +149,17 @@ def force_all(cluster: Cluster) -> None:
 
 
 def cancel_quietly(cluster: Cluster) -> None:
-    """--cancel, but the controller does not look yet."""
+    """As `cancel_all`, but the controller does not react yet."""
     cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
 
 
 def submit_quietly(cluster: Cluster, targets: Targets) -> None:
-    """As `submit`, but the controller does not look yet."""
+    """As `submit`, but the controller does not react yet."""
     cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json(targets))
 
 
 def set_minimum(cluster: Cluster, least: int, topic: str = "t") -> None:
-    """The topic's min.insync.replicas."""
+    """Set the topic's min.insync.replicas."""
     config = {"version": 1, "config": {"min.insync.replicas": str(least)}}
     cluster.put_quietly(znodes.topic_config_path(topic), msgspec.json.encode(config))
 
@@ -148,26 +170,26 @@ def remove_cancel(cluster: Cluster) -> None:
 
 
 def remove_cancel_quietly(cluster: Cluster) -> None:
-    """The same, but the controller does not look yet."""
+    """As `remove_cancel`, but the controller does not react yet."""
     cluster.ask(Delete(REASSIGN_CANCEL, ANY_VERSION))
 
 
-# What there is ----------------------------------------------------------------------------------
+# State of the cluster ---------------------------------------------------------------------------
 
 
 def entries(cluster: Cluster, path: str = znodes.REASSIGN_PARTITIONS) -> dict[Name, Entry] | None:
-    """What stands in /admin/reassign_partitions; None if there is none."""
+    """The entries of /admin/reassign_partitions; None if it does not exist."""
     data = cluster.data(path)
     return None if data is None else read_entries(path, data).entries
 
 
 def extra(cluster: Cluster) -> dict[Name, Entry] | None:
-    """What stands in /admin/reassign_partitions_extra; None if there is none."""
+    """The entries of /admin/reassign_partitions_extra; None if it does not exist."""
     return entries(cluster, REASSIGN_PARTITIONS_EXTRA)
 
 
 def record(cluster: Cluster, name: Name = T0) -> Reassignment | None:
-    """What /admin/reassignments says of a partition; None if nothing."""
+    """The record of a partition below /admin/reassignments; None if it has none."""
     path = reassignment_path(*name)
     data = cluster.data(path)
     return None if data is None else read_reassignment(path, data)
@@ -181,7 +203,7 @@ def identity(cluster: Cluster, name: Name = T0) -> tuple[int, int]:
 
 
 def records(cluster: Cluster) -> list[Name]:
-    """The partitions that have a record."""
+    """The partitions with a record."""
     return [
         (topic, int(number))
         for topic in cluster.ask(GetChildren(REASSIGNMENTS)).children or ()
@@ -195,12 +217,12 @@ def topics_with_records(cluster: Cluster) -> list[str]:
 
 
 def requests(cluster: Cluster) -> list[str]:
-    """The requests that wait."""
+    """The waiting requests."""
     return list(cluster.ask(GetChildren(REASSIGNMENT_REQUESTS)).children or ())
 
 
 def assert_nothing_is_left(cluster: Cluster) -> None:
-    """No znode of a reassignment stands, but a cancellation perhaps."""
+    """No znode of a reassignment exists, except perhaps a cancellation."""
     assert entries(cluster) is None
     assert extra(cluster) is None
     assert topics_with_records(cluster) == []

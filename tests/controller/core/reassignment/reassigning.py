@@ -1,4 +1,4 @@
-"""Asking a simulated controller for reassignments, and looking at what comes of them.
+"""Reassignment requests to a simulated controller, and their results.
 
 Most scenarios move t-0. An assignment is compared as text: `4,5,1,2 adding 4,5 removing 1,2`.
 """
@@ -10,12 +10,12 @@ import msgspec
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsReceived,
+    ListPartitionReassignmentsResponse,
     ReassignmentTarget,
 )
 from controller.core.commands import Notice
@@ -23,64 +23,65 @@ from controller.core.values import Assignment, LeaderAndIsr
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import alter_partition, call, next_request, proposal
 
-T0 = ("t", 0)
+T0, T1 = ("t", 0), ("t", 1)
 Name = tuple[str, int]
 
 
 def cluster_of(brokers: int, *replicas: int, **settings: Any) -> Cluster:
-    """Brokers 1 to `brokers` and t-0 on the replicas."""
+    """Brokers 1 to `brokers`, and t-0 on `replicas`."""
     cluster = Cluster(*range(1, brokers + 1), **settings).start()
     cluster.create_topic("t", {0: replicas})
     return cluster
 
 
-# Asking -----------------------------------------------------------------------------------------
+# Requests ---------------------------------------------------------------------------------------
 
 
 def ask(
     cluster: Cluster, *targets: tuple[Name, Sequence[int] | None]
-) -> AnswerAlterPartitionReassignments:
-    """An AlterPartitionReassignments request; its answer."""
+) -> AlterPartitionReassignmentsResponse:
+    """Send AlterPartitionReassignments and return the answer."""
     named = [
         ReassignmentTarget(*name, None if replicas is None else tuple(replicas))
         for name, replicas in targets
     ]
     request = AlterPartitionReassignmentsReceived(next_request(cluster), 0, named)
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerAlterPartitionReassignments)
+    assert isinstance(answer, AlterPartitionReassignmentsResponse)
     return answer
 
 
 def reassign(cluster: Cluster, *replicas: int) -> int:
-    """Ask for other replicas of t-0; its error code."""
+    """Reassign t-0 and return the error code."""
     return _only_error(ask(cluster, (T0, replicas)))
 
 
 def cancel(cluster: Cluster) -> int:
-    """Cancel what is under way for t-0; its error code."""
+    """Cancel the reassignment of t-0 and return the error code."""
     return _only_error(ask(cluster, (T0, None)))
 
 
-def _only_error(answer: AnswerAlterPartitionReassignments) -> int:
+def _only_error(answer: AlterPartitionReassignmentsResponse) -> int:
     assert answer.error == codes.NONE
     [one] = answer.partitions
     return one.error
 
 
 def listed(cluster: Cluster, *names: Name) -> dict[Name, str]:
-    """A ListPartitionReassignments request, for all without names; what is under way."""
+    """Send ListPartitionReassignments, without names for all partitions. Returns the listed
+    reassignments."""
     request = ListPartitionReassignmentsReceived(next_request(cluster), 0, list(names) or None)
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerListPartitionReassignments)
+    assert isinstance(answer, ListPartitionReassignmentsResponse)
     assert answer.error == codes.NONE
-    return {(one.topic, one.partition): spelt(one.assignment) for one in answer.partitions}
+    return {(one.topic, one.partition): as_text(one.assignment) for one in answer.partitions}
 
 
 def elect_preferred(cluster: Cluster, name: Name = T0) -> int:
-    """The first replica of a partition shall lead it; the error code."""
+    """Request the preferred leader of a partition and return the error code."""
     request = ElectLeadersReceived(next_request(cluster), 2, "preferred", [name])
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerElectLeaders)
+    assert isinstance(answer, ElectLeadersResponse)
     [one] = answer.partitions
     return one.error
 
@@ -100,15 +101,15 @@ def put_request(cluster: Cluster, entries: dict[Name, Sequence[int]]) -> None:
 
 
 def put_request_quietly(cluster: Cluster, entries: dict[Name, Sequence[int]]) -> None:
-    """As `put_request`, but the controller does not look yet."""
+    """As `put_request`, but the controller does not react yet."""
     cluster.put_quietly(znodes.REASSIGN_PARTITIONS, request_json(entries))
 
 
-# What leaders do --------------------------------------------------------------------------------
+# Requests of leaders ----------------------------------------------------------------------------
 
 
 def ask_for_isr(cluster: Cluster, *isr: int, name: Name = T0) -> int:
-    """The leader asks for another ISR by AlterPartition; the partition's error code."""
+    """The leader requests an ISR by AlterPartition. Returns the partition's error code."""
     topic, number = name
     wanted = proposal(cluster, topic, number, isr=isr)
     answer = alter_partition(cluster, cluster.leadership(topic, number).leader, wanted)
@@ -118,17 +119,17 @@ def ask_for_isr(cluster: Cluster, *isr: int, name: Name = T0) -> int:
 
 
 def catch_up(cluster: Cluster, *brokers: int, name: Name = T0) -> None:
-    """Brokers catch up one by one: the leader takes each into the ISR."""
+    """Brokers catch up one by one: the leader adds each to the ISR."""
     for broker in brokers:
         isr = cluster.leadership(*name).isr
         assert ask_for_isr(cluster, *isr, broker, name=name) == codes.NONE
 
 
-# What there is ----------------------------------------------------------------------------------
+# State of the cluster ---------------------------------------------------------------------------
 
 
-def spelt(assignment: Assignment) -> str:
-    """An assignment in words."""
+def as_text(assignment: Assignment) -> str:
+    """An assignment as text."""
     words = ",".join(map(str, assignment.replicas))
     for word, replicas in (("adding", assignment.adding), ("removing", assignment.removing)):
         if replicas:
@@ -137,27 +138,27 @@ def spelt(assignment: Assignment) -> str:
 
 
 def assignment(cluster: Cluster, name: Name = T0) -> str:
-    """A partition's assignment in ZooKeeper, which must be what the controller knows."""
+    """A partition's assignment in ZooKeeper, which must equal the one that the controller knows."""
     topic, number = name
     stored: Assignment = cluster.topic(topic).assignments[number]
     if cluster.is_active:
         assert stored == cluster.partition(topic, number).assignment
-    return spelt(stored)
+    return as_text(stored)
 
 
 def request(cluster: Cluster) -> dict[Name, tuple[int, ...]] | None:
-    """What stands in /admin/reassign_partitions; None if there is none."""
+    """The content of /admin/reassign_partitions; None if it does not exist."""
     data = cluster.data(znodes.REASSIGN_PARTITIONS)
     return None if data is None else znodes.read_reassignments(data)
 
 
 def reassigning(cluster: Cluster) -> list[Name]:
-    """The partitions that the controller has on its list."""
+    """The partitions that the controller is reassigning."""
     return sorted(one.key for one in cluster.fold.controller.context.reassigning)
 
 
 def assert_no_failures(cluster: Cluster) -> None:
-    """No procedure failed since the cluster began."""
+    """No procedure has failed since the cluster was started."""
     failures = ("procedure_failed", "failover_failed", "reassignment_failed", "request_failed")
     notices = [one.command for one in cluster.commands() if isinstance(one.command, Notice)]
     assert [one for one in notices if one.code in failures] == []
@@ -182,8 +183,8 @@ def example() -> Cluster:
 
 
 def play_example(cluster: Cluster) -> None:
-    """To [4,5,6], asked through the znode; the leader takes in 6, 4 and 5, its sets in Scala's
-    order."""
+    """Reassign to [4,5,6] through the znode. The leader adds 6, 4 and 5 to the ISR, in the order
+    of Scala's set."""
     put_request(cluster, {EXAMPLE: [4, 5, 6]})
     for isr in ((1, 2, 3, 6), (1, 6, 2, 3, 4), (5, 1, 6, 2, 3, 4)):
         assert ask_for_isr(cluster, *isr, name=EXAMPLE) == codes.NONE

@@ -1,4 +1,4 @@
-"""What nobody can read or do, in any of KIP-236's znodes: it is told and moved out of the way."""
+"""Unreadable and impossible content of any KIP-236 znode is reported and removed."""
 
 from collections.abc import Callable
 
@@ -25,16 +25,19 @@ from tests.controller.core.reassignment.interrupting import (
     cancel_all,
     entries,
     extra,
+    one_by_each_route,
     record,
     records,
     request,
     requests,
     submit,
     submit_extra,
+    two_partitions,
     written_in,
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     Name,
     assert_no_failures,
     assignment,
@@ -42,7 +45,6 @@ from tests.controller.core.reassignment.reassigning import (
 )
 from tests.controller.core.topics.deleting import mark
 
-T1 = ("t", 1)
 UNREADABLE = (
     b"",
     b"nonsense",
@@ -58,7 +60,7 @@ UNREADABLE = (
 )
 
 BAD = {
-    "unknown topic": (("nobody", 0), [1], "The partition does not exist."),
+    "unknown topic": (("missing", 0), [1], "The partition does not exist."),
     "unknown partition": (("t", 7), [1], "The partition does not exist."),
     "empty list": (T0, [], "The replica list is empty."),
     "repeated broker": (T0, [3, 3], "The replica list [3, 3] names a broker twice."),
@@ -71,35 +73,28 @@ BAD = {
 }
 
 
-def two_partitions() -> Cluster:
-    """t-0 on 1, t-1 on 2."""
-    cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
-    cluster.create_topic("t", {0: [1], 1: [2]})
-    return cluster
-
-
 def put_request(cluster: Cluster, data: bytes) -> None:
     """A client creates a request with any content."""
     cluster.ask(CreateSequential(REQUEST_PREFIX, data))
     cluster.run()
 
 
-# Content that no broker can read -----------------------------------------------------------------
+# Unreadable content ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("data", UNREADABLE)
-def test_a_request_that_nobody_can_read_is_moved_away_and_its_content_kept(data: bytes) -> None:
+def test_unreadable_request_is_removed_and_its_content_logged(data: bytes) -> None:
     cluster = two_partitions()
     seen = cluster.seen()
     put_request(cluster, data)
     assert requests(cluster) == []
-    [text] = seen.told("unreadable_znode")
+    [text] = seen.texts_of("unreadable_znode")
     assert text.endswith(f"it is removed, it contained {data.decode('utf-8', 'replace')!r}")
     request(cluster, {T0: [3]})
     assert assignment(cluster) == "3,1 adding 3 removing 1"
 
 
-def test_a_child_that_is_no_request_by_its_name_is_read_all_the_same() -> None:
+def test_child_whose_name_is_not_a_request_name_is_still_a_request() -> None:
     cluster = two_partitions()
     cluster.put(f"{REASSIGNMENT_REQUESTS}/by_hand", b"nonsense")
     assert requests(cluster) == []
@@ -108,33 +103,31 @@ def test_a_child_that_is_no_request_by_its_name_is_read_all_the_same() -> None:
 
 @pytest.mark.parametrize("path", [znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA])
 @pytest.mark.parametrize("data", UNREADABLE)
-def test_entries_that_nobody_can_read_are_moved_away_and_kept_in_the_log(
-    path: str, data: bytes
-) -> None:
+def test_unreadable_entries_are_removed_and_their_content_logged(path: str, data: bytes) -> None:
     cluster = two_partitions()
     seen = cluster.seen()
     cluster.put(path, data)
     assert cluster.data(path) is None
-    [text] = seen.told("unreadable_znode")
+    [text] = seen.texts_of("unreadable_znode")
     assert text.endswith(f"it is removed, it contained {data.decode('utf-8', 'replace')!r}")
     submit(cluster, {T0: [3]})
     assert assignment(cluster) == "3,1 adding 3 removing 1"
 
 
-def test_a_znode_made_unreadable_by_hand_while_in_flight_gets_its_entries_back() -> None:
+def test_znode_made_unreadable_during_the_move_gets_its_entries_back() -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     cluster.put(znodes.REASSIGN_PARTITIONS, b"nonsense")
     assert entries(cluster) == {T0: Entry((3,), (1,))}
-    assert len(seen.told("unreadable_znode")) == 1
-    assert seen.told("entries_mended") == []
+    assert len(seen.texts_of("unreadable_znode")) == 1
+    assert seen.texts_of("entries_mended") == []
     catch_up(cluster, 3)
     assert assignment(cluster) == "3"
     assert_nothing_is_left(cluster)
 
 
-def test_a_znode_deleted_by_hand_while_in_flight_holds_nothing_up() -> None:
+def test_znode_deleted_during_the_move_does_not_stop_the_move() -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     cluster.remove(znodes.REASSIGN_PARTITIONS)
@@ -146,13 +139,13 @@ def test_a_znode_deleted_by_hand_while_in_flight_holds_nothing_up() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_a_record_that_nobody_can_read_is_removed_at_the_next_failover() -> None:
+def test_unreadable_record_is_removed_at_the_next_failover() -> None:
     cluster = two_partitions()
     request(cluster, {T0: [3]})
     cluster.put_quietly(reassignment_path(*T0), b"nonsense")
     seen = cluster.seen()
     cluster.expire()
-    [text] = seen.told("unreadable_znode")
+    [text] = seen.texts_of("unreadable_znode")
     assert text.endswith("it is removed, it contained 'nonsense'")
     assert records(cluster) == []
     catch_up(cluster, 3)
@@ -160,7 +153,7 @@ def test_a_record_that_nobody_can_read_is_removed_at_the_next_failover() -> None
     assert_nothing_is_left(cluster)
 
 
-def test_a_record_deleted_by_hand_while_in_flight_holds_nothing_up() -> None:
+def test_record_deleted_during_the_move_does_not_stop_the_move() -> None:
     cluster = two_partitions()
     request(cluster, {T0: [3]})
     cluster.remove_quietly("/admin/reassignments/t")
@@ -171,21 +164,13 @@ def test_a_record_deleted_by_hand_while_in_flight_holds_nothing_up() -> None:
     assert_no_failures(cluster)
 
 
-def in_flight() -> Cluster:
-    """t-0 goes to 3 by an entry, t-1 to 4 by a request."""
-    cluster = two_partitions()
-    submit(cluster, {T0: [3]})
-    request(cluster, {T1: [4]})
-    return cluster
-
-
-LOOKS: dict[str, Callable[[Cluster], object]] = {
-    "a request": lambda cluster: request(cluster, {("nobody", 0): [3]}),
+CHECKS: dict[str, Callable[[Cluster], object]] = {
+    "a request": lambda cluster: request(cluster, {("missing", 0): [3]}),
     "a request made of an entry": lambda cluster: submit(cluster, {T0: [3], ("u", 0): [4]}),
     "an entry that is gone": lambda cluster: cluster.remove(znodes.REASSIGN_PARTITIONS),
     "time": lambda cluster: cluster.fire(rebalance_timer(cluster.fold.controller)),
 }
-BY_HAND = {
+CHANGED_RECORDS = {
     "garbage": (b"garbage", "it contained 'garbage'"),
     "an object": (b"{}", "it contained '{}'"),
     "another target": (
@@ -195,18 +180,18 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("what", BY_HAND)
-def test_a_record_changed_by_hand_is_told_once_and_written_again(what: str, look: str) -> None:
-    cluster = in_flight()
+@pytest.mark.parametrize("look", CHECKS)
+@pytest.mark.parametrize("what", CHANGED_RECORDS)
+def test_record_changed_by_a_client_is_reported_once_and_restored(what: str, look: str) -> None:
+    cluster = one_by_each_route()
     cluster.create_topic("u", {0: [1]})
-    data, held = BY_HAND[what]
+    data, held = CHANGED_RECORDS[what]
     before = record(cluster), record(cluster, T1)
     for name in (T0, T1):
         cluster.put_quietly(reassignment_path(*name), data)
     seen = cluster.seen()
-    LOOKS[look](cluster)
-    texts = seen.told("record_mended")
+    CHECKS[look](cluster)
+    texts = seen.texts_of("record_mended")
     assert len(texts) == 2
     for text in texts:
         assert text.startswith("another client changed it; it is written again")
@@ -218,53 +203,53 @@ def test_a_record_changed_by_hand_is_told_once_and_written_again(what: str, look
     assert_no_failures(cluster)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_a_record_deleted_by_hand_is_created_again(look: str) -> None:
-    cluster = in_flight()
+@pytest.mark.parametrize("look", CHECKS)
+def test_record_deleted_by_a_client_is_created_again(look: str) -> None:
+    cluster = one_by_each_route()
     cluster.create_topic("u", {0: [1]})
     before = record(cluster), record(cluster, T1)
     cluster.remove_quietly("/admin/reassignments")
     seen = cluster.seen()
-    LOOKS[look](cluster)
-    assert len(seen.told("record_mended")) == 2
+    CHECKS[look](cluster)
+    assert len(seen.texts_of("record_mended")) == 2
     assert (record(cluster), record(cluster, T1)) == before
     assert_no_failures(cluster)
 
 
-def test_what_was_changed_by_hand_is_cancelled_as_it_was_begun() -> None:
-    cluster = in_flight()
+def test_move_whose_record_a_client_changed_is_cancelled_to_the_originals() -> None:
+    cluster = one_by_each_route()
     other = write_reassignment(Reassignment((5, 6), 1, True, (6, 5)))
     cluster.put_quietly(reassignment_path(*T0), other)
     cluster.put_quietly(reassignment_path(*T1), b"garbage")
     seen = cluster.seen()
     cancel_all(cluster)
-    assert len(seen.told("record_mended")) == 2
+    assert len(seen.texts_of("record_mended")) == 2
     assert assignment(cluster) == "1"
     assert record(cluster) is None
     assert record(cluster, T1) == Reassignment((4,), 1, False, (2,))
 
 
-def test_a_record_that_is_changed_while_it_is_mended_is_left_to_the_next_look() -> None:
-    cluster = in_flight()
+def test_record_changed_during_its_repair_is_repaired_at_the_next_check() -> None:
+    cluster = one_by_each_route()
     path = reassignment_path(*T0)
     cluster.put_quietly(path, b"first")
     cluster.once(
         lambda issued: path in written_in([issued]),
         lambda: cluster.put_quietly(path, b"second"),
     )
-    LOOKS["time"](cluster)
+    CHECKS["time"](cluster)
     assert cluster.data(path) == b"second"
-    LOOKS["time"](cluster)
+    CHECKS["time"](cluster)
     assert record(cluster) == Reassignment((3,), 1, True, (1,))
     assert_no_failures(cluster)
 
 
-def test_an_entry_taken_out_by_hand_while_in_flight_comes_back_and_is_told() -> None:
-    cluster = in_flight()
+def test_entry_removed_by_a_client_during_the_move_is_restored_and_reported() -> None:
+    cluster = one_by_each_route()
     cluster.create_topic("u", {0: [1]})
     seen = cluster.seen()
     submit(cluster, {("u", 0): [4]})
-    assert seen.told("entries_mended") == [
+    assert seen.texts_of("entries_mended") == [
         "the entries of t-0 were removed while under way: they are written again; "
         "cancel them to end the reassignments"
     ]
@@ -273,10 +258,10 @@ def test_an_entry_taken_out_by_hand_while_in_flight_comes_back_and_is_told() -> 
     assert set(entries(cluster) or {}) == {("u", 0), T0}
 
 
-def test_an_entry_taken_out_by_hand_stays_out_where_it_does_not_fit(
+def test_removed_entry_that_does_not_fit_is_not_restored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = in_flight()
+    cluster = one_by_each_route()
     monkeypatch.setattr(legacy_znode, "DATA_BYTES_MAX", 60)
     cluster.remove(znodes.REASSIGN_PARTITIONS)
     assert entries(cluster) is None
@@ -285,8 +270,8 @@ def test_an_entry_taken_out_by_hand_stays_out_where_it_does_not_fit(
     assert_no_failures(cluster)
 
 
-def test_entries_taken_out_by_hand_are_not_written_while_all_is_cancelled() -> None:
-    cluster = in_flight()
+def test_removed_entries_are_not_restored_during_a_cancellation() -> None:
+    cluster = one_by_each_route()
     cluster.stop_broker(1)
     cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
     cluster.remove(znodes.REASSIGN_PARTITIONS)
@@ -295,7 +280,7 @@ def test_entries_taken_out_by_hand_are_not_written_while_all_is_cancelled() -> N
     assert_no_failures(cluster)
 
 
-def test_an_entry_of_a_topic_that_is_being_deleted_does_not_come_back() -> None:
+def test_removed_entry_of_a_topic_being_deleted_is_not_restored() -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     cluster.stop_broker(3)
@@ -305,7 +290,7 @@ def test_an_entry_of_a_topic_that_is_being_deleted_does_not_come_back() -> None:
     assert_no_failures(cluster)
 
 
-def test_parents_deleted_by_hand_are_made_again() -> None:
+def test_deleted_parent_znodes_are_created_again() -> None:
     cluster = two_partitions()
     cluster.remove_quietly("/admin/reassignments")
     cluster.remove(REASSIGNMENT_REQUESTS)
@@ -315,19 +300,19 @@ def test_parents_deleted_by_hand_are_made_again() -> None:
     assert record(cluster) == Reassignment((3,), 1, True, (1,))
 
 
-# What cannot be done ----------------------------------------------------------------------------
+# Impossible reassignments -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("what", BAD)
 @pytest.mark.parametrize("submitted", [submit, submit_extra, request])
-def test_what_cannot_be_done_is_told_and_leaves_and_the_rest_goes_on(
+def test_impossible_reassignment_is_reported_and_dropped_and_the_others_start(
     what: str, submitted: Callable[[Cluster, dict[Name, list[int]]], object]
 ) -> None:
     name, target, why = BAD[what]
     cluster = two_partitions()
     seen = cluster.seen()
     submitted(cluster, {name: target, T1: [4]})
-    [text] = seen.told("reassignment_refused")
+    [text] = seen.texts_of("reassignment_refused")
     assert text.endswith(why)
     assert assignment(cluster) == "1"
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
@@ -339,7 +324,7 @@ def test_what_cannot_be_done_is_told_and_leaves_and_the_rest_goes_on(
 
 
 @pytest.mark.parametrize("path", [znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA])
-def test_of_several_entries_for_a_partition_the_last_counts_and_that_is_told(path: str) -> None:
+def test_last_of_several_entries_for_a_partition_is_used_and_that_is_reported(path: str) -> None:
     cluster = two_partitions()
     seen = cluster.seen()
     data = (
@@ -347,7 +332,7 @@ def test_of_several_entries_for_a_partition_the_last_counts_and_that_is_told(pat
         b'{"topic":"t","partition":0,"replicas":[4]}]}'
     )
     cluster.put(path, data)
-    assert set(seen.told("repeated_entry")) == {
+    assert set(seen.texts_of("repeated_entry")) == {
         "it has several entries for t-0: the last one counts"
     }
     assert assignment(cluster) == "4,1 adding 4 removing 1"
@@ -355,7 +340,7 @@ def test_of_several_entries_for_a_partition_the_last_counts_and_that_is_told(pat
 
 
 @pytest.mark.parametrize("submitted", [submit, submit_extra, request])
-def test_a_broker_that_is_not_registered_is_waited_for_and_that_is_told(
+def test_unregistered_broker_is_waited_for_and_reported(
     submitted: Callable[[Cluster, dict[Name, list[int]]], object],
 ) -> None:
     cluster = two_partitions()
@@ -369,7 +354,7 @@ def test_a_broker_that_is_not_registered_is_waited_for_and_that_is_told(
     assert_nothing_is_left(cluster)
 
 
-def test_a_topic_that_is_deleted_takes_its_reassignments_with_it() -> None:
+def test_deleted_topic_ends_its_reassignments() -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     request(cluster, {T1: [4]})
@@ -378,7 +363,7 @@ def test_a_topic_that_is_deleted_takes_its_reassignments_with_it() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_a_topic_that_is_deleted_while_cancelled_leaves_nothing() -> None:
+def test_topic_deleted_during_a_cancellation_leaves_no_znodes() -> None:
     cluster = two_partitions()
     request(cluster, {T0: [3]})
     cancel_all(cluster)

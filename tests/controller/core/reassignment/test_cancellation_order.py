@@ -1,7 +1,7 @@
-"""What a cancellation covers: entries that are older than it, also if it was removed (KB 14.2).
+"""A cancellation covers the entries that are older, even if it was removed meanwhile (KB 14.2).
 
-Whether an entry is older is asked of the transactions, not of the order in which the controller
-looks.
+The transactions decide which entries are older, not the order in which the controller reads the
+znodes.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from controller.core.operations import CreateSequential
 from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
 from tests.controller.core.cluster import Cluster, Seen, reads, writes
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     cancel_quietly,
@@ -34,9 +34,11 @@ from tests.controller.core.reassignment.interrupting import (
     set_minimum,
     submit,
     submit_quietly,
+    two_partitions,
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     ask_for_isr,
     assert_no_failures,
     assignment,
@@ -45,13 +47,11 @@ from tests.controller.core.reassignment.reassigning import (
     reassigning,
 )
 
-T1 = ("t", 1)
 MOVING = "3,4,1,2 adding 3,4 removing 1,2"
 
 
 class OldServer(Cluster):
-    """A cluster whose ZooKeeper does not say which transaction a watch event is about (before
-    3.9)."""
+    """A cluster whose ZooKeeper does not report the transaction of a watch event (before 3.9)."""
 
     def _collect_watches(self) -> None:
         super()._collect_watches()
@@ -66,37 +66,30 @@ class OldServer(Cluster):
 KINDS = [Cluster, OldServer]
 
 
-def two_partitions(kind: type[Cluster] = Cluster, **settings: Any) -> Cluster:
-    """t-0 and t-1 on 1 and 2."""
-    cluster = kind(1, 2, 3, 4, kip_236_enable=True, **settings).start()
-    cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
-    return cluster
-
-
-# Created and removed before the look ------------------------------------------------------------
+# Created and removed before the controller reads it ---------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cancellation_that_is_removed_before_the_look_rolls_back(kind: type[Cluster]) -> None:
-    cluster = two_partitions(kind)
+def test_cancellation_removed_before_it_is_read_rolls_back(kind: type[Cluster]) -> None:
+    cluster = two_partitions((1, 2), (1, 2), kind)
     submit(cluster, {T0: [3, 4]})
     seen = cluster.seen()
     cancel_quietly(cluster)
     remove_cancel_quietly(cluster)
     cluster.run()
     assert assignment(cluster) == "1,2"
-    assert seen.told("reassignments_cancelled") == [
+    assert seen.texts_of("reassignments_cancelled") == [
         "1 reassignments are rolled back and 0 that had not begun are dropped, although "
         "the znode was removed before the controller read it"
     ]
-    assert len(seen.told("reassignment_rolled_back")) == 1
+    assert len(seen.texts_of("reassignment_rolled_back")) == 1
     assert_nothing_is_left(cluster)
     assert_no_failures(cluster)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_entry_that_is_written_after_a_removed_cancellation_begins(kind: type[Cluster]) -> None:
-    cluster = two_partitions(kind)
+def test_entry_written_after_a_removed_cancellation_starts(kind: type[Cluster]) -> None:
+    cluster = two_partitions((1, 2), (1, 2), kind)
     submit(cluster, {T0: [3, 4]})
     cancel_quietly(cluster)
     remove_cancel_quietly(cluster)
@@ -109,10 +102,10 @@ def test_an_entry_that_is_written_after_a_removed_cancellation_begins(kind: type
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_entry_that_had_not_begun_before_a_removed_cancellation_is_dropped(
+def test_entry_not_started_before_a_removed_cancellation_is_dropped(
     kind: type[Cluster],
 ) -> None:
-    cluster = two_partitions(kind)
+    cluster = two_partitions((1, 2), (1, 2), kind)
     seen = cluster.seen()
     cluster.once(
         lambda one: any(isinstance(op, CreateSequential) for op in operations(one)),
@@ -122,7 +115,7 @@ def test_an_entry_that_had_not_begun_before_a_removed_cancellation_is_dropped(
     assert assignment(cluster) == "1,2"
     assert record(cluster) is None
     assert_nothing_is_left(cluster)
-    assert len(seen.told("reassignments_cancelled")) == 1
+    assert len(seen.texts_of("reassignments_cancelled")) == 1
 
 
 def operations(issued: Any) -> Any:
@@ -131,11 +124,11 @@ def operations(issued: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_younger_entry_that_was_read_before_the_cancellation_was_handled_begins(
+def test_younger_entry_that_was_read_before_the_cancellation_was_handled_starts(
     kind: type[Cluster],
 ) -> None:
     """The three writes come while the controller reads the entries."""
-    cluster = two_partitions(kind)
+    cluster = two_partitions((1, 2), (1, 2), kind)
     submit(cluster, {T0: [3, 4]})
     both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
     cluster.once(
@@ -150,14 +143,14 @@ def test_a_younger_entry_that_was_read_before_the_cancellation_was_handled_begin
     cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: both[T0]}))
     assert assignment(cluster) == "1,2"
     assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
-    assert seen.told("reassignment_cancelled") == []
+    assert seen.texts_of("reassignment_cancelled") == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_older_entry_that_was_read_before_the_cancellation_was_handled_is_dropped(
+def test_older_entry_that_was_read_before_the_cancellation_was_handled_is_dropped(
     kind: type[Cluster],
 ) -> None:
-    cluster = two_partitions(kind)
+    cluster = two_partitions((1, 2), (1, 2), kind)
     submit(cluster, {T0: [3, 4]})
     both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
     cluster.once(
@@ -171,16 +164,16 @@ def test_an_older_entry_that_was_read_before_the_cancellation_was_handled_is_dro
     seen = cluster.seen()
     cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: both[T0]}))
     assert (assignment(cluster), assignment(cluster, T1)) == ("1,2", "1,2")
-    assert len(seen.told("reassignment_cancelled")) == 1
+    assert len(seen.texts_of("reassignment_cancelled")) == 1
     assert_nothing_is_left(cluster)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_younger_entry_that_began_before_the_cancellation_was_handled_goes_on(
+def test_younger_entry_that_started_before_the_cancellation_was_handled_continues(
     kind: type[Cluster],
 ) -> None:
     """Its request is processed before the cancellation."""
-    cluster = two_partitions(kind)
+    cluster = two_partitions((1, 2), (1, 2), kind)
     both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
     cluster.once(
         lambda issued: (
@@ -198,34 +191,34 @@ def test_a_younger_entry_that_began_before_the_cancellation_was_handled_goes_on(
     submit(cluster, {T0: [3, 4]})
     assert assignment(cluster) == "1,2"
     assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
-    assert len(seen.told("reassignment_rolled_back")) == 1
-    assert len(seen.told("reassignment_begun")) == 2
+    assert len(seen.texts_of("reassignment_rolled_back")) == 1
+    assert len(seen.texts_of("reassignment_begun")) == 2
     assert entries(cluster) == {T1: Entry((4,), (1, 2))}
 
 
 def reads_data(path: str) -> Callable[[Issued], bool]:
-    """Tells the reads of a znode's content."""
+    """Return a predicate for the reads of a znode's content."""
     return lambda issued: isinstance(issued.command, ReadZnodes) and path in issued.command.paths
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_removed_cancellation_with_nothing_to_cancel_cancels_nothing(
+def test_removed_cancellation_without_reassignments_cancels_nothing(
     kind: type[Cluster],
 ) -> None:
-    cluster = two_partitions(kind)
+    cluster = two_partitions((1, 2), (1, 2), kind)
     request(cluster, {T0: [3, 4]})
     seen = cluster.seen()
     cancel_quietly(cluster)
     remove_cancel_quietly(cluster)
     cluster.run()
     assert assignment(cluster) == MOVING
-    assert seen.told("reassignment_rolled_back") == []
+    assert seen.texts_of("reassignment_rolled_back") == []
     catch_up(cluster, 3, 4)
     assert assignment(cluster) == "3,4"
 
 
-def test_a_rollback_of_a_removed_cancellation_that_has_to_wait_is_given_up() -> None:
-    cluster = two_partitions()
+def test_rollback_of_a_removed_cancellation_that_would_have_to_wait_is_abandoned() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
     set_minimum(cluster, 2)
     submit(cluster, {T0: [3, 4]})
     ask_for_isr(cluster, 1, 3)
@@ -233,27 +226,27 @@ def test_a_rollback_of_a_removed_cancellation_that_has_to_wait_is_given_up() -> 
     cancel_quietly(cluster)
     remove_cancel_quietly(cluster)
     cluster.run()
-    assert len(seen.told("rollback_given_up")) == 1
+    assert len(seen.texts_of("rollback_given_up")) == 1
     catch_up(cluster, 4)
     assert assignment(cluster) == "3,4"
     assert_nothing_is_left(cluster)
 
 
-def test_a_cancellation_that_is_removed_after_the_look_is_carried_out_once() -> None:
-    cluster = two_partitions()
+def test_cancellation_removed_after_it_is_read_is_carried_out_once() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
     submit(cluster, {T0: [3, 4]})
     cluster.once(writes(znodes.state_path(*T0)), lambda: remove_cancel_quietly(cluster))
     seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster) == "1,2"
-    assert len(seen.told("reassignments_cancelled")) == 1
-    assert len(seen.told("reassignment_rolled_back")) == 1
+    assert len(seen.texts_of("reassignments_cancelled")) == 1
+    assert len(seen.texts_of("reassignment_rolled_back")) == 1
     assert cluster.fold.controller.context.cancel == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_cancellations_before_the_look_count_both(kind: type[Cluster]) -> None:
-    cluster = two_partitions(kind)
+def test_two_cancellations_before_the_read_are_both_carried_out(kind: type[Cluster]) -> None:
+    cluster = two_partitions((1, 2), (1, 2), kind)
     submit(cluster, {T0: [3, 4]})
     cancel_quietly(cluster)
     remove_cancel_quietly(cluster)
@@ -269,11 +262,11 @@ def test_two_cancellations_before_the_look_count_both(kind: type[Cluster]) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_younger_entries_wait_and_begin_when_the_cancellation_is_removed(
+def test_younger_entries_wait_and_start_when_the_cancellation_is_removed(
     kind: type[Cluster],
 ) -> None:
-    """All three writes come before the look."""
-    cluster = two_partitions(kind)
+    """All three writes precede the read."""
+    cluster = two_partitions((1, 2), (1, 2), kind)
     submit(cluster, {T0: [3, 4]})
     seen = cluster.seen()
     cancel_quietly(cluster)
@@ -283,22 +276,22 @@ def test_younger_entries_wait_and_begin_when_the_cancellation_is_removed(
     assert assignment(cluster) == "1,2"
     assert assignment(cluster, T1) == "1,2"
     assert entries(cluster) == {T1: Entry((4,))}
-    assert seen.told("reassignment_waits")
+    assert seen.texts_of("reassignment_waits")
     remove_cancel(cluster)
     assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_older_entries_that_have_not_begun_are_dropped(kind: type[Cluster]) -> None:
-    """The controller sees both at once."""
-    cluster = two_partitions(kind)
+def test_older_entries_that_have_not_started_are_dropped(kind: type[Cluster]) -> None:
+    """The controller reads both znodes at once."""
+    cluster = two_partitions((1, 2), (1, 2), kind)
     seen = cluster.seen()
     submit_quietly(cluster, {T0: [3, 4]})
     cancel_quietly(cluster)
     cluster.run()
     assert assignment(cluster) == "1,2"
     assert_nothing_is_left(cluster)
-    assert seen.told("reassignments_cancelled") == [
+    assert seen.texts_of("reassignments_cancelled") == [
         "0 reassignments are rolled back and 1 that had not begun are dropped"
     ]
     remove_cancel(cluster)
@@ -306,9 +299,9 @@ def test_older_entries_that_have_not_begun_are_dropped(kind: type[Cluster]) -> N
     assert records(cluster) == []
 
 
-def test_entries_that_the_controller_made_younger_are_still_cancelled() -> None:
-    """It added their originals after the znode of the cancellation was created."""
-    cluster = two_partitions()
+def test_entries_rewritten_by_the_controller_are_still_cancelled() -> None:
+    """The controller added their originals after the cancellation was created."""
+    cluster = two_partitions((1, 2), (1, 2))
     cluster.once(writes(znodes.REASSIGN_PARTITIONS), lambda: cancel_quietly(cluster))
     submit(cluster, {T0: [3, 4]})
     assert assignment(cluster) == "1,2"
@@ -317,10 +310,10 @@ def test_entries_that_the_controller_made_younger_are_still_cancelled() -> None:
     assert records(cluster) == []
 
 
-def test_a_failover_cancels_older_entries_and_lets_younger_ones_wait() -> None:
-    cluster = two_partitions()
+def test_failover_cancels_older_entries_and_keeps_younger_ones_waiting() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
     submit(cluster, {T0: [3, 4]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cancel_quietly(cluster)
         both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both))
@@ -331,9 +324,9 @@ def test_a_failover_cancels_older_entries_and_lets_younger_ones_wait() -> None:
     assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
 
 
-def test_a_failover_drops_older_entries_that_have_not_begun() -> None:
-    cluster = two_partitions()
-    with Away(cluster):
+def test_failover_drops_older_entries_that_have_not_started() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
+    with OtherControllersTerm(cluster):
         submit_quietly(cluster, {T0: [3, 4], T1: [4]})
         cancel_quietly(cluster)
     assert_nothing_is_left(cluster)
@@ -342,11 +335,11 @@ def test_a_failover_drops_older_entries_that_have_not_begun() -> None:
     assert reassigning(cluster) == []
 
 
-def test_a_request_dates_an_entry_that_its_controller_wrote_again() -> None:
-    """The controller ended after it had made the request and added the originals, between which
-    somebody cancelled."""
-    cluster = two_partitions()
-    with Away(cluster):
+def test_age_of_a_rewritten_entry_is_that_of_its_request() -> None:
+    """The controller exited after it had created the request and added the originals. The
+    cancellation was created in between."""
+    cluster = two_partitions((1, 2), (1, 2))
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [3, 4]}, legacy=True)
         cancel_quietly(cluster)
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries({T0: Entry((3, 4), (1, 2))}))
@@ -355,8 +348,8 @@ def test_a_request_dates_an_entry_that_its_controller_wrote_again() -> None:
     assert reassigning(cluster) == []
 
 
-def test_a_younger_target_of_a_partition_that_goes_back_waits() -> None:
-    cluster = two_partitions()
+def test_younger_target_of_a_partition_in_rollback_waits() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
     submit(cluster, {T0: [3, 4]})
     cancel_all(cluster)
     submit(cluster, {T0: [4]})
@@ -366,8 +359,8 @@ def test_a_younger_target_of_a_partition_that_goes_back_waits() -> None:
     assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
 
 
-def test_a_second_cancellation_drops_the_entries_that_waited_for_the_first() -> None:
-    cluster = two_partitions()
+def test_second_cancellation_drops_the_entries_that_waited_for_the_first() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
     cancel_all(cluster)
     submit(cluster, {T0: [4]})
     remove_cancel_quietly(cluster)
@@ -379,8 +372,8 @@ def test_a_second_cancellation_drops_the_entries_that_waited_for_the_first() -> 
 
 
 def test_requests_of_younger_entries_are_kept_and_of_older_ones_dropped() -> None:
-    cluster = two_partitions()
-    with Away(cluster):
+    cluster = two_partitions((1, 2), (1, 2))
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [3, 4]}, legacy=True)
         submit_quietly(cluster, {T0: [3, 4]})
         cancel_quietly(cluster)
@@ -393,12 +386,12 @@ def test_requests_of_younger_entries_are_kept_and_of_older_ones_dropped() -> Non
     assert requests(cluster) == []
 
 
-# Other routes -----------------------------------------------------------------------------------
+# Other requests ---------------------------------------------------------------------------------
 
 
-def test_a_cancellation_that_comes_while_a_request_begins_does_not_lose_it() -> None:
-    """It is looked up twice: before the request is judged, and before it is written."""
-    cluster = two_partitions()
+def test_cancellation_created_while_a_request_starts_does_not_lose_the_request() -> None:
+    """The cancellation is read twice: before the request is validated, and before it is written."""
+    cluster = two_partitions((1, 2), (1, 2))
     cluster.once(
         lambda one: znodes.topic_config_path("t") in getattr(one.command, "paths", ()),
         lambda: cancel_quietly(cluster),
@@ -407,23 +400,24 @@ def test_a_cancellation_that_comes_while_a_request_begins_does_not_lose_it() -> 
     request(cluster, {T0: [3, 4]})
     assert assignment(cluster) == "1,2"
     assert len(requests(cluster)) == 1
-    assert seen.told("reassignment_begun") == []
+    assert seen.texts_of("reassignment_begun") == []
     remove_cancel(cluster)
     assert assignment(cluster) == MOVING
 
 
-def test_a_cancellation_that_comes_while_admin_tools_change_a_target_is_answered() -> None:
-    """It is looked up before the request is judged, and again before it is carried out."""
-    cluster = two_partitions()
+def test_cancellation_created_while_an_api_request_changes_a_target_is_answered() -> None:
+    """The cancellation is read before the request is validated, and again before it is carried
+    out."""
+    cluster = two_partitions((1, 2), (1, 2))
     assert reassign(cluster, 3) == 0
     cluster.once(reads(znodes.state_path(*T0)), lambda: cancel_quietly(cluster))
     seen = cluster.seen()
     assert reassign(cluster, 4) == codes.REASSIGNMENT_IN_PROGRESS
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2), api=True)
-    assert seen.told("reassignment_replaced") == []
+    assert seen.texts_of("reassignment_replaced") == []
 
 
-def test_without_kip_236_a_removed_cancellation_means_nothing() -> None:
+def test_without_kip_236_a_removed_cancellation_has_no_effect() -> None:
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=False).start()
     cluster.create_topic("t", {0: [1, 2]})
     submit(cluster, {T0: [3, 4]})
@@ -433,11 +427,11 @@ def test_without_kip_236_a_removed_cancellation_means_nothing() -> None:
     assert assignment(cluster) == MOVING
 
 
-# What is dropped --------------------------------------------------------------------------------
+# Dropped entries --------------------------------------------------------------------------------
 
 
-def test_entries_that_are_dropped_before_they_begin_are_logged_and_do_not_wait() -> None:
-    cluster = two_partitions()
+def test_entries_dropped_before_they_start_are_logged_and_do_not_wait() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
     seen = cluster.seen()
     submit_quietly(cluster, {T0: [3, 4], T1: [4]})
     cancel_quietly(cluster)
@@ -446,10 +440,10 @@ def test_entries_that_are_dropped_before_they_begin_are_logged_and_do_not_wait()
     assert_nothing_is_left(cluster)
 
 
-def test_entries_that_a_failover_drops_are_logged_and_do_not_wait() -> None:
-    cluster = two_partitions()
+def test_entries_dropped_by_a_failover_are_logged_and_do_not_wait() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         submit_quietly(cluster, {T0: [3, 4], T1: [4]})
         cancel_quietly(cluster)
     assert_dropped(seen)
@@ -457,40 +451,40 @@ def test_entries_that_a_failover_drops_are_logged_and_do_not_wait() -> None:
 
 
 def assert_dropped(seen: Seen) -> None:
-    """Each of the two entries is logged."""
+    """Each of the two dropped entries is logged."""
     cancelled = [one for one in seen.commands if isinstance(one, Notice)]
     cancelled = [one for one in cancelled if one.code == "reassignment_cancelled"]
     assert [(one.level, one.subject) for one in cancelled] == [("info", "t-0"), ("info", "t-1")]
-    assert seen.told("reassignment_cancelled") == [
+    assert seen.texts_of("reassignment_cancelled") == [
         f"its entry {target} is removed from /admin/reassign_partitions before it began: "
         "/admin/reassign_cancel was created after it"
         for target in ([3, 4], [4])
     ]
-    assert seen.told("reassignments_cancelled") == [
+    assert seen.texts_of("reassignments_cancelled") == [
         "0 reassignments are rolled back and 2 that had not begun are dropped"
     ]
-    assert seen.told("reassignment_waits") == []
+    assert seen.texts_of("reassignment_waits") == []
 
 
-def test_a_younger_entry_waits_and_the_log_says_so_once() -> None:
-    cluster = two_partitions()
+def test_waiting_younger_entry_is_logged_once() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
     cancel_all(cluster)
     seen = cluster.seen()
     submit(cluster, {T0: [3, 4]})
     submit(cluster, {T0: [3, 4], T1: [4]})
     cluster.stop_broker(4)
-    assert seen.told("reassignment_waits") == [
+    assert seen.texts_of("reassignment_waits") == [
         "its requests wait until /admin/reassign_cancel is removed"
     ]
-    assert seen.told("reassignment_cancelled") == []
+    assert seen.texts_of("reassignment_cancelled") == []
 
 
-def test_a_wait_is_logged_again_under_another_cancellation() -> None:
-    cluster = two_partitions()
+def test_wait_is_logged_again_for_another_cancellation() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
     cancel_all(cluster)
     seen = cluster.seen()
     for target in (3, 4):
         submit(cluster, {T0: [target]})
         remove_cancel(cluster)
         cancel_all(cluster)
-    assert len(seen.told("reassignment_waits")) == 2
+    assert len(seen.texts_of("reassignment_waits")) == 2

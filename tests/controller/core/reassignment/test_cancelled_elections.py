@@ -1,6 +1,6 @@
-"""Elections while /admin/reassign_cancel stands: only originals lead (KB 14.2.2, steps 1 and 2).
+"""While /admin/reassign_cancel exists, only originals are elected (KB 14.2.2, steps 1 and 2).
 
-t-0 goes from [1,2,3] to [4,5,6]; its rollback waits, since too few originals are in sync.
+t-0 moves from [1,2,3] to [4,5,6]. Its rollback waits, since too few originals are in sync.
 """
 
 import pytest
@@ -15,7 +15,7 @@ from tests.controller.core.cluster import Cluster, reads
 from tests.controller.core.elections.electing import configure, configure_quietly, elect, rebalance
 from tests.controller.core.endpoint import controlled_shutdown
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     cancel_quietly,
@@ -39,7 +39,7 @@ UNDER_WAY = "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
 
 
 def moving(least: int = 3) -> Cluster:
-    """t-0 on its way, so that its rollback waits for `least` originals."""
+    """t-0 during its move, so that its rollback waits for `least` originals."""
     cluster = interruptible(6, 1, 2, 3)
     set_minimum(cluster, least)
     submit(cluster, {T0: [4, 5, 6]})
@@ -47,7 +47,7 @@ def moving(least: int = 3) -> Cluster:
 
 
 def led_by(leader: int, *isr: int) -> Cluster:
-    """That leader, not 1, and that ISR; all brokers live."""
+    """t-0 has this leader, which is not 1, and this ISR. All brokers are alive."""
     cluster = moving()
     ask_for_isr(cluster, 1, leader)
     cluster.stop_broker(1)
@@ -59,7 +59,7 @@ def led_by(leader: int, *isr: int) -> Cluster:
 
 
 def leader(cluster: Cluster) -> int:
-    """Who leads t-0."""
+    """The leader of t-0."""
     found: int = cluster.leadership("t", 0).leader
     return found
 
@@ -67,30 +67,30 @@ def leader(cluster: Cluster) -> int:
 # A leader dies ----------------------------------------------------------------------------------
 
 
-def test_a_live_original_in_the_isr_is_elected_before_the_targets() -> None:
+def test_live_original_in_the_isr_is_elected_before_the_targets() -> None:
     cluster = led_by(4, 4, 5, 2)
     cancel_all(cluster)
     cluster.stop_broker(4)
     assert leader(cluster) == 2
 
 
-def test_without_a_live_original_in_the_isr_a_target_in_the_isr_is_elected() -> None:
+def test_target_in_the_isr_is_elected_without_a_live_original_in_the_isr() -> None:
     cluster = led_by(4, 4, 5)
     cancel_all(cluster)
     seen = cluster.seen()
     cluster.stop_broker(4)
     assert leader(cluster) == 5
-    assert seen.told("unclean_leader") == []
+    assert seen.texts_of("unclean_leader") == []
     assert assignment(cluster) == UNDER_WAY
 
 
-def test_without_a_cancellation_the_targets_are_elected_first() -> None:
+def test_targets_are_elected_first_without_a_cancellation() -> None:
     cluster = led_by(4, 4, 5, 2)
     cluster.stop_broker(4)
     assert leader(cluster) == 5
 
 
-def test_a_dead_original_in_the_isr_is_not_elected() -> None:
+def test_dead_original_in_the_isr_is_not_elected() -> None:
     cluster = led_by(4, 4, 5, 2)
     cluster.unregister(2)
     cancel_all(cluster)
@@ -99,7 +99,7 @@ def test_a_dead_original_in_the_isr_is_not_elected() -> None:
 
 
 @pytest.mark.parametrize("route", [reassign, None])
-def test_reassignments_of_other_routes_elect_as_before(route: object) -> None:
+def test_elections_of_other_reassignments_are_unchanged(route: object) -> None:
     """/admin/reassign_cancel does not cancel them."""
     cluster = interruptible(6, 1, 2, 3)
     if route is None:
@@ -112,8 +112,8 @@ def test_reassignments_of_other_routes_elect_as_before(route: object) -> None:
     assert leader(cluster) == 4
 
 
-def test_a_cancellation_that_the_controller_has_not_seen_yet_counts_for_an_election() -> None:
-    """Whoever looks first is the broker's failure."""
+def test_cancellation_not_yet_processed_counts_in_an_election() -> None:
+    """The broker's failure is processed first."""
     cluster = led_by(4, 4, 5, 2)
     cluster.unregister(4)
     cancel_quietly(cluster)
@@ -130,21 +130,21 @@ def test_a_cancellation_that_the_controller_has_not_seen_yet_counts_for_an_elect
 
 
 @pytest.mark.parametrize(("isr", "elected"), [((4, 5, 2), 2), ((4, 5), 5)])
-def test_a_failover_elects_originals_first_where_a_cancellation_stands(
+def test_failover_elects_originals_first_while_a_cancellation_exists(
     isr: tuple[int, ...], elected: int
 ) -> None:
     cluster = led_by(4, *isr)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cancel_quietly(cluster)
         cluster.unregister(4)
     assert leader(cluster) == elected
     assert_no_failures(cluster)
 
 
-def test_a_failover_elects_targets_first_where_the_cancellation_was_removed() -> None:
+def test_failover_elects_targets_first_after_the_cancellation_was_removed() -> None:
     cluster = led_by(4, 4, 5, 2)
     cancel_all(cluster)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.ask(Delete(REASSIGN_CANCEL, ANY_VERSION))
         cluster.unregister(4)
     assert leader(cluster) == 5
@@ -153,8 +153,8 @@ def test_a_failover_elects_targets_first_where_the_cancellation_was_removed() ->
 # Unclean leaders --------------------------------------------------------------------------------
 
 
-def test_of_live_replicas_out_of_sync_only_an_original_becomes_an_unclean_leader() -> None:
-    """The ISR is [4]; 1, 5 and 6 live: 5 comes before 1 in the assignment."""
+def test_only_an_original_becomes_an_unclean_leader() -> None:
+    """The ISR is [4]. Brokers 1, 5 and 6 are alive, and 5 precedes 1 in the assignment."""
     cluster = led_by(4, 4)
     configure(cluster, "topics/t", "true")
     cluster.stop_broker(2)
@@ -164,14 +164,14 @@ def test_of_live_replicas_out_of_sync_only_an_original_becomes_an_unclean_leader
     seen = cluster.seen()
     cluster.stop_broker(4)
     assert leader(cluster) == 1
-    assert seen.told("unclean_leader") == [
+    assert seen.texts_of("unclean_leader") == [
         "offline partition leader election: the new leader was not in sync: records may be lost"
     ]
     assert assignment(cluster) == "1,2,3"
     assert_nothing_is_left(cluster)
 
 
-def test_without_a_live_original_no_target_becomes_an_unclean_leader() -> None:
+def test_no_target_becomes_an_unclean_leader() -> None:
     cluster = led_by(4, 4)
     configure(cluster, "topics/t", "true")
     for broker in (1, 2, 3):
@@ -180,12 +180,12 @@ def test_without_a_live_original_no_target_becomes_an_unclean_leader() -> None:
     seen = cluster.seen()
     cluster.stop_broker(4)
     assert leader(cluster) == -1
-    assert seen.told("unclean_leader") == []
+    assert seen.texts_of("unclean_leader") == []
     cluster.start_broker(2)
     assert leader(cluster) == 2
 
 
-def test_a_failed_election_names_the_live_replicas_that_a_cancellation_excludes() -> None:
+def test_failed_election_names_the_live_replicas_that_a_cancellation_excludes() -> None:
     cluster = led_by(4, 4)
     configure(cluster, "topics/t", "true")
     for broker in (1, 2, 3):
@@ -198,14 +198,14 @@ def test_a_failed_election_names_the_live_replicas_that_a_cancellation_excludes(
         *((one, "not an original replica of the cancelled reassignment") for one in (5, 6)),
     )
     assert seen.failed_elections() == [Choice("t", 0, -1, ELECTION, passed_over)]
-    [text] = seen.told("no_leader_elected")
+    [text] = seen.texts_of("no_leader_elected")
     assert text.endswith(
         "4 not online, 5 not an original replica of the cancelled reassignment, "
         "6 not an original replica of the cancelled reassignment"
     )
 
 
-def test_where_no_unclean_leader_is_allowed_excluded_replicas_are_not_in_sync() -> None:
+def test_excluded_replicas_are_not_in_sync_where_no_unclean_leader_is_allowed() -> None:
     cluster = led_by(4, 4)
     cluster.stop_broker(1)
     cancel_all(cluster)
@@ -222,7 +222,7 @@ def test_where_no_unclean_leader_is_allowed_excluded_replicas_are_not_in_sync() 
     )
 
 
-def test_an_unclean_election_of_an_original_passes_over_the_excluded_replicas() -> None:
+def test_unclean_election_of_an_original_passes_over_the_excluded_replicas() -> None:
     cluster = led_by(4, 4)
     configure(cluster, "topics/t", "true")
     cancel_all(cluster)
@@ -238,7 +238,7 @@ def test_an_unclean_election_of_an_original_passes_over_the_excluded_replicas() 
     assert [one for one, why in passed_over if why.startswith("not an original")] == [5, 6]
 
 
-def test_where_the_topic_allows_no_unclean_leader_the_partition_waits_for_its_isr() -> None:
+def test_partition_without_unclean_election_waits_for_its_isr() -> None:
     cluster = led_by(4, 4)
     cancel_all(cluster)
     cluster.stop_broker(4)
@@ -247,17 +247,17 @@ def test_where_the_topic_allows_no_unclean_leader_the_partition_waits_for_its_is
     assert leader(cluster) == 4
 
 
-def test_an_unclean_election_that_a_tool_asks_for_elects_an_original() -> None:
+def test_requested_unclean_election_elects_an_original() -> None:
     cluster = led_by(4, 4)
     cancel_all(cluster)
     cluster.stop_broker(4)
     seen = cluster.seen()
     assert elect(cluster, "unclean", T0) == {T0: codes.NONE}
     assert leader(cluster) == 1
-    assert len(seen.told("unclean_leader")) == 1
+    assert len(seen.texts_of("unclean_leader")) == 1
 
 
-def test_an_unclean_election_that_a_tool_asks_for_elects_no_target() -> None:
+def test_requested_unclean_election_elects_no_target() -> None:
     cluster = led_by(4, 4)
     for broker in (1, 2, 3):
         cluster.stop_broker(broker)
@@ -267,7 +267,7 @@ def test_an_unclean_election_that_a_tool_asks_for_elects_no_target() -> None:
     assert leader(cluster) == -1
 
 
-def test_a_topic_that_allows_unclean_leaders_later_gets_an_original() -> None:
+def test_topic_that_allows_unclean_leaders_later_elects_an_original() -> None:
     cluster = led_by(4, 4)
     cancel_all(cluster)
     cluster.stop_broker(4)
@@ -276,7 +276,7 @@ def test_a_topic_that_allows_unclean_leaders_later_gets_an_original() -> None:
 
 
 @pytest.mark.parametrize("by_tool", [True, False])
-def test_an_election_that_leaves_only_originals_in_the_isr_ends_the_wait(by_tool: bool) -> None:
+def test_election_that_leaves_only_originals_in_the_isr_ends_the_wait(by_tool: bool) -> None:
     cluster = led_by(4, 4)
     cancel_all(cluster)
     cluster.stop_broker(4)
@@ -289,11 +289,11 @@ def test_an_election_that_leaves_only_originals_in_the_isr_ends_the_wait(by_tool
     assert assignment(cluster) == "1,2,3"
 
 
-def test_a_failover_makes_only_an_original_an_unclean_leader() -> None:
+def test_failover_elects_only_an_original_as_unclean_leader() -> None:
     cluster = led_by(4, 4)
     allowed = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}
     configure_quietly(cluster, "topics/t", allowed)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cancel_quietly(cluster)
         cluster.unregister(4)
     assert leader(cluster) == 1
@@ -302,42 +302,42 @@ def test_a_failover_makes_only_an_original_an_unclean_leader() -> None:
 # Other elections --------------------------------------------------------------------------------
 
 
-def test_the_preferred_leader_is_the_first_original() -> None:
+def test_preferred_leader_is_the_first_original() -> None:
     cluster = led_by(5, 4, 5, 1)
     cancel_all(cluster)
     assert elect_preferred(cluster) == codes.NONE
     assert leader(cluster) == 1
 
 
-def test_no_target_is_a_preferred_leader() -> None:
+def test_target_is_never_a_preferred_leader() -> None:
     cluster = led_by(5, 4, 5)
     cancel_all(cluster)
     assert elect_preferred(cluster) == codes.PREFERRED_LEADER_NOT_AVAILABLE
     assert leader(cluster) == 5
 
 
-def test_the_automatic_elections_move_no_leader_to_a_target() -> None:
+def test_automatic_elections_elect_no_target() -> None:
     cluster = led_by(2, 2, 4)
     cancel_all(cluster)
     rebalance(cluster)
     assert leader(cluster) == 2
 
 
-def test_a_controlled_shutdown_moves_the_leader_to_an_original() -> None:
+def test_controlled_shutdown_elects_an_original() -> None:
     cluster = led_by(4, 4, 5, 2)
     cancel_all(cluster)
     assert controlled_shutdown(cluster, 4).remaining == ()
     assert leader(cluster) == 2
 
 
-def test_a_controlled_shutdown_without_an_original_in_sync_moves_it_to_a_target() -> None:
+def test_controlled_shutdown_without_an_original_in_sync_elects_a_target() -> None:
     cluster = led_by(4, 4, 5)
     cancel_all(cluster)
     assert controlled_shutdown(cluster, 4).remaining == ()
     assert leader(cluster) == 5
 
 
-def test_a_cancellation_that_comes_just_before_an_election_counts() -> None:
+def test_cancellation_created_just_before_an_election_counts() -> None:
     cluster = led_by(4, 4, 5, 2)
     cluster.once(
         reads("/brokers/topics/t/partitions/0/state"),

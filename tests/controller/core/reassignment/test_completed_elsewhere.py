@@ -1,4 +1,4 @@
-"""Moves that another controller has completed are over: they are not rolled back (KB 14.5.6)."""
+"""Moves that another controller has completed are not rolled back (KB 14.5.6)."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from controller.core.commands import Issued, Notice
 from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Assignments, Cluster
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     cancel_quietly,
@@ -32,15 +32,15 @@ BY_ENTRY = "requested by /admin/reassign_partitions"
 
 
 def three_moves() -> Cluster:
-    """t-0, t-1 and t-2, each on its way from [1,2] to [3,4]."""
+    """t-0, t-1 and t-2, each moving from [1,2] to [3,4]."""
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
     cluster.create_topic("t", {number: [1, 2] for number in range(3)})
     submit(cluster, {T0: [3, 4], T1: [3, 4], T2: [3, 4]})
     return cluster
 
 
-def complete_by_hand(cluster: Cluster, numbers: Sequence[int]) -> None:
-    """A stock controller completes moves of t; it cannot read the entries, and leaves them."""
+def complete_elsewhere(cluster: Cluster, numbers: Sequence[int]) -> None:
+    """A stock controller completes moves of t. It cannot read the entries, and keeps them."""
     left = [one for one in range(3) if one not in numbers]
     partitions: Assignments = {one: [3, 4] for one in numbers}
     partitions |= {one: [3, 4, 1, 2] for one in left}
@@ -54,43 +54,45 @@ def complete_by_hand(cluster: Cluster, numbers: Sequence[int]) -> None:
 
 
 @pytest.mark.parametrize("cancelled", [True, False])
-def test_a_move_that_a_stock_controller_completed_is_over(cancelled: bool) -> None:
+def test_move_completed_by_a_stock_controller_is_reported_and_not_rolled_back(
+    cancelled: bool,
+) -> None:
     cluster = three_moves()
     seen = cluster.seen()
-    with Away(cluster):
-        complete_by_hand(cluster, [0, 1, 2])
+    with OtherControllersTerm(cluster):
+        complete_elsewhere(cluster, [0, 1, 2])
         if cancelled:
             cancel_quietly(cluster)
     for name in (T0, T1, T2):
         assert assignment(cluster, name) == "3,4"
-    assert seen.told("reassignment_ended") == [
+    assert seen.texts_of("reassignment_ended") == [
         f"its move to [3, 4], {BY_ENTRY}, is over: an earlier controller has completed it"
         for number in range(3)
     ]
-    assert seen.told("reassignment_rolled_back") == []
-    assert seen.told("rollback") == []
+    assert seen.texts_of("reassignment_rolled_back") == []
+    assert seen.texts_of("rollback") == []
     assert_nothing_is_left(cluster)
     assert reassigning(cluster) == []
     assert_no_failures(cluster)
 
 
-def test_of_two_moves_the_completed_one_is_over_and_the_other_goes_back() -> None:
+def test_completed_move_of_two_is_kept_and_the_other_rolled_back() -> None:
     cluster = three_moves()
     seen = cluster.seen()
-    with Away(cluster):
-        complete_by_hand(cluster, [1])
+    with OtherControllersTerm(cluster):
+        complete_elsewhere(cluster, [1])
         cancel_quietly(cluster)
     assert assignment(cluster, T1) == "3,4"
     assert (assignment(cluster), assignment(cluster, T2)) == ("1,2", "1,2")
-    assert len(seen.told("reassignment_ended")) == 1
-    assert len(seen.told("reassignment_rolled_back")) == 2
+    assert len(seen.texts_of("reassignment_ended")) == 1
+    assert len(seen.texts_of("reassignment_rolled_back")) == 2
     assert_nothing_is_left(cluster)
 
 
-def test_of_two_moves_without_a_cancellation_the_other_goes_on() -> None:
+def test_without_a_cancellation_the_move_that_is_not_complete_continues() -> None:
     cluster = three_moves()
-    with Away(cluster):
-        complete_by_hand(cluster, [1])
+    with OtherControllersTerm(cluster):
+        complete_elsewhere(cluster, [1])
     assert assignment(cluster, T1) == "3,4"
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2)), T2: Entry((3, 4), (1, 2))}
     assert reassigning(cluster) == [T0, T2]
@@ -98,25 +100,25 @@ def test_of_two_moves_without_a_cancellation_the_other_goes_on() -> None:
     assert assignment(cluster) == "3,4"
 
 
-def test_a_completed_request_is_over() -> None:
+def test_completed_request_is_removed() -> None:
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
     cluster.create_topic("t", {0: [1, 2]})
     request(cluster, {T0: [3, 4]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: [3, 4]})
     assert record(cluster) is None
-    assert seen.told("reassignment_ended") == [
+    assert seen.texts_of("reassignment_ended") == [
         "its move to [3, 4], requested by /admin/reassignment_requests, is over: an earlier "
         "controller has completed it"
     ]
 
 
-def test_an_entry_with_another_target_of_a_completed_move_begins() -> None:
-    """Somebody wrote it during the other controller's term."""
+def test_entry_with_another_target_starts_after_a_completed_move() -> None:
+    """An operator wrote it during the term of the other controller."""
     cluster = three_moves()
-    with Away(cluster):
-        complete_by_hand(cluster, [0, 1, 2])
+    with OtherControllersTerm(cluster):
+        complete_elsewhere(cluster, [0, 1, 2])
         wanted = znodes.REASSIGN_PARTITIONS
         data = b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2]}]}'
         cluster.put_quietly(wanted, data)
@@ -131,32 +133,34 @@ def test_an_entry_with_another_target_of_a_completed_move_begins() -> None:
         ([1, 2], "it was rolled back to [1, 2]"),
     ],
 )
-def test_a_move_that_ended_elsewhere_is_named_with_where_it_is(
+def test_move_that_ended_in_another_term_is_reported_with_the_present_replicas(
     replicas: list[int], why: str
 ) -> None:
     cluster = Cluster(1, 2, 3, 4, 5, kip_236_enable=True).start()
     cluster.create_topic("t", {0: [1, 2]})
     submit(cluster, {T0: [3, 4]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: replicas})
-    assert seen.told("reassignment_ended") == [f"its move to [3, 4], {BY_ENTRY}, is over: {why}"]
+    assert seen.texts_of("reassignment_ended") == [
+        f"its move to [3, 4], {BY_ENTRY}, is over: {why}"
+    ]
     assert_nothing_is_left(cluster)
 
 
-def test_a_move_that_another_controller_replaced_goes_on_to_the_other_target() -> None:
+def test_move_replaced_by_another_controller_continues_to_the_new_target() -> None:
     cluster = Cluster(1, 2, 3, 4, 5, kip_236_enable=True).start()
     cluster.create_topic("t", {0: [1, 2]})
     submit(cluster, {T0: [3, 4]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly(
             "t",
             {0: [5, 1, 2]},
             adding_replicas={"0": [5]},
             removing_replicas={"0": [1, 2]},
         )
-    assert seen.told("reassignment_ended") == [
+    assert seen.texts_of("reassignment_ended") == [
         f"its move to [3, 4], {BY_ENTRY}, is over: another controller has replaced it by [5]"
     ]
     assert assignment(cluster) == "5,1,2 adding 5 removing 1,2"
@@ -166,13 +170,13 @@ def test_a_move_that_another_controller_replaced_goes_on_to_the_other_target() -
 
 
 def begins_step(number: int, issued: Issued) -> bool:
-    """Whether a step of a rollback begins with this command."""
+    """Whether this command starts a step of a rollback."""
     command = issued.command
     return isinstance(command, Notice) and command.text.startswith(f"step {number} of")
 
 
-def test_a_rollback_that_ends_before_its_records_go_is_called_one() -> None:
-    """The topic has its originals again, its entry and its record are still there (step 6)."""
+def test_rollback_interrupted_before_step_6_is_reported_as_a_rollback() -> None:
+    """The topic has its originals again. Its entry and record still exist (step 6)."""
     cluster = half_way(4)
     sessions: list[int] = []
     cluster.once(
@@ -184,7 +188,7 @@ def test_a_rollback_that_ends_before_its_records_go_is_called_one() -> None:
     assert record(cluster) is not None
     cluster.leave_role(sessions[0])
     assert assignment(cluster) == "1,2,3"
-    assert seen.told("reassignment_ended") == [
+    assert seen.texts_of("reassignment_ended") == [
         f"its move to [4, 5, 6], {BY_ENTRY}, is over: it was rolled back to [1, 2, 3]"
     ]
     assert_nothing_is_left(cluster)

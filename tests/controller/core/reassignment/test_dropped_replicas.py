@@ -1,4 +1,4 @@
-"""The drop set: what a change of target leaves of a reassignment (KB 14.6)."""
+"""The drop set: the replicas of a replaced reassignment that are removed at once (KB 14.6)."""
 
 import pytest
 
@@ -7,10 +7,10 @@ from controller.core.values import NO_LEADER
 from tests.controller.core.reassignment.interrupting import interruptible, request, submit
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    as_text,
     ask_for_isr,
     assignment,
     catch_up,
-    spelt,
 )
 
 
@@ -29,41 +29,41 @@ def dropped(
     )
 
 
-def test_the_example_of_kip_236_drops_3_and_never_2() -> None:
+def test_example_of_kip_236_drops_3_and_never_2() -> None:
     """[1,2] to [2,3] to [2,4], 3 not in sync: existing [1,2,3], top 2."""
     assigned = [2, 3, 1]
     assert dropped(assigned, 1, [1, 2], top=2, target=[2, 4], originals=[1, 2]) == [3]
     changed = changed_assignment((2, 3, 1), (3,), (2, 4), (1, 2))
-    assert spelt(changed) == "2,4,1 adding 4 removing 1"
+    assert as_text(changed) == "2,4,1 adding 4 removing 1"
 
 
-def test_of_a_long_change_only_what_is_intermediate_goes() -> None:
-    """[1,2,3] to [4,5,6] to [4,5,7]; read literally 4 and 5 would go, too."""
+def test_only_intermediate_replicas_of_a_long_change_are_dropped() -> None:
+    """[1,2,3] to [4,5,6] to [4,5,7]. Read literally, the rule would also drop 4 and 5."""
     assigned = [4, 5, 6, 1, 2, 3]
     assert dropped(assigned, 1, [1, 2, 3, 4], top=3, target=[4, 5, 7], originals=[1, 2, 3]) == [6]
 
 
-def test_an_intermediate_that_is_in_sync_stays_where_it_is_among_the_first() -> None:
+def test_intermediate_in_sync_among_the_first_is_kept() -> None:
     assigned = [3, 1, 2]
     assert dropped(assigned, 3, [3, 1, 2], top=2, target=[4], originals=[1, 2]) == []
     assert dropped(assigned, 1, [1, 3], top=2, target=[4], originals=[1, 2]) == []
     assert dropped(assigned, 1, [1, 2, 3], top=2, target=[4], originals=[1, 2]) == [3]
 
 
-def test_no_leader_is_no_member() -> None:
+def test_missing_leader_is_not_a_member() -> None:
     assigned = [3, 1]
     assert dropped(assigned, NO_LEADER, [3], top=1, target=[4], originals=[1]) == []
     assert dropped(assigned, NO_LEADER, [1], top=1, target=[4], originals=[1]) == [3]
 
 
 @pytest.mark.parametrize("leader", [1, NO_LEADER])
-def test_a_single_replica_is_never_dropped(leader: int) -> None:
+def test_single_replica_is_never_dropped(leader: int) -> None:
     assert dropped([1], leader, [1], top=1, target=[2], originals=[1]) == []
 
 
-def test_a_kept_intermediate_is_removed_at_completion() -> None:
+def test_kept_intermediate_is_removed_at_completion() -> None:
     changed = changed_assignment((3, 1, 2), (), (4,), (1, 2))
-    assert spelt(changed) == "4,3,1,2 adding 4,3 removing 3,1,2"
+    assert as_text(changed) == "4,3,1,2 adding 4,3 removing 3,1,2"
     assert changed.target == (4,)
     assert changed.origin == (1, 2)
 
@@ -76,7 +76,7 @@ def files(cluster: object) -> list[int]:
     return [id for id, one in cluster.brokers.items() if T0 in one.logs]  # type: ignore[attr-defined]
 
 
-def test_the_example_of_kip_236_deletes_the_dropped_replica_at_once() -> None:
+def test_example_of_kip_236_deletes_the_dropped_replica_at_once() -> None:
     cluster = interruptible(4, 1, 2)
     request(cluster, {T0: [2, 3]})
     assert files(cluster) == [1, 2, 3]
@@ -84,7 +84,7 @@ def test_the_example_of_kip_236_deletes_the_dropped_replica_at_once() -> None:
     request(cluster, {T0: [2, 4]})
     assert files(cluster) == [1, 2, 4]
     assert assignment(cluster) == "2,4,1 adding 4 removing 1"
-    assert seen.told("replicas_dropped") == ["[3] are dropped: no longer wanted or needed"]
+    assert seen.texts_of("replicas_dropped") == ["[3] are dropped: no longer wanted or needed"]
     assert [one for one in seen.requests(3) if one.startswith("StopReplica")] == [
         "StopReplica v4; t-0 e 1",
         "StopReplica v4; t-0 e 1 delete",
@@ -94,7 +94,7 @@ def test_the_example_of_kip_236_deletes_the_dropped_replica_at_once() -> None:
     assert files(cluster) == [2, 4]
 
 
-def test_the_long_example_by_the_old_znode() -> None:
+def test_long_example_through_reassign_partitions_drops_the_same_replicas() -> None:
     cluster = interruptible(7, 1, 2, 3)
     submit(cluster, {T0: [4, 5, 6]})
     catch_up(cluster, 4)
@@ -103,16 +103,16 @@ def test_the_long_example_by_the_old_znode() -> None:
     assert files(cluster) == [1, 2, 3, 4, 5, 7]
 
 
-def test_the_first_target_drops_nothing() -> None:
+def test_first_target_drops_nothing() -> None:
     cluster = interruptible(4, 1, 2)
     ask_for_isr(cluster, 1)
     seen = cluster.seen()
     request(cluster, {T0: [3]})
-    assert seen.told("replicas_dropped") == []
+    assert seen.texts_of("replicas_dropped") == []
     assert files(cluster) == [1, 2, 3]
 
 
-def test_an_intermediate_that_leads_is_kept_until_another_leads() -> None:
+def test_leading_intermediate_is_kept_until_another_replica_leads() -> None:
     cluster = interruptible(4, 1, 2)
     request(cluster, {T0: [3, 4]})
     catch_up(cluster, 3)
@@ -128,7 +128,7 @@ def test_an_intermediate_that_leads_is_kept_until_another_leads() -> None:
     assert 3 not in files(cluster)
 
 
-def test_what_is_dropped_does_not_come_back_into_the_isr() -> None:
+def test_dropped_replica_does_not_return_to_the_isr() -> None:
     cluster = interruptible(4, 1, 2)
     request(cluster, {T0: [3, 4]})
     catch_up(cluster, 3)

@@ -1,5 +1,5 @@
-"""A partition with an empty list of replicas: a stock controller stumbles over it wherever it asks
-for the preferred replica (ControllerContext.hasPreferredLeader); the daemon leaves it alone."""
+"""A partition with an empty list of replicas. A stock controller fails wherever it reads the
+preferred replica (ControllerContext.hasPreferredLeader). The daemon skips the partition."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +13,14 @@ from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.elections.electing import answered, rebalance, restart
 from tests.controller.core.endpoint import alter_partition, proposal
-from tests.controller.core.reassignment.reassigning import T0, assignment, cluster_of, put_request
+from tests.controller.core.reassignment.reassigning import (
+    T0,
+    T1,
+    assignment,
+    cluster_of,
+    put_request,
+)
 
-T1 = ("t", 1)
 EMPTY = ("u", 1)
 STOCK = {"rules": "kafka", "is_broker": True}
 DAEMON = [{"rules": "kafka"}, {"rules": "refold"}]
@@ -25,8 +30,8 @@ Settings = dict[str, Any]
 
 
 def moved(settings: Settings, *t1: int) -> tuple[Cluster, Seen]:
-    """t-0 [1,2] and t-1 [2,3] after a request by hand for t-0 to go to no replica, and for t-1 to
-    go to these."""
+    """t-0 [1,2] and t-1 [2,3], after a request of a tool to move t-0 to no replica and t-1 to
+    `target`."""
     cluster = Cluster(1, 2, 3, **settings).start()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 3]})
     seen = cluster.seen()
@@ -35,7 +40,7 @@ def moved(settings: Settings, *t1: int) -> tuple[Cluster, Seen]:
 
 
 def led_by_2(settings: Settings) -> Cluster:
-    """t-0 [1,2] is led by 2; u-1 has no replicas and never had a leader."""
+    """t-0 [1,2] is led by 2. u-1 has no replicas and never had a leader."""
     cluster = cluster_of(2, 1, 2, **settings)
     cluster.create_topic("u", {0: [2]})
     cluster.create_topic("u", {0: [2], 1: []})
@@ -45,7 +50,7 @@ def led_by_2(settings: Settings) -> Cluster:
 
 
 def failovers(cluster: Cluster) -> int:
-    """How many there are when the role is free, at most three."""
+    """The number of failovers when the role is free, at most three."""
     first = cluster.epoch()
 
     def stop(issued: object) -> None:
@@ -57,8 +62,8 @@ def failovers(cluster: Cluster) -> int:
 
 
 @pytest.mark.parametrize("settings", ALL)
-def test_the_next_write_of_the_topic_has_the_empty_list(settings: Settings) -> None:
-    """With what is being removed, as the daemon's next write by Kafka's rules has it."""
+def test_next_write_of_the_topic_contains_the_empty_list(settings: Settings) -> None:
+    """With the replicas being removed, as in the daemon's next write by Kafka's rules."""
     cluster, seen = moved(settings, 3, 2)
     by_daemon = "1,2 removing 1,2" if settings["rules"] == "kafka" else "1,2"
     assert assignment(cluster) == ("" if settings == STOCK else by_daemon)
@@ -68,17 +73,17 @@ def test_the_next_write_of_the_topic_has_the_empty_list(settings: Settings) -> N
 
 
 @pytest.mark.parametrize("settings", ALL)
-def test_its_replicas_stay(settings: Settings) -> None:
+def test_replicas_are_not_deleted(settings: Settings) -> None:
     cluster, seen = moved(settings, 3, 2)
     assert cluster.leadership("t", 0).isr == (1, 2)
     assert not any(isinstance(one, StopReplicaRequest) for one in seen.broker_requests())
 
 
 @pytest.mark.parametrize("settings", ALL)
-def test_what_the_znode_says_is_taken_again_where_nothing_is_written_behind(
+def test_assignment_is_read_from_the_znode_again_after_the_next_write(
     settings: Settings,
 ) -> None:
-    """The controller reads its own write, and takes the partition for a new one."""
+    """The controller reads its own write and takes the partition for a new one."""
     cluster, seen = moved(settings)
     is_kafka = settings["rules"] == "kafka"
     assert assignment(cluster) == ("1,2 removing 1,2" if is_kafka else "1,2")
@@ -88,36 +93,37 @@ def test_what_the_znode_says_is_taken_again_where_nothing_is_written_behind(
 
 
 @pytest.mark.parametrize("settings", ALL)
-def test_every_failover_fails_from_then_on(settings: Settings) -> None:
+def test_every_failover_of_a_stock_controller_fails(settings: Settings) -> None:
     cluster, _ = moved(settings, 3, 2)
     cluster.change_topic_quietly("t", {0: [], 1: [2, 3]})
     assert failovers(cluster) == (3 if settings == STOCK else 1)
     assert settings == STOCK or cluster.is_active
 
 
-def failovers_behind(mends: Callable[[Cluster], object]) -> tuple[int, Cluster]:
-    """How many there are where t-0 has no replicas until the first one is about to give up."""
+def failovers_after(repair: Callable[[Cluster], object]) -> tuple[int, Cluster]:
+    """The number of failovers if t-0 has no replicas until the first controller is about to
+    resign."""
     cluster, _ = moved(STOCK, 3, 2)
     cluster.change_topic_quietly("t", {0: [], 1: [2, 3]})
 
-    def gives_up(issued: Issued) -> bool:
+    def resigns(issued: Issued) -> bool:
         command = issued.command
         looks = isinstance(command, ReadZnodes) and command.paths == (znodes.CONTROLLER,)
         return looks and cluster.is_active
 
-    cluster.once(gives_up, lambda: mends(cluster))
+    cluster.once(resigns, lambda: repair(cluster))
     first = cluster.epoch()
     cluster.expire()
     assert cluster.is_active
     return cluster.epoch() - first, cluster
 
 
-def mend(cluster: Cluster) -> None:
+def repair_topic(cluster: Cluster) -> None:
     cluster.change_topic_quietly("t", {0: [1, 2], 1: [2, 3]})
 
 
-def mend_and_lose_role(cluster: Cluster) -> None:
-    mend(cluster)
+def repair_and_lose_role(cluster: Cluster) -> None:
+    repair_topic(cluster)
     cluster.remove_quietly(znodes.CONTROLLER)
 
 
@@ -126,22 +132,22 @@ def lose_topic_and_role(cluster: Cluster) -> None:
     cluster.remove_quietly(znodes.CONTROLLER)
 
 
-def test_a_controller_that_lost_its_role_meanwhile_keeps_what_it_knows() -> None:
-    """It does not resign (KafkaController.triggerControllerMove), and fails on the partition that
-    had no replicas once more."""
-    assert failovers_behind(mend)[0] == 2
-    times, cluster = failovers_behind(mend_and_lose_role)
+def test_controller_that_lost_its_role_keeps_its_state() -> None:
+    """It does not resign (KafkaController.triggerControllerMove). The partition without replicas
+    fails the next failover as well."""
+    assert failovers_after(repair_topic)[0] == 2
+    times, cluster = failovers_after(repair_and_lose_role)
     assert times == 3
     assert cluster.partition("t", 0).replicas == (1, 2)
 
 
-def test_of_a_topic_that_is_gone_it_keeps_nothing() -> None:
-    times, cluster = failovers_behind(lose_topic_and_role)
+def test_controller_that_lost_its_role_forgets_a_deleted_topic() -> None:
+    times, cluster = failovers_after(lose_topic_and_role)
     assert times == 2
     assert cluster.fold.controller.context.find("t", 1) is None
 
 
-def test_one_that_never_had_a_leader_fails_no_failover() -> None:
+def test_partition_that_never_had_a_leader_fails_no_failover() -> None:
     cluster = Cluster(1, 2, **STOCK).start()
     cluster.create_topic("t", {0: [], 1: [1]})
     assert failovers(cluster) == 1
@@ -149,7 +155,7 @@ def test_one_that_never_had_a_leader_fails_no_failover() -> None:
 
 
 @pytest.mark.parametrize("settings", [STOCK, *DAEMON])
-def test_leaders_are_not_rebalanced_any_more(settings: Settings) -> None:
+def test_stock_controller_fails_to_rebalance(settings: Settings) -> None:
     cluster = led_by_2(settings)
     seen = cluster.seen()
     rebalance(cluster)
@@ -159,7 +165,7 @@ def test_leaders_are_not_rebalanced_any_more(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("settings", [STOCK, *DAEMON])
-def test_an_election_that_names_it_fails_as_a_whole(settings: Settings) -> None:
+def test_election_that_names_the_partition_fails_as_a_whole(settings: Settings) -> None:
     cluster = led_by_2(settings)
     elected = answered(cluster, "preferred", T0, EMPTY)
     if settings == STOCK:
@@ -170,8 +176,8 @@ def test_an_election_that_names_it_fails_as_a_whole(settings: Settings) -> None:
         assert errors == [codes.NONE, codes.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_its_leader_is_told_that_its_isr_is_not_taken() -> None:
-    """It stands in ZooKeeper then, and nobody is told."""
+def test_alter_partition_of_its_leader_is_answered_with_an_error() -> None:
+    """The ISR is written to ZooKeeper, and no broker is notified."""
     cluster, _ = moved(STOCK, 3, 2)
     seen = cluster.seen()
     asked = proposal(cluster, "t", 0, isr=[1])
@@ -181,8 +187,8 @@ def test_its_leader_is_told_that_its_isr_is_not_taken() -> None:
     assert seen.broker_requests() == []
 
 
-def test_its_topic_is_not_deleted_before_the_next_deletion() -> None:
-    """It is queued all the same."""
+def test_deletion_of_its_topic_waits_for_the_next_deletion() -> None:
+    """The topic is queued nevertheless."""
     cluster, seen = moved(STOCK, 3, 2)
     cluster.put(znodes.delete_topic_path("t"), b"")
     assert ("procedure_failed", "TopicDeletion") in seen.notices()
@@ -190,7 +196,7 @@ def test_its_topic_is_not_deleted_before_the_next_deletion() -> None:
     assert cluster.version(znodes.topic_path("t")) is not None
 
 
-def test_it_is_in_the_snapshot() -> None:
+def test_empty_assignment_is_in_the_snapshot() -> None:
     cluster, _ = moved(STOCK, 3, 2)
     cluster.fold = load_snapshot(take_snapshot(cluster.fold), cluster.fold.controller.configuration)
     put_request(cluster, {T1: [2, 3]})

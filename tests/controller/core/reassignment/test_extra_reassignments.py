@@ -22,9 +22,11 @@ from tests.controller.core.reassignment.interrupting import (
     set_minimum,
     submit,
     submit_extra,
+    two_partitions,
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     ask_for_isr,
     assert_no_failures,
     assignment,
@@ -32,7 +34,6 @@ from tests.controller.core.reassignment.reassigning import (
     reassign,
 )
 
-T1 = ("t", 1)
 FOO1, FOO2 = ("foo1", 0), ("foo2", 1)
 
 KIP_236_ENTRIES = b"""
@@ -63,22 +64,15 @@ KIP_236_EXTRA = b"""
 """
 
 
-def two_partitions() -> Cluster:
-    """t-0 on 1, t-1 on 2."""
-    cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
-    cluster.create_topic("t", {0: [1], 1: [2]})
-    return cluster
-
-
 def moves(issued: object) -> bool:
-    """Whether entries move over with this command."""
+    """Whether this command moves entries to /admin/reassign_partitions."""
     return isinstance(getattr(issued, "command", None), WriteAtomically) and any(
         one.path == REASSIGN_PARTITIONS_EXTRA
         for one in issued.command.operations  # type: ignore[attr-defined]
     )
 
 
-def test_the_two_examples_of_kip_236_in_sequence() -> None:
+def test_two_examples_of_kip_236_are_carried_out_in_sequence() -> None:
     cluster = Cluster(*range(1, 11), kip_236_enable=True).start()
     cluster.create_topic("foo1", {0: [1, 2, 3]})
     cluster.create_topic("foo2", {0: [1, 2, 3], 1: [5, 6, 8]})
@@ -101,7 +95,7 @@ def test_the_two_examples_of_kip_236_in_sequence() -> None:
     assert_no_failures(cluster)
 
 
-def test_after_both_examples_cancelling_gives_the_first_originals() -> None:
+def test_cancelling_after_both_examples_restores_the_first_originals() -> None:
     cluster = Cluster(*range(1, 11), kip_236_enable=True).start()
     cluster.create_topic("foo1", {0: [1, 2, 3]})
     cluster.create_topic("foo2", {0: [1, 2, 3], 1: [5, 6, 8]})
@@ -112,7 +106,7 @@ def test_after_both_examples_cancelling_gives_the_first_originals() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_entries_are_added_with_originals_and_leave_in_one_multi() -> None:
+def test_entries_are_added_with_originals_and_removed_in_one_multi() -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
@@ -133,7 +127,7 @@ def _moves(multi: WriteAtomically) -> bool:
     return any(one.path == REASSIGN_PARTITIONS_EXTRA for one in multi.operations)
 
 
-def test_without_anything_under_way_it_is_as_good_as_the_other() -> None:
+def test_extra_entries_start_without_a_reassignment_under_way() -> None:
     cluster = two_partitions()
     submit_extra(cluster, {T0: [3]})
     assert entries(cluster) == {T0: Entry((3,), (1,))}
@@ -142,7 +136,7 @@ def test_without_anything_under_way_it_is_as_good_as_the_other() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_what_is_stuck_keeps_nothing_else_from_its_end() -> None:
+def test_blocked_reassignment_does_not_delay_the_completion_of_others() -> None:
     """KIP-236 M-07."""
     cluster = two_partitions()
     cluster.stop_broker(4)
@@ -153,41 +147,41 @@ def test_what_is_stuck_keeps_nothing_else_from_its_end() -> None:
     assert entries(cluster) == {T0: Entry((4,), (1,))}
 
 
-def test_a_partition_that_is_pending_is_rolled_back_first() -> None:
+def test_pending_partition_is_rolled_back_first() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     submit_extra(cluster, {T0: [4]})
-    assert len(seen.told("rollback")) == 7
+    assert len(seen.texts_of("rollback")) == 7
     assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
     assert entries(cluster) == {T0: Entry((4,), (1, 2))}
     assert [id for id, one in cluster.brokers.items() if T0 in one.logs] == [1, 2, 4]
 
 
-def test_a_pending_partition_with_a_new_target_that_is_in_sync_begins_and_ends_once() -> None:
+def test_pending_partition_with_a_new_target_that_is_in_sync_starts_and_ends_once() -> None:
     cluster = interruptible(4, 1, 2, 3)
     submit(cluster, {T0: [4, 1, 2]})
     seen = cluster.seen()
     submit_extra(cluster, {T0: [2, 3, 1]})
     assert assignment(cluster) == "2,3,1"
     assert len([one for one in seen.writes() if isinstance(one, CreateSequential)]) == 1
-    assert len(seen.told("reassignment_begun")) == 1
-    assert len(seen.told("reassignment_completed")) == 1
-    assert seen.told("reassignment_refused") == []
+    assert len(seen.texts_of("reassignment_begun")) == 1
+    assert len(seen.texts_of("reassignment_completed")) == 1
+    assert seen.texts_of("reassignment_refused") == []
     assert_nothing_is_left(cluster)
 
 
-def test_the_same_target_again_rolls_nothing_back() -> None:
+def test_same_target_again_causes_no_rollback() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     submit_extra(cluster, {T0: [3]})
-    assert seen.told("rollback") == []
+    assert seen.texts_of("rollback") == []
     assert extra(cluster) is None
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
 
 
-def test_while_the_rollback_waits_the_new_entry_waits() -> None:
+def test_new_entry_waits_while_the_rollback_waits() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3, 4]})
     catch_up(cluster, 3)
@@ -204,7 +198,7 @@ def test_while_the_rollback_waits_the_new_entry_waits() -> None:
     assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
 
 
-def test_entries_wait_while_the_znode_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_wait_while_the_znode_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     room = len(cluster.data(znodes.REASSIGN_PARTITIONS) or b"") + 60
@@ -217,7 +211,7 @@ def test_entries_wait_while_the_znode_has_no_room(monkeypatch: pytest.MonkeyPatc
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
 
 
-def test_what_is_written_into_it_later_counts_and_the_later_entry_wins() -> None:
+def test_later_content_is_processed_and_its_entries_have_priority() -> None:
     cluster = two_partitions()
     cancel_all(cluster)
     submit_extra(cluster, {T0: [3]})
@@ -229,20 +223,20 @@ def test_what_is_written_into_it_later_counts_and_the_later_entry_wins() -> None
 
 
 @pytest.mark.parametrize("fate", [one for one in Fate if one is not Fate.ANSWERED])
-def test_an_entry_never_becomes_its_own_duplicate(fate: Fate) -> None:
-    """Whatever becomes of the multi: it is not rolled back for being pending already."""
+def test_moved_entry_is_not_a_duplicate_of_itself(fate: Fate) -> None:
+    """Whatever the fate of the multi, the entry is not rolled back as already pending."""
     cluster = two_partitions()
     seen = cluster.seen()
     cluster.lose(moves, fate)
     submit_extra(cluster, {T0: [3]})
-    assert seen.told("rollback") == []
+    assert seen.texts_of("rollback") == []
     assert extra(cluster) is None
     assert entries(cluster) == {T0: Entry((3,), (1,))}
     assert assignment(cluster) == "3,1 adding 3 removing 1"
     assert_no_failures(cluster)
 
 
-def test_a_znode_that_is_written_meanwhile_is_looked_at_again() -> None:
+def test_znode_written_meanwhile_is_read_again() -> None:
     cluster = two_partitions()
     cluster.once(
         moves, lambda: cluster.put_quietly(REASSIGN_PARTITIONS_EXTRA, entries_json({T0: [4]}))
@@ -252,7 +246,7 @@ def test_a_znode_that_is_written_meanwhile_is_looked_at_again() -> None:
     assert entries(cluster) == {T0: Entry((4,), (1,))}
 
 
-def test_what_another_route_holds_is_refused_by_its_name() -> None:
+def test_partition_of_another_route_is_refused_with_the_name_of_the_route() -> None:
     cluster = two_partitions()
     assert reassign(cluster, 3) == 0
     request(cluster, {T1: [4]})
@@ -260,13 +254,13 @@ def test_what_another_route_holds_is_refused_by_its_name() -> None:
     submit_extra(cluster, {T0: [4], T1: [3]})
     assert extra(cluster) is None
     assert entries(cluster) is None
-    [first, second] = seen.told("reassignment_refused")
+    [first, second] = seen.texts_of("reassignment_refused")
     assert "the AlterPartitionReassignments API, which has to end or be cancelled first" in first
     assert "/admin/reassignment_requests, which has to end or be cancelled first" in second
     assert record(cluster, T1).replicas == (4,)  # type: ignore[union-attr]
 
 
-def test_an_extra_entry_that_is_removed_while_its_rollback_waits_lets_the_move_go_on() -> None:
+def test_removed_extra_entry_lets_the_move_continue() -> None:
     cluster = interruptible(6, 1, 2, 3)
     set_minimum(cluster, 2)
     submit(cluster, {T0: [4, 5]})
@@ -277,7 +271,7 @@ def test_an_extra_entry_that_is_removed_while_its_rollback_waits_lets_the_move_g
     assert assignment(cluster) == "4,5"
 
 
-def test_a_conflict_that_waits_names_what_ends_the_wait_and_is_logged_once() -> None:
+def test_waiting_conflict_is_logged_once_with_what_ends_the_wait() -> None:
     cluster = interruptible(6, 1, 2, 3)
     set_minimum(cluster, 2)
     submit(cluster, {T0: [4, 5, 6]})
@@ -285,11 +279,11 @@ def test_a_conflict_that_waits_names_what_ends_the_wait_and_is_logged_once() -> 
     seen = cluster.seen()
     submit_extra(cluster, {T0: [6]})
     cluster.stop_broker(6)
-    assert seen.told("rollback_waits") == [
+    assert seen.texts_of("rollback_waits") == [
         "of its original replicas [1, 2, 3] only [1] are live and in sync and 2 are needed: its "
         "rollback waits, and so does its new reassignment; its other replicas stay; without its "
         "entry in /admin/reassign_partitions_extra the one under way goes on"
     ]
-    assert seen.told("reassignment_waits") == [
+    assert seen.texts_of("reassignment_waits") == [
         "1 of its entries wait: for a rollback, or for room in /admin/reassign_partitions"
     ]

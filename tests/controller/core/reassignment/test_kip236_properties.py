@@ -1,7 +1,7 @@
-"""What holds however reassignments are submitted by every route, cancelled and cut short.
+"""Invariants while reassignments are requested by every route, cancelled and interrupted.
 
-Cancelling ends in exactly the original replicas, in their order, or waits, and says so: whatever
-the order of answers, ISR changes and failures, and what somebody does to the znodes by hand.
+A cancelled reassignment ends with the original replicas in their order, or waits and reports that.
+This holds for any order of answers, ISR changes, failures and writes of other clients.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ from tests.controller.core.reassignment.interrupting import (
     submit_extra,
 )
 from tests.controller.core.reassignment.reassigning import Name, assert_no_failures, reassigning
-from tests.controller.core.reassignment.test_reassignment_properties import assert_folds_again
+from tests.controller.core.replaying import assert_replays
 
 BROKERS = (1, 2, 3, 4, 5)
 NAMES: tuple[Name, ...] = (("t", 0), ("u", 0))
@@ -66,10 +66,10 @@ TOPICS: dict[str, Assignments] = {"t": {0: [1, 2]}, "u": {0: [3]}}
 MIN_INSYNC = {"t": 2, "u": 1}
 UNCLEAN = "u"
 """This topic allows unclean leaders."""
-BY_HAND = (b"garbage", write_reassignment(Reassignment((5, 4), 1, True, (4, 5))), None)
-"""What somebody makes of a record; None: he deletes it."""
+CHANGED_RECORD = (b"garbage", write_reassignment(Reassignment((5, 4), 1, True, (4, 5))), None)
+"""Content that a client writes to a record. None deletes the record."""
 
-TOPIC_BY_HAND = (
+CHANGED_TOPIC = (
     b"garbage",
     *map(
         znodes.write_topic,
@@ -80,7 +80,7 @@ TOPIC_BY_HAND = (
         ),
     ),
 )
-"""What somebody makes of a topic's znode while its partition moves."""
+"""Content that a client writes to a topic's znode during the move."""
 
 Step = tuple[Any, ...]
 
@@ -110,9 +110,9 @@ steps = st.lists(
         st.tuples(st.just("answer"), st.integers(0, 9)),
         st.tuples(st.just("late")),
         st.tuples(st.just("fail"), brokers, names),
-        st.tuples(st.just("by hand"), names, st.sampled_from(BY_HAND)),
-        st.tuples(st.just("by hand"), st.sampled_from((b"garbage", None))),
-        st.tuples(st.just("topic by hand"), names, st.sampled_from(TOPIC_BY_HAND)),
+        st.tuples(st.just("change record"), names, st.sampled_from(CHANGED_RECORD)),
+        st.tuples(st.just("change record"), st.sampled_from((b"garbage", None))),
+        st.tuples(st.just("change topic"), names, st.sampled_from(CHANGED_TOPIC)),
         st.tuples(st.just("lose"), st.integers(0, 12), fates),
         st.tuples(st.just("expire")),
         st.tuples(st.just("seize"), st.booleans()),
@@ -120,11 +120,11 @@ steps = st.lists(
     min_size=4,
     max_size=20,
 )
-"""Of what is lost and what is seized the daemon is told in the midst of what comes next."""
+"""The daemon processes a lost reply or a lost role during the next event."""
 
 
 class Interrupted(Cluster):
-    """Five brokers, two partitions; `rested` is what each had when nothing was under way."""
+    """Five brokers and two partitions. `rested` are their last assignments at rest."""
 
     def __init__(self, protocol: str) -> None:
         super().__init__(*BROKERS, inter_broker_protocol_version=protocol, kip_236_enable=True)
@@ -133,7 +133,7 @@ class Interrupted(Cluster):
         self._failing: dict[tuple[int, Name], None] = {}
         self._requests = 0
         self.broker_errors = self._errors
-        self.before = self._look_at
+        self.before = self._check_command
         content = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}
         configure_quietly(self, f"topics/{UNCLEAN}", content)
         content = {"version": 1, "config": {"min.insync.replicas": str(MIN_INSYNC["t"])}}
@@ -145,7 +145,7 @@ class Interrupted(Cluster):
         self._looked_at = len(self.history)
 
     def step(self, step: Step) -> None:
-        """One thing that happens."""
+        """One event."""
         match step:
             case ("submit", wanted):
                 submit(self, wanted)
@@ -167,7 +167,7 @@ class Interrupted(Cluster):
             case ("toggle", broker):
                 self._toggle(broker)
             case ("desert", name):
-                self._desert(name)
+                self._lose_removed_replicas(name)
             case ("bounce", broker) if self._alive[broker]:
                 self.bounce(broker)
             case ("slow", who):
@@ -179,10 +179,11 @@ class Interrupted(Cluster):
                 self._let_time_pass()
             case ("fail", broker, name):
                 self._failing[broker, name] = None
-            case ("by hand", *changed) if self.fold.is_idle:
-                self._change_by_hand(*changed)
-            case ("topic by hand", name, data) if self.fold.is_idle and name in reassigning(self):
-                # Where the term ends before it is mended, nobody remembers what stood there.
+            case ("change record", *changed) if self.fold.is_idle:
+                self._change_by_client(*changed)
+            case ("change topic", name, data) if self.fold.is_idle and name in reassigning(self):
+                # If the term ends before the repair, the next controller does not know the previous
+                # content.
                 self.fate = lambda issued: Fate.ANSWERED
                 self.put(znodes.topic_path(name[0]), data)
             case ("lose", number, fate):
@@ -193,14 +194,14 @@ class Interrupted(Cluster):
                 self._seize(deletes=deletes)
 
     def _call(self, kind: Any, *fields: Any) -> None:
-        """A request comes in; it may be answered much later."""
+        """Receive a request, which may be answered much later."""
         self._requests += 1
         self.happen(kind(self._requests, *fields), "api:1")
 
-    # Brokers that are slow, and that fail
+    # Slow and failing brokers
 
     def _errors(self, request: BrokerRequest) -> list[PartitionError]:
-        """Whatever is asked of a replica whose log directory has failed."""
+        """The answer for a replica in a failed log directory."""
         found: list[PartitionError] = []
         for broker, (topic, number) in self._failing:
             if broker == request.broker and not isinstance(request, UpdateMetadataRequest):
@@ -210,7 +211,7 @@ class Interrupted(Cluster):
         return found
 
     def _answer_one(self, number: int) -> None:
-        """Of what was asked of slow brokers one is answered; a broker answers in order."""
+        """One request to a slow broker is answered. A broker answers in order."""
         if self._slow:
             broker = self._slow[number % len(self._slow)][0].broker
             answered = next(one for one in self._slow if one[0].broker == broker)
@@ -224,22 +225,22 @@ class Interrupted(Cluster):
             self.fire(DELETION_TIMER)
 
     def settle(self) -> None:
-        """All brokers answer from now on, nothing is lost."""
+        """All brokers answer from now on, and no request is lost."""
         self.fate = lambda issued: Fate.ANSWERED
         self.is_slow = lambda request: False
         self.answer_slow()
         self._let_time_pass()
 
     def is_online(self, broker: int, name: Name) -> bool:
-        """Whether a replica lives, as far as anybody was told."""
+        """Whether a replica is alive, as far as the controller was notified."""
         return self._alive.get(broker, False) and self.fold.controller.context.is_online(
             broker, self.partition(*name)
         )
 
-    # What somebody does
+    # Actions of other clients
 
-    def _change_by_hand(self, *changed: Any) -> None:
-        """A record is changed or deleted, or the entries; after a while the controller looks."""
+    def _change_by_client(self, *changed: Any) -> None:
+        """A client changes or deletes a record, or the entries, before the next event."""
         match changed:
             case (data,):
                 path = znodes.REASSIGN_PARTITIONS
@@ -254,8 +255,7 @@ class Interrupted(Cluster):
         self.fire(rebalance_timer(self.fold.controller))
 
     def _seize(self, *, deletes: bool) -> None:
-        """A stock broker takes the role for a while; it may delete entries with originals, which it
-        cannot read."""
+        """A stock broker takes the role. It may delete entries, which it cannot read."""
         session = self.seize_role(9)
         self.run()
         found = entries(self) or {}
@@ -270,15 +270,15 @@ class Interrupted(Cluster):
         else:
             self.stop_broker(broker)
 
-    def _desert(self, name: Name) -> None:
-        """Everybody dies whose replica is to be removed, when the target has caught up but one."""
+    def _lose_removed_replicas(self, name: Name) -> None:
+        """All but one target have caught up, and the brokers of removed replicas die."""
         self.change_isr(name, set(BROKERS) - {self.partition(*name).assignment.target[-1]})
         for broker in self.partition(*name).assignment.removing:
             if self._alive.get(broker):
                 self._toggle(broker)
 
     def change_isr(self, name: Name, wanted: set[int]) -> None:
-        """A living leader asks for an ISR of live replicas, itself among them."""
+        """A live leader requests an ISR of live replicas, itself included."""
         state = self.leadership(*name)
         replicas = self.partition(*name).replicas
         if not self.is_online(state.leader, name):
@@ -293,8 +293,8 @@ class Interrupted(Cluster):
             self.set_isr(*name, in_sync)
             self.run()
 
-    def _look_at(self, issued: Issued) -> None:
-        """What is written keeps what a cancellation promises, what is deleted is not needed."""
+    def _check_command(self, issued: Issued) -> None:
+        """Every write respects a cancellation, and no needed replica is deleted."""
         if isinstance(issued.command, LeaderAndIsrRequest):
             for part in issued.command.partitions:
                 assert set(part.leadership.isr) <= set(part.assignment.replicas)
@@ -335,7 +335,7 @@ class Interrupted(Cluster):
             assert not any(one in originals for one in lives)
 
     def check(self) -> None:
-        """Look at everything; nothing is being decided."""
+        """Check the whole cluster. No work may be under way."""
         assert self.fold.is_idle
         assert self.is_active
         assert_no_failures(self)
@@ -350,8 +350,8 @@ class Interrupted(Cluster):
         assert strays(self, NAMES) <= recorded(self)
 
     def _ended(self) -> dict[Name, list[tuple[int, ...]]]:
-        """What was stored of each partition since the last look with nothing under way: one
-        reassignment may have ended and the next begun."""
+        """The stored states of each partition since the last check without a reassignment. One
+        reassignment may have ended and the next started."""
         ended: dict[Name, list[tuple[int, ...]]] = {name: [] for name in NAMES}
         history, self._looked_at = self.history[self._looked_at :], len(self.history)
         kinds = WriteZnodes | WriteAtomically
@@ -367,7 +367,7 @@ class Interrupted(Cluster):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether /admin/reassign_cancel stands."""
+        """Whether /admin/reassign_cancel exists."""
         return self.ask(Exists(REASSIGN_CANCEL)).error == 0
 
     def _check_partition(self, name: Name, ended: list[tuple[int, ...]]) -> None:
@@ -395,7 +395,7 @@ class Interrupted(Cluster):
             self.rested[name] = stored.replicas
 
     def assert_waits(self, name: Name, originals: tuple[int, ...]) -> None:
-        """Its rollback cannot be done, and that was said."""
+        """The rollback cannot be carried out, and that was reported."""
         notices = [
             issued.command
             for issued in self.commands()
@@ -410,8 +410,8 @@ class Interrupted(Cluster):
         if name[0] == UNCLEAN and not any(self.is_online(one, name) for one in isr):
             assert not any(self.is_online(one, name) for one in originals)
 
-    def calm_down(self) -> None:
-        """Every broker comes back, and leaders take in whoever is a replica."""
+    def restore_all_brokers(self) -> None:
+        """Every broker returns, and leaders add all replicas to the ISR."""
         failed, self._failing = dict.fromkeys(broker for broker, _ in self._failing), {}
         for broker in failed:
             if self._alive[broker]:
@@ -424,13 +424,13 @@ class Interrupted(Cluster):
                 self.change_isr(name, set(BROKERS))
 
     def assert_no_unclean_leader(self) -> None:
-        """Of topics that do not allow one."""
+        """For topics that do not allow one."""
         choices = [one for issued in self.commands() for one in issued.reason.choices]
         assert {one.topic for one in choices if one.code == "unclean leader"} <= {UNCLEAN}
 
 
 def nth_write(number: int) -> Any:
-    """Tells the nth write that comes."""
+    """A predicate that matches the nth write."""
     left, kinds = iter(range(number)), WriteZnodes | WriteAtomically
     return lambda issued: isinstance(issued.command, kinds) and next(left, None) is None
 
@@ -444,7 +444,7 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
     cluster.settle()
     _cancel_what_is_left(cluster)
     remove_cancel(cluster)
-    cluster.calm_down()
+    cluster.restore_all_brokers()
     cluster.check()
     assert_nothing_is_left(cluster)
     assert strays(cluster, NAMES) == recorded(cluster) == set()
@@ -453,12 +453,12 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
         assert set(cluster.leadership(*name).isr) == set(replicas)
         assert all(name in cluster.broker(one).logs for one in replicas)
     cluster.assert_no_unclean_leader()
-    assert_folds_again(cluster)
+    assert_replays(cluster)
 
 
 def _cancel_what_is_left(cluster: Interrupted) -> None:
-    """Whatever is under way by entries ends in the originals, in their order; what cannot do so yet
-    waits until brokers come back."""
+    """Every reassignment by entries ends with the originals in their order. A rollback that
+    cannot complete waits until brokers return."""
     expected = {
         name: cluster.rested[name]
         for name in NAMES
@@ -470,7 +470,7 @@ def _cancel_what_is_left(cluster: Interrupted) -> None:
     for name, originals in expected.items():
         if cluster.partition(*name).assignment != Assignment(originals):
             cluster.assert_waits(name, originals)
-    cluster.calm_down()
+    cluster.restore_all_brokers()
     cluster.check()
     for name, originals in expected.items():
         assert cluster.partition(*name).assignment == Assignment(originals)
@@ -480,7 +480,7 @@ def _cancel_what_is_left(cluster: Interrupted) -> None:
 @pytest.mark.timeout(300)
 @settings(max_examples=60)
 @given(steps=steps)
-def test_cancelling_ends_in_the_originals(steps: list[Step]) -> None:
+def test_cancelled_reassignments_end_with_the_originals(steps: list[Step]) -> None:
     play("3.9", steps)
 
 
@@ -488,7 +488,7 @@ def test_cancelling_ends_in_the_originals(steps: list[Step]) -> None:
 @settings(max_examples=40)
 @given(steps=steps)
 @example(
-    # The broker tells of its failed directory when it has no replica any more.
+    # The broker reports its failed directory when it has no replica there any more.
     steps=[
         ("slow", {1, 2}),
         ("fail", 2, ("t", 0)),
@@ -496,5 +496,5 @@ def test_cancelling_ends_in_the_originals(steps: list[Step]) -> None:
         ("submit", {("t", 0): [1]}),
     ]
 )
-def test_the_same_where_leaders_write_their_isr_themselves(steps: list[Step]) -> None:
+def test_cancelled_reassignments_end_with_the_originals_below_2_7_IV2(steps: list[Step]) -> None:
     play("2.7-IV1", steps)

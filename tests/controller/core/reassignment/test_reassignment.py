@@ -1,13 +1,13 @@
-"""Partition reassignment as KB 7.7 and 7.8 have it: moved, cancelled and replaced (KB 17.1)."""
+"""Partition reassignment as in KB 7.7 and 7.8: completed, cancelled and replaced (KB 17.1)."""
 
 from typing import Any
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ReassignmentTarget,
 )
 from controller.core.commands import BrokerRequest, LeaderAndIsrRequest
@@ -34,10 +34,10 @@ DISK_ERROR = 56
 OLD_PROTOCOL = "2.7-IV1"
 
 
-# Moved ------------------------------------------------------------------------------------------
+# Completed --------------------------------------------------------------------------------------
 
 
-def test_CI_12_a_request_in_zookeeper_moves_a_partition() -> None:
+def test_CI_12_request_in_zookeeper_moves_a_partition() -> None:
     cluster = cluster_of(2, 1)
     put_request(cluster, {T0: [2]})
     assert assignment(cluster) == "2,1 adding 2 removing 1"
@@ -49,7 +49,7 @@ def test_CI_12_a_request_in_zookeeper_moves_a_partition() -> None:
     assert (listed(cluster), reassigning(cluster)) == ({}, [])
 
 
-def test_CI_12_the_same_through_the_api() -> None:
+def test_CI_12_api_request_moves_a_partition() -> None:
     cluster = cluster_of(2, 1)
     assert reassign(cluster, 2) == codes.NONE
     catch_up(cluster, 2)
@@ -58,8 +58,8 @@ def test_CI_12_the_same_through_the_api() -> None:
     assert listed(cluster) == {}
 
 
-def test_CI_13_a_broker_with_a_failed_log_directory_takes_a_new_replica() -> None:
-    """It makes a log only for a replica that the request says is new."""
+def test_CI_13_broker_with_a_failed_log_directory_creates_a_new_replica() -> None:
+    """It creates a log only for a replica that the request marks as new."""
     cluster = cluster_of(2, 1)
 
     def refuses_old(command: BrokerRequest) -> list[tuple[str, int, int]]:
@@ -79,7 +79,7 @@ def test_CI_13_a_broker_with_a_failed_log_directory_takes_a_new_replica() -> Non
     assert assignment(cluster) == "2"
 
 
-def test_CI_14_a_dead_target_keeps_the_reassignment_waiting() -> None:
+def test_CI_14_dead_target_delays_the_reassignment() -> None:
     cluster = cluster_of(2, 1)
     cluster.stop_broker(2)
     put_request(cluster, {T0: [2]})
@@ -88,15 +88,15 @@ def test_CI_14_a_dead_target_keeps_the_reassignment_waiting() -> None:
     assert request(cluster) == {T0: (2,)}
 
 
-def test_CI_15_the_start_of_the_target_resumes_it() -> None:
+def test_CI_15_start_of_the_target_resumes_the_reassignment() -> None:
     cluster = cluster_of(2, 1)
     cluster.stop_broker(2)
     put_request(cluster, {T0: [2]})
     seen = cluster.seen()
     cluster.start_broker(2)
     assert cluster.state("t", 0) == "leader 1 e 2 isr [1] v 2 ce 1"
-    told = "t-0 leader 1 e 2 isr [1] v 2 ce 1 replicas [2,1] adding [2] removing [1] new"
-    assert f"LeaderAndIsr v7; {told}" in seen.requests(2)
+    announced = "t-0 leader 1 e 2 isr [1] v 2 ce 1 replicas [2,1] adding [2] removing [1] new"
+    assert f"LeaderAndIsr v7; {announced}" in seen.requests(2)
     assert seen.notices() == []
     catch_up(cluster, 2)
     assert cluster.state("t", 0) == "leader 2 e 4 isr [2] v 5 ce 1"
@@ -104,7 +104,7 @@ def test_CI_15_the_start_of_the_target_resumes_it() -> None:
     assert request(cluster) is None
 
 
-def test_the_start_of_a_broker_that_is_no_target_resumes_nothing() -> None:
+def test_start_of_another_broker_resumes_nothing() -> None:
     cluster = cluster_of(3, 1, 3)
     reassign(cluster, 1, 2)
     cluster.stop_broker(3)
@@ -113,7 +113,7 @@ def test_the_start_of_a_broker_that_is_no_target_resumes_nothing() -> None:
     assert cluster.state("t", 0) == before
 
 
-def test_a_target_that_dies_on_the_way_is_waited_for() -> None:
+def test_target_that_dies_during_the_move_is_waited_for() -> None:
     """KB 7.9.3."""
     cluster = cluster_of(3, 1)
     reassign(cluster, 2, 3)
@@ -126,7 +126,7 @@ def test_a_target_that_dies_on_the_way_is_waited_for() -> None:
     assert cluster.state("t", 0) == "leader 2 e 4 isr [2,3] v 6 ce 1"
 
 
-def test_a_target_in_sync_that_dies_has_to_catch_up_again() -> None:
+def test_in_sync_target_that_dies_has_to_catch_up_again() -> None:
     cluster = cluster_of(3, 1)
     reassign(cluster, 2, 3)
     catch_up(cluster, 2)
@@ -139,7 +139,7 @@ def test_a_target_in_sync_that_dies_has_to_catch_up_again() -> None:
     assert assignment(cluster) == "2,3"
 
 
-def test_the_leader_that_dies_on_the_way_is_replaced_by_a_target_in_sync() -> None:
+def test_leader_that_dies_during_the_move_is_replaced_by_a_target_in_sync() -> None:
     """KB 4.4.5: RS is target-first."""
     cluster = cluster_of(4, 1, 2)
     reassign(cluster, 3, 4)
@@ -160,8 +160,8 @@ def test_removed_replicas_on_a_dead_broker_are_not_waited_for() -> None:
     assert cluster.partition("t", 0).replica_states == {3: ReplicaState.ONLINE}
 
 
-def test_a_leader_that_stays_gets_the_final_assignment_with_a_new_epoch() -> None:
-    """B3 as A1: followers of the old assignment must not come back into the ISR."""
+def test_kept_leader_gets_the_final_assignment_with_a_new_epoch() -> None:
+    """B3 as A1: removed followers must not return to the ISR."""
     cluster = cluster_of(3, 1, 2)
     reassign(cluster, 1, 3)
     seen = cluster.seen()
@@ -173,8 +173,9 @@ def test_a_leader_that_stays_gets_the_final_assignment_with_a_new_epoch() -> Non
     assert cluster.state("t", 0) == "leader 1 e 3 isr [1,3] v 4 ce 1"
 
 
-def test_a_leader_that_stays_but_shuts_down_is_replaced() -> None:
-    """B3: in TRS, not online. It could not hand over before, and takes the target in itself."""
+def test_kept_leader_in_controlled_shutdown_is_replaced() -> None:
+    """B3: the leader is in TRS and not online. Before, no other replica could lead; the leader
+    adds the target to the ISR itself."""
     cluster = cluster_of(3, 1, 2, inter_broker_protocol_version=OLD_PROTOCOL)
     reassign(cluster, 1, 3)
     cluster.stop_broker(2)
@@ -186,8 +187,8 @@ def test_a_leader_that_stays_but_shuts_down_is_replaced() -> None:
     assert assignment(cluster) == "1,3"
 
 
-def test_an_election_that_fails_does_not_keep_the_rest_from_happening() -> None:
-    """KB 7.9.4: the only target shuts down and nobody else may lead."""
+def test_failed_election_does_not_prevent_the_remaining_steps() -> None:
+    """KB 7.9.4: the only target shuts down, and no other replica may lead."""
     cluster = cluster_of(2, 1, 2)
     cluster.stop_broker(2)
     controlled_shutdown(cluster, 1)
@@ -197,7 +198,7 @@ def test_an_election_that_fails_does_not_keep_the_rest_from_happening() -> None:
     assert reassigning(cluster) == []
 
 
-def test_a_new_order_alone_is_done_at_once() -> None:
+def test_reordered_replicas_complete_at_once() -> None:
     cluster = cluster_of(3, 1, 2, 3)
     assert reassign(cluster, 3, 1, 2) == codes.NONE
     assert assignment(cluster) == "3,1,2"
@@ -205,7 +206,7 @@ def test_a_new_order_alone_is_done_at_once() -> None:
     assert listed(cluster) == {}
 
 
-def test_OB_14_the_present_replicas_again_raise_the_epoch() -> None:
+def test_OB_14_same_replicas_again_raise_the_epoch() -> None:
     cluster = cluster_of(3, 1, 2, 3)
     version = cluster.version(znodes.topic_path("t"))
     assert reassign(cluster, 1, 2, 3) == codes.NONE
@@ -214,8 +215,8 @@ def test_OB_14_the_present_replicas_again_raise_the_epoch() -> None:
     assert cancel(cluster) == codes.NO_REASSIGNMENT_IN_PROGRESS
 
 
-def test_the_present_target_again_begins_phase_a_anew() -> None:
-    """KB 7.3: e+1."""
+def test_same_target_again_restarts_phase_a() -> None:
+    """KB 7.3: the leader epoch rises by one."""
     cluster = cluster_of(3, 1, 2)
     reassign(cluster, 2, 3)
     assert reassign(cluster, 2, 3) == codes.NONE
@@ -223,14 +224,14 @@ def test_the_present_target_again_begins_phase_a_anew() -> None:
     assert assignment(cluster) == "2,3,1 adding 3 removing 1"
 
 
-def test_fewer_replicas_are_done_at_once() -> None:
+def test_fewer_replicas_complete_at_once() -> None:
     cluster = cluster_of(3, 1, 2, 3)
     assert reassign(cluster, 3) == codes.NONE
     assert cluster.state("t", 0) == "leader 3 e 3 isr [3] v 3 ce 1"
     assert assignment(cluster) == "3"
 
 
-def test_an_isr_that_shrinks_and_grows_without_the_targets_ends_nothing() -> None:
+def test_isr_changes_without_the_targets_do_not_complete_it() -> None:
     cluster = cluster_of(4, 1, 2)
     reassign(cluster, 3, 4)
     ask_for_isr(cluster, 1)
@@ -238,7 +239,7 @@ def test_an_isr_that_shrinks_and_grows_without_the_targets_ends_nothing() -> Non
     assert reassigning(cluster) == [T0]
 
 
-def test_members_that_are_no_targets_do_not_matter() -> None:
+def test_isr_members_that_are_no_targets_do_not_delay_completion() -> None:
     """KB 7.5: TRS is a part of the ISR."""
     cluster = cluster_of(4, 1, 2)
     reassign(cluster, 3)
@@ -246,8 +247,8 @@ def test_members_that_are_no_targets_do_not_matter() -> None:
     assert assignment(cluster) == "3"
 
 
-def test_the_same_isr_again_counts_as_success() -> None:
-    """KB 7.5: an idempotent answer to AlterPartition is looked at, too."""
+def test_repeated_isr_completes_the_reassignment() -> None:
+    """KB 7.5: an idempotent AlterPartition is evaluated as well."""
     cluster = cluster_of(3, 1)
     reassign(cluster, 2)
     cluster.set_isr("t", 0, [1, 2])
@@ -255,20 +256,20 @@ def test_the_same_isr_again_counts_as_success() -> None:
     assert assignment(cluster) == "2"
 
 
-def test_an_isr_that_grew_is_looked_at_before_anything_else_is_done() -> None:
-    """Kafka does so in the same event: what is complete cannot be cancelled any more."""
+def test_complete_reassignment_cannot_be_cancelled() -> None:
+    """As in Kafka, completion is part of the event of the ISR change."""
     cluster = cluster_of(3, 1)
     reassign(cluster, 2)
     asked = AlterPartitionReassignmentsReceived(99, 0, [ReassignmentTarget(*T0, None)])
     cluster.once(writes_state("t", 0), lambda: cluster.happen_next(asked, "api:1"))
     catch_up(cluster, 2)
     [answer] = [one for one in answers(cluster) if one.request == 99]
-    none = PartitionAnswer(*T0, codes.NO_REASSIGNMENT_IN_PROGRESS)
-    assert answer == AnswerAlterPartitionReassignments(99, codes.NONE, (none,))
+    none = PartitionResult(*T0, codes.NO_REASSIGNMENT_IN_PROGRESS)
+    assert answer == AlterPartitionReassignmentsResponse(99, codes.NONE, (none,))
     assert assignment(cluster) == "2"
 
 
-def test_other_partitions_of_the_topic_keep_their_assignments() -> None:
+def test_reassignment_does_not_change_other_partitions_of_the_topic() -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 3], 2: [3, 1]})
     ask(cluster, (("t", 0), [3, 1]), (("t", 1), [1, 2]))
@@ -283,8 +284,9 @@ def test_other_partitions_of_the_topic_keep_their_assignments() -> None:
     assert cluster.topic("t").topic_id == content.topic_id
 
 
-def test_R23_a_topic_that_vanishes_on_the_way_holds_nothing_up() -> None:
-    """Deleted by hand, not by a marker: its partition stays on the list, as in Kafka."""
+def test_R23_topic_deleted_during_the_move_delays_nothing() -> None:
+    """A tool deletes the znode without a marker. The partition is listed as reassigning, as in
+    Kafka."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1]})
     cluster.create_topic("u", {0: [1]})
@@ -297,11 +299,11 @@ def test_R23_a_topic_that_vanishes_on_the_way_holds_nothing_up() -> None:
     assert_no_failures(cluster)
 
 
-# As the reassignment tool's tests have it -------------------------------------------------------
+# Scenarios of Kafka's reassignment tool tests ---------------------------------------------------
 
 
 def two_topics(**settings: Any) -> Cluster:
-    """SU-23: foo-0 [1,2,3] and bar-0 [4,3,2], each broker one higher than in the row."""
+    """SU-23: foo-0 [1,2,3] and bar-0 [4,3,2]. Each broker id is one higher than in the row."""
     cluster = Cluster(1, 2, 3, 4, **settings).start()
     cluster.create_topic("foo", {0: [1, 2, 3]})
     cluster.create_topic("bar", {0: [4, 3, 2]})
@@ -323,7 +325,7 @@ def assert_both_moved(cluster: Cluster) -> None:
     assert (listed(cluster), reassigning(cluster)) == ({}, [])
 
 
-def test_SU_23_two_partitions_move_and_their_old_replicas_are_dropped() -> None:
+def test_SU_23_two_partitions_move_and_their_old_replicas_are_deleted() -> None:
     cluster = two_topics()
     answer = ask(cluster, (FOO, [1, 2, 4]), (BAR, [4, 3, 1]))
     assert [one.error for one in answer.partitions] == [codes.NONE, codes.NONE]
@@ -332,7 +334,7 @@ def test_SU_23_two_partitions_move_and_their_old_replicas_are_dropped() -> None:
     assert_both_moved(cluster)
 
 
-def test_SU_24_below_2_7_IV2_the_leaders_writes_are_watched() -> None:
+def test_SU_24_below_2_7_IV2_state_znodes_are_watched() -> None:
     cluster = two_topics(inter_broker_protocol_version=OLD_PROTOCOL)
     ask(cluster, (FOO, [1, 2, 4]), (BAR, [4, 3, 1]))
     cluster.set_isr("foo", 0, [1, 2])
@@ -345,7 +347,7 @@ def test_SU_24_below_2_7_IV2_the_leaders_writes_are_watched() -> None:
     assert cluster.state(*FOO) == "leader 1 e 3 isr [1,2,4] v 5 ce 1"
 
 
-def test_SU_24_after_the_end_the_leaders_writes_are_nothing_to_it() -> None:
+def test_SU_24_writes_of_the_leader_after_completion_are_ignored() -> None:
     cluster = two_topics(inter_broker_protocol_version=OLD_PROTOCOL)
     ask(cluster, (FOO, [1, 2, 4]))
     cluster.set_isr("foo", 0, [1, 2, 3, 4])
@@ -375,7 +377,7 @@ def test_SU_25_leaders_of_an_older_protocol_announce_their_isr() -> None:
     assert_both_moved(cluster)
 
 
-def test_SU_26_cancelling_two_reassignments() -> None:
+def test_SU_26_two_reassignments_are_cancelled() -> None:
     baz = ("baz", 1)
     cluster = Cluster(1, 2, 3, 4).start()
     cluster.create_topic("foo", {0: [1, 2, 3]})
@@ -395,7 +397,7 @@ def test_SU_26_cancelling_two_reassignments() -> None:
     assert [one.error for one in again.partitions] == [none, none]
 
 
-def test_SU_27_a_cancelled_replica_in_sync_leaves_the_isr() -> None:
+def test_SU_27_cancelled_replica_in_sync_leaves_the_isr() -> None:
     cluster = cluster_of(5, 1, 2, 3)
     reassign(cluster, 1, 4, 5)
     catch_up(cluster, 4)
@@ -409,8 +411,8 @@ def test_SU_27_a_cancelled_replica_in_sync_leaves_the_isr() -> None:
 # Cancelled and replaced -------------------------------------------------------------------------
 
 
-def test_what_a_cancelled_reassignment_writes_and_sends() -> None:
-    """KB 7.8.1: the topic's znode twice, the adding replica stopped, e+1."""
+def test_cancelled_reassignment_writes_the_topic_twice_and_stops_the_adding_replica() -> None:
+    """KB 7.8.1. The leader epoch rises by one."""
     cluster = cluster_of(3, 1, 2)
     reassign(cluster, 2, 3)
     seen = cluster.seen()
@@ -422,7 +424,7 @@ def test_what_a_cancelled_reassignment_writes_and_sends() -> None:
     assert cluster.state("t", 0) == "leader 1 e 2 isr [1,2] v 2 ce 1"
 
 
-def test_the_order_is_lost_where_the_lists_overlap() -> None:
+def test_cancellation_loses_the_original_order_where_the_lists_overlap() -> None:
     """KB 7.8.2."""
     cluster = cluster_of(4, 1, 2, 3)
     reassign(cluster, 3, 4, 2)
@@ -431,7 +433,7 @@ def test_the_order_is_lost_where_the_lists_overlap() -> None:
     assert assignment(cluster) == "3,2,1"
 
 
-def test_a_replaced_reassignment_starts_from_the_origin() -> None:
+def test_replaced_reassignment_starts_from_the_origin() -> None:
     """KB 7.8.3."""
     cluster = cluster_of(9, 1, 2, 3)
     reassign(cluster, 4, 5, 6)
@@ -448,7 +450,7 @@ def test_a_replaced_reassignment_starts_from_the_origin() -> None:
     assert cluster.leadership("t", 0).isr == (7, 8, 9)
 
 
-def test_a_replica_that_both_targets_have_goes_on_as_it_is() -> None:
+def test_target_kept_by_the_replacement_stays_as_it_is() -> None:
     cluster = cluster_of(5, 1, 2)
     reassign(cluster, 3, 4)
     catch_up(cluster, 3)
@@ -460,7 +462,7 @@ def test_a_replica_that_both_targets_have_goes_on_as_it_is() -> None:
     assert assignment(cluster) == "3,5"
 
 
-def test_a_cancelled_replica_can_be_added_again() -> None:
+def test_cancelled_replica_can_be_added_again() -> None:
     cluster = cluster_of(3, 1)
     reassign(cluster, 2)
     cancel(cluster)

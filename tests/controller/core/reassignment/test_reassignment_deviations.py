@@ -1,4 +1,4 @@
-"""Reassignment where refold's rule is better than Kafka's: both outcomes of each."""
+"""Deviations in reassignments: the outcomes by refold's rule and by Kafka's."""
 
 import pytest
 
@@ -12,6 +12,7 @@ from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.endpoint import call, next_request
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     ask,
     assignment,
     cancel,
@@ -26,12 +27,11 @@ from tests.controller.core.reassignment.reassigning import (
     request_json,
 )
 
-T1 = ("t", 1)
 PATH = znodes.REASSIGN_PARTITIONS
 both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])
 
 
-def two_partitions(rules: str) -> Cluster:
+def on_one_broker(rules: str) -> Cluster:
     """t-0 and t-1 on broker 1 of three."""
     cluster = Cluster(1, 2, 3, rules=rules).start()
     cluster.create_topic("t", {0: [1], 1: [1]})
@@ -42,8 +42,8 @@ def two_partitions(rules: str) -> Cluster:
 
 
 @both_rules
-def test_R22_what_is_written_into_the_request_later(rules: str) -> None:
-    cluster = two_partitions(rules)
+def test_R22_entries_written_into_the_request_later_start(rules: str) -> None:
+    cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2]})
     put_request(cluster, {T0: [2], T1: [3]})
     catch_up(cluster, 2)
@@ -57,8 +57,8 @@ def test_R22_what_is_written_into_the_request_later(rules: str) -> None:
         assert request(cluster) == {T1: (3,)}
 
 
-def test_R22_what_is_under_way_is_not_begun_anew_when_another_entry_comes() -> None:
-    cluster = two_partitions("refold")
+def test_R22_reassignment_under_way_is_not_restarted_by_another_entry() -> None:
+    cluster = on_one_broker("refold")
     put_request(cluster, {T0: [2]})
     put_request(cluster, {T0: [2], T1: [3]})
     assert cluster.state("t", 0) == "leader 1 e 1 isr [1] v 1 ce 1"
@@ -68,8 +68,8 @@ def test_R22_what_is_under_way_is_not_begun_anew_when_another_entry_comes() -> N
 
 
 @both_rules
-def test_R22_a_replica_that_is_named_twice(rules: str) -> None:
-    cluster = two_partitions(rules)
+def test_R22_request_that_names_a_replica_twice_is_removed_when_complete(rules: str) -> None:
+    cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2, 2]})
     catch_up(cluster, 2)
     assert assignment(cluster) == "2"
@@ -77,9 +77,9 @@ def test_R22_a_replica_that_is_named_twice(rules: str) -> None:
 
 
 @both_rules
-def test_R22_a_request_that_is_deleted_by_hand_is_looked_for_again(rules: str) -> None:
-    """On servers whose watches fire once the next request would not be noticed."""
-    cluster = two_partitions(rules)
+def test_R22_request_deleted_by_a_client_is_watched_for_again(rules: str) -> None:
+    """With one-shot watches, the controller would not notice the next request."""
+    cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2]})
     seen = cluster.seen()
     cluster.remove(PATH)
@@ -89,8 +89,8 @@ def test_R22_a_request_that_is_deleted_by_hand_is_looked_for_again(rules: str) -
 
 
 @both_rules
-def test_R22_a_request_without_entries(rules: str) -> None:
-    cluster = two_partitions(rules)
+def test_R22_request_without_entries_does_not_hide_a_later_one(rules: str) -> None:
+    cluster = on_one_broker(rules)
     put_request(cluster, {})
     assert request(cluster) == (None if rules == "refold" else {})
     put_request(cluster, {T1: [3]})
@@ -99,8 +99,8 @@ def test_R22_a_request_without_entries(rules: str) -> None:
 
 
 @both_rules
-def test_R22_a_write_between_the_read_and_the_write_back(rules: str) -> None:
-    cluster = two_partitions(rules)
+def test_R22_write_between_the_read_and_the_write_back_is_kept(rules: str) -> None:
+    cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2]})
 
     both = request_json({T0: [2], T1: [3]})
@@ -113,8 +113,8 @@ def test_R22_a_write_between_the_read_and_the_write_back(rules: str) -> None:
 
 
 @both_rules
-def test_OB_03_a_request_that_cannot_be_read(rules: str) -> None:
-    cluster = two_partitions(rules)
+def test_OB_03_unreadable_request_is_kept(rules: str) -> None:
+    cluster = on_one_broker(rules)
     reassign(cluster, 2)
     seen = cluster.seen()
     cluster.put(PATH, b"{broken")
@@ -126,8 +126,8 @@ def test_OB_03_a_request_that_cannot_be_read(rules: str) -> None:
 
 
 @both_rules
-def test_OB_03_a_request_that_is_broken_after_it_was_made(rules: str) -> None:
-    cluster = two_partitions(rules)
+def test_OB_03_request_made_unreadable_later_is_kept(rules: str) -> None:
+    cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2]})
     cluster.put(PATH, b"{broken")
     catch_up(cluster, 2)
@@ -135,8 +135,8 @@ def test_OB_03_a_request_that_is_broken_after_it_was_made(rules: str) -> None:
     assert cluster.data(PATH) == (b"{broken" if rules == "refold" else None)
 
 
-def test_OB_03_a_request_that_is_mended_is_acted_on() -> None:
-    cluster = two_partitions("refold")
+def test_OB_03_repaired_request_is_carried_out() -> None:
+    cluster = on_one_broker("refold")
     cluster.put(PATH, b"{broken")
     put_request(cluster, {T0: [2]})
     assert assignment(cluster) == "2,1 adding 2 removing 1"
@@ -146,7 +146,7 @@ def test_OB_03_a_request_that_is_mended_is_acted_on() -> None:
 
 
 @both_rules
-def test_OB_04_a_request_for_no_replica_at_all(rules: str) -> None:
+def test_OB_04_empty_target_is_refused(rules: str) -> None:
     cluster = cluster_of(3, 2, 3, rules=rules)
     seen = cluster.seen()
     put_request(cluster, {T0: []})
@@ -162,7 +162,7 @@ def test_OB_04_a_request_for_no_replica_at_all(rules: str) -> None:
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
-def test_OB_04_an_empty_target_that_is_found_half_done(rules: str) -> None:
+def test_OB_04_empty_target_found_at_failover_is_refused(rules: str) -> None:
     cluster = Cluster(1, 2, 3, rules=rules)
     cluster.change_topic_quietly("t", {0: [2, 3]}, removing_replicas={"0": [2, 3]})
     epochs: list[int] = []
@@ -187,7 +187,7 @@ def test_OB_04_an_empty_target_that_is_found_half_done(rules: str) -> None:
 
 
 def led_by_an_added_replica(rules: str) -> Cluster:
-    """t-0 [1,2] on its way to [3,99]; 3 is in sync and leads."""
+    """t-0 [1,2] moves to [3,99]. Broker 3 is in sync and leads."""
     cluster = cluster_of(4, 1, 2, rules=rules)
     put_request(cluster, {T0: [3, 99]})
     catch_up(cluster, 3)
@@ -197,7 +197,7 @@ def led_by_an_added_replica(rules: str) -> Cluster:
 
 
 @both_rules
-def test_OB_06_an_added_replica_that_leads_is_dropped_for_others(rules: str) -> None:
+def test_OB_06_leading_added_replica_is_replaced_before_another_target_drops_it(rules: str) -> None:
     cluster = led_by_an_added_replica(rules)
     assert reassign(cluster, 4, 1) == codes.NONE
     assert assignment(cluster) == "4,1,2 adding 4 removing 2"
@@ -217,7 +217,7 @@ def test_OB_06_an_added_replica_that_leads_is_dropped_for_others(rules: str) -> 
 
 
 @both_rules
-def test_OB_07_an_added_replica_that_leads_is_cancelled(rules: str) -> None:
+def test_OB_07_leading_added_replica_is_replaced_before_it_is_cancelled(rules: str) -> None:
     cluster = led_by_an_added_replica(rules)
     leaders: list[int] = []
     cluster.before = lambda issued: leaders.append(cluster.leadership("t", 0).leader)
@@ -231,7 +231,7 @@ def test_OB_07_an_added_replica_that_leads_is_cancelled(rules: str) -> None:
     assert (-1 in leaders) is (rules == "kafka")
 
 
-def test_R24_a_kept_replica_of_the_new_target_comes_first() -> None:
+def test_R24_kept_replica_of_the_new_target_is_elected_first() -> None:
     cluster = cluster_of(5, 1, 2)
     reassign(cluster, 3, 4, 5)
     catch_up(cluster, 4, 3)
@@ -241,7 +241,7 @@ def test_R24_a_kept_replica_of_the_new_target_comes_first() -> None:
 
 
 def only_added_replicas_in_sync(rules: str) -> Cluster:
-    """t-0 [1] on its way to [2,3]; 1 died, 2 alone is in sync and leads."""
+    """t-0 [1] moves to [2,3]. Broker 1 died; 2 alone is in sync and leads."""
     cluster = cluster_of(4, 1, rules=rules)
     reassign(cluster, 2, 3)
     catch_up(cluster, 2)
@@ -251,8 +251,8 @@ def only_added_replicas_in_sync(rules: str) -> Cluster:
 
 
 @both_rules
-def test_R24_the_only_replica_in_sync_is_not_dropped(rules: str) -> None:
-    """Kafka deletes the last copy of what was acknowledged."""
+def test_R24_only_replica_in_sync_is_not_dropped(rules: str) -> None:
+    """Kafka deletes the last copy of acknowledged records."""
     cluster = only_added_replicas_in_sync(rules)
     error = cancel(cluster)
     if rules == "refold":
@@ -267,7 +267,7 @@ def test_R24_the_only_replica_in_sync_is_not_dropped(rules: str) -> None:
         assert T0 not in cluster.broker(2).logs
 
 
-def test_R24_another_target_with_the_only_replica_in_sync_is_taken() -> None:
+def test_R24_another_target_with_the_only_replica_in_sync_is_accepted() -> None:
     cluster = only_added_replicas_in_sync("refold")
     answer = ask(cluster, (T0, [4]))
     assert answer.partitions[0].message == "Every replica in sync would be dropped."
@@ -277,8 +277,10 @@ def test_R24_another_target_with_the_only_replica_in_sync_is_taken() -> None:
 
 
 @both_rules
-def test_R24_a_controller_that_fails_while_it_drops_them(rules: str) -> None:
-    """Kafka's next controller knows nothing of 3, which leads on outside of the assignment."""
+def test_R24_controller_that_fails_while_replicas_are_dropped_leaves_a_leader_in_the_assignment(
+    rules: str,
+) -> None:
+    """Kafka's next controller does not know of 3, which leads outside of the assignment."""
     cluster = led_by_an_added_replica(rules)
     cluster.lose(by_rule(WriteZnodes, "remove 3 from ISR"), Fate.SESSION_OVER)
     assert ask(cluster, (T0, None)).error == codes.NOT_CONTROLLER
@@ -294,8 +296,8 @@ def test_R24_a_controller_that_fails_while_it_drops_them(rules: str) -> None:
 
 
 @both_rules
-def test_R24_the_replica_that_could_lead_is_not_online(rules: str) -> None:
-    """It is waited for: the partition is offline, not online without a leader."""
+def test_R24_offline_replica_that_could_lead_is_waited_for(rules: str) -> None:
+    """The partition is offline, not online without a leader."""
     cluster = cluster_of(4, 1, 4, inter_broker_protocol_version="2.6", rules=rules)
     reassign(cluster, 2, 3)
     cluster.set_isr("t", 0, [1, 2])
@@ -313,11 +315,11 @@ def test_R24_the_replica_that_could_lead_is_not_online(rules: str) -> None:
     assert cluster.leadership("t", 0).leader == (1 if rules == "refold" else -1)
 
 
-# resume-errors-told -----------------------------------------------------------------------------
+# `resume-errors-reported` -------------------------------------------------------------------------
 
 
 def waiting_for_its_first_leader(rules: str) -> Cluster:
-    """t-0 moves from broker 8 to 9, both dead: it never had a leader. u-0 is moved, too."""
+    """t-0 moves from broker 8 to 9, both dead: it never had a leader. u-0 moves, too."""
     cluster = Cluster(1, 2, rules=rules).start()
     cluster.create_topic("t", {0: [8]})
     cluster.create_topic("u", {0: [1]})
@@ -327,7 +329,7 @@ def waiting_for_its_first_leader(rules: str) -> Cluster:
 
 
 @both_rules
-def test_R23_a_reassignment_that_cannot_be_resumed_at_failover(rules: str) -> None:
+def test_R23_failover_reports_a_reassignment_that_cannot_be_resumed(rules: str) -> None:
     cluster = waiting_for_its_first_leader(rules)
 
     def stop_after_five(issued: object) -> None:
@@ -350,8 +352,8 @@ def test_R23_a_reassignment_that_cannot_be_resumed_at_failover(rules: str) -> No
 
 
 @both_rules
-def test_R23_a_reassignment_that_cannot_be_resumed_when_a_target_starts(rules: str) -> None:
-    """t-0's state is gone; u-0 waits for the same broker."""
+def test_R23_start_of_a_target_reports_a_reassignment_that_cannot_be_resumed(rules: str) -> None:
+    """The state znode of t-0 is deleted. u-0 waits for the same broker."""
     cluster = Cluster(1, 2, 3, rules=rules).start()
     cluster.create_topic("t", {0: [1]})
     cluster.create_topic("u", {0: [1]})
@@ -376,16 +378,16 @@ def test_R23_a_reassignment_that_cannot_be_resumed_when_a_target_starts(rules: s
         (b"", False),
     ],
 )
-def test_a_stock_controller_fails_on_a_request_without_partitions(
+def test_stock_controller_fails_on_a_request_without_partitions(
     content: bytes, fails: bool
 ) -> None:
-    """Kafka reads it, and stumbles over the null pointer; the daemon does not, by any rules."""
+    """Kafka fails with a null pointer exception. The daemon does not, by either rule."""
 
-    def told(**settings: bool) -> list[tuple[str, str]]:
+    def announced(**settings: bool) -> list[tuple[str, str]]:
         cluster = cluster_of(3, 1, rules="kafka", **settings)
         seen = cluster.seen()
         cluster.put(PATH, content)
         return seen.notices()
 
-    assert told() == [("unreadable_znode", PATH)]
-    assert (told(is_broker=True) != told()) is fails
+    assert announced() == [("unreadable_znode", PATH)]
+    assert (announced(is_broker=True) != announced()) is fails

@@ -9,11 +9,11 @@ from controller.core.operations import Delete, SetData
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.reassignment.reassigning import (
     EXAMPLE,
+    as_text,
     example,
     listed,
     play_example,
     request,
-    spelt,
 )
 
 TOPIC, NUMBER = EXAMPLE
@@ -22,14 +22,14 @@ ALL_SIX = "[5,1,6,2,3,4]"
 
 
 def played() -> tuple[Cluster, Seen, list[tuple[str, str]]]:
-    """The example from its start to its end; what stood in ZooKeeper meanwhile, one after the
-    other: assignment and state."""
+    """The example from start to end, and the contents of ZooKeeper in order: assignment and
+    state."""
     cluster = example()
     stood: list[tuple[str, str]] = []
 
     def look() -> None:
         content = cluster.topic(TOPIC).assignments[NUMBER]
-        now = (spelt(content), str(cluster.state(*EXAMPLE)))
+        now = (as_text(content), str(cluster.state(*EXAMPLE)))
         if now not in stood[-1:]:
             stood.append(now)
 
@@ -41,7 +41,7 @@ def played() -> tuple[Cluster, Seen, list[tuple[str, str]]]:
     return cluster, seen, stood
 
 
-def test_OB_01_the_six_rows_of_the_table() -> None:
+def test_OB_01_example_passes_through_the_six_rows_of_the_table() -> None:
     _, _, stood = played()
     rows = [
         (BEFORE, "leader 1 e 5 isr [1,2,3] v 7 ce 1"),
@@ -54,7 +54,7 @@ def test_OB_01_the_six_rows_of_the_table() -> None:
     assert [row for row in stood if row in rows] == rows
 
 
-def test_OB_01_what_stands_in_zookeeper_from_step_to_step() -> None:
+def test_OB_01_zookeeper_contents_change_step_by_step() -> None:
     """KB 7.10: leader epochs 6 to 10, versions 8 to 15."""
     cluster, _, stood = played()
     assert stood == [
@@ -74,7 +74,7 @@ def test_OB_01_what_stands_in_zookeeper_from_step_to_step() -> None:
     assert listed(cluster) == {}
 
 
-def test_OB_01_the_requests_of_the_trace_in_its_order() -> None:
+def test_OB_01_requests_are_sent_in_the_order_of_the_trace() -> None:
     _, seen, _ = played()
     all_six = "UpdateMetadata to 1,2,3,4,5,6"
     assert grouped(seen) == [
@@ -107,8 +107,8 @@ def test_OB_01_the_requests_of_the_trace_in_its_order() -> None:
 
 
 def grouped(seen: Seen) -> list[str]:
-    """The requests in order; those of a kind that follow one another to ever higher brokers
-    are one batch."""
+    """The requests in order. Consecutive requests of a kind with ascending brokers are one
+    batch."""
     batches: list[tuple[str, list[int]]] = []
     for one in seen.broker_requests():
         kind = type(one).__name__.removesuffix("Request")
@@ -119,19 +119,19 @@ def grouped(seen: Seen) -> list[str]:
     return [f"{kind} to {','.join(map(str, brokers))}" for kind, brokers in batches]
 
 
-def test_OB_01_what_a_new_an_old_and_the_leading_replica_are_told() -> None:
+def test_OB_01_new_old_and_leading_replicas_get_their_requests() -> None:
     _, seen, _ = played()
     between = "replicas [4,5,6,1,2,3] adding [4,5,6] removing [1,2,3]"
     raised = f"LeaderAndIsr v7; {TOPIC}-0 leader 1 e 6 isr [1,2,3] v 8 ce 1 {between}"
     elected = f"LeaderAndIsr v7; {TOPIC}-0 leader 4 e 7 isr {ALL_SIX} v 12 ce 1 replicas [4,5,6]"
     done = f"LeaderAndIsr v7; {TOPIC}-0 leader 4 e 10 isr [5,6,4] v 15 ce 1 replicas [4,5,6]"
 
-    def told(broker: int) -> list[str]:
+    def announced(broker: int) -> list[str]:
         return [one for one in seen.requests(broker) if not one.startswith("UpdateMetadata")]
 
-    assert told(4) == [f"{raised} new", f"{raised} new", elected, done]
+    assert announced(4) == [f"{raised} new", f"{raised} new", elected, done]
     for broker, epoch in ((1, 7), (2, 8), (3, 9)):
-        assert told(broker) == [
+        assert announced(broker) == [
             raised,
             f"StopReplica v4; {TOPIC}-0 e {epoch}",
             f"StopReplica v4; {TOPIC}-0 e 10 delete",
@@ -139,7 +139,7 @@ def test_OB_01_what_a_new_an_old_and_the_leading_replica_are_told() -> None:
 
 
 def test_OB_01_metadata_carries_the_raised_epoch() -> None:
-    """Race R25: an epoch that was raised in ZooKeeper alone would stall consumers."""
+    """Race R25: an epoch raised only in ZooKeeper would block consumers."""
     _, seen, _ = played()
     updates = [one for one in seen.broker_requests() if isinstance(one, UpdateMetadataRequest)]
     epochs = [one.partitions[0].leadership.leader_epoch for one in updates if one.broker == 1]
@@ -147,8 +147,7 @@ def test_OB_01_metadata_carries_the_raised_epoch() -> None:
     assert [one.replicas for one in updates[-1].partitions] == [(4, 5, 6)]
 
 
-def test_OB_01_the_order_of_the_writes() -> None:
-    """The assignment is written first and last, then the request goes."""
+def test_OB_01_assignment_is_written_first_and_last_then_the_request_is_deleted() -> None:
     _, seen, _ = played()
     topic, state = znodes.topic_path(TOPIC), znodes.state_path(*EXAMPLE)
     assert seen.written() == [topic, *[state] * 8, topic, znodes.REASSIGN_PARTITIONS]

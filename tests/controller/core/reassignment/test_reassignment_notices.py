@@ -1,4 +1,4 @@
-"""What the log says of each move: where it came from, and how it ended, once (docs/kip-236.md)."""
+"""The log lines of each move: its origin and its end, once each (docs/kip-236.md)."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from controller.core.commands import Notice
 from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     cancel_all,
     entries,
     interruptible,
@@ -55,7 +55,7 @@ def by_request(cluster: Cluster, target: int) -> None:
 
 
 def by_api(cluster: Cluster, target: int) -> None:
-    """By the API."""
+    """A request by the API."""
     assert reassign(cluster, target) == 0
 
 
@@ -66,8 +66,8 @@ ROUTES = [
 ]
 
 
-def told(seen: Seen) -> list[tuple[str, str, str, str]]:
-    """Level, code, subject and text of what was logged of moves, in order."""
+def logged(seen: Seen) -> list[tuple[str, str, str, str]]:
+    """Level, code, subject and text of the log lines on moves, in order."""
     return [
         (one.level, one.code, one.subject, one.text)
         for one in seen.commands
@@ -76,7 +76,7 @@ def told(seen: Seen) -> list[tuple[str, str, str, str]]:
 
 
 def info(code: str, text: str) -> tuple[str, str, str, str]:
-    """A line of t-0."""
+    """A log line of t-0."""
     return ("info", f"reassignment_{code}", "t-0", text)
 
 
@@ -84,7 +84,7 @@ def info(code: str, text: str) -> tuple[str, str, str, str]:
 
 
 @pytest.mark.parametrize(("begin", "first", "second", "route"), ROUTES)
-def test_a_move_that_is_changed_and_completes_is_logged_once_each(
+def test_changed_and_completed_move_is_logged_once_each(
     begin: Begin, first: str, second: str, route: str
 ) -> None:
     cluster = interruptible(4, 1, 2)
@@ -93,35 +93,35 @@ def test_a_move_that_is_changed_and_completes_is_logged_once_each(
     begin(cluster, 4)
     catch_up(cluster, 4)
     assert assignment(cluster) == "4"
-    assert told(seen) == [
+    assert logged(seen) == [
         info("begun", f"from [1, 2] to [3], by {first}"),
         info("replaced", f"its target [3] becomes [4], by {second}"),
         info("completed", f"it is on [4] now; requested by {route}"),
     ]
 
 
-def test_a_move_that_a_request_takes_back_is_logged_to_its_end() -> None:
+def test_move_reverted_by_a_request_is_logged_to_its_end() -> None:
     cluster = interruptible(4, 1, 2)
     seen = cluster.seen()
     request(cluster, {T0: [3, 4]})
     catch_up(cluster, 3)
     request(cluster, {T0: [1, 2]})
     assert assignment(cluster) == "1,2"
-    assert told(seen)[1:] == [
+    assert logged(seen)[1:] == [
         info("replaced", f"its target [3, 4] becomes [1, 2], by {REQUESTS}/request_0000000001"),
         info("completed", f"it is on [1, 2] now; requested by {REQUESTS}"),
     ]
 
 
-def test_a_request_for_the_replicas_that_a_partition_has_is_no_move() -> None:
+def test_request_for_the_present_replicas_is_no_move() -> None:
     cluster = interruptible(4, 1, 2)
     seen = cluster.seen()
     request(cluster, {T0: [1, 2]})
-    assert told(seen) == []
+    assert logged(seen) == []
 
 
 @pytest.mark.parametrize(("begin", "first", "second", "route"), ROUTES)
-def test_a_move_that_goes_on_through_a_failover_is_logged_once_each(
+def test_move_continued_by_a_failover_is_logged_once_each(
     begin: Begin, first: str, second: str, route: str
 ) -> None:
     cluster = interruptible(4, 1, 2)
@@ -130,21 +130,21 @@ def test_a_move_that_goes_on_through_a_failover_is_logged_once_each(
     cluster.expire()
     cluster.expire()
     catch_up(cluster, 3)
-    assert told(seen) == [
+    assert logged(seen) == [
         info("begun", f"from [1, 2] to [3], by {first}"),
         info("completed", f"it is on [3] now; requested by {route}"),
     ]
 
 
 @pytest.mark.parametrize(("begin", "first", "second", "route"), ROUTES)
-def test_a_move_that_is_cancelled_by_the_api_is_logged_once(
+def test_move_cancelled_by_the_api_is_logged_once(
     begin: Begin, first: str, second: str, route: str
 ) -> None:
     cluster = interruptible(4, 1, 2)
     begin(cluster, 3)
     seen = cluster.seen()
     assert cancel(cluster) == 0
-    assert told(seen) == [
+    assert logged(seen) == [
         info(
             "rolled_back",
             f"it is on [1, 2] again; its move to [3], requested by {route}, was cancelled by {API}",
@@ -152,13 +152,13 @@ def test_a_move_that_is_cancelled_by_the_api_is_logged_once(
     ]
 
 
-def test_a_move_that_is_cancelled_by_the_znode_is_logged_once() -> None:
+def test_move_cancelled_by_the_znode_is_logged_once() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     cancel_all(cluster)
     cluster.expire()
-    assert told(seen) == [
+    assert logged(seen) == [
         info(
             "rolled_back",
             f"it is on [1, 2] again; its move to [3], requested by {ENTRIES}, was cancelled by "
@@ -167,12 +167,12 @@ def test_a_move_that_is_cancelled_by_the_znode_is_logged_once() -> None:
     ]
 
 
-def test_a_move_that_extra_entries_replace_is_logged_with_them_as_the_cause() -> None:
+def test_move_replaced_by_extra_entries_is_logged_with_their_znode_as_the_cause() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     submit_extra(cluster, {T0: [4]})
-    assert told(seen) == [
+    assert logged(seen) == [
         info(
             "rolled_back",
             f"it is on [1, 2] again; its move to [3], requested by {ENTRIES}, was cancelled by "
@@ -182,30 +182,30 @@ def test_a_move_that_extra_entries_replace_is_logged_with_them_as_the_cause() ->
     ]
 
 
-def test_a_move_that_completes_at_a_failover_is_logged_once() -> None:
+def test_move_completed_at_a_failover_is_logged_once() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.set_isr("t", 0, (1, 2, 3))
-    assert told(seen) == [info("completed", f"it is on [3] now; requested by {ENTRIES}")]
+    assert logged(seen) == [info("completed", f"it is on [3] now; requested by {ENTRIES}")]
 
 
-def test_a_move_that_another_controller_ended_is_logged_as_ended_only() -> None:
+def test_move_ended_by_another_controller_is_logged_only_as_ended() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: [3]})
-    assert [code for _, code, _, _ in told(seen)] == ["reassignment_ended"]
+    assert [code for _, code, _, _ in logged(seen)] == ["reassignment_ended"]
 
 
-def test_the_same_target_again_is_not_logged() -> None:
+def test_same_target_again_is_not_logged() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     submit(cluster, {T0: [3]})
-    assert told(seen) == []
+    assert logged(seen) == []
 
 
 @pytest.mark.parametrize("begin", [submit, request, ask])
@@ -217,20 +217,20 @@ def test_present_replicas_again_are_no_move(begin: Callable[..., object]) -> Non
     else:
         begin(cluster, {T0: [1, 2]})
     assert assignment(cluster) == "1,2"
-    assert told(seen) == []
+    assert logged(seen) == []
 
 
 # Refusals ---------------------------------------------------------------------------------------
 
 
-def test_at_a_failover_a_request_for_what_an_entry_moves_is_refused_once() -> None:
-    """The entry and its record go on."""
+def test_failover_refuses_a_request_for_a_partition_moved_by_an_entry_once() -> None:
+    """The entry and its record are kept."""
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [4]})
-    assert [line for line in told(seen) if line[1] == "reassignment_refused"] == [
+    assert [line for line in logged(seen) if line[1] == "reassignment_refused"] == [
         (
             "warning",
             "reassignment_refused",
@@ -239,20 +239,20 @@ def test_at_a_failover_a_request_for_what_an_entry_moves_is_refused_once() -> No
             f"reassigned by way of {ENTRIES}, which has to end or be cancelled first.",
         )
     ]
-    assert len(told(seen)) == 1
+    assert len(logged(seen)) == 1
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
     assert entries(cluster) == {T0: Entry((3,), (1, 2))}
     assert requests(cluster) == []
 
 
-def test_at_a_failover_an_entry_for_what_a_request_moves_is_refused_once() -> None:
+def test_failover_refuses_an_entry_for_a_partition_moved_by_a_request_once() -> None:
     cluster = interruptible(4, 1, 2)
     request(cluster, {T0: [3]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         submit_quietly(cluster, {T0: [4]})
         request_quietly(cluster, {T0: [4]})
-    assert [(code, text) for _, code, _, text in told(seen)] == [
+    assert [(code, text) for _, code, _, text in logged(seen)] == [
         (
             "reassignment_refused",
             f"{ENTRIES} asks for [4], which is refused: {REQUESTS}/request_0000000001 also asks "
@@ -266,12 +266,12 @@ def test_at_a_failover_an_entry_for_what_a_request_moves_is_refused_once() -> No
     assert entries(cluster) is None
 
 
-def test_a_live_refusal_is_logged_once() -> None:
+def test_refusal_of_a_live_request_is_logged_once() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     path = request(cluster, {T0: [4]})
-    assert [(code, text) for _, code, _, text in told(seen)] == [
+    assert [(code, text) for _, code, _, text in logged(seen)] == [
         (
             "reassignment_refused",
             f"{path} asks for [4], which is refused: It is being reassigned by way of {ENTRIES}, "

@@ -1,4 +1,4 @@
-"""What is asked through the API and what it is answered (KB 7.3, 7.4, 11.6)."""
+"""Reassignment requests by the API and their answers (KB 7.3, 7.4, 11.6)."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,16 +8,16 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.controlled_shutdown import (
-    AnswerControlledShutdown,
     ControlledShutdownReceived,
+    ControlledShutdownResponse,
 )
-from controller.core.api_requests.elections import AnswerElectLeaders, ElectLeadersReceived
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    AnswerAlterPartitionReassignments,
-    AnswerListPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsReceived,
+    ListPartitionReassignmentsResponse,
     ReassignmentTarget,
 )
 from replay.world.simulation import Fate
@@ -33,7 +33,7 @@ from tests.controller.core.reassignment.reassigning import (
     reassigning,
 )
 
-UNKNOWN = ("nobody", 0)
+UNKNOWN = ("missing", 0)
 T1, T4 = ("t", 1), ("t", 4)
 _EMPTY = "Empty replica list specified in partition reassignment."
 
@@ -90,40 +90,41 @@ _EMPTY = "Empty replica list specified in partition reassignment."
         "unknown topic to cancel",
     ],
 )
-def test_SU_28_targets_are_judged_in_kafkas_order(
+def test_SU_28_targets_are_validated_in_kafkas_order(
     name: tuple[str, int], target: Sequence[int] | None, error: int, message: str
 ) -> None:
-    """KB 7.3 steps 2 and 3: the list itself, then who lives, then whether it exists."""
+    """KB 7.3 steps 2 and 3: the list, then whether its brokers are alive, then whether the
+    partition exists."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {number: [1, 2] for number in range(4)})
     seen = cluster.seen()
     answer = ask(cluster, (name, target))
-    assert answer.partitions == (PartitionAnswer(*name, error, message),)
+    assert answer.partitions == (PartitionResult(*name, error, message),)
     assert seen.written() == []
     assert assignment(cluster) == "1,2"
 
 
-def test_more_than_four_live_brokers_are_another_set_of_scala() -> None:
+def test_more_than_four_live_brokers_are_printed_as_another_scala_set() -> None:
     cluster = cluster_of(5, 1, 2)
-    told = ask(cluster, (T0, [99])).partitions[0].message
-    assert told.endswith("live broker list: HashSet(1, 2, 3, 4, 5)")
+    announced = ask(cluster, (T0, [99])).partitions[0].message
+    assert announced.endswith("live broker list: HashSet(1, 2, 3, 4, 5)")
 
 
-def test_a_broker_that_shuts_down_is_no_target() -> None:
+def test_broker_in_controlled_shutdown_is_rejected_as_a_target() -> None:
     cluster = cluster_of(3, 1, 2)
     controlled_shutdown(cluster, 3)
     assert reassign(cluster, 3, 1) == codes.INVALID_REPLICA_ASSIGNMENT
     assert reassign(cluster, 2, 1) == codes.NONE
 
 
-def test_replicas_of_before_need_not_live() -> None:
+def test_replicas_kept_from_before_may_be_dead() -> None:
     cluster = cluster_of(3, 1, 2)
     cluster.stop_broker(2)
     assert reassign(cluster, 2, 3) == codes.NONE
     assert assignment(cluster) == "2,3,1 adding 3 removing 1"
 
 
-def test_the_daemon_is_no_target() -> None:
+def test_daemon_is_rejected_as_a_target() -> None:
     cluster = cluster_of(3, 1, 2)
     answer = ask(cluster, (T0, [1, DAEMON]))
     [one] = answer.partitions
@@ -132,11 +133,11 @@ def test_the_daemon_is_no_target() -> None:
     assert assignment(cluster) == "1,2"
 
 
-def test_each_partition_is_answered_for_itself_in_the_order_of_the_request() -> None:
+def test_each_partition_has_its_own_answer_in_the_order_of_the_request() -> None:
     cluster = cluster_of(3, 1, 2)
     answer = ask(cluster, (UNKNOWN, [1]), (T0, [1, 3]), (T1, None))
     assert [(one.topic, one.partition, one.error) for one in answer.partitions] == [
-        ("nobody", 0, codes.UNKNOWN_TOPIC_OR_PARTITION),
+        ("missing", 0, codes.UNKNOWN_TOPIC_OR_PARTITION),
         ("t", 0, codes.NONE),
         ("t", 1, codes.NO_REASSIGNMENT_IN_PROGRESS),
     ]
@@ -151,7 +152,7 @@ def test_each_partition_is_answered_for_itself_in_the_order_of_the_request() -> 
         ([[1, 3], [3, 2]], codes.NONE, "3,2,1 adding 3 removing 1"),
     ],
 )
-def test_of_a_partition_that_is_named_twice_the_last_target_counts(
+def test_last_target_of_a_partition_named_twice_is_used(
     targets: list[list[int]], error: int, after: str
 ) -> None:
     cluster = cluster_of(3, 1, 2)
@@ -160,7 +161,7 @@ def test_of_a_partition_that_is_named_twice_the_last_target_counts(
     assert assignment(cluster) == after
 
 
-def test_a_standby_is_no_controller() -> None:
+def test_standby_answers_not_controller() -> None:
     cluster = cluster_of(3, 1, 2)
     cluster.seize_role(9)
     cluster.run()
@@ -170,8 +171,8 @@ def test_a_standby_is_no_controller() -> None:
     assert call(cluster, asked).error == codes.NOT_CONTROLLER
 
 
-def test_a_partition_that_fails_does_not_hold_up_the_others() -> None:
-    """KB 7.4: steps already done stay done."""
+def test_failed_partition_does_not_stop_the_others() -> None:
+    """KB 7.4: completed steps are not reverted."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 3]})
     cluster.remove_quietly(znodes.state_path("t", 0))
@@ -186,7 +187,7 @@ def test_a_partition_that_fails_does_not_hold_up_the_others() -> None:
     ]
 
 
-def test_a_topic_that_was_deleted_by_hand_is_an_error_of_its_partition() -> None:
+def test_deleted_topic_znode_is_an_error_of_its_partition() -> None:
     cluster = cluster_of(3, 1, 2)
     cluster.once(
         writes(znodes.topic_path("t")), lambda: cluster.remove_quietly(znodes.topic_path("t"))
@@ -195,15 +196,15 @@ def test_a_topic_that_was_deleted_by_hand_is_an_error_of_its_partition() -> None
     assert reassigning(cluster) == []
 
 
-def test_a_state_that_a_later_controller_wrote_fails_the_reassignment() -> None:
+def test_state_written_by_a_later_controller_fails_the_reassignment() -> None:
     cluster = cluster_of(3, 1, 2)
     state = b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":9,"isr":[1,2]}'
     cluster.put(znodes.state_path("t", 0), state)
     assert reassign(cluster, 3) == codes.UNKNOWN_SERVER_ERROR
 
 
-def test_a_state_that_the_leader_wrote_meanwhile_is_read_again() -> None:
-    """KB 7.7, A1: a version that does not fit goes round."""
+def test_state_written_by_the_leader_meanwhile_is_read_again() -> None:
+    """KB 7.7, A1: a wrong version is retried."""
     cluster = cluster_of(3, 1, 2)
     cluster.once(writes_state("t", 0), lambda: cluster.set_isr("t", 0, [1]))
     assert reassign(cluster, 3, 1) == codes.NONE
@@ -213,7 +214,7 @@ def test_a_state_that_the_leader_wrote_meanwhile_is_read_again() -> None:
 # Lists ------------------------------------------------------------------------------------------
 
 
-def test_SU_29_lists_name_what_is_under_way_only() -> None:
+def test_SU_29_listing_contains_only_reassignments_under_way() -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("u", {0: [1], 1: [1], 2: [2]})
     cluster.create_topic("t", {0: [1, 2]})
@@ -226,47 +227,47 @@ def test_SU_29_lists_name_what_is_under_way_only() -> None:
     assert listed(cluster, T0) == {}
 
 
-# When the role ends -----------------------------------------------------------------------------
+# The end of the role ----------------------------------------------------------------------------
 
 
 WAITING: list[tuple[Callable[[int], ApiRequest], object]] = [
     (
         lambda number: ElectLeadersReceived(number, 2, "preferred", [T0, T1]),
-        AnswerElectLeaders(
+        ElectLeadersResponse(
             1,
             codes.NOT_CONTROLLER,
             (
-                PartitionAnswer(*T0, codes.NOT_CONTROLLER),
-                PartitionAnswer(*T1, codes.NOT_CONTROLLER),
+                PartitionResult(*T0, codes.NOT_CONTROLLER),
+                PartitionResult(*T1, codes.NOT_CONTROLLER),
             ),
         ),
     ),
     (
         lambda number: ControlledShutdownReceived(number, 3, 1, 1),
-        AnswerControlledShutdown(2, codes.STALE_CONTROLLER_EPOCH),
+        ControlledShutdownResponse(2, codes.STALE_CONTROLLER_EPOCH),
     ),
     (
         lambda number: AlterPartitionReassignmentsReceived(
             number, 0, [ReassignmentTarget(*T0, (2,))]
         ),
-        AnswerAlterPartitionReassignments(3, codes.NOT_CONTROLLER),
+        AlterPartitionReassignmentsResponse(3, codes.NOT_CONTROLLER),
     ),
     (
         lambda number: ListPartitionReassignmentsReceived(number, 0, None),
-        AnswerListPartitionReassignments(4, codes.NOT_CONTROLLER),
+        ListPartitionReassignmentsResponse(4, codes.NOT_CONTROLLER),
     ),
 ]
 
 
 @pytest.mark.parametrize("end", ["asked to end", "session over"])
-def test_CI_38_requests_that_wait_when_the_role_ends_are_answered(end: str) -> None:
+def test_CI_38_queued_requests_are_answered_when_the_role_ends(end: str) -> None:
     cluster = cluster_of(3, 1, 2)
 
     def wait() -> None:
         for number, (make, _) in enumerate(WAITING, 1):
             cluster.happen_next(make(number), "api:1")
         if end == "asked to end":
-            cluster.ask_to_end()
+            cluster.shut_down_quietly()
 
     cluster.once(writes_state("t", 0), wait)
     if end == "session over":
@@ -276,8 +277,8 @@ def test_CI_38_requests_that_wait_when_the_role_ends_are_answered(end: str) -> N
     assert answers(cluster) == [answer for _, answer in WAITING]
 
 
-def test_a_fenced_request_is_answered() -> None:
-    """Admin tools look for another controller then."""
+def test_fenced_request_is_answered_not_controller() -> None:
+    """Admin tools then look for another controller."""
     cluster = cluster_of(3, 1, 2)
     cluster.once(writes(znodes.topic_path("t")), lambda: cluster.seize_role(9))
     answer = ask(cluster, (T0, [3]))

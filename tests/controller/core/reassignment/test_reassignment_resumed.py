@@ -1,4 +1,4 @@
-"""Reassignments that are cut short and go on: failover, lost replies, fencing (KB 7.9)."""
+"""Interrupted reassignments are resumed: failover, lost replies, fencing (KB 7.9)."""
 
 from collections.abc import Callable
 
@@ -28,39 +28,39 @@ from tests.controller.core.reassignment.reassigning import (
 from tests.controller.core.topics.deleting import left_of, mark, mark_quietly
 
 WRITES = 11
-"""Of [1,2,3] to [4,5,6]: U1, A1, three of the leader's, B3, three of B4, B6, B7."""
+"""The writes of [1,2,3] to [4,5,6]: U1, A1, three of the leader, B3, three of B4, B6, B7."""
 
 UNDISTURBED = "leader 4 e 5 isr [4,5,6] v 8 ce 1"
 MOVING = "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
 
 
 def at_write(number: int) -> Callable[[Issued], bool]:
-    """Tells the nth of the writes that come, from 0 on."""
+    """A predicate that matches the nth write, counted from 0."""
     count = iter(range(number + 1))
 
-    def is_it(issued: Issued) -> bool:
+    def matches(issued: Issued) -> bool:
         return isinstance(issued.command, WriteZnodes) and next(count, None) == number
 
-    return is_it
+    return matches
 
 
 def move(cluster: Cluster) -> None:
-    """[1,2,3] to [4,5,6], asked through the znode."""
+    """Request [1,2,3] to [4,5,6] through the znode."""
     put_request(cluster, {T0: [4, 5, 6]})
     move_on(cluster)
 
 
 def move_on(cluster: Cluster) -> None:
-    """The leader asks for one target after the other, as long as it finds a controller."""
+    """The leader adds one target after the other to the ISR while a controller is active."""
     for _ in range(5):
         isr = cluster.leadership("t", 0).isr
         lacking = [one for one in (4, 5, 6) if one not in isr]
         if lacking and cluster.is_active:
-            ask_carelessly(cluster, *isr, lacking[0])
+            ask_and_ignore_the_answer(cluster, *isr, lacking[0])
 
 
-def ask_carelessly(cluster: Cluster, *isr: int) -> None:
-    """The leader asks for an ISR, whatever it is answered."""
+def ask_and_ignore_the_answer(cluster: Cluster, *isr: int) -> None:
+    """The leader requests an ISR and ignores the answer."""
     wanted = proposal(cluster, "t", 0, isr=isr)
     alter_partition(cluster, cluster.leadership("t", 0).leader, wanted)
 
@@ -77,7 +77,7 @@ def assert_moved(cluster: Cluster) -> None:
     assert_no_failures(cluster)
 
 
-def test_the_story_without_disturbance() -> None:
+def test_undisturbed_reassignment_completes() -> None:
     cluster = cluster_of(6, 1, 2, 3)
     seen = cluster.seen()
     move(cluster)
@@ -86,13 +86,15 @@ def test_the_story_without_disturbance() -> None:
     assert len(seen.writes()) == WRITES
 
 
-# A new controller at each point -----------------------------------------------------------------
+# Another controller at each write ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fate", [Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER])
 @pytest.mark.parametrize("number", range(WRITES))
-def test_a_session_that_ends_at_any_write(number: int, fate: Fate) -> None:
-    """Before it is carried out, or after."""
+def test_session_that_ends_at_any_write_does_not_prevent_completion(
+    number: int, fate: Fate
+) -> None:
+    """Before the write is carried out, or after."""
     cluster = cluster_of(6, 1, 2, 3)
     cluster.lose(at_write(number), fate)
     move(cluster)
@@ -101,8 +103,9 @@ def test_a_session_that_ends_at_any_write(number: int, fate: Fate) -> None:
 
 
 @pytest.mark.parametrize("number", range(WRITES))
-def test_another_controller_at_any_write(number: int) -> None:
-    """A stock broker takes the role; what was under way is fenced. Later the role comes back."""
+def test_another_controller_at_any_write_does_not_prevent_completion(number: int) -> None:
+    """A stock broker takes the role, and the daemon's writes are fenced. Later the daemon is
+    controller again."""
     cluster = cluster_of(6, 1, 2, 3)
     sessions: list[int] = []
     cluster.once(at_write(number), lambda: sessions.append(cluster.seize_role(9)))
@@ -115,7 +118,7 @@ def test_another_controller_at_any_write(number: int) -> None:
     assert_moved(cluster)
 
 
-def test_after_the_controller_was_fenced_nobody_is_told_anything() -> None:
+def test_fenced_controller_sends_no_requests() -> None:
     cluster = cluster_of(6, 1, 2, 3)
     cluster.once(writes_state("t", 0), lambda: cluster.seize_role(9))
     seen = cluster.seen()
@@ -124,7 +127,7 @@ def test_after_the_controller_was_fenced_nobody_is_told_anything() -> None:
     assert cluster.version(znodes.state_path("t", 0)) == 0
 
 
-def test_before_u1_a_request_of_the_znode_is_found_again() -> None:
+def test_before_u1_failover_finds_the_request_znode() -> None:
     """KB 7.9.1."""
     before = cluster_of(3, 1)
     before.shut_down()
@@ -133,7 +136,7 @@ def test_before_u1_a_request_of_the_znode_is_found_again() -> None:
     assert assignment(cluster) == "2,1 adding 2 removing 1"
 
 
-def test_before_u1_a_request_of_the_api_is_lost_and_says_so() -> None:
+def test_before_u1_api_request_is_lost_and_answered_with_an_error() -> None:
     cluster = cluster_of(3, 1)
     cluster.lose(writes(znodes.topic_path("t")), Fate.SESSION_OVER)
     answer = ask(cluster, (T0, [2]))
@@ -141,8 +144,8 @@ def test_before_u1_a_request_of_the_api_is_lost_and_says_so() -> None:
     assert assignment(cluster) == "1"
 
 
-def test_after_u1_what_the_topic_says_is_resumed() -> None:
-    """KB 7.9.2: asked through the API, no request is there to find."""
+def test_after_u1_failover_resumes_from_the_topic_znode() -> None:
+    """KB 7.9.2: an API request leaves no other znode."""
     cluster = cluster_of(3, 1)
     reassign(cluster, 2)
     seen = cluster.seen()
@@ -155,8 +158,8 @@ def test_after_u1_what_the_topic_says_is_resumed() -> None:
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
-def test_a_failover_resumes_what_the_request_names_once(rules: str) -> None:
-    """KB 6.2 step 11: e+1, not e+2."""
+def test_failover_resumes_a_requested_reassignment_once(rules: str) -> None:
+    """KB 6.2 step 11: the leader epoch rises by one, not by two."""
     cluster = cluster_of(3, 1, rules=rules)
     put_request(cluster, {T0: [2]})
     cluster.expire()
@@ -164,7 +167,7 @@ def test_a_failover_resumes_what_the_request_names_once(rules: str) -> None:
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
-def test_a_request_that_changed_meanwhile_wins_at_failover(rules: str) -> None:
+def test_request_changed_meanwhile_replaces_the_target_at_failover(rules: str) -> None:
     cluster = cluster_of(3, 1, rules=rules)
     put_request(cluster, {T0: [2]})
     put_request_quietly(cluster, {T0: [3]})
@@ -172,29 +175,29 @@ def test_a_request_that_changed_meanwhile_wins_at_failover(rules: str) -> None:
     assert assignment(cluster) == "3,1 adding 3 removing 1"
 
 
-def test_between_b2_and_b6_the_end_is_done_again() -> None:
-    """KB 7.9.2: extra leader epochs, the same end."""
+def test_between_b2_and_b6_failover_repeats_the_completion() -> None:
+    """KB 7.9.2: with additional leader epochs and the same result."""
     cluster = cluster_of(3, 1, 2)
     reassign(cluster, 3)
     cluster.lose(by_rule(WriteZnodes, "remove 2 from ISR"), Fate.SESSION_OVER_AFTER)
-    ask_carelessly(cluster, 1, 2, 3)
+    ask_and_ignore_the_answer(cluster, 1, 2, 3)
     assert assignment(cluster) == "3"
     assert cluster.state("t", 0) == "leader 3 e 5 isr [3] v 6 ce 2"
     assert reassigning(cluster) == []
 
 
-def test_after_b6_only_the_request_is_left_and_goes() -> None:
-    """KB 7.9.2: run again as one that changes nothing."""
+def test_after_b6_failover_only_removes_the_request() -> None:
+    """KB 7.9.2: the reassignment runs again without changes."""
     cluster = cluster_of(3, 1)
     put_request(cluster, {T0: [2]})
     cluster.lose(writes(znodes.REASSIGN_PARTITIONS), Fate.SESSION_OVER)
-    ask_carelessly(cluster, 1, 2)
+    ask_and_ignore_the_answer(cluster, 1, 2)
     assert request(cluster) is None
     assert assignment(cluster) == "2"
     assert cluster.state("t", 0) == "leader 2 e 4 isr [2] v 5 ce 2"
 
 
-def test_a_target_that_caught_up_while_nobody_was_controller_ends_it() -> None:
+def test_target_that_caught_up_without_a_controller_completes_it() -> None:
     cluster = cluster_of(3, 1)
     reassign(cluster, 2)
     cluster.set_isr("t", 0, [1, 2])
@@ -203,8 +206,8 @@ def test_a_target_that_caught_up_while_nobody_was_controller_ends_it() -> None:
     assert cluster.leadership("t", 0).leader == 2
 
 
-def test_R19_controller_and_target_start_together() -> None:
-    """A new controller that sees a dead target waits for it."""
+def test_R19_controller_and_target_that_start_together_complete_it() -> None:
+    """A new controller that finds the target dead waits for it."""
     cluster = cluster_of(3, 1)
     reassign(cluster, 2)
     cluster.unregister(2)
@@ -215,7 +218,7 @@ def test_R19_controller_and_target_start_together() -> None:
     assert assignment(cluster) == "2"
 
 
-def test_a_target_that_bounces_is_told_again() -> None:
+def test_restarted_target_gets_its_requests_again() -> None:
     cluster = cluster_of(3, 1)
     reassign(cluster, 2)
     seen = cluster.seen()
@@ -228,10 +231,10 @@ def test_a_target_that_bounces_is_told_again() -> None:
 @pytest.mark.parametrize("fate", [Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER])
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("end", ["cancelled", "replaced"])
-def test_a_session_that_ends_while_it_is_cancelled_or_replaced(
+def test_repeated_request_completes_after_the_session_ended_in_a_cancellation_or_replacement(
     end: str, number: int, fate: Fate
 ) -> None:
-    """Race R24: the leader is among those that are dropped. Asked again, it is done."""
+    """Race R24: the leader is one of the dropped replicas."""
     cluster = cluster_of(5, 1, 2)
     reassign(cluster, 3, 4)
     catch_up(cluster, 3)
@@ -244,17 +247,17 @@ def test_a_session_that_ends_while_it_is_cancelled_or_replaced(
     answer = ask(cluster, (T0, target))
     assert cluster.epoch() == 2
     assert answer.error == codes.NOT_CONTROLLER
-    assert_sound(cluster)
+    assert_leader_and_isr_fit(cluster)
     if assignment(cluster) != after:
         assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
         ask(cluster, (T0, target))
-        assert_sound(cluster)
+        assert_leader_and_isr_fit(cluster)
     assert assignment(cluster) == after
     assert_no_failures(cluster)
 
 
-def assert_sound(cluster: Cluster) -> None:
-    """Who leads is in sync, and who is in sync is a replica."""
+def assert_leader_and_isr_fit(cluster: Cluster) -> None:
+    """The leader is in the ISR, and the ISR contains only replicas."""
     state = cluster.leadership("t", 0)
     assert state.leader in state.isr
     assert set(state.isr) <= set(cluster.partition("t", 0).replicas)
@@ -271,7 +274,7 @@ def test_under_kafka_rules_a_deletion_found_at_failover_waits_for_the_reassignme
     assert left_of(cluster, "t") == []
 
 
-def test_CI_54_the_topic_id_lives_through_a_reassignment_under_an_older_protocol() -> None:
+def test_CI_54_topic_id_is_kept_in_a_reassignment_under_an_older_protocol() -> None:
     cluster = Cluster(1, inter_broker_protocol_version="2.7")
     cluster.change_topic_quietly("t", {0: [1]})
     cluster.start()
@@ -297,12 +300,12 @@ def test_CI_54_the_topic_id_lives_through_a_reassignment_under_an_older_protocol
     assert topic_id not in cluster.fold.controller.context.topics_by_id
 
 
-# Connections that break -------------------------------------------------------------------------
+# Lost connections -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fate", [Fate.REPLY_LOST, Fate.REQUEST_LOST])
 @pytest.mark.parametrize("number", range(WRITES))
-def test_a_write_whose_reply_is_lost_changes_nothing(number: int, fate: Fate) -> None:
+def test_write_with_a_lost_reply_does_not_change_the_outcome(number: int, fate: Fate) -> None:
     cluster = cluster_of(6, 1, 2, 3)
     cluster.lose(at_write(number), fate)
     move(cluster)

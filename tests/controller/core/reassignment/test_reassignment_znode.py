@@ -1,4 +1,4 @@
-"""/admin/reassign_partitions: what is asked there, what is left of it (KB 7.2, 7.6)."""
+"""/admin/reassign_partitions: requests and their remaining entries (KB 7.2, 7.6)."""
 
 import pytest
 
@@ -6,9 +6,11 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import ReadStats, WriteZnodes
 from controller.core.errors import ZnodeError
+from controller.core.znodes import Entry
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, reads, writes, writes_state
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     assert_no_failures,
     assignment,
     cancel,
@@ -21,11 +23,10 @@ from tests.controller.core.reassignment.reassigning import (
     request_json,
 )
 
-UNKNOWN = ("nobody", 0)
-T1 = ("t", 1)
+UNKNOWN = ("missing", 0)
 
 
-def test_CI_29_a_controller_that_was_replaced_begins_no_reassignment() -> None:
+def test_CI_29_replaced_controller_starts_no_reassignment() -> None:
     cluster = cluster_of(3, 1)
     put_request_quietly(cluster, {T0: [1]})
     cluster.seize_role(9)
@@ -37,7 +38,7 @@ def test_CI_29_a_controller_that_was_replaced_begins_no_reassignment() -> None:
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
 
 
-def test_CI_29_a_controller_that_is_replaced_meanwhile_stops_where_it_is() -> None:
+def test_CI_29_controller_replaced_during_a_reassignment_stops() -> None:
     cluster = cluster_of(3, 1)
     put_request_quietly(cluster, {T0: [1]})
     cluster.once(writes_state("t", 0), lambda: cluster.seize_role(9))
@@ -50,27 +51,27 @@ def test_CI_29_a_controller_that_is_replaced_meanwhile_stops_where_it_is() -> No
     assert_no_failures(cluster)
 
 
-def test_no_target_of_the_znode_is_judged() -> None:
-    """KB 7.2 step 3: dead brokers are waited for, duplicates are made distinct."""
+def test_targets_of_the_znode_are_not_validated() -> None:
+    """KB 7.2 step 3: dead brokers are waited for, and duplicates are removed."""
     cluster = cluster_of(3, 1, 2)
     put_request(cluster, {T0: [3, 99, 3]})
     assert assignment(cluster) == "3,99,1,2 adding 3,99 removing 1,2"
 
 
-def test_entries_that_fail_are_dropped_and_the_others_go_on() -> None:
+def test_failed_entries_are_dropped_and_the_others_start() -> None:
     """KB 7.9.6."""
     cluster = cluster_of(3, 1, 2)
     seen = cluster.seen()
     put_request(cluster, {UNKNOWN: [1], T0: [3], T1: [2]})
     assert request(cluster) == {T0: (3,)}
     assert seen.notices() == [
-        ("reassignment_refused", "nobody-0"),
+        ("reassignment_refused", "missing-0"),
         ("reassignment_refused", "t-1"),
     ]
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
 
 
-def test_a_request_of_which_nothing_is_left_goes_and_the_next_one_is_seen() -> None:
+def test_request_without_remaining_entries_is_deleted_and_the_next_one_noticed() -> None:
     """KB 7.6.1."""
     cluster = cluster_of(3, 1, 2)
     put_request(cluster, {UNKNOWN: [1]})
@@ -79,7 +80,7 @@ def test_a_request_of_which_nothing_is_left_goes_and_the_next_one_is_seen() -> N
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
 
 
-def test_the_daemon_is_no_target_of_the_znode() -> None:
+def test_entry_with_the_daemon_as_target_is_dropped() -> None:
     cluster = cluster_of(3, 1, 2)
     seen = cluster.seen()
     put_request(cluster, {T0: [1, DAEMON]})
@@ -91,14 +92,14 @@ def test_the_daemon_is_no_target_of_the_znode() -> None:
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
-def test_the_daemon_is_no_target_under_any_rules(rules: str) -> None:
+def test_daemon_as_target_is_refused_under_both_rules(rules: str) -> None:
     cluster = cluster_of(3, 1, 2, rules=rules)
     assert reassign(cluster, DAEMON) == codes.INVALID_REPLICA_ASSIGNMENT
     put_request(cluster, {T0: [DAEMON]})
     assert assignment(cluster) == "1,2"
 
 
-def test_entries_go_one_by_one_as_their_partitions_are_done() -> None:
+def test_entries_are_removed_one_by_one_as_partitions_complete() -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1], 1: [1]})
     put_request(cluster, {T0: [2], T1: [3]})
@@ -108,8 +109,8 @@ def test_entries_go_one_by_one_as_their_partitions_are_done() -> None:
     assert request(cluster) is None
 
 
-def test_an_entry_with_another_list_stays_and_is_begun_then() -> None:
-    """KB 7.6.3: it was written while the last steps of another target were taken."""
+def test_entry_with_another_target_is_kept_and_started_afterwards() -> None:
+    """KB 7.6.3: it was written during the last steps towards the former target."""
     cluster = cluster_of(3, 1)
     reassign(cluster, 2)
     cluster.once(
@@ -120,8 +121,8 @@ def test_an_entry_with_another_list_stays_and_is_begun_then() -> None:
     assert assignment(cluster) == "3,2 adding 3 removing 2"
 
 
-def test_the_api_wins_over_an_earlier_request_of_the_znode() -> None:
-    """KB 7.8.5; other entries go on."""
+def test_api_request_replaces_an_earlier_entry() -> None:
+    """KB 7.8.5. Other entries continue."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1], 1: [1]})
     put_request(cluster, {T0: [2], T1: [3]})
@@ -131,7 +132,7 @@ def test_the_api_wins_over_an_earlier_request_of_the_znode() -> None:
     assert assignment(cluster, T1) == "3,1 adding 3 removing 1"
 
 
-def test_a_refused_request_of_the_api_leaves_the_znodes_as_it_is() -> None:
+def test_refused_api_request_does_not_change_the_znodes_reassignment() -> None:
     cluster = cluster_of(3, 1)
     put_request(cluster, {T0: [2]})
     seen = cluster.seen()
@@ -141,7 +142,7 @@ def test_a_refused_request_of_the_api_leaves_the_znodes_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
-def test_after_its_end_the_next_request_is_watched_for(rules: str) -> None:
+def test_znode_is_watched_again_after_completion(rules: str) -> None:
     """KB 7.6.1."""
     cluster = cluster_of(3, 1, rules=rules)
     put_request(cluster, {T0: [2]})
@@ -154,9 +155,9 @@ def test_after_its_end_the_next_request_is_watched_for(rules: str) -> None:
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
-def test_after_a_deletion_by_hand_the_next_end_looks_for_the_next_request(rules: str) -> None:
-    """KB 7.6.1: looking for entries to take out sets the watch that the deletion has used up, on
-    servers whose watches fire once."""
+def test_znode_deleted_by_a_client_is_watched_again_at_the_next_completion(rules: str) -> None:
+    """KB 7.6.1: the removal of entries sets the watch again, which the deletion used up on
+    servers with one-shot watches."""
     cluster = cluster_of(3, 1, rules=rules)
     put_request(cluster, {T0: [2]})
     cluster.remove(znodes.REASSIGN_PARTITIONS)
@@ -167,7 +168,7 @@ def test_after_a_deletion_by_hand_the_next_end_looks_for_the_next_request(rules:
     assert assignment(cluster) == "3,2 adding 3 removing 2"
 
 
-def test_cancelling_takes_the_entry_out() -> None:
+def test_cancellation_removes_the_entry() -> None:
     cluster = cluster_of(3, 1)
     put_request(cluster, {T0: [2]})
     assert cancel(cluster) == codes.NONE
@@ -175,7 +176,7 @@ def test_cancelling_takes_the_entry_out() -> None:
     assert assignment(cluster) == "1"
 
 
-def test_the_znode_wins_over_an_earlier_request_of_the_api() -> None:
+def test_entry_replaces_an_earlier_api_request() -> None:
     cluster = cluster_of(3, 1)
     reassign(cluster, 2)
     put_request(cluster, {T0: [3]})
@@ -185,7 +186,7 @@ def test_the_znode_wins_over_an_earlier_request_of_the_api() -> None:
     assert request(cluster) is None
 
 
-def test_a_request_that_vanishes_before_it_is_read_is_nothing() -> None:
+def test_request_deleted_before_it_is_read_has_no_effect() -> None:
     cluster = cluster_of(3, 1)
     path = znodes.REASSIGN_PARTITIONS
     put_request_quietly(cluster, {T0: [2]})
@@ -199,14 +200,14 @@ def test_a_request_that_vanishes_before_it_is_read_is_nothing() -> None:
     assert assignment(cluster) == "2,1 adding 2 removing 1"
 
 
-# What others do meanwhile -----------------------------------------------------------------------
+# Concurrent writes of clients -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("rules", "left"), [("refold", None), ("kafka", {T1: (3,)})])
-def test_a_request_that_is_withdrawn_meanwhile(
+def test_request_deleted_meanwhile_is_created_again_only_by_kafkas_rule(
     rules: str, left: dict[tuple[str, int], tuple[int, ...]] | None
 ) -> None:
-    """Kafka makes the znode anew with what was left of it (KB 7.6.1)."""
+    """Kafka creates the znode again with the remaining entries (KB 7.6.1)."""
     cluster = Cluster(1, 2, 3, rules=rules).start()
     cluster.create_topic("t", {0: [1], 1: [1]})
     put_request(cluster, {T0: [2], T1: [3]})
@@ -217,8 +218,8 @@ def test_a_request_that_is_withdrawn_meanwhile(
     assert request(cluster) == left
 
 
-def test_an_entry_that_is_written_meanwhile_is_kept_and_handled() -> None:
-    """Race R22: two writers of the request."""
+def test_entry_written_meanwhile_is_kept_and_started() -> None:
+    """Race R22: two clients write the request."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1], 1: [1]})
     put_request(cluster, {T0: [2]})
@@ -232,7 +233,7 @@ def test_an_entry_that_is_written_meanwhile_is_kept_and_handled() -> None:
     assert cluster.state("t", 0) == "leader 2 e 3 isr [2] v 4 ce 1", "done once"
 
 
-def test_a_refused_entry_that_is_rewritten_meanwhile_is_handled() -> None:
+def test_refused_entry_rewritten_meanwhile_is_started() -> None:
     cluster = cluster_of(3, 1)
     path = znodes.REASSIGN_PARTITIONS
     put_request_quietly(cluster, {T0: [DAEMON]})
@@ -246,17 +247,17 @@ def test_a_refused_entry_that_is_rewritten_meanwhile_is_handled() -> None:
     assert request(cluster) == {T0: (2,)}
 
 
-# Its content ------------------------------------------------------------------------------------
+# Content ----------------------------------------------------------------------------------------
 
 
-def test_SU_43_the_request_as_kafka_writes_it() -> None:
-    """Keys in the order of Kafka's case classes (KB 1.2 item 6)."""
+def test_SU_43_request_is_written_as_kafka_writes_it() -> None:
+    """Keys are in the order of Kafka's case classes (KB 1.2 item 6)."""
     text = (
         b'{"version":1,"partitions":[{"topic":"foo","partition":0,"replicas":[1,2]},'
         b'{"topic":"bar","partition":3,"replicas":[]}]}'
     )
     entries = {("foo", 0): (1, 2), ("bar", 3): ()}
-    assert znodes.write_reassignments(entries) == text
+    assert znodes.write_entries({name: Entry(one) for name, one in entries.items()}) == text
     assert znodes.read_reassignments(text) == entries
 
 
@@ -271,6 +272,6 @@ def test_SU_43_the_request_as_kafka_writes_it() -> None:
         b'{"version":1,"partitions":[{"topic":"t","partition":"0","replicas":[1]}]}',
     ],
 )
-def test_SU_43_a_request_that_cannot_be_read(data: bytes | None) -> None:
+def test_SU_43_unreadable_request_is_an_error(data: bytes | None) -> None:
     with pytest.raises(ZnodeError, match=znodes.REASSIGN_PARTITIONS):
         znodes.read_reassignments(data)

@@ -1,4 +1,4 @@
-"""The znodes of KIP-236 as bytes: what is written can be read, what cannot names its path."""
+"""The znodes of KIP-236 as bytes: written content is readable, and errors name the path."""
 
 import msgspec
 import pytest
@@ -29,7 +29,7 @@ _KIP_236_ENTRIES = b"""{"version":1,
                 "original_replicas": [5,6,8]}]}"""
 
 
-def test_the_entries_of_kip_236_are_read() -> None:
+def test_entries_of_kip_236_are_read() -> None:
     found = read_entries(znodes.REASSIGN_PARTITIONS, _KIP_236_ENTRIES)
     assert found.entries == {
         ("foo1", 0): Entry((1, 2, 4), (1, 2, 3)),
@@ -43,14 +43,14 @@ def test_entries_are_written_as_they_are_read() -> None:
     assert read_entries("/x", write_entries(entries)).entries == entries
 
 
-def test_an_entry_without_originals_does_not_mention_them() -> None:
+def test_entry_without_originals_has_no_originals_field() -> None:
     entries = without_originals({("a", 0): Entry((1, 2), (3,))})
     assert write_entries(entries) == (
         b'{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1,2]}]}'
     )
 
 
-def test_of_a_repeated_entry_the_last_one_counts() -> None:
+def test_last_of_repeated_entries_is_used() -> None:
     content = msgspec.json.encode(
         {
             "version": 1,
@@ -65,7 +65,7 @@ def test_of_a_repeated_entry_the_last_one_counts() -> None:
     assert found.repeated == (("a", 0),)
 
 
-def test_a_request_is_written_and_read() -> None:
+def test_request_is_written_and_read() -> None:
     wanted = {("my-topic", 0): (1, 2, 3), ("your-topic", 3): (4, 5, 6)}
     content = write_request(wanted, legacy=True)
     assert msgspec.json.decode(content) == {
@@ -78,7 +78,7 @@ def test_a_request_is_written_and_read() -> None:
     assert b"legacy" not in write_request(wanted)
 
 
-def test_a_record_is_written_and_read() -> None:
+def test_record_is_written_and_read() -> None:
     record = Reassignment((4, 5), 3, True, (1, 2, 3))
     content = write_reassignment(record)
     assert content == (
@@ -91,14 +91,14 @@ def test_a_record_is_written_and_read() -> None:
     "content",
     [None, b"", b"no json", b'{"version":1}', b'{"version":1,"assignments":{"t":{"x":[1]}}}'],
 )
-def test_a_request_that_cannot_be_used_names_its_path(content: bytes | None) -> None:
+def test_error_of_an_invalid_request_names_its_path(content: bytes | None) -> None:
     path = request_path("request_0000000007")
     with pytest.raises(ZnodeError, match=path):
         read_request(path, content)
 
 
 @pytest.mark.parametrize("content", [None, b"[]", b'{"version":1,"partitions":{}}', b"\xff"])
-def test_entries_that_cannot_be_used_name_their_path(content: bytes | None) -> None:
+def test_error_of_invalid_entries_names_their_path(content: bytes | None) -> None:
     with pytest.raises(ZnodeError, match=REASSIGN_PARTITIONS_EXTRA):
         read_entries(REASSIGN_PARTITIONS_EXTRA, content)
 
@@ -107,7 +107,7 @@ def test_entries_that_cannot_be_used_name_their_path(content: bytes | None) -> N
     ("child", "number"),
     [("request_0000000012", 12), ("request_x", None), ("other_0000000001", None)],
 )
-def test_requests_are_known_by_their_names(child: str, number: int | None) -> None:
+def test_requests_are_recognized_by_their_names(child: str, number: int | None) -> None:
     assert request_number(child) == number
 
 

@@ -1,4 +1,5 @@
-"""Records of one request: each has a transaction of its own, and a lost reply is settled (Q-10)."""
+"""Records of one request: each is written in a separate transaction, also after a lost reply
+(KIP-236 Q-10)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -53,7 +54,7 @@ ROUTES = [request, submit, by_api]
 
 
 def two_topics() -> Cluster:
-    """t with three partitions and u with one, all on 1 and 2."""
+    """t with three partitions and u with one, all on [1,2]."""
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
     cluster.create_topic("t", {number: [1, 2] for number in range(3)})
     cluster.create_topic("u", {0: [1, 2]})
@@ -67,13 +68,13 @@ def written_by(issued: Issued) -> Sequence[Any]:
 
 
 def writes_record(name: Name) -> Callable[[Issued], bool]:
-    """Tells the write of a partition's record."""
+    """A predicate that matches the write of a partition's record."""
     path = reassignment_path(*name)
     return lambda issued: any(one.path == path for one in written_by(issued))
 
 
 def assert_all_move(cluster: Cluster) -> None:
-    """All four are under way, each with its own record."""
+    """All four partitions are being reassigned, each with its record."""
     assert sorted(records(cluster)) == NAMES
     for name in NAMES:
         assert assignment(cluster, name) == MOVING
@@ -85,7 +86,7 @@ def assert_all_move(cluster: Cluster) -> None:
 
 
 def assert_all_end(cluster: Cluster) -> None:
-    """All four catch up, and nothing is left."""
+    """All four catch up, and no znode is left."""
     for name in NAMES:
         catch_up(cluster, 3, 4, name=name)
         assert assignment(cluster, name) == "3,4"
@@ -105,7 +106,7 @@ def test_records_of_one_request_have_different_czxids(begin: Begin) -> None:
     assert_all_move(cluster)
 
 
-def test_targets_that_one_request_changes_have_different_mzxids() -> None:
+def test_targets_changed_by_one_request_have_different_mzxids() -> None:
     cluster = two_topics()
     request(cluster, TARGETS)
     before = {name: identity(cluster, name) for name in NAMES}
@@ -116,7 +117,7 @@ def test_targets_that_one_request_changes_have_different_mzxids() -> None:
     assert all(czxid != mzxid for czxid, mzxid in after.values())
 
 
-def test_a_record_and_its_topic_are_written_in_one_transaction() -> None:
+def test_record_and_topic_are_written_in_one_transaction() -> None:
     cluster = two_topics()
     seen = cluster.seen()
     request(cluster, TARGETS)
@@ -140,8 +141,8 @@ def record_writes(seen: Seen) -> list[list[str]]:
     ]
 
 
-def test_records_of_one_request_do_not_wait_for_each_other() -> None:
-    """Their writes go out before the first reply comes."""
+def test_records_of_one_request_are_written_concurrently() -> None:
+    """All writes are issued before the first reply."""
     cluster = two_topics()
     seen = cluster.seen()
     request(cluster, TARGETS)
@@ -158,7 +159,7 @@ def test_records_of_one_request_do_not_wait_for_each_other() -> None:
 @pytest.mark.parametrize("fate", LOST)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("begin", ROUTES)
-def test_a_lost_reply_to_one_of_several_records_is_settled(
+def test_lost_reply_to_one_of_several_records_is_resolved(
     begin: Begin, name: Name, fate: Fate
 ) -> None:
     cluster = two_topics()
@@ -171,7 +172,7 @@ def test_a_lost_reply_to_one_of_several_records_is_settled(
 
 @pytest.mark.parametrize("fate", LOST)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lost_reply_to_one_of_several_changed_targets_is_settled(name: Name, fate: Fate) -> None:
+def test_lost_reply_to_one_of_several_changed_targets_is_resolved(name: Name, fate: Fate) -> None:
     cluster = two_topics()
     request(cluster, {key: [4] for key in NAMES})
     cluster.lose(writes_record(name), fate)
@@ -184,12 +185,13 @@ def test_a_lost_reply_to_one_of_several_changed_targets_is_settled(name: Name, f
     ("name", "fate"),
     [
         *((name, Fate.SESSION_OVER_AFTER) for name in NAMES),
-        # In the world what is asked after the end of a session is carried out in the next one.
+        # In the simulation, writes issued after the end of a session are carried out in the next
+        # one.
         (NAMES[-1], Fate.SESSION_OVER),
     ],
 )
-def test_a_session_that_ends_at_one_of_several_records_loses_none(name: Name, fate: Fate) -> None:
-    """The request stands until all have begun."""
+def test_session_that_ends_at_one_of_several_records_loses_none(name: Name, fate: Fate) -> None:
+    """The request exists until all have started."""
     cluster = two_topics()
     cluster.lose(writes_record(name), fate)
     request(cluster, TARGETS)
@@ -198,7 +200,7 @@ def test_a_session_that_ends_at_one_of_several_records_loses_none(name: Name, fa
     assert_all_end(cluster)
 
 
-def test_a_role_that_is_lost_at_one_of_several_records_leaves_the_rest_to_the_next() -> None:
+def test_role_lost_at_one_of_several_records_leaves_the_rest_to_the_next_controller() -> None:
     cluster = two_topics()
     sessions: list[int] = []
     cluster.once(writes_record(("t", 1)), lambda: sessions.append(cluster.seize_role(9)))
@@ -209,14 +211,14 @@ def test_a_role_that_is_lost_at_one_of_several_records_leaves_the_rest_to_the_ne
     assert_all_move(cluster)
 
 
-# Records by hand --------------------------------------------------------------------------------
+# Records of other clients -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "content", [b"garbage", b"", write_reassignment(Reassignment((4,), 9, True, (2, 1)))]
 )
-def test_a_record_that_somebody_made_before_does_not_keep_several_from_beginning(
+def test_record_created_by_a_client_before_does_not_prevent_the_start(
     name: Name, content: bytes
 ) -> None:
     cluster = two_topics()
@@ -226,11 +228,11 @@ def test_a_record_that_somebody_made_before_does_not_keep_several_from_beginning
     seen = cluster.seen()
     request(cluster, TARGETS)
     assert_all_move(cluster)
-    assert len(seen.told("reassignment_begun")) == len(NAMES)
+    assert len(seen.texts_of("reassignment_begun")) == len(NAMES)
     assert_all_end(cluster)
 
 
-def test_a_record_that_somebody_made_before_goes_back_with_the_others() -> None:
+def test_record_created_by_a_client_before_is_rolled_back_with_the_others() -> None:
     cluster = two_topics()
     cluster.ask(Create(reassignments_path("t"), b""))
     cluster.ask(Create(reassignment_path("t", 1), b"garbage"))
@@ -240,7 +242,7 @@ def test_a_record_that_somebody_made_before_goes_back_with_the_others() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_parents_that_somebody_deletes_before_several_records_are_made_again() -> None:
+def test_parent_znodes_deleted_before_the_records_are_created_again() -> None:
     cluster = two_topics()
     request(cluster, {("t", 0): [3, 4]})
     cluster.once(writes_record(("t", 1)), lambda: cluster.remove_quietly(reassignments_path("t")))
@@ -249,11 +251,11 @@ def test_parents_that_somebody_deletes_before_several_records_are_made_again() -
     assert {assignment(cluster, name) for name in NAMES} == {MOVING}
 
 
-def test_a_topic_that_is_gone_is_refused_and_the_others_of_the_request_begin() -> None:
+def test_deleted_topic_is_refused_and_the_others_of_the_request_start() -> None:
     cluster = two_topics()
     cluster.once(writes_record(("t", 0)), lambda: cluster.remove_quietly(znodes.topic_path("u")))
     seen = cluster.seen()
     request(cluster, TARGETS)
     assert sorted(records(cluster)) == NAMES[:3]
     assert [assignment(cluster, name) for name in NAMES[:3]] == [MOVING] * 3
-    assert len(seen.told("reassignment_failed")) <= 1
+    assert len(seen.texts_of("reassignment_failed")) <= 1

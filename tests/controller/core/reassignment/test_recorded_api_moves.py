@@ -1,5 +1,5 @@
-"""Moves that AlterPartitionReassignments begins have a record, so that cancelling restores the
-order of the originals (ORIGINALS_RESTORED_BY_API)."""
+"""Moves requested by AlterPartitionReassignments have a record, so that a cancellation restores
+the order of the originals (ORIGINALS_RESTORED_BY_API)."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from controller.core.commands import Notice
 from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -42,17 +42,17 @@ from tests.controller.core.reassignment.reassigning import (
 
 API = "the AlterPartitionReassignments API"
 RESHUFFLED = [3, 4, 2]
-"""From [1,2,3]: Kafka's own cancelling leaves [3,2,1] (KB 7.8.2)."""
+"""From [1,2,3]: Kafka's cancellation results in [3,2,1] (KB 7.8.2)."""
 
 
 def moving(*target: int, **settings: Any) -> Cluster:
-    """t-0 from [1,2,3] to the target, by the API."""
+    """t-0 moves from [1,2,3] to the target, by the API."""
     cluster = interruptible(6, 1, 2, 3, **settings)
     assert reassign(cluster, *target) == codes.NONE
     return cluster
 
 
-def told(seen: Seen, code: str) -> list[tuple[str, str]]:
+def logged(seen: Seen, code: str) -> list[tuple[str, str]]:
     """Subject and text of the notices with a code."""
     return [
         (one.subject, one.text)
@@ -64,13 +64,13 @@ def told(seen: Seen, code: str) -> list[tuple[str, str]]:
 # The record -------------------------------------------------------------------------------------
 
 
-def test_a_move_by_the_api_has_a_record() -> None:
+def test_api_move_has_a_record() -> None:
     cluster = moving(4, 5, 6)
     assert record(cluster) == Reassignment((4, 5, 6), 3, False, (1, 2, 3), api=True)
     assert listed(cluster) == {T0: "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"}
 
 
-def test_a_move_by_the_api_that_completes_loses_its_record() -> None:
+def test_completed_api_move_has_no_record() -> None:
     cluster = moving(4, 5, 6)
     catch_up(cluster, 4, 5, 6)
     assert assignment(cluster) == "4,5,6"
@@ -90,7 +90,7 @@ def test_another_target_by_the_api_keeps_the_identity_and_the_originals() -> Non
     assert assignment(cluster) == "1,2,3"
 
 
-def test_a_move_that_needs_no_replica_leaves_no_record() -> None:
+def test_api_move_without_new_replicas_leaves_no_record() -> None:
     cluster = moving(3, 2, 1)
     assert assignment(cluster) == "3,2,1"
     assert_nothing_is_left(cluster)
@@ -98,7 +98,7 @@ def test_a_move_that_needs_no_replica_leaves_no_record() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"kip_236_enable": False}, {"rules": "kafka"}])
-def test_without_kip_236_a_move_by_the_api_has_no_record(settings: dict[str, Any]) -> None:
+def test_without_kip_236_an_api_move_has_no_record(settings: dict[str, Any]) -> None:
     cluster = Cluster(1, 2, 3, 4, **({"kip_236_enable": True} | settings)).start()
     cluster.create_topic("t", {0: [1, 2, 3]})
     assert reassign(cluster, *RESHUFFLED) == codes.NONE
@@ -111,7 +111,7 @@ def test_without_kip_236_a_move_by_the_api_has_no_record(settings: dict[str, Any
 
 
 @pytest.mark.parametrize("failover", [False, True])
-def test_cancelling_by_the_api_restores_the_originals_in_their_order(failover: bool) -> None:
+def test_api_cancellation_restores_the_originals_in_their_order(failover: bool) -> None:
     cluster = moving(*RESHUFFLED)
     if failover:
         cluster.expire()
@@ -120,7 +120,7 @@ def test_cancelling_by_the_api_restores_the_originals_in_their_order(failover: b
     assert assignment(cluster) == "1,2,3"
     assert files(cluster) == [1, 2, 3]
     assert_nothing_is_left(cluster)
-    assert told(seen, "reassignment_rolled_back") == [
+    assert logged(seen, "reassignment_rolled_back") == [
         (
             "t-0",
             f"it is on [1, 2, 3] again; its move to [3, 4, 2], requested by {API}, was cancelled "
@@ -130,7 +130,7 @@ def test_cancelling_by_the_api_restores_the_originals_in_their_order(failover: b
     assert_no_failures(cluster)
 
 
-def test_cancelling_by_the_api_what_came_by_an_entry_restores_the_originals() -> None:
+def test_api_cancellation_of_a_move_by_entry_restores_the_originals() -> None:
     cluster = interruptible(4, 1, 2, 3)
     submit(cluster, {T0: RESHUFFLED})
     seen = cluster.seen()
@@ -138,11 +138,11 @@ def test_cancelling_by_the_api_what_came_by_an_entry_restores_the_originals() ->
     assert assignment(cluster) == "1,2,3"
     assert entries(cluster) is None
     assert_nothing_is_left(cluster)
-    [(_, text)] = told(seen, "reassignment_rolled_back")
+    [(_, text)] = logged(seen, "reassignment_rolled_back")
     assert text.endswith(f"requested by /admin/reassign_partitions, was cancelled by {API}")
 
 
-def test_cancelling_by_the_api_what_came_by_a_request_restores_the_originals() -> None:
+def test_api_cancellation_of_a_move_by_request_restores_the_originals() -> None:
     cluster = interruptible(4, 1, 2, 3)
     request(cluster, {T0: RESHUFFLED})
     assert cancel(cluster) == codes.NONE
@@ -150,12 +150,12 @@ def test_cancelling_by_the_api_what_came_by_a_request_restores_the_originals() -
     assert_nothing_is_left(cluster)
 
 
-def test_cancelling_by_the_api_what_does_not_move_is_an_error() -> None:
+def test_api_cancellation_without_a_move_is_an_error() -> None:
     cluster = interruptible(4, 1, 2, 3)
     assert cancel(cluster) == codes.NO_REASSIGNMENT_IN_PROGRESS
 
 
-def test_cancelling_by_the_api_with_too_few_originals_in_sync_is_refused() -> None:
+def test_api_cancellation_with_too_few_originals_in_sync_is_refused() -> None:
     cluster = moving(4, 5, 6)
     set_minimum(cluster, 2)
     ask_for_isr(cluster, 1, 4, 5)
@@ -168,8 +168,8 @@ def test_cancelling_by_the_api_with_too_few_originals_in_sync_is_refused() -> No
         "min.insync.replicas of the topic"
     )
     assert answer.message == refused
-    assert told(seen, "reassignment_not_cancelled") == [("t-0", refused)]
-    assert told(seen, "rollback_waits") == []
+    assert logged(seen, "reassignment_not_cancelled") == [("t-0", refused)]
+    assert logged(seen, "rollback_waits") == []
     assert record(cluster) is not None
     catch_up(cluster, 2)
     assert assignment(cluster) == "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
@@ -177,8 +177,8 @@ def test_cancelling_by_the_api_with_too_few_originals_in_sync_is_refused() -> No
     assert assignment(cluster) == "4,5,6"
 
 
-def test_cancelling_by_the_api_that_is_refused_is_not_done_later() -> None:
-    """Also while /admin/reassign_cancel stands, which does not cancel moves of this route."""
+def test_refused_api_cancellation_is_not_carried_out_later() -> None:
+    """Also while /admin/reassign_cancel exists, which does not cancel moves of this route."""
     cluster = moving(4, 5, 6)
     set_minimum(cluster, 2)
     ask_for_isr(cluster, 1, 4, 5)
@@ -188,7 +188,7 @@ def test_cancelling_by_the_api_that_is_refused_is_not_done_later() -> None:
     assert assignment(cluster) == "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
 
 
-def test_cancelling_by_the_api_with_a_lower_min_insync_replicas_is_done() -> None:
+def test_api_cancellation_succeeds_with_a_lower_min_insync_replicas() -> None:
     cluster = moving(4, 5, 6)
     set_minimum(cluster, 2)
     ask_for_isr(cluster, 1, 4, 5)
@@ -198,8 +198,8 @@ def test_cancelling_by_the_api_with_a_lower_min_insync_replicas_is_done() -> Non
     assert assignment(cluster) == "1,2,3"
 
 
-def test_a_refused_cancellation_by_the_api_leaves_a_rollback_that_waits_as_it_is() -> None:
-    """By /admin/reassign_cancel it still goes back when enough originals are in sync."""
+def test_refused_api_cancellation_does_not_change_a_waiting_rollback() -> None:
+    """The rollback of /admin/reassign_cancel continues when enough originals are in sync."""
     cluster = interruptible(6, 1, 2, 3)
     set_minimum(cluster, 2)
     submit(cluster, {T0: [4, 5, 6]})
@@ -210,7 +210,7 @@ def test_a_refused_cancellation_by_the_api_leaves_a_rollback_that_waits_as_it_is
     assert assignment(cluster) == "1,2,3"
 
 
-def test_cancelling_several_by_the_api_answers_each() -> None:
+def test_api_cancellation_of_several_moves_answers_each() -> None:
     cluster = moving(4, 5, 6)
     cluster.create_topic("u", {0: [1]})
     answer = ask(cluster, (T0, None), (("u", 0), None), (("gone", 0), None))
@@ -222,7 +222,7 @@ def test_cancelling_several_by_the_api_answers_each() -> None:
     assert assignment(cluster) == "1,2,3"
 
 
-def test_a_cancellation_in_zookeeper_leaves_moves_of_the_api_alone() -> None:
+def test_cancellation_znode_does_not_cancel_api_moves() -> None:
     cluster = moving(4, 5, 6)
     cancel_all(cluster)
     assert record(cluster) is not None
@@ -235,7 +235,9 @@ def test_a_cancellation_in_zookeeper_leaves_moves_of_the_api_alone() -> None:
 
 
 @pytest.mark.parametrize("failover", [False, True])
-def test_other_routes_are_refused_by_the_name_of_the_api(failover: bool) -> None:
+def test_entry_or_request_for_an_api_move_is_refused_by_its_name(
+    failover: bool,
+) -> None:
     cluster = moving(4)
     if failover:
         cluster.expire()
@@ -243,27 +245,27 @@ def test_other_routes_are_refused_by_the_name_of_the_api(failover: bool) -> None
     request(cluster, {T0: [5]})
     submit(cluster, {T0: [6]})
     submit_extra(cluster, {T0: [6]})
-    texts = seen.told("reassignment_refused")
+    texts = seen.texts_of("reassignment_refused")
     assert len(texts) == 3
     assert all(f"It is being reassigned by way of {API}" in one for one in texts)
     assert record(cluster) == Reassignment((4,), 3, False, (1, 2, 3), api=True)
     assert entries(cluster) is None
 
 
-def test_at_a_failover_other_routes_are_refused_by_the_name_of_the_api() -> None:
+def test_failover_refuses_other_routes_with_the_name_of_the_api() -> None:
     cluster = moving(4)
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [5]})
         submit_quietly(cluster, {T0: [6]})
-    texts = seen.told("reassignment_refused")
+    texts = seen.texts_of("reassignment_refused")
     assert len(texts) == 2
     assert all(API in one for one in texts)
     assert record(cluster) == Reassignment((4,), 3, False, (1, 2, 3), api=True)
     assert entries(cluster) is None
 
 
-def test_the_api_is_refused_by_the_name_of_the_route_that_holds_the_partition() -> None:
+def test_api_is_refused_with_the_name_of_the_route_of_the_move() -> None:
     cluster = interruptible(6, 1, 2, 3)
     submit(cluster, {T0: [4]})
     [answer] = ask(cluster, (T0, [5])).partitions
@@ -278,9 +280,9 @@ def test_the_api_is_refused_by_the_name_of_the_route_that_holds_the_partition() 
 # Stock controllers ------------------------------------------------------------------------------
 
 
-def test_a_move_of_a_stock_controller_has_no_record_and_is_cancelled_as_kafka_does() -> None:
+def test_move_of_a_stock_controller_has_no_record_and_is_cancelled_by_kafkas_rule() -> None:
     cluster = interruptible(4, 1, 2, 3)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly(
             "t",
             {0: [3, 4, 2, 1]},
@@ -292,12 +294,12 @@ def test_a_move_of_a_stock_controller_has_no_record_and_is_cancelled_as_kafka_do
     seen = cluster.seen()
     assert cancel(cluster) == codes.NONE
     assert assignment(cluster) == "3,2,1"
-    assert seen.told("rollback") == []
+    assert seen.texts_of("rollback") == []
 
 
-def test_a_move_of_a_stock_controller_whose_target_is_changed_gets_a_record() -> None:
+def test_changed_move_of_a_stock_controller_gets_a_record() -> None:
     cluster = interruptible(5, 1, 2, 3)
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly(
             "t",
             {0: [4, 1, 2, 3]},
@@ -308,12 +310,12 @@ def test_a_move_of_a_stock_controller_whose_target_is_changed_gets_a_record() ->
     assert record(cluster) == Reassignment((5,), 3, False, (1, 2, 3), api=True)
 
 
-def test_a_stock_controller_that_cancels_a_recorded_move_ends_it() -> None:
+def test_recorded_move_cancelled_by_a_stock_controller_ends() -> None:
     cluster = moving(4, 5, 6)
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: [1, 2, 3]})
-    assert told(seen, "reassignment_ended") == [
+    assert logged(seen, "reassignment_ended") == [
         (
             "t-0",
             f"its move to [4, 5, 6], requested by {API}, is over: it was rolled back to [1, 2, 3]",

@@ -1,6 +1,7 @@
-"""/admin/replica_deletions: replicas that brokers have not confirmed to have deleted (KB 7.7.1).
+"""/admin/replica_deletions: replica deletions that brokers have not confirmed (KB 7.7.1).
 
-Most scenarios move t-0, or take it back, while a broker that loses its replica is dead or hangs.
+Most scenarios move t-0, or roll it back, while a broker that loses its replica is dead or does not
+answer.
 """
 
 from collections.abc import Sequence
@@ -27,13 +28,13 @@ from tests.controller.core.reassignment.dropping import (
     ask_for_deletion,
     dead_target,
     deletions,
-    knows,
+    known_deletions,
     let_time_pass,
     pending,
     stopped,
 )
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     files,
@@ -51,10 +52,10 @@ from tests.controller.core.reassignment.reassigning import (
     reassign,
 )
 
-# When all brokers answer ------------------------------------------------------------------------
+# All brokers answer -----------------------------------------------------------------------------
 
 
-def test_a_deletion_is_recorded_before_the_assignment_is_stored() -> None:
+def test_deletion_is_recorded_before_the_assignment_is_stored() -> None:
     cluster = half_way(4)
     seen = cluster.seen()
     cancel_all(cluster)
@@ -67,27 +68,27 @@ def test_a_deletion_is_recorded_before_the_assignment_is_stored() -> None:
     assert all(paths.index(one.path) < stored for one in created)
 
 
-def test_a_deletion_that_is_confirmed_is_removed() -> None:
+def test_confirmed_deletion_is_removed() -> None:
     cluster = half_way(4)
     seen = cluster.seen()
     cancel_all(cluster)
     assert pending(cluster) == []
-    assert knows(cluster) == {}
+    assert known_deletions(cluster) == {}
     assert files(cluster) == [1, 2, 3]
     assert seen.notices() == []
 
 
-def test_a_deletion_that_is_confirmed_before_it_is_recorded_is_not_recorded() -> None:
-    """The answers came while the controller wrote something else."""
+def test_deletion_confirmed_before_it_is_recorded_is_not_recorded() -> None:
+    """The answers arrived while the controller wrote another znode."""
     cluster = half_way(4)
     cancel_all(cluster)
     seen = cluster.seen()
     ask_for_deletion(cluster, 6, ("gone", 0))
     assert pending(cluster) == []
-    assert seen.told("replicas_not_deleted") == []
+    assert seen.texts_of("replicas_not_deleted") == []
 
 
-def test_with_all_confirmed_the_timer_ends_and_nothing_is_reported() -> None:
+def test_confirmation_of_all_deletions_cancels_the_timer_and_reports_nothing() -> None:
     cluster = half_way(4)
     cancel_all(cluster)
     seen = cluster.seen()
@@ -99,14 +100,14 @@ def test_with_all_confirmed_the_timer_ends_and_nothing_is_reported() -> None:
 # deletions-remembered ---------------------------------------------------------------------------
 
 
-def test_the_deletion_of_a_dead_brokers_replica_stays_recorded_and_names_the_broker() -> None:
+def test_deletion_on_a_dead_broker_stays_recorded_and_is_reported_with_the_broker() -> None:
     cluster = half_way(4)
     cluster.stop_broker(6)
     seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster) == "1,2,3"
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
-    assert seen.told("replicas_not_deleted") == [
+    assert seen.texts_of("replicas_not_deleted") == [
         "it is not registered: it may still have its replicas of t-0; the deletion is recorded in "
         "/admin/replica_deletions and requested again when the broker registers"
     ]
@@ -114,7 +115,7 @@ def test_the_deletion_of_a_dead_brokers_replica_stays_recorded_and_names_the_bro
     assert_nothing_is_left(cluster)
 
 
-def test_a_deletion_is_recorded_once_however_often_it_is_asked_for() -> None:
+def test_deletion_requested_repeatedly_is_recorded_once() -> None:
     cluster = dead_target()
     seen = cluster.seen()
     for _ in range(2):
@@ -123,13 +124,13 @@ def test_a_deletion_is_recorded_once_however_often_it_is_asked_for() -> None:
         cancel_all(cluster)
         assert assignment(cluster) == "1,2,3"
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
-    assert len(seen.told("replicas_not_deleted")) == 2
+    assert len(seen.texts_of("replicas_not_deleted")) == 2
     cluster.start_broker(6)
     assert pending(cluster) == []
     assert files(cluster) == [1, 2, 3]
 
 
-def test_what_is_recorded_already_does_not_keep_another_deletion_from_its_record() -> None:
+def test_recorded_deletion_does_not_prevent_the_record_of_another() -> None:
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
     cluster.create_topic("t", {0: [1], 1: [2]})
     submit(cluster, {T0: [4]})
@@ -141,7 +142,7 @@ def test_what_is_recorded_already_does_not_keep_another_deletion_from_its_record
     assert pending(cluster) == [ReplicaDeletion(4, (T0,)), ReplicaDeletion(4, (("t", 1),))]
 
 
-def test_a_broker_that_registers_deletes_the_replicas_that_it_still_has() -> None:
+def test_broker_that_registers_deletes_its_remaining_replicas() -> None:
     cluster = dead_target()
     assert files(cluster) == [1, 2, 3, 6]
     seen = cluster.seen()
@@ -149,11 +150,11 @@ def test_a_broker_that_registers_deletes_the_replicas_that_it_still_has() -> Non
     assert stopped(seen, 6) == [T0]
     assert files(cluster) == [1, 2, 3]
     assert pending(cluster) == []
-    assert seen.told("replicas_deleted") == ["it has deleted the replicas that it still had"]
+    assert seen.texts_of("replicas_deleted") == ["it has deleted the replicas that it still had"]
     assert_no_failures(cluster)
 
 
-def test_a_broker_that_bounces_is_asked_again() -> None:
+def test_restarted_broker_gets_the_request_again() -> None:
     cluster = half_way(4)
     cluster.is_slow = lambda request: request.broker == 6
     cancel_all(cluster)
@@ -164,7 +165,7 @@ def test_a_broker_that_bounces_is_asked_again() -> None:
     assert pending(cluster) == []
 
 
-def test_other_brokers_that_register_are_asked_nothing() -> None:
+def test_broker_without_pending_deletions_gets_no_request_when_it_registers() -> None:
     cluster = dead_target()
     seen = cluster.seen()
     cluster.bounce(5)
@@ -172,7 +173,7 @@ def test_other_brokers_that_register_are_asked_nothing() -> None:
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
 
 
-def test_a_move_that_completes_remembers_the_replica_of_a_dead_broker() -> None:
+def test_completed_move_records_the_replica_of_a_dead_broker() -> None:
     cluster = interruptible(4, 1, 2)
     request(cluster, {T0: [3, 4]})
     cluster.stop_broker(2)
@@ -186,8 +187,8 @@ def test_a_move_that_completes_remembers_the_replica_of_a_dead_broker() -> None:
     assert pending(cluster) == []
 
 
-def test_a_target_that_is_replaced_remembers_the_replica_of_a_dead_broker() -> None:
-    """The drop set, and a target that is given up."""
+def test_replaced_target_records_the_replica_of_a_dead_broker() -> None:
+    """Both for the drop set and for a target that is no longer wanted."""
     cluster = interruptible(5, 1, 2)
     request(cluster, {T0: [3]})
     cluster.stop_broker(3)
@@ -199,7 +200,7 @@ def test_a_target_that_is_replaced_remembers_the_replica_of_a_dead_broker() -> N
     assert pending(cluster) == []
 
 
-def test_a_move_by_admin_tools_remembers_the_replica_of_a_dead_broker() -> None:
+def test_api_move_records_the_replica_of_a_dead_broker() -> None:
     cluster = interruptible(4, 1, 2)
     assert reassign(cluster, 3) == 0
     cluster.stop_broker(2)
@@ -207,7 +208,7 @@ def test_a_move_by_admin_tools_remembers_the_replica_of_a_dead_broker() -> None:
     assert pending(cluster) == [ReplicaDeletion(2, (T0,))]
 
 
-def test_of_several_partitions_of_a_broker_one_record_is_made() -> None:
+def test_several_partitions_of_a_broker_share_one_record() -> None:
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
     cluster.create_topic("t", {0: [1], 1: [2]})
     cluster.create_topic("u", {0: [1]})
@@ -221,60 +222,60 @@ def test_of_several_partitions_of_a_broker_one_record_is_made() -> None:
 
 
 def hanging_target() -> Cluster:
-    """Broker 6 is registered and does not answer; it is asked to delete t-0."""
+    """Broker 6 is registered and does not answer its request to delete t-0."""
     cluster = half_way(4)
     cluster.is_slow = lambda request: request.broker == 6
     cancel_all(cluster)
     return cluster
 
 
-def test_a_rollback_does_not_wait_for_a_broker_that_hangs() -> None:
+def test_rollback_does_not_wait_for_a_broker_that_does_not_answer() -> None:
     cluster = hanging_target()
     assert assignment(cluster) == "1,2,3"
     assert_nothing_is_left(cluster)
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
 
 
-def test_a_broker_that_hangs_is_named_when_its_time_is_over() -> None:
+def test_broker_without_an_answer_is_reported_at_the_timeout() -> None:
     cluster = hanging_target()
     seen = cluster.seen()
     let_time_pass(cluster)
-    assert seen.told("replicas_not_deleted") == [
+    assert seen.texts_of("replicas_not_deleted") == [
         "it has not confirmed the deletion: it may still have its replicas of t-0; the deletion is "
         "recorded in /admin/replica_deletions and requested again when the broker registers"
     ]
     assert not runs(cluster, TIMER)
     cluster.answer_slow()
     assert pending(cluster) == []
-    assert len(seen.told("replicas_deleted")) == 1
+    assert len(seen.texts_of("replicas_deleted")) == 1
 
 
-def test_a_broker_that_answers_in_time_is_not_named() -> None:
+def test_broker_that_answers_in_time_is_not_reported() -> None:
     cluster = hanging_target()
     seen = cluster.seen()
     cluster.fire(TIMER)
     cluster.answer_slow()
     cluster.fire(TIMER)
-    assert seen.told("replicas_not_deleted") == []
-    assert seen.told("replicas_deleted") == []
+    assert seen.texts_of("replicas_not_deleted") == []
+    assert seen.texts_of("replicas_deleted") == []
     assert pending(cluster) == []
 
 
-def test_a_deletion_that_is_requested_while_the_timer_runs_has_its_full_time() -> None:
-    """The timer was started for the first one."""
+def test_deletion_requested_while_the_timer_runs_has_its_full_timeout() -> None:
+    """The timer was started for an earlier deletion."""
     cluster = hanging_target()
     cluster.fire(TIMER)
     ask_for_deletion(cluster, 6, ("u", 7))
     seen = cluster.seen()
     cluster.fire(TIMER)
-    [text] = seen.told("replicas_not_deleted")
+    [text] = seen.texts_of("replicas_not_deleted")
     assert "t-0" in text
     cluster.fire(TIMER)
-    assert len(seen.told("replicas_not_deleted")) == 2
+    assert len(seen.texts_of("replicas_not_deleted")) == 2
 
 
 def failing(cluster: Cluster, broker: int) -> None:
-    """That broker cannot delete replicas."""
+    """The broker fails to delete replicas."""
 
     def errors(request: BrokerRequest) -> list[PartitionError]:
         is_it = isinstance(request, StopReplicaRequest) and request.broker == broker
@@ -283,7 +284,7 @@ def failing(cluster: Cluster, broker: int) -> None:
     cluster.broker_errors = errors
 
 
-def test_an_error_of_the_partition_confirms_nothing() -> None:
+def test_partition_error_does_not_confirm() -> None:
     cluster = half_way(4)
     failing(cluster, 6)
     cancel_all(cluster)
@@ -295,8 +296,8 @@ def test_an_error_of_the_partition_confirms_nothing() -> None:
     assert files(cluster) == [1, 2, 3]
 
 
-def test_an_error_of_the_whole_request_confirms_nothing() -> None:
-    """The broker has started again meanwhile, and does not know that epoch."""
+def test_request_error_does_not_confirm() -> None:
+    """The broker has restarted meanwhile, and rejects the broker epoch."""
     cluster = half_way(4)
     cluster.unregister(6)
     cluster.register(6)
@@ -314,10 +315,10 @@ def test_an_error_of_the_whole_request_confirms_nothing() -> None:
     assert files(cluster) == [1, 2, 3]
 
 
-def test_a_replica_that_is_stopped_without_deletion_confirms_nothing() -> None:
+def test_stopping_a_replica_without_deletion_does_not_confirm() -> None:
     cluster = dead_target()
     child = next(iter(deletions(cluster)))
-    assert knows(cluster) == {child: ReplicaDeletion(6, (T0,))}
+    assert known_deletions(cluster) == {child: ReplicaDeletion(6, (T0,))}
     cluster.register(6)
     cluster.is_slow = lambda request: (
         isinstance(request, StopReplicaRequest)
@@ -331,7 +332,7 @@ def test_a_replica_that_is_stopped_without_deletion_confirms_nothing() -> None:
 # Failovers --------------------------------------------------------------------------------------
 
 
-def test_a_failover_requests_deletions_again() -> None:
+def test_failover_requests_deletions_again() -> None:
     cluster = hanging_target()
     cluster.is_slow = lambda request: False
     seen = cluster.seen()
@@ -341,35 +342,35 @@ def test_a_failover_requests_deletions_again() -> None:
     assert files(cluster) == [1, 2, 3]
 
 
-def test_after_a_failover_a_dead_broker_is_named_when_its_time_is_over() -> None:
+def test_dead_broker_is_reported_at_the_timeout_after_a_failover() -> None:
     cluster = dead_target()
     cluster.expire()
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
     seen = cluster.seen()
     let_time_pass(cluster)
-    [text] = seen.told("replicas_not_deleted")
+    [text] = seen.texts_of("replicas_not_deleted")
     assert text.startswith("it is not registered: ")
     cluster.start_broker(6)
     assert pending(cluster) == []
-    assert len(seen.told("replicas_deleted")) == 1
+    assert len(seen.texts_of("replicas_deleted")) == 1
 
 
-def test_a_record_that_somebody_deletes_is_forgotten() -> None:
-    """Its broker never comes back."""
+def test_record_deleted_by_a_client_is_forgotten() -> None:
+    """Its broker never returns."""
     cluster = dead_target()
     [child] = deletions(cluster)
     cluster.remove(deletion_path(child))
     seen = cluster.seen()
     cluster.expire()
     cluster.fire(TIMER)
-    assert seen.told("replicas_not_deleted") == []
+    assert seen.texts_of("replicas_not_deleted") == []
     cluster.start_broker(6)
     assert stopped(seen, 6) == []
 
 
-def test_a_term_of_a_stock_controller_leaves_deletions_as_they_are() -> None:
+def test_term_of_a_stock_controller_does_not_change_deletions() -> None:
     cluster = dead_target()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.register(6)
         assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
     assert files(cluster) == [1, 2, 3]
@@ -388,7 +389,7 @@ def test_deletions_of_two_terms_have_different_names() -> None:
 
 
 @pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
-def test_a_lost_reply_to_the_record_of_a_deletion_is_settled(fate: Fate) -> None:
+def test_lost_reply_to_the_record_of_a_deletion_is_resolved(fate: Fate) -> None:
     cluster = half_way(4)
     cluster.stop_broker(6)
     cluster.lose(lambda issued: any(is_deletion(one) for one in written_by(issued)), fate)
@@ -404,12 +405,12 @@ def written_by(issued: Issued) -> Sequence[Any]:
 
 
 def is_deletion(operation: Any) -> bool:
-    """Whether a deletion is recorded."""
+    """Whether the operation records a deletion."""
     return isinstance(operation, Create) and operation.path.startswith(f"{REPLICA_DELETIONS}/")
 
 
-def test_a_controller_that_ends_after_the_record_leaves_a_deletion_that_is_dropped() -> None:
-    """The next controller finds the move under way; then it goes back all the same."""
+def test_recorded_deletion_is_dropped_if_the_controller_ended_before_the_next_write() -> None:
+    """The next controller finds the move under way. Its rollback then completes."""
     cluster = half_way(4)
     sessions: list[int] = []
     stores = "rollback: store the originals"
@@ -426,10 +427,10 @@ def test_a_controller_that_ends_after_the_record_leaves_a_deletion_that_is_dropp
     assert pending(cluster) == []
 
 
-# Assigned again ---------------------------------------------------------------------------------
+# Replicas assigned again ------------------------------------------------------------------------
 
 
-def test_a_replica_that_is_assigned_again_is_not_deleted() -> None:
+def test_replica_assigned_again_is_not_deleted() -> None:
     cluster = dead_target()
     remove_cancel(cluster)
     submit(cluster, {T0: [6, 2]})
@@ -444,7 +445,7 @@ def test_a_replica_that_is_assigned_again_is_not_deleted() -> None:
     assert pending(cluster) == []
 
 
-def test_a_requested_deletion_of_an_assigned_replica_is_dropped_and_logged() -> None:
+def test_requested_deletion_of_an_assigned_replica_is_dropped_and_logged() -> None:
     cluster = interruptible(4, 1, 2)
     cluster.create_topic("u", {0: [3]})
     seen = cluster.seen()
@@ -456,16 +457,16 @@ def test_a_requested_deletion_of_an_assigned_replica_is_dropped_and_logged() -> 
     assert seen.texts() == ["t-0: not deleted, because broker 2 is assigned"]
 
 
-def test_a_recorded_deletion_of_a_replica_that_is_assigned_again_is_logged() -> None:
+def test_recorded_deletion_of_a_replica_assigned_again_is_logged() -> None:
     cluster = dead_target()
     remove_cancel(cluster)
     submit(cluster, {T0: [6, 2]})
     seen = cluster.seen()
     cluster.expire()
-    assert seen.told("deletion_dropped") == ["t-0: not deleted, because broker 6 is assigned"]
+    assert seen.texts_of("deletion_dropped") == ["t-0: not deleted, because broker 6 is assigned"]
 
 
-def test_of_a_record_only_what_is_assigned_again_is_left_out() -> None:
+def test_only_replicas_assigned_again_are_removed_from_a_record() -> None:
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
     cluster.create_topic("t", {0: [1], 1: [2]})
     submit(cluster, {T0: [4], ("t", 1): [4]})
@@ -479,11 +480,11 @@ def test_of_a_record_only_what_is_assigned_again_is_left_out() -> None:
     assert pending(cluster) == []
 
 
-# Without it -------------------------------------------------------------------------------------
+# With the setting off ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("settings", [{"rules": "kafka"}, {"kip_236_enable": False}])
-def test_without_it_no_deletion_is_recorded_or_carried_out(settings: dict[str, Any]) -> None:
+def test_without_the_setting_no_deletion_is_recorded(settings: dict[str, Any]) -> None:
     cluster = Cluster(1, 2, 3, 4, **({"kip_236_enable": True} | settings)).start()
     cluster.create_topic("t", {0: [1, 2]})
     assert reassign(cluster, 3) == 0
@@ -492,7 +493,7 @@ def test_without_it_no_deletion_is_recorded_or_carried_out(settings: dict[str, A
     catch_up(cluster, 3)
     assert assignment(cluster) == "3"
     assert cluster.data(REPLICA_DELETIONS) is None
-    assert seen.told("replicas_not_deleted") == []
+    assert seen.texts_of("replicas_not_deleted") == []
     cluster.put(REPLICA_DELETIONS, b"")
     ask_for_deletion(cluster, 4, T0)
     assert len(deletions(cluster)) == 1

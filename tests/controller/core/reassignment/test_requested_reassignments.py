@@ -1,7 +1,5 @@
 """/admin/reassignment_requests and /admin/reassignments (KB 14.4, 14.5)."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
@@ -28,27 +26,20 @@ from tests.controller.core.reassignment.interrupting import (
     requests,
     submit,
     topics_with_records,
+    two_partitions,
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     assert_no_failures,
     assignment,
     catch_up,
     reassign,
 )
 
-T1 = ("t", 1)
-
-
-def two_partitions(**settings: Any) -> Cluster:
-    """t-0 on 1 and 2, t-1 on 2 and 3."""
-    cluster = Cluster(1, 2, 3, 4, kip_236_enable=True, **settings).start()
-    cluster.create_topic("t", {0: [1, 2], 1: [2, 3]})
-    return cluster
-
 
 def set_minimum(cluster: Cluster, path: str, least: int) -> None:
-    """min.insync.replicas of a topic, or of the cluster."""
+    """Set min.insync.replicas of a topic, or of the cluster."""
     config = {"version": 1, "config": {"min.insync.replicas": str(least)}}
     cluster.put_quietly(path, msgspec.json.encode(config))
 
@@ -56,8 +47,8 @@ def set_minimum(cluster: Cluster, path: str, least: int) -> None:
 # One request ------------------------------------------------------------------------------------
 
 
-def test_a_request_begins_what_it_asks_for_and_goes() -> None:
-    cluster = two_partitions()
+def test_request_starts_its_reassignments_and_is_deleted() -> None:
+    cluster = two_partitions((1, 2), (2, 3))
     seen = cluster.seen()
     path = request(cluster, {T0: [3, 4], T1: [1]})
     assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
@@ -70,7 +61,7 @@ def test_a_request_begins_what_it_asks_for_and_goes() -> None:
     assert entries(cluster) is None
 
 
-def test_a_request_as_kip_236_spells_it_with_its_commas() -> None:
+def test_request_with_the_trailing_commas_of_kip_236_is_read() -> None:
     cluster = interruptible(3, 1)
     data = b'{ "version":1, "assignments":{ "t": {"0":[1,2,3]} }, "legacy":false }'
     cluster.ask(CreateSequential(REQUEST_PREFIX, data))
@@ -78,8 +69,8 @@ def test_a_request_as_kip_236_spells_it_with_its_commas() -> None:
     assert assignment(cluster) == "1,2,3 adding 2,3"
 
 
-def test_when_all_are_in_sync_the_record_goes_and_the_topics_parent_with_the_last() -> None:
-    cluster = two_partitions()
+def test_record_is_deleted_at_completion_and_the_topics_parent_with_its_last_record() -> None:
+    cluster = two_partitions((1, 2), (2, 3))
     request(cluster, {T0: [3, 4], T1: [1]})
     catch_up(cluster, 3, 4)
     assert assignment(cluster) == "3,4"
@@ -90,8 +81,8 @@ def test_when_all_are_in_sync_the_record_goes_and_the_topics_parent_with_the_las
     assert_no_failures(cluster)
 
 
-def test_the_records_are_exactly_what_is_reassigned() -> None:
-    cluster = two_partitions()
+def test_records_are_exactly_the_reassignments_under_way() -> None:
+    cluster = two_partitions((1, 2), (2, 3))
     assert records(cluster) == []
     request(cluster, {T0: [3]})
     assert records(cluster) == [T0]
@@ -104,7 +95,7 @@ def test_the_records_are_exactly_what_is_reassigned() -> None:
 # Identity and change ----------------------------------------------------------------------------
 
 
-def test_the_czxid_is_the_identity_and_another_mzxid_a_change() -> None:
+def test_czxid_is_the_identity_and_another_mzxid_a_change() -> None:
     cluster = interruptible(5, 1, 2)
     request(cluster, {T0: [3]})
     czxid, mzxid = identity(cluster)
@@ -118,7 +109,7 @@ def test_the_czxid_is_the_identity_and_another_mzxid_a_change() -> None:
     assert identity(cluster)[0] > changed
 
 
-def test_the_same_target_again_is_no_change() -> None:
+def test_same_target_again_is_no_change() -> None:
     cluster = interruptible(5, 1, 2)
     request(cluster, {T0: [3]})
     before = identity(cluster)
@@ -128,7 +119,7 @@ def test_the_same_target_again_is_no_change() -> None:
     assert seen.written() == [path]
 
 
-def test_a_session_that_ends_changes_no_identity() -> None:
+def test_end_of_the_session_does_not_change_identities() -> None:
     cluster = interruptible(5, 1, 2)
     request(cluster, {T0: [3]})
     before = identity(cluster)
@@ -136,7 +127,7 @@ def test_a_session_that_ends_changes_no_identity() -> None:
     assert identity(cluster) == before
 
 
-def test_later_requests_change_the_target_and_top_stays() -> None:
+def test_later_requests_change_the_target_and_keep_the_top() -> None:
     cluster = interruptible(5, 1, 2)
     request(cluster, {T0: [3, 4, 5]})
     request(cluster, {T0: [4]})
@@ -144,9 +135,9 @@ def test_later_requests_change_the_target_and_top_stays() -> None:
     assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
 
 
-def test_a_request_for_what_it_had_takes_a_single_partition_back() -> None:
-    """The client remembers that."""
-    cluster = two_partitions()
+def test_request_for_the_originals_reverts_a_single_partition() -> None:
+    """The client has to know the originals."""
+    cluster = two_partitions((1, 2), (2, 3))
     request(cluster, {T0: [3, 4], T1: [1]})
     request(cluster, {T0: [1, 2]})
     assert assignment(cluster) == "1,2"
@@ -154,7 +145,7 @@ def test_a_request_for_what_it_had_takes_a_single_partition_back() -> None:
     assert T0 not in cluster.broker(3).logs
 
 
-def test_requests_are_handled_in_the_order_of_their_numbers() -> None:
+def test_requests_are_processed_in_the_order_of_their_numbers() -> None:
     cluster = interruptible(5, 1, 2)
     session = cluster.seize_role(9)
     cluster.run()
@@ -166,11 +157,11 @@ def test_requests_are_handled_in_the_order_of_their_numbers() -> None:
     assert requests(cluster) == []
 
 
-# Legacy and new ---------------------------------------------------------------------------------
+# Legacy requests and new ones -------------------------------------------------------------------
 
 
-def test_an_entry_of_the_old_znode_becomes_a_legacy_request() -> None:
-    cluster = two_partitions()
+def test_entry_becomes_a_legacy_request() -> None:
+    cluster = two_partitions((1, 2), (2, 3))
     seen = cluster.seen()
     submit(cluster, {T0: [1, 2, 3], T1: [4]})
     [made] = [one for one in seen.writes() if isinstance(one, CreateSequential)]
@@ -185,8 +176,8 @@ def test_an_entry_of_the_old_znode_becomes_a_legacy_request() -> None:
     assert requests(cluster) == []
 
 
-def test_when_an_entry_has_caught_up_it_goes_and_then_its_record() -> None:
-    cluster = two_partitions()
+def test_completed_entry_is_removed_before_its_record() -> None:
+    cluster = two_partitions((1, 2), (2, 3))
     submit(cluster, {T0: [3], T1: [4]})
     seen = cluster.seen()
     catch_up(cluster, 3)
@@ -198,12 +189,12 @@ def test_when_an_entry_has_caught_up_it_goes_and_then_its_record() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_of_a_request_what_the_old_znode_holds_is_ignored_with_a_warning() -> None:
-    cluster = two_partitions()
+def test_request_for_a_partition_moved_by_an_entry_is_refused_with_a_warning() -> None:
+    cluster = two_partitions((1, 2), (2, 3))
     submit(cluster, {T0: [3]})
     seen = cluster.seen()
     request(cluster, {T0: [4], T1: [1]})
-    assert seen.told("reassignment_refused") == [
+    assert seen.texts_of("reassignment_refused") == [
         "/admin/reassignment_requests/request_0000000001 asks for [4], which is refused: It is "
         "being reassigned by way of /admin/reassign_partitions, which has to end or be cancelled "
         "first."
@@ -213,30 +204,30 @@ def test_of_a_request_what_the_old_znode_holds_is_ignored_with_a_warning() -> No
     assert record(cluster, T1) == Reassignment((1,), 2, False, (2, 3))
 
 
-def test_of_the_old_znode_what_a_request_holds_is_ignored_and_leaves_it() -> None:
-    cluster = two_partitions()
+def test_entry_for_a_partition_moved_by_a_request_is_refused_and_removed() -> None:
+    cluster = two_partitions((1, 2), (2, 3))
     request(cluster, {T0: [3]})
     seen = cluster.seen()
     submit(cluster, {T0: [4], T1: [1]})
-    [text] = seen.told("reassignment_refused")
+    [text] = seen.texts_of("reassignment_refused")
     assert "It is being reassigned by way of /admin/reassignment_requests" in text
     assert entries(cluster) == {T1: Entry((1,), (2, 3))}
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
 
 
-def test_admin_tools_are_refused_by_the_name_of_the_route() -> None:
-    cluster = two_partitions()
+def test_api_is_refused_with_the_name_of_the_route() -> None:
+    cluster = two_partitions((1, 2), (2, 3))
     request(cluster, {T0: [3]})
     assert reassign(cluster, 4) == 60
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
 
 
-def test_what_admin_tools_began_is_refused_to_requests() -> None:
-    cluster = two_partitions()
+def test_request_for_a_partition_moved_by_the_api_is_refused() -> None:
+    cluster = two_partitions((1, 2), (2, 3))
     assert reassign(cluster, 4) == 0
     seen = cluster.seen()
     request(cluster, {T0: [3]})
-    [text] = seen.told("reassignment_refused")
+    [text] = seen.texts_of("reassignment_refused")
     assert "the AlterPartitionReassignments API" in text
     assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
 
@@ -244,14 +235,14 @@ def test_what_admin_tools_began_is_refused_to_requests() -> None:
 # min.insync.replicas ----------------------------------------------------------------------------
 
 
-def test_fewer_originals_than_min_insync_replicas_of_the_topic_are_not_reassigned() -> None:
+def test_request_with_fewer_replicas_than_the_topics_min_insync_replicas_is_refused() -> None:
     cluster = interruptible(3, 1)
     set_minimum(cluster, znodes.topic_config_path("t"), 2)
     seen = cluster.seen()
     request(cluster, {T0: [1, 2, 3]})
     assert assignment(cluster) == "1"
     assert requests(cluster) == []
-    [text] = seen.told("reassignment_refused")
+    [text] = seen.texts_of("reassignment_refused")
     assert text == (
         "/admin/reassignment_requests/request_0000000000 asks for [1, 2, 3], which is refused: It "
         "has 1 replicas, fewer than min.insync.replicas=2 of its topic: producers with acks=all "
@@ -260,13 +251,13 @@ def test_fewer_originals_than_min_insync_replicas_of_the_topic_are_not_reassigne
     )
 
 
-def test_an_entry_with_fewer_originals_than_min_insync_replicas_passes_with_a_warning() -> None:
-    """Existing software that raises the number of replicas goes on working (X-01)."""
+def test_entry_with_fewer_replicas_than_min_insync_replicas_starts_with_a_warning() -> None:
+    """Existing tools that raise the number of replicas continue to work (KIP-236 X-01)."""
     cluster = interruptible(3, 1)
     set_minimum(cluster, znodes.topic_config_path("t"), 2)
     seen = cluster.seen()
     submit(cluster, {T0: [1, 2, 3]})
-    assert seen.told("below_min_insync_replicas") == [
+    assert seen.texts_of("below_min_insync_replicas") == [
         "It has 1 replicas, fewer than min.insync.replicas=2 of its topic: producers with acks=all "
         "fail until it has more."
     ]
@@ -286,7 +277,7 @@ def test_an_entry_with_fewer_originals_than_min_insync_replicas_passes_with_a_wa
         (2, 1, "1", False),
     ],
 )
-def test_the_minimum_is_the_topics_else_the_clusters_else_the_daemons(
+def test_minimum_is_that_of_the_topic_else_of_the_cluster_else_of_the_daemon(
     of_topic: int | None, of_cluster: int | None, of_daemon: str | None, begins: bool
 ) -> None:
     given = {} if of_daemon is None else {"min.insync.replicas": of_daemon}
@@ -299,7 +290,7 @@ def test_the_minimum_is_the_topics_else_the_clusters_else_the_daemons(
     assert (record(cluster) is not None) is begins
 
 
-def test_a_reassignment_that_is_changed_is_not_judged_anew() -> None:
+def test_changed_reassignment_is_not_checked_again() -> None:
     cluster = interruptible(4, 1)
     request(cluster, {T0: [2]})
     set_minimum(cluster, znodes.topic_config_path("t"), 2)
@@ -311,7 +302,7 @@ def test_a_reassignment_that_is_changed_is_not_judged_anew() -> None:
 
 
 def watched(cluster: Cluster) -> set[str]:
-    """Every path that was ever watched but topics', which each topic has one of."""
+    """Every watched path except those of topics: each topic has one watch."""
     paths: set[str] = set()
     for _, commands in cluster.history:
         for one in (issued.command for issued in commands):
@@ -322,7 +313,7 @@ def watched(cluster: Cluster) -> set[str]:
     return {one for one in paths if not one.startswith(znodes.TOPICS)}
 
 
-def test_the_number_of_watches_does_not_grow_with_that_of_reassignments() -> None:
+def test_number_of_watches_is_independent_of_the_number_of_reassignments() -> None:
     cluster = Cluster(1, 2, 3, kip_236_enable=True).start()
     before = watched(cluster)
     assert REASSIGNMENT_REQUESTS in before

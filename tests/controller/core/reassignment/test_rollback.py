@@ -1,4 +1,4 @@
-"""Cancelling by /admin/reassign_cancel: the seven steps, and what waits (KB 14.2)."""
+"""Cancelling by /admin/reassign_cancel: the seven steps, and rollbacks that wait (KB 14.2)."""
 
 from collections.abc import Callable
 
@@ -38,6 +38,7 @@ from tests.controller.core.reassignment.interrupting import (
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    T1,
     Name,
     ask,
     ask_for_isr,
@@ -49,7 +50,6 @@ from tests.controller.core.reassignment.reassigning import (
     reassigning,
 )
 
-T1 = ("t", 1)
 STEPS = (
     "AR is OAR in memory",
     "a leader in OAR, the ISR without RAR - OAR",
@@ -62,7 +62,7 @@ STEPS = (
 
 
 def steps_of(seen: Seen) -> dict[int, list[Issued]]:
-    """What was decided in each of the seven steps."""
+    """The decisions of each of the seven steps."""
     steps: dict[int, list[Issued]] = {}
     for issued in (one for _, commands in seen.history for one in commands):
         command = issued.command
@@ -74,14 +74,14 @@ def steps_of(seen: Seen) -> dict[int, list[Issued]]:
 
 
 def requests_of(step: list[Issued], kind: type) -> list[int]:
-    """The brokers that were sent a kind of request in a step."""
+    """The brokers that a step sent a kind of request to."""
     return [one.command.broker for one in step if isinstance(one.command, kind)]
 
 
 # The originals ----------------------------------------------------------------------------------
 
 
-def test_the_originals_are_added_before_anything_is_begun() -> None:
+def test_originals_are_added_before_a_reassignment_starts() -> None:
     cluster = interruptible(6, 1, 2, 3)
     seen = cluster.seen()
     submit(cluster, {T0: [4, 5, 6]})
@@ -91,7 +91,7 @@ def test_the_originals_are_added_before_anything_is_begun() -> None:
     assert written.index(reassignment_path(*T0)) < written.index(znodes.topic_path("t"))
 
 
-def test_originals_that_the_submitter_added_are_left_as_they_are() -> None:
+def test_originals_added_by_the_client_are_kept() -> None:
     cluster = interruptible(6, 1, 2, 3)
     seen = cluster.seen()
     cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: Entry((4, 5, 6), (1, 2, 3))}))
@@ -100,18 +100,18 @@ def test_originals_that_the_submitter_added_are_left_as_they_are() -> None:
     assert seen.notices() == []
 
 
-def test_wrong_originals_are_put_right() -> None:
+def test_wrong_originals_are_corrected() -> None:
     cluster = interruptible(6, 1, 2, 3)
     seen = cluster.seen()
     cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: Entry((4, 5, 6), (6, 5, 4))}))
     assert entries(cluster) == {T0: Entry((4, 5, 6), (1, 2, 3))}
-    assert seen.told("wrong_originals") == [
+    assert seen.texts_of("wrong_originals") == [
         "the entry of t-0 has wrong original replicas [6, 5, 4]: the originals are [1, 2, 3]"
     ]
 
 
-def test_the_originals_of_what_moves_already_leave_out_what_is_added() -> None:
-    """Another target for the same entry: they are what they were."""
+def test_originals_of_a_move_under_way_exclude_added_replicas() -> None:
+    """Another target of the same entry keeps its originals."""
     cluster = half_way()
     submit(cluster, {T0: [4, 5]})
     assert entries(cluster) == {T0: Entry((4, 5), (1, 2, 3))}
@@ -122,11 +122,11 @@ def test_the_originals_of_what_moves_already_leave_out_what_is_added() -> None:
 # The seven steps --------------------------------------------------------------------------------
 
 
-def test_the_seven_steps_are_taken_in_order_and_told() -> None:
+def test_seven_steps_are_taken_in_order_and_logged() -> None:
     cluster = half_way(4)
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.told("rollback") == [
+    assert seen.texts_of("rollback") == [
         f"step {number} of 7: {what}" for number, what in enumerate(STEPS, 1)
     ]
     steps = steps_of(seen)
@@ -141,7 +141,7 @@ def test_the_seven_steps_are_taken_in_order_and_told() -> None:
     assert_no_failures(cluster)
 
 
-def test_step_1_is_in_memory_and_each_later_request_says_OAR() -> None:
+def test_step_1_is_in_memory_and_later_requests_contain_OAR() -> None:
     cluster = half_way(4)
     seen = cluster.seen()
     cancel_all(cluster)
@@ -149,7 +149,7 @@ def test_step_1_is_in_memory_and_each_later_request_says_OAR() -> None:
     assert {part.assignment for one in sent for part in one.partitions} == {Assignment((1, 2, 3))}
 
 
-def test_step_2_keeps_a_leader_in_OAR_under_a_new_epoch() -> None:
+def test_step_2_keeps_a_leader_in_OAR_with_a_new_epoch() -> None:
     cluster = half_way(4)
     seen = cluster.seen()
     cancel_all(cluster)
@@ -159,7 +159,7 @@ def test_step_2_keeps_a_leader_in_OAR_under_a_new_epoch() -> None:
     assert cluster.state("t", 0) == "leader 1 e 2 isr [1,2,3] v 3 ce 1"
 
 
-def test_step_2_elects_a_leader_from_OAR_where_another_leads() -> None:
+def test_step_2_elects_a_leader_in_OAR_in_place_of_another_leader() -> None:
     cluster = half_way(4)
     for broker in (1, 2, 3):
         cluster.stop_broker(broker)
@@ -176,7 +176,7 @@ def test_step_2_elects_a_leader_from_OAR_where_another_leads() -> None:
 
 
 def test_steps_2_and_3_shrink_the_isr_and_raise_the_leader_epoch_in_one_write() -> None:
-    """A crash between two writes would leave replicas in the ISR that the leader fences."""
+    """An exit between two writes would leave replicas in the ISR that the leader fences."""
     cluster = half_way(4, 5)
     before = cluster.leadership("t", 0)
     seen = cluster.seen()
@@ -188,7 +188,8 @@ def test_steps_2_and_3_shrink_the_isr_and_raise_the_leader_epoch_in_one_write() 
 
 
 def test_steps_2_and_3_send_the_new_leader_epoch_to_all_originals_in_one_batch() -> None:
-    """A stock leader fences followers of an older leader epoch: producers with acks=all wait."""
+    """A stock leader fences followers with an older leader epoch, so that producers with
+    acks=all wait."""
     cluster = half_way(4, 5)
     seen = cluster.seen()
     cancel_all(cluster)
@@ -200,7 +201,7 @@ def test_steps_2_and_3_send_the_new_leader_epoch_to_all_originals_in_one_batch()
 
 
 def is_leader_and_isr(issued: Issued) -> bool:
-    """Whether a command tells a broker who leads."""
+    """Whether the command is a LeaderAndIsr request."""
     return isinstance(issued.command, LeaderAndIsrRequest)
 
 
@@ -226,7 +227,7 @@ def test_step_4_deletes_the_replicas_files() -> None:
     assert files(cluster) == [1, 2, 3]
 
 
-def test_steps_5_and_6_leave_no_trace_in_zookeeper() -> None:
+def test_steps_5_and_6_leave_no_entry_or_record_in_zookeeper() -> None:
     cluster = half_way(4)
     cancel_all(cluster)
     assert cluster.topic("t").assignments[0] == Assignment((1, 2, 3))
@@ -234,18 +235,18 @@ def test_steps_5_and_6_leave_no_trace_in_zookeeper() -> None:
     assert reassigning(cluster) == []
 
 
-def test_step_7_tells_every_broker() -> None:
+def test_step_7_updates_every_broker() -> None:
     cluster = half_way(4)
     seen = cluster.seen()
     cancel_all(cluster)
     step = steps_of(seen)[7]
     assert [getattr(one.command, "broker", 0) for one in step][:6] == [1, 2, 3, 4, 5, 6]
-    told = "t-0 leader 1 e 2 isr [1,2,3] v 3 ce 1 replicas [1,2,3] offline []"
-    assert all(told in seen.requests(broker)[-1] for broker in range(1, 7))
+    announced = "t-0 leader 1 e 2 isr [1,2,3] v 3 ce 1 replicas [1,2,3] offline []"
+    assert all(announced in seen.requests(broker)[-1] for broker in range(1, 7))
 
 
-def test_the_order_of_the_originals_comes_back() -> None:
-    """Kafka's own cancelling gives [3,2,1] (KB 7.8.2)."""
+def test_order_of_the_originals_is_restored() -> None:
+    """Kafka's cancellation results in [3,2,1] (KB 7.8.2)."""
     cluster = interruptible(4, 1, 2, 3)
     submit(cluster, {T0: [3, 4, 2]})
     assert assignment(cluster) == "3,4,2,1 adding 4 removing 1"
@@ -253,20 +254,20 @@ def test_the_order_of_the_originals_comes_back() -> None:
     assert assignment(cluster) == "1,2,3"
 
 
-def test_all_that_is_pending_goes_back_step_by_step() -> None:
+def test_all_pending_reassignments_are_rolled_back_step_by_step() -> None:
     cluster = interruptible(6, 1, 2)
     cluster.create_topic("t", {0: [1, 2], 1: [2, 3]})
     cluster.create_topic("u", {0: [3]})
     submit(cluster, {T0: [4, 5], T1: [5, 6], ("u", 0): [6]})
     seen = cluster.seen()
     cancel_all(cluster)
-    assert len(seen.told("rollback")) == len(STEPS)
+    assert len(seen.texts_of("rollback")) == len(STEPS)
     assert (assignment(cluster), assignment(cluster, T1)) == ("1,2", "2,3")
     assert assignment(cluster, ("u", 0)) == "3"
     assert_nothing_is_left(cluster)
 
 
-def test_with_nothing_pending_nothing_happens() -> None:
+def test_without_pending_reassignments_nothing_is_written() -> None:
     cluster = interruptible(3, 1, 2)
     seen = cluster.seen()
     cancel_all(cluster)
@@ -275,10 +276,10 @@ def test_with_nothing_pending_nothing_happens() -> None:
     assert cluster.ask(Exists(REASSIGN_CANCEL)).error == OK
 
 
-# While it stands --------------------------------------------------------------------------------
+# While the znode exists -------------------------------------------------------------------------
 
 
-def test_the_znode_stays_until_somebody_removes_it() -> None:
+def test_znode_exists_until_a_client_deletes_it() -> None:
     cluster = half_way(4)
     cancel_all(cluster)
     assert cluster.ask(Exists(REASSIGN_CANCEL)).error == OK
@@ -286,7 +287,7 @@ def test_the_znode_stays_until_somebody_removes_it() -> None:
     assert cluster.ask(Exists(REASSIGN_CANCEL)).error == OK
 
 
-def test_while_it_stands_no_entry_starts_and_then_it_does() -> None:
+def test_entries_wait_while_the_znode_exists_and_start_afterwards() -> None:
     cluster = interruptible(3, 1, 2)
     cancel_all(cluster)
     seen = cluster.seen()
@@ -294,7 +295,7 @@ def test_while_it_stands_no_entry_starts_and_then_it_does() -> None:
     assert assignment(cluster) == "1,2"
     assert entries(cluster) == {T0: Entry((3,))}
     assert requests(cluster) == []
-    assert seen.told("reassignment_waits") == [
+    assert seen.texts_of("reassignment_waits") == [
         "its requests wait until /admin/reassign_cancel is removed"
     ]
     remove_cancel(cluster)
@@ -302,7 +303,7 @@ def test_while_it_stands_no_entry_starts_and_then_it_does() -> None:
 
 
 @pytest.mark.parametrize("submitted", [submit_extra, request])
-def test_while_it_stands_the_other_znodes_wait_too(
+def test_requests_and_extra_entries_wait_while_the_znode_exists(
     submitted: Callable[[Cluster, dict[Name, list[int]]], object],
 ) -> None:
     cluster = interruptible(3, 1, 2)
@@ -315,7 +316,7 @@ def test_while_it_stands_the_other_znodes_wait_too(
     assert_nothing_is_left(cluster)
 
 
-def test_while_it_stands_admin_tools_are_refused_and_told_why() -> None:
+def test_api_requests_are_refused_with_the_reason_while_the_znode_exists() -> None:
     cluster = interruptible(3, 1, 2)
     cancel_all(cluster)
     [answer] = ask(cluster, (T0, [3])).partitions
@@ -326,7 +327,7 @@ def test_while_it_stands_admin_tools_are_refused_and_told_why() -> None:
     assert assignment(cluster) == "1,2"
 
 
-def test_while_it_stands_admin_tools_may_cancel() -> None:
+def test_api_cancellations_are_accepted_while_the_znode_exists() -> None:
     cluster = interruptible(3, 1, 2)
     assert reassign(cluster, 3) == codes.NONE
     cancel_all(cluster)
@@ -335,7 +336,7 @@ def test_while_it_stands_admin_tools_may_cancel() -> None:
     assert assignment(cluster) == "1,2"
 
 
-def test_a_request_of_another_route_is_not_cancelled_but_goes_no_further() -> None:
+def test_request_of_another_route_is_not_cancelled_and_does_not_complete() -> None:
     cluster = interruptible(3, 1, 2)
     request(cluster, {T0: [3]})
     cancel_all(cluster)
@@ -346,8 +347,8 @@ def test_a_request_of_another_route_is_not_cancelled_but_goes_no_further() -> No
     assert_nothing_is_left(cluster)
 
 
-def test_a_znode_that_comes_in_between_counts_before_anything_is_begun() -> None:
-    """onPartitionReassignment looks itself; admin tools are told."""
+def test_znode_created_meanwhile_counts_before_a_reassignment_starts() -> None:
+    """onPartitionReassignment reads it. API requests are refused with the reason."""
     cluster = interruptible(3, 1, 2)
     cluster.once(
         reads(znodes.REASSIGN_PARTITIONS), lambda: cluster.put_quietly(REASSIGN_CANCEL, b"")
@@ -356,7 +357,7 @@ def test_a_znode_that_comes_in_between_counts_before_anything_is_begun() -> None
     assert assignment(cluster) == "1,2"
 
 
-def test_legacy_requests_that_wait_are_dropped_with_their_entries() -> None:
+def test_waiting_legacy_requests_are_dropped_with_their_entries() -> None:
     cluster = interruptible(3, 1, 2)
     made = lambda one: any(  # noqa: E731
         isinstance(operation, CreateSequential)
@@ -370,7 +371,7 @@ def test_legacy_requests_that_wait_are_dropped_with_their_entries() -> None:
     assert assignment(cluster) == "1,2"
 
 
-def test_another_cancellation_is_told_apart_from_the_first() -> None:
+def test_another_cancellation_is_distinguished_from_the_first() -> None:
     cluster = half_way()
     cancel_all(cluster)
     remove_cancel(cluster)
@@ -379,12 +380,12 @@ def test_another_cancellation_is_told_apart_from_the_first() -> None:
     assert assignment(cluster) == "1,2,3"
 
 
-# What comes in between --------------------------------------------------------------------------
+# Interruptions ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("step", range(1, 8))
 @pytest.mark.parametrize("in_sync", [(), (4,), (4, 5)])
-def test_a_controller_that_ends_after_any_step_is_followed_by_one_that_goes_on(
+def test_controller_that_ends_after_any_step_is_followed_by_one_that_continues(
     step: int, in_sync: tuple[int, ...]
 ) -> None:
     cluster = half_way(*in_sync)
@@ -407,12 +408,12 @@ def test_a_controller_that_ends_after_any_step_is_followed_by_one_that_goes_on(
 
 
 def is_step(number: int, issued: Issued) -> bool:
-    """Whether that step begins with this command."""
+    """Whether this command starts the step."""
     command = issued.command
     return isinstance(command, Notice) and command.text.startswith(f"step {number} of")
 
 
-def test_a_leader_that_changes_the_isr_in_between_is_taken_into_account() -> None:
+def test_isr_changed_by_the_leader_meanwhile_is_respected() -> None:
     cluster = half_way()
     path = znodes.state_path("t", 0)
     cluster.once(
@@ -425,7 +426,7 @@ def test_a_leader_that_changes_the_isr_in_between_is_taken_into_account() -> Non
     assert assignment(cluster) == "1,2,3"
 
 
-def test_a_partition_that_is_gone_only_loses_its_entry() -> None:
+def test_deleted_partition_only_loses_its_entry() -> None:
     cluster = half_way()
     cluster.remove_topic_znodes("t")
     cancel_all(cluster)
@@ -433,11 +434,11 @@ def test_a_partition_that_is_gone_only_loses_its_entry() -> None:
     assert_no_failures(cluster)
 
 
-# Without it -------------------------------------------------------------------------------------
+# With the setting off ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("settings", [{}, {"kip_236_enable": True, "rules": "kafka"}])
-def test_without_the_setting_its_znodes_mean_nothing(settings: dict[str, object]) -> None:
+def test_with_the_setting_off_its_znodes_are_ignored(settings: dict[str, object]) -> None:
     cluster = Cluster(1, 2, 3, **settings).start()
     cluster.create_topic("t", {0: [1, 2]})
     submit(cluster, {T0: [3]})
@@ -450,7 +451,7 @@ def test_without_the_setting_its_znodes_mean_nothing(settings: dict[str, object]
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
 
 
-def test_a_log_that_was_begun_before_there_was_such_a_thing_goes_on_without_it() -> None:
+def test_log_recorded_without_the_setting_replays_without_it() -> None:
     header = msgspec.to_builtins(Configuration(broker_id=DAEMON, kip_236_enable=True))
     del header["kip_236_enable"]
     assert not msgspec.convert(header, Configuration).has_kip_236

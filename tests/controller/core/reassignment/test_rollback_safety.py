@@ -1,6 +1,7 @@
-"""Rollbacks wait for originals in sync: producers with acks=all go on, no record is lost (KB 14.2).
+"""Rollbacks wait for originals in sync, so that producers with acks=all continue and no record is
+lost (KB 14.2).
 
-In most scenarios t-0 goes from [1,2,3] to [4,5,6], and its min.insync.replicas is 2.
+In most scenarios t-0 moves from [1,2,3] to [4,5,6], and its min.insync.replicas is 2.
 """
 
 from typing import Any
@@ -30,11 +31,11 @@ from tests.controller.core.reassignment.interrupting import (
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    as_text,
     ask_for_isr,
     assert_no_failures,
     assignment,
     catch_up,
-    spelt,
 )
 
 UNDER_WAY = "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
@@ -47,7 +48,7 @@ TOO_FEW = (
 
 
 def moving(least: int = 2, **settings: Any) -> Cluster:
-    """t-0 on its way from [1,2,3] to [4,5,6]."""
+    """t-0 moves from [1,2,3] to [4,5,6]."""
     cluster = interruptible(6, 1, 2, 3, **settings)
     set_minimum(cluster, least)
     submit(cluster, {T0: [4, 5, 6]})
@@ -55,29 +56,29 @@ def moving(least: int = 2, **settings: Any) -> Cluster:
 
 
 def one_original_in_sync(least: int = 2) -> Cluster:
-    """The ISR is [1,4,5]; 2 and 3 live and fell behind."""
+    """The ISR is [1,4,5]. Brokers 2 and 3 are alive and have left it."""
     cluster = moving(least)
     ask_for_isr(cluster, 1, 4, 5)
     return cluster
 
 
-# Who is needed ----------------------------------------------------------------------------------
+# Required originals -----------------------------------------------------------------------------
 
 
-def test_with_fewer_originals_in_sync_than_min_insync_replicas_a_rollback_waits() -> None:
+def test_rollback_waits_with_fewer_originals_in_sync_than_min_insync_replicas() -> None:
     cluster = one_original_in_sync()
     before = cluster.state("t", 0)
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.told("rollback_waits") == [TOO_FEW]
-    assert seen.told("rollback") == []
+    assert seen.texts_of("rollback_waits") == [TOO_FEW]
+    assert seen.texts_of("rollback") == []
     assert cluster.state("t", 0) == before
     assert assignment(cluster) == UNDER_WAY
     assert entries(cluster) == {T0: Entry((4, 5, 6), (1, 2, 3))}
     assert_no_failures(cluster)
 
 
-def test_a_rollback_that_waits_elects_and_stops_nobody() -> None:
+def test_waiting_rollback_elects_and_stops_no_replica() -> None:
     cluster = one_original_in_sync()
     seen = cluster.seen()
     cancel_all(cluster)
@@ -97,7 +98,7 @@ def test_a_rollback_that_waits_elects_and_stops_nobody() -> None:
         (4, (1, 2, 3, 4), False),
     ],
 )
-def test_a_rollback_needs_min_insync_replicas_of_the_originals_or_all_of_them(
+def test_rollback_needs_min_insync_replicas_of_the_originals_or_all_of_them(
     least: int, in_sync: tuple[int, ...], waits: bool
 ) -> None:
     cluster = moving(least)
@@ -107,7 +108,7 @@ def test_a_rollback_needs_min_insync_replicas_of_the_originals_or_all_of_them(
     assert set(cluster.leadership("t", 0).isr) == set(in_sync) - (set() if waits else {4, 5, 6})
 
 
-def test_an_original_that_died_just_before_does_not_count() -> None:
+def test_original_that_died_just_before_does_not_count() -> None:
     cluster = moving()
     ask_for_isr(cluster, 1, 2, 4)
     cluster.unregister(2)
@@ -117,19 +118,19 @@ def test_an_original_that_died_just_before_does_not_count() -> None:
 
 
 def too_few_originals_alone() -> Cluster:
-    """The ISR is [1], and 2 are needed; 4, 5 and 6 live and catch up."""
+    """The ISR is [1], and 2 are required. Brokers 4, 5 and 6 are alive and catching up."""
     cluster = moving()
     ask_for_isr(cluster, 1)
     return cluster
 
 
-def test_other_replicas_that_live_stay_although_none_of_them_is_in_sync() -> None:
-    """They may be in sync before enough originals are."""
+def test_waiting_rollback_does_not_remove_live_targets_out_of_sync() -> None:
+    """Targets may be in sync before enough originals are."""
     cluster = too_few_originals_alone()
     seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster) == UNDER_WAY
-    assert seen.told("rollback_waits") == [TOO_FEW]
+    assert seen.texts_of("rollback_waits") == [TOO_FEW]
     catch_up(cluster, 4)
     assert cluster.leadership("t", 0).isr == (1, 4)
     catch_up(cluster, 2)
@@ -138,7 +139,7 @@ def test_other_replicas_that_live_stay_although_none_of_them_is_in_sync() -> Non
     assert_nothing_is_left(cluster)
 
 
-def test_other_replicas_that_are_neither_in_sync_nor_live_do_not_stay() -> None:
+def test_rollback_removes_other_replicas_neither_in_sync_nor_alive() -> None:
     cluster = too_few_originals_alone()
     cancel_all(cluster)
     for broker in (4, 5):
@@ -150,7 +151,7 @@ def test_other_replicas_that_are_neither_in_sync_nor_live_do_not_stay() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_a_rollback_that_removes_no_replica_does_not_wait() -> None:
+def test_rollback_that_removes_no_replica_does_not_wait() -> None:
     cluster = interruptible(3, 1, 2, 3)
     set_minimum(cluster, 3)
     ask_for_isr(cluster, 1, 2)
@@ -160,19 +161,19 @@ def test_a_rollback_that_removes_no_replica_does_not_wait() -> None:
     assert assignment(cluster) == "1,2,3"
 
 
-def test_the_reason_of_a_wait_is_logged_once_while_it_stays_the_same() -> None:
+def test_reason_of_a_wait_is_logged_once() -> None:
     cluster = one_original_in_sync()
     seen = cluster.seen()
     cancel_all(cluster)
     cluster.stop_broker(6)
     ask_for_isr(cluster, 1, 4)
-    assert seen.told("rollback_waits") == [TOO_FEW]
+    assert seen.texts_of("rollback_waits") == [TOO_FEW]
 
 
-# When it goes on --------------------------------------------------------------------------------
+# The end of the wait ----------------------------------------------------------------------------
 
 
-def test_an_original_that_catches_up_ends_the_wait() -> None:
+def test_original_that_catches_up_ends_the_wait() -> None:
     cluster = one_original_in_sync()
     cancel_all(cluster)
     catch_up(cluster, 3)
@@ -182,7 +183,7 @@ def test_an_original_that_catches_up_ends_the_wait() -> None:
     assert_no_failures(cluster)
 
 
-def test_below_2_7_IV2_an_original_that_its_leader_writes_into_the_isr_ends_the_wait() -> None:
+def test_below_2_7_IV2_original_written_into_the_isr_by_its_leader_ends_the_wait() -> None:
     cluster = moving(inter_broker_protocol_version=BEFORE_2_7)
     cluster.set_isr("t", 0, (1, 4, 5))
     cluster.run()
@@ -195,7 +196,7 @@ def test_below_2_7_IV2_an_original_that_its_leader_writes_into_the_isr_ends_the_
     assert_nothing_is_left(cluster)
 
 
-def test_a_cancellation_that_is_removed_ends_the_wait_at_the_target() -> None:
+def test_removed_cancellation_ends_the_wait_at_the_target() -> None:
     cluster = one_original_in_sync()
     cancel_all(cluster)
     remove_cancel(cluster)
@@ -204,7 +205,7 @@ def test_a_cancellation_that_is_removed_ends_the_wait_at_the_target() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_a_wait_goes_on_after_a_failover() -> None:
+def test_wait_continues_after_a_failover() -> None:
     cluster = one_original_in_sync()
     cancel_all(cluster)
     cluster.expire()
@@ -217,7 +218,7 @@ def test_a_wait_goes_on_after_a_failover() -> None:
 # --force ----------------------------------------------------------------------------------------
 
 
-def test_a_forced_cancellation_does_not_wait_for_more_than_one_original() -> None:
+def test_forced_cancellation_needs_only_one_original() -> None:
     cluster = one_original_in_sync()
     force_all(cluster)
     assert assignment(cluster) == "1,2,3"
@@ -225,7 +226,7 @@ def test_a_forced_cancellation_does_not_wait_for_more_than_one_original() -> Non
     assert_nothing_is_left(cluster)
 
 
-def test_a_cancellation_that_is_forced_later_ends_the_wait() -> None:
+def test_cancellation_forced_later_ends_the_wait() -> None:
     cluster = one_original_in_sync()
     cancel_all(cluster)
     assert assignment(cluster) == UNDER_WAY
@@ -234,7 +235,7 @@ def test_a_cancellation_that_is_forced_later_ends_the_wait() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_a_forced_cancellation_is_forced_after_a_failover_too() -> None:
+def test_forced_cancellation_is_forced_after_a_failover_as_well() -> None:
     cluster = one_original_in_sync()
     session = cluster.seize_role(9)
     cluster.run()
@@ -244,14 +245,14 @@ def test_a_forced_cancellation_is_forced_after_a_failover_too() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b'{"version":1,"force":false}'])
-def test_any_other_content_of_a_cancellation_does_not_force(content: bytes) -> None:
+def test_cancellation_with_unknown_content_does_not_force(content: bytes) -> None:
     cluster = one_original_in_sync()
     cluster.put(REASSIGN_CANCEL, content)
     assert assignment(cluster) == UNDER_WAY
 
 
 def only_5_in_sync() -> Cluster:
-    """The ISR is [5]: the originals live and fell behind."""
+    """The ISR is [5]. The live originals have left the ISR."""
     cluster = moving()
     ask_for_isr(cluster, 1, 5)
     cluster.stop_broker(1)
@@ -260,8 +261,8 @@ def only_5_in_sync() -> Cluster:
     return cluster
 
 
-def test_a_content_that_forces_no_more_lets_the_next_rollback_wait() -> None:
-    """Both data changes come before an original has caught up."""
+def test_content_that_no_longer_forces_makes_the_next_rollback_wait() -> None:
+    """Both data changes precede the catching up of an original."""
     cluster = only_5_in_sync()
     force_all(cluster)
     cluster.put(REASSIGN_CANCEL, CANCEL_CONTENT)
@@ -271,58 +272,58 @@ def test_a_content_that_forces_no_more_lets_the_next_rollback_wait() -> None:
     assert assignment(cluster) == "1,2,3"
 
 
-def test_a_forced_cancellation_makes_no_unclean_leader() -> None:
+def test_forced_cancellation_elects_no_unclean_leader() -> None:
     cluster = only_5_in_sync()
     seen = cluster.seen()
     force_all(cluster)
     assert assignment(cluster) == UNDER_WAY
     assert cluster.leadership("t", 0).leader == 5
-    assert seen.told("unclean_leader") == []
+    assert seen.texts_of("unclean_leader") == []
     catch_up(cluster, 3)
     assert assignment(cluster) == "1,2,3"
     assert cluster.leadership("t", 0).leader == 3
 
 
-def test_a_forced_cancellation_makes_no_unclean_leader_where_nobody_in_sync_lives() -> None:
+def test_forced_cancellation_elects_no_unclean_leader_without_a_live_isr_member() -> None:
     cluster = only_5_in_sync()
     cluster.stop_broker(5)
     seen = cluster.seen()
     force_all(cluster)
     assert cluster.leadership("t", 0).leader == -1
     assert assignment(cluster) == UNDER_WAY
-    assert seen.told("unclean_leader") == []
+    assert seen.texts_of("unclean_leader") == []
 
 
-def test_a_rollback_that_waits_logs_no_step_when_its_leader_dies() -> None:
-    """No original may lead, so no step is taken."""
+def test_waiting_rollback_logs_no_step_when_its_leader_dies() -> None:
+    """No original may be elected, so that no step is taken."""
     cluster = only_5_in_sync()
     cancel_all(cluster)
     seen = cluster.seen()
     cluster.stop_broker(5)
     assert cluster.leadership("t", 0).leader == -1
-    assert seen.told("rollback") == []
+    assert seen.texts_of("rollback") == []
     assert assignment(cluster) == UNDER_WAY
 
 
-def test_a_topic_that_allows_unclean_leaders_gets_one_only_where_nobody_in_sync_lives() -> None:
+def test_unclean_topic_elects_an_unclean_leader_only_without_a_live_isr_member() -> None:
     cluster = only_5_in_sync()
     configure(cluster, "topics/t", "true")
     seen = cluster.seen()
     force_all(cluster)
     assert assignment(cluster) == UNDER_WAY
-    assert seen.told("unclean_leader") == []
+    assert seen.texts_of("unclean_leader") == []
     cluster.stop_broker(5)
     assert assignment(cluster) == "1,2,3"
-    assert seen.told("unclean_leader") == [
+    assert seen.texts_of("unclean_leader") == [
         "offline partition leader election: the new leader was not in sync: records may be lost"
     ]
 
 
-# What is written --------------------------------------------------------------------------------
+# Writes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("remaining", "waits"), [((1, 4), True), ((1, 2), False)])
-def test_below_2_7_IV2_the_check_is_made_on_the_state_that_is_written(
+def test_below_2_7_IV2_the_written_state_is_checked(
     remaining: tuple[int, ...], waits: bool
 ) -> None:
     """The leader writes another ISR between the check and the write."""
@@ -334,9 +335,9 @@ def test_below_2_7_IV2_the_check_is_made_on_the_state_that_is_written(
     cancel_all(cluster)
     assert cluster.leadership("t", 0).isr == remaining
     assert (assignment(cluster) == UNDER_WAY) is waits
-    assert seen.told("rollback_waits") == ([TOO_FEW] if waits else [])
+    assert seen.texts_of("rollback_waits") == ([TOO_FEW] if waits else [])
     if waits:
-        assert spelt(cluster.partition("t", 0).assignment) == UNDER_WAY
+        assert as_text(cluster.partition("t", 0).assignment) == UNDER_WAY
         cluster.set_isr("t", 0, (1, 4, 3))
         cluster.run()
     assert assignment(cluster) == "1,2,3"
@@ -344,17 +345,17 @@ def test_below_2_7_IV2_the_check_is_made_on_the_state_that_is_written(
     assert_no_failures(cluster)
 
 
-def test_a_partition_whose_rollback_waits_is_not_called_leaderless() -> None:
+def test_partition_with_a_waiting_rollback_is_not_reported_as_leaderless() -> None:
     cluster = moving(inter_broker_protocol_version=BEFORE_2_7)
     cluster.set_isr("t", 0, (1, 2, 4))
     cluster.run()
     cluster.once(ELECTS, lambda: cluster.set_isr("t", 0, (1, 4)))
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.told("no_leader_elected") == []
+    assert seen.texts_of("no_leader_elected") == []
 
 
-def test_a_state_that_cannot_be_written_lets_the_rollback_wait() -> None:
+def test_failed_write_of_the_state_makes_the_rollback_wait() -> None:
     cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2]})
@@ -364,4 +365,4 @@ def test_a_state_that_cannot_be_written_lets_the_rollback_wait() -> None:
     seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
-    assert len(seen.told("rollback_waits")) == 1
+    assert len(seen.texts_of("rollback_waits")) == 1

@@ -1,4 +1,4 @@
-"""Rollbacks with brokers dead: who leads then, and which of them wait (KB 14.2)."""
+"""Rollbacks with dead brokers: the elected leader, and which rollbacks wait (KB 14.2)."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ from tests.controller.core.reassignment.reassigning import (
 )
 
 
-def test_a_dead_target_holds_nothing_up() -> None:
+def test_dead_target_does_not_delay_the_rollback() -> None:
     cluster = half_way(4)
     cluster.stop_broker(6)
     cancel_all(cluster)
@@ -38,7 +38,7 @@ def test_a_dead_target_holds_nothing_up() -> None:
     assert_no_failures(cluster)
 
 
-def test_a_dead_original_stays_a_replica() -> None:
+def test_dead_original_remains_a_replica() -> None:
     cluster = half_way(4)
     cluster.stop_broker(1)
     cancel_all(cluster)
@@ -50,7 +50,7 @@ def test_a_dead_original_stays_a_replica() -> None:
 
 
 def only_the_target_in_sync(**settings: Any) -> Cluster:
-    """[1,2] to [3,4]: 3 leads alone, both originals are dead."""
+    """[1,2] moves to [3,4]. Broker 3 leads alone, and both originals are dead."""
     cluster = interruptible(3, 1, 2, **settings)
     submit(cluster, {T0: [3, 4]})
     cluster.set_isr("t", 0, (1, 2, 3))
@@ -61,20 +61,20 @@ def only_the_target_in_sync(**settings: Any) -> Cluster:
     return cluster
 
 
-def test_where_only_an_unclean_leader_could_be_the_rollback_waits() -> None:
+def test_rollback_waits_if_only_an_unclean_leader_could_be_elected() -> None:
     cluster = only_the_target_in_sync()
     seen = cluster.seen()
     cancel_all(cluster)
     assert cluster.leadership("t", 0).leader == 3
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
-    [text] = seen.told("rollback_waits")
+    [text] = seen.texts_of("rollback_waits")
     assert text == (
         "none of its original replicas [1, 2] is live and in sync, 1 must be: its rollback waits, "
         "its other replicas stay"
     )
 
 
-def test_a_rollback_that_waited_is_done_as_soon_as_an_original_is_in_sync() -> None:
+def test_waiting_rollback_continues_when_an_original_is_in_sync() -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     cluster.start_broker(2)
@@ -85,8 +85,8 @@ def test_a_rollback_that_waited_is_done_as_soon_as_an_original_is_in_sync() -> N
     assert_nothing_is_left(cluster)
 
 
-def test_below_2_7_IV2_a_rollback_that_waits_watches_what_the_leader_writes() -> None:
-    """Also one that a failover finds."""
+def test_below_2_7_IV2_waiting_rollback_watches_the_leaders_writes() -> None:
+    """Also after a failover."""
     cluster = only_the_target_in_sync(inter_broker_protocol_version="2.7-IV1")
     cancel_all(cluster)
     cluster.expire()
@@ -96,7 +96,7 @@ def test_below_2_7_IV2_a_rollback_that_waits_watches_what_the_leader_writes() ->
     assert assignment(cluster) == "1,2"
 
 
-def test_where_the_topic_allows_an_unclean_leader_nobody_in_sync_is_needed() -> None:
+def test_unclean_topic_rolls_back_without_an_original_in_sync() -> None:
     cluster = only_the_target_in_sync()
     configure(cluster, "topics/t", "true")
     cluster.stop_broker(3)
@@ -106,11 +106,11 @@ def test_where_the_topic_allows_an_unclean_leader_nobody_in_sync_is_needed() -> 
     assert assignment(cluster) == "1,2"
     assert cluster.leadership("t", 0).leader == 1
     assert_nothing_is_left(cluster)
-    assert seen.told("rollback_waits") == []
+    assert seen.texts_of("rollback_waits") == []
 
 
-def nobody_in_sync_lives() -> Cluster:
-    """[1,2] to [3,4]: 3 alone was in sync and is dead, 1 and 2 live."""
+def without_a_live_isr_member() -> Cluster:
+    """[1,2] moves to [3,4]. Broker 3, the only one in sync, is dead; 1 and 2 are alive."""
     cluster = only_the_target_in_sync()
     cluster.stop_broker(3)
     for broker in (1, 2):
@@ -119,39 +119,39 @@ def nobody_in_sync_lives() -> Cluster:
     return cluster
 
 
-def test_an_unclean_leader_that_a_rollback_elects_is_told() -> None:
-    """The topic allows it since just now: nobody was told to elect yet."""
-    cluster = nobody_in_sync_lives()
+def test_unclean_leader_elected_by_a_rollback_is_reported() -> None:
+    """The topic has just been allowed unclean leaders, and no election has followed yet."""
+    cluster = without_a_live_isr_member()
     allowed = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}
     configure_quietly(cluster, "topics/t", allowed)
     seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster) == "1,2"
     assert cluster.leadership("t", 0).leader == 1
-    assert seen.told("unclean_leader") == [
+    assert seen.texts_of("unclean_leader") == [
         "rollback: leader among the originals: the new leader was not in sync: records may be lost"
     ]
     assert_nothing_is_left(cluster)
 
 
-def test_a_clean_leader_that_a_rollback_elects_is_not_told() -> None:
+def test_clean_leader_elected_by_a_rollback_is_not_reported() -> None:
     cluster = half_way(4)
     cluster.stop_broker(1)
     seen = cluster.seen()
     cancel_all(cluster)
     assert cluster.leadership("t", 0).leader == 2
-    assert seen.told("unclean_leader") == []
+    assert seen.texts_of("unclean_leader") == []
 
 
-def test_where_the_topic_allows_no_unclean_leader_it_waits_though_nobody_in_sync_lives() -> None:
-    cluster = nobody_in_sync_lives()
+def test_rollback_without_a_live_isr_member_waits_if_the_topic_is_not_unclean() -> None:
+    cluster = without_a_live_isr_member()
     seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
     assert cluster.state("t", 0).startswith("leader -1")  # type: ignore[union-attr]
-    assert len(seen.told("rollback_waits")) == 1
-    assert seen.told("rollback") == []
-    assert seen.told("unclean_leader") == []
+    assert len(seen.texts_of("rollback_waits")) == 1
+    assert seen.texts_of("rollback") == []
+    assert seen.texts_of("unclean_leader") == []
     cluster.start_broker(3)
     assert cluster.leadership("t", 0).leader == 3
     catch_up(cluster, 1)
@@ -159,8 +159,8 @@ def test_where_the_topic_allows_no_unclean_leader_it_waits_though_nobody_in_sync
     assert_nothing_is_left(cluster)
 
 
-def test_where_only_dead_originals_were_in_sync_it_goes_back_and_has_no_leader() -> None:
-    """Whoever is added has nothing that an original lacks: nothing is lost, nobody leads yet."""
+def test_rollback_whose_isr_members_are_all_dead_originals_completes_without_a_leader() -> None:
+    """Added replicas have no record that an original lacks, so that none is lost."""
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3, 4]})
     cluster.stop_broker(2)
@@ -173,13 +173,13 @@ def test_where_only_dead_originals_were_in_sync_it_goes_back_and_has_no_leader()
     assert cluster.leadership("t", 0).leader == 1
 
 
-def test_while_nobody_lives_it_waits_for_whoever_was_in_sync() -> None:
-    """No step of it is begun."""
+def test_rollback_without_a_live_replica_waits_for_an_isr_member() -> None:
+    """No step is started."""
     cluster = only_the_target_in_sync()
     cluster.stop_broker(3)
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.told("rollback") == []
+    assert seen.texts_of("rollback") == []
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
     cluster.start_broker(3)
     cluster.start_broker(1)
@@ -187,12 +187,12 @@ def test_while_nobody_lives_it_waits_for_whoever_was_in_sync() -> None:
     assert assignment(cluster) == "1,2"
 
 
-def test_when_the_cancellation_is_removed_what_waited_goes_on_and_that_is_told() -> None:
+def test_removed_cancellation_lets_a_waiting_reassignment_continue_and_is_reported() -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     seen = cluster.seen()
     remove_cancel(cluster)
-    assert seen.told("rollback_given_up") == [
+    assert seen.texts_of("rollback_given_up") == [
         "/admin/reassign_cancel was removed before it could go back to [1, 2]: its rollback is "
         "given up, it proceeds to [3, 4]"
     ]
@@ -217,7 +217,7 @@ FORCED = (
 )
 
 
-def test_a_forced_cancellation_is_logged_when_a_waiting_rollback_goes_on() -> None:
+def test_forced_cancellation_is_logged_when_a_waiting_rollback_continues() -> None:
     cluster = one_original_in_sync()
     cancel_all(cluster)
     assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
@@ -227,26 +227,26 @@ def test_a_forced_cancellation_is_logged_when_a_waiting_rollback_goes_on() -> No
     assert seen.notices() == [("rollback_forced", "t-0")]
     assert seen.texts() == [FORCED]
     force_all(cluster)
-    assert len(seen.told("rollback_forced")) == 1
+    assert len(seen.texts_of("rollback_forced")) == 1
 
 
-def test_a_cancellation_that_is_forced_at_once_is_logged() -> None:
+def test_cancellation_that_is_forced_at_once_is_logged() -> None:
     cluster = one_original_in_sync()
     seen = cluster.seen()
     force_all(cluster)
     assert assignment(cluster) == "1,2"
-    assert seen.told("rollback_forced") == [FORCED]
+    assert seen.texts_of("rollback_forced") == [FORCED]
 
 
-def test_a_rollback_whose_state_nobody_can_read_is_tried_again_after_a_while() -> None:
-    """Nothing tells that somebody has mended it."""
+def test_rollback_with_an_unreadable_state_is_retried() -> None:
+    """No event follows when an operator repairs the state."""
     cluster = half_way(4)
     path = znodes.state_path("t", 0)
     before = cluster.data(path)
     cluster.put_quietly(path, b"garbage")
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.told("rollback_waits") == [
+    assert seen.texts_of("rollback_waits") == [
         "its state cannot be read: its rollback waits, its other replicas stay"
     ]
     cluster.put_quietly(path, before or b"")
@@ -255,8 +255,8 @@ def test_a_rollback_whose_state_nobody_can_read_is_tried_again_after_a_while() -
     assert_nothing_is_left(cluster)
 
 
-def test_originals_that_were_deleted_already_fetch_again() -> None:
-    """A stock controller ended the reassignment in memory, removed 1 and 2, and died."""
+def test_originals_already_deleted_fetch_again() -> None:
+    """A stock controller completed the reassignment in memory, removed 1 and 2, and exited."""
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3, 4]})
     cluster.once(

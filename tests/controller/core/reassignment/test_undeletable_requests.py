@@ -1,4 +1,4 @@
-"""Requests that cannot be deleted, or that nobody could have made (KB 14.5.2)."""
+"""Requests that cannot be deleted, and forged requests (KB 14.5.2)."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from controller.core.znodes import (
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, reads, writes
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     Refusing,
     assert_nothing_is_left,
     cancel_all,
@@ -42,7 +42,7 @@ MOVING = "3,1,2 adding 3 removing 1,2"
 
 
 def two_replicas() -> Refusing:
-    """t-0 on 1 and 2."""
+    """t-0 on [1,2]."""
     cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2]})
@@ -50,14 +50,14 @@ def two_replicas() -> Refusing:
 
 
 def request_with_child(cluster: Cluster, target: int, *, legacy: bool = False) -> str:
-    """A request below which somebody has made a znode; the controller does not look yet."""
+    """A request with a child znode. The controller does not react yet."""
     path = request_quietly(cluster, {T0: [target]}, legacy=legacy)
     cluster.put_quietly(f"{path}/child", b"")
     return path
 
 
 def empties(issued: Issued) -> bool:
-    """Whether a request is emptied."""
+    """Whether the command empties a request."""
     return isinstance(issued.command, WriteZnodes) and any(
         isinstance(one, SetData) and one.path.startswith(REQUEST_PREFIX)
         for one in issued.command.operations
@@ -67,7 +67,7 @@ def empties(issued: Issued) -> bool:
 # Not deleted ------------------------------------------------------------------------------------
 
 
-def test_a_request_that_has_a_child_is_emptied_and_named() -> None:
+def test_request_with_a_child_is_emptied_and_reported() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
     path = request_with_child(cluster, 3)
@@ -83,7 +83,7 @@ def test_a_request_that_has_a_child_is_emptied_and_named() -> None:
 
 
 @pytest.mark.parametrize("failover", [False, True])
-def test_a_request_that_was_emptied_is_not_carried_out_again(failover: bool) -> None:
+def test_emptied_request_is_not_carried_out_again(failover: bool) -> None:
     cluster = two_replicas()
     path = request_with_child(cluster, 3)
     cluster.run()
@@ -98,13 +98,13 @@ def test_a_request_that_was_emptied_is_not_carried_out_again(failover: bool) -> 
         request(cluster, {("u", 0): [1]})
     assert assignment(cluster) == "1,2"
     assert reassigning(cluster) == []
-    assert seen.told("request_not_deleted") == []
+    assert seen.texts_of("request_not_deleted") == []
     cluster.remove_quietly(path)
     cluster.run()
     assert requests(cluster) == []
 
 
-def test_a_request_that_can_be_deleted_later_goes() -> None:
+def test_request_that_can_be_deleted_later_is_deleted() -> None:
     cluster = two_replicas()
     path = request_with_child(cluster, 3)
     cluster.run()
@@ -113,7 +113,7 @@ def test_a_request_that_can_be_deleted_later_goes() -> None:
     assert requests(cluster) == []
 
 
-def test_requests_after_one_that_cannot_be_deleted_are_carried_out() -> None:
+def test_requests_after_an_undeletable_one_are_carried_out() -> None:
     cluster = two_replicas()
     request_with_child(cluster, 3)
     cluster.run()
@@ -122,7 +122,7 @@ def test_requests_after_one_that_cannot_be_deleted_are_carried_out() -> None:
     assert len(requests(cluster)) == 1
 
 
-def test_a_request_that_cannot_be_emptied_either_is_carried_out_once_in_a_term() -> None:
+def test_request_that_cannot_be_emptied_is_carried_out_once_in_a_term() -> None:
     cluster = two_replicas()
     cluster.refuses = empties
     seen = cluster.seen()
@@ -138,11 +138,11 @@ def test_a_request_that_cannot_be_emptied_either_is_carried_out_once_in_a_term()
     request(cluster, {("u", 0): [1]})
     assert assignment(cluster) == "1,2"
     assert reassigning(cluster) == []
-    assert len(seen.told("request_not_deleted")) == 1
+    assert len(seen.texts_of("request_not_deleted")) == 1
     assert requests(cluster) == [path.rpartition("/")[2]]
 
 
-def test_a_refused_request_that_cannot_be_deleted_is_refused_once() -> None:
+def test_refused_request_that_cannot_be_deleted_is_refused_once() -> None:
     cluster = two_replicas()
     path = request_quietly(cluster, {("gone", 0): [3]})
     cluster.put_quietly(f"{path}/child", b"")
@@ -150,22 +150,22 @@ def test_a_refused_request_that_cannot_be_deleted_is_refused_once() -> None:
     cluster.run()
     request(cluster, {T0: [3]})
     cluster.expire()
-    assert len(seen.told("reassignment_refused")) == 1
+    assert len(seen.texts_of("reassignment_refused")) == 1
 
 
-def test_an_unreadable_request_that_cannot_be_deleted_is_not_called_carried_out() -> None:
+def test_unreadable_request_that_cannot_be_deleted_is_not_reported_as_carried_out() -> None:
     cluster = two_replicas()
     path = request_with_child(cluster, 3)
     cluster.put_quietly(path, b"garbage")
     seen = cluster.seen()
     cluster.run()
-    [text] = seen.told("request_not_deleted")
+    [text] = seen.texts_of("request_not_deleted")
     assert "it was carried out" not in text
 
 
-def test_a_cancellation_drops_a_legacy_request_that_cannot_be_deleted() -> None:
+def test_cancellation_drops_a_legacy_request_that_cannot_be_deleted() -> None:
     cluster = two_replicas()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         submit_quietly(cluster, {T0: [3]})
         request_with_child(cluster, 3, legacy=True)
         cluster.put_quietly("/admin/reassign_cancel", b"")
@@ -176,10 +176,10 @@ def test_a_cancellation_drops_a_legacy_request_that_cannot_be_deleted() -> None:
     assert reassigning(cluster) == []
 
 
-# Forged -----------------------------------------------------------------------------------------
+# Forged requests --------------------------------------------------------------------------------
 
 
-def test_a_legacy_request_without_an_entry_is_refused_by_name() -> None:
+def test_legacy_request_without_an_entry_is_refused_by_name() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
     path = request(cluster, {T0: [3]}, legacy=True)
@@ -193,7 +193,7 @@ def test_a_legacy_request_without_an_entry_is_refused_by_name() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_a_legacy_request_for_another_target_than_its_entry_is_refused() -> None:
+def test_legacy_request_with_another_target_than_its_entry_is_refused() -> None:
     cluster = two_replicas()
     cancel_all(cluster)
     submit_quietly(cluster, {T0: [3]})
@@ -203,13 +203,13 @@ def test_a_legacy_request_for_another_target_than_its_entry_is_refused() -> None
     remove_cancel(cluster)
     assert entries(cluster) == {T0: Entry((3,), (1, 2))}
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
-    assert len(seen.told("reassignment_refused")) == 1
+    assert len(seen.texts_of("reassignment_refused")) == 1
 
 
-def test_of_a_legacy_request_what_has_an_entry_begins() -> None:
+def test_partitions_of_a_legacy_request_with_an_entry_start() -> None:
     cluster = two_replicas()
     cluster.create_topic("u", {0: [1]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         pass
     cancel_all(cluster)
     submit_quietly(cluster, {T0: [3]})
@@ -218,14 +218,14 @@ def test_of_a_legacy_request_what_has_an_entry_begins() -> None:
     seen = cluster.seen()
     remove_cancel(cluster)
     assert reassigning(cluster) == [T0]
-    assert len(seen.told("reassignment_refused")) == 1
+    assert len(seen.texts_of("reassignment_refused")) == 1
     assert requests(cluster) == []
 
 
-def test_a_failover_refuses_a_legacy_request_without_an_entry_by_name() -> None:
+def test_failover_refuses_a_legacy_request_without_an_entry_by_name() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [3]}, legacy=True)
     assert assignment(cluster) == "1,2"
     assert requests(cluster) == []
@@ -241,14 +241,14 @@ def claim(cluster: Cluster, epoch: int) -> None:
 
 @pytest.mark.parametrize("epoch", [0, 1, 2, 3, 999])
 @pytest.mark.parametrize("is_elsewhere", [False, True])
-def test_a_failover_refuses_a_request_of_any_term_without_an_entry(
+def test_failover_refuses_a_request_of_any_term_without_an_entry(
     epoch: int, is_elsewhere: bool
 ) -> None:
     """Nobody, or another controller, had the role when it was made."""
     cluster = two_replicas()
     seen = cluster.seen()
     if is_elsewhere:
-        with Away(cluster):
+        with OtherControllersTerm(cluster):
             claim(cluster, epoch)
     else:
         cluster.once(reads(znodes.CONTROLLER_EPOCH), lambda: claim(cluster, epoch))
@@ -258,7 +258,7 @@ def test_a_failover_refuses_a_request_of_any_term_without_an_entry(
     assert_nothing_is_left(cluster)
 
 
-def test_a_failover_refuses_what_a_stock_controller_deleted_the_entry_of() -> None:
+def test_failover_refuses_a_request_whose_entry_a_stock_controller_deleted() -> None:
     """It cannot read entries with originals. The request that the entry has left is refused by
     name."""
     cluster = two_replicas()
@@ -275,7 +275,7 @@ def test_a_failover_refuses_what_a_stock_controller_deleted_the_entry_of() -> No
     assert_nothing_is_left(cluster)
 
 
-def test_a_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
+def test_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
     data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
@@ -285,10 +285,10 @@ def test_a_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
     assert seen.notices() == [("reassignment_refused", "t-0")]
 
 
-def test_a_request_of_an_earlier_term_that_appears_only_now_is_refused() -> None:
-    """Only a failover finds what an earlier term has left."""
+def test_request_of_an_earlier_term_that_appears_later_is_refused() -> None:
+    """Only a failover finds requests of earlier terms."""
     cluster = two_replicas()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         pass
     seen = cluster.seen()
     data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
@@ -310,7 +310,7 @@ def makes_request(issued: Issued) -> bool:
     return any(isinstance(one, CreateSequential) for one in operations)
 
 
-def test_an_entry_that_is_read_twice_has_one_request() -> None:
+def test_entry_that_is_read_twice_has_one_request() -> None:
     """Another entry is added before the request of the first is made."""
     cluster = two_replicas()
     cluster.create_topic("u", {0: [1]})
@@ -326,19 +326,19 @@ def test_an_entry_that_is_read_twice_has_one_request() -> None:
     assert reassigning(cluster) == [("u", 0)]
 
 
-def test_two_requests_of_one_entry_after_a_lost_reply_begin_it_once() -> None:
+def test_two_requests_of_one_entry_after_a_lost_reply_start_it_once() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
     cluster.lose(makes_request, Fate.REPLY_LOST)
     submit(cluster, {T0: [2, 1]})
     assert len([one for one in seen.writes() if isinstance(one, CreateSequential)]) == 2
     assert assignment(cluster) == "2,1"
-    assert len(seen.told("reassignment_begun")) == 1
+    assert len(seen.texts_of("reassignment_begun")) == 1
     assert seen.notices() == []
     assert_nothing_is_left(cluster)
 
 
-def test_an_entry_whose_request_another_client_deleted_is_requested_again() -> None:
+def test_entry_whose_request_another_client_deleted_is_requested_again() -> None:
     cluster = two_replicas()
     cluster.once(
         reads("/admin/reassignment_requests"),
@@ -348,7 +348,7 @@ def test_an_entry_whose_request_another_client_deleted_is_requested_again() -> N
     assert assignment(cluster) == MOVING
 
 
-def test_an_emptied_request_does_not_wait_for_the_end_of_a_cancellation() -> None:
+def test_emptied_request_does_not_wait_for_the_end_of_a_cancellation() -> None:
     cluster = two_replicas()
     request_with_child(cluster, 3)
     cluster.run()
@@ -356,4 +356,4 @@ def test_an_emptied_request_does_not_wait_for_the_end_of_a_cancellation() -> Non
     cancel_all(cluster)
     request(cluster, {})
     cluster.expire()
-    assert seen.told("reassignment_waits") == []
+    assert seen.texts_of("reassignment_waits") == []

@@ -1,31 +1,36 @@
-"""Who becomes controller, and how the role changes hands (KB 3.2, 6.1, 13, 17.1, 17.10)."""
+"""Controller elections and changes of the role (KB 3.2, 6.1, 13, 17.1, 17.10)."""
 
 import pytest
 
 from controller.core import znodes
 from controller.core.commands import Stop, WriteAtomically
-from controller.core.controller import Controller
 from controller.core.operations import Create, Delete, SetData
-from controller.core.procedures.role import controller_election
+from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.values import ANY_VERSION
 from replay.world.simulation import Fate
-from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes_state
+from tests.controller.core.cluster import (
+    DAEMON,
+    Cluster,
+    by_rule,
+    writes_state,
+)
+from tests.controller.core.conftest import FailingFailovers
 
 ELECTION = by_rule(WriteAtomically, "controller election")
 
 
-def test_CI_01_an_empty_cluster_gets_epoch_1() -> None:
+def test_CI_01_first_controller_gets_epoch_1() -> None:
     cluster = Cluster().start()
     assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 1, True)
 
 
-def test_CI_02_the_epoch_outlives_the_controller() -> None:
+def test_CI_02_epoch_outlives_the_controller() -> None:
     cluster = Cluster(1).start()
     cluster.shut_down()
     assert (cluster.controller(), cluster.epoch()) == (None, 1)
 
 
-def test_CI_03_every_controller_raises_the_epoch() -> None:
+def test_CI_03_every_election_raises_the_epoch() -> None:
     cluster = Cluster(1).start()
     cluster.shut_down()
     restarted = Cluster(zookeeper=cluster.zookeeper).start()
@@ -34,7 +39,7 @@ def test_CI_03_every_controller_raises_the_epoch() -> None:
     assert (restarted.controller(), restarted.epoch()) == (DAEMON, 3)
 
 
-def test_SU_35_the_epoch_znode_is_made_then_raised_by_version() -> None:
+def test_SU_35_epoch_znode_is_created_then_raised_by_version() -> None:
     cluster = Cluster()
     seen = cluster.seen()
     cluster.start()
@@ -46,8 +51,8 @@ def test_SU_35_the_epoch_znode_is_made_then_raised_by_version() -> None:
     assert cluster.version(znodes.CONTROLLER_EPOCH) == 1
 
 
-def test_SU_35_an_epoch_znode_that_somebody_made_meanwhile_is_raised_from_what_it_holds() -> None:
-    """Its creation is answered NODEEXISTS."""
+def test_SU_35_epoch_znode_created_meanwhile_is_raised_from_its_content() -> None:
+    """The create is answered NODEEXISTS."""
     cluster = Cluster()
     made = by_rule(WriteAtomically, "create the controller epoch")
     cluster.once(made, lambda: cluster.put_quietly(znodes.CONTROLLER_EPOCH, b"7"))
@@ -56,18 +61,18 @@ def test_SU_35_an_epoch_znode_that_somebody_made_meanwhile_is_raised_from_what_i
     assert cluster.is_active
 
 
-def test_SU_35_an_epoch_that_another_raised_meanwhile_is_never_given_twice() -> None:
-    """BADVERSION: another became controller and ended between the read and the election."""
+def test_SU_35_epoch_raised_meanwhile_is_never_used_twice() -> None:
+    """BADVERSION: another broker was elected and exited between the read and the election."""
     cluster = Cluster(1, 2)
     cluster.once(ELECTION, lambda: cluster.zookeeper.end_session(cluster.take_role(2)))
     seen = cluster.seen()
     cluster.start()
-    assert len(seen.told("lost_election")) == 1
+    assert len(seen.texts_of("lost_election")) == 1
     assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 2, True)
 
 
-def test_SU_35_the_controllers_id_is_there_until_the_role_is_given_up() -> None:
-    """It is deleted, not left there until the session ends."""
+def test_SU_35_controller_znode_is_deleted_when_the_role_is_resigned() -> None:
+    """The znode does not remain until the session ends."""
     cluster = Cluster(1).start()
     assert cluster.controller() == DAEMON
     seen = cluster.seen()
@@ -76,8 +81,8 @@ def test_SU_35_the_controllers_id_is_there_until_the_role_is_given_up() -> None:
     assert cluster.controller() is None
 
 
-def test_CI_26_a_controller_that_was_replaced_makes_no_topic() -> None:
-    """The event ends with ControllerMoved: nobody is told and the channels are closed."""
+def test_CI_26_replaced_controller_creates_no_topic() -> None:
+    """The event ends with ControllerMoved: no request is sent and the channels are closed."""
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     cluster.once(writes_state("t", 0), lambda: cluster.seize_role(2))
@@ -88,19 +93,19 @@ def test_CI_26_a_controller_that_was_replaced_makes_no_topic() -> None:
     assert seen.channels() == ["close channel to 1", "close channel to 2"]
 
 
-def test_a_standby_waits_for_the_role_to_be_free() -> None:
+def test_standby_waits_for_a_free_role() -> None:
     cluster = Cluster(1, 2)
     session = cluster.take_role(1)
     seen = cluster.seen()
     cluster.start()
     assert not cluster.is_active
-    assert seen.told("standing_by") == ["broker 1 is controller; waiting"]
+    assert seen.texts_of("standing_by") == ["broker 1 is controller; waiting"]
     assert seen.writes() == []
     cluster.leave_role(session)
     assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 2, True)
 
 
-def test_a_stock_controller_takes_over_and_the_role_comes_back() -> None:
+def test_role_taken_by_a_stock_controller_returns() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     seen = cluster.seen()
@@ -116,7 +121,7 @@ def test_a_stock_controller_takes_over_and_the_role_comes_back() -> None:
     assert cluster.state("t", 0) == "leader 2 e 2 isr [2] v 2 ce 3"
 
 
-def test_take_over_replaces_a_living_controller_in_one_transaction() -> None:
+def test_take_over_replaces_a_live_controller_in_one_transaction() -> None:
     cluster = Cluster(1, 2, take_over=True)
     cluster.take_role(2)
     seen = cluster.seen()
@@ -127,55 +132,55 @@ def test_take_over_replaces_a_living_controller_in_one_transaction() -> None:
     assert multi.operations[0] == Delete(znodes.CONTROLLER, 0)
 
 
-def test_without_take_over_a_living_controller_stays() -> None:
+def test_without_take_over_a_live_controller_keeps_the_role() -> None:
     cluster = Cluster(1, 2)
     cluster.take_role(2)
     cluster.start()
     assert (cluster.controller(), cluster.epoch()) == (2, 1)
 
 
-def test_an_election_that_somebody_else_won_is_lost() -> None:
+def test_concurrent_election_of_another_broker_is_reported() -> None:
     cluster = Cluster(1, 2)
     cluster.once(ELECTION, lambda: cluster.take_role(2))
     seen = cluster.seen()
     cluster.start()
     assert not cluster.is_active
-    assert seen.told("lost_election") == ["another broker became controller at the same time"]
+    assert seen.texts_of("lost_election") == ["another broker became controller at the same time"]
     assert cluster.controller() == 2
 
 
-def moves_on(cluster: Cluster, session: int, broker: int) -> int:
-    """The session that holds the role ends, and a broker takes it at once; the new session."""
+def change_holder(cluster: Cluster, session: int, broker: int) -> int:
+    """The session with the role ends, and a broker is elected at once. Returns its session."""
     cluster.zookeeper.end_session(session)
     return cluster.take_role(broker)
 
 
-def test_who_takes_over_and_loses_in_the_same_moment_takes_the_role_of_the_winner() -> None:
-    """As when a daemon is started again while the session of the killed one ends."""
+def test_take_over_that_loses_a_concurrent_election_replaces_the_winner() -> None:
+    """For example when a daemon restarts while the session of the killed process ends."""
     cluster = Cluster(1, 2, 3, take_over=True)
     dead = cluster.take_role(3)
-    cluster.once(ELECTION, lambda: moves_on(cluster, dead, 2))
+    cluster.once(ELECTION, lambda: change_holder(cluster, dead, 2))
     seen = cluster.seen()
     cluster.start()
-    assert len(seen.told("lost_election")) == 1
+    assert len(seen.texts_of("lost_election")) == 1
     assert (cluster.controller(), cluster.is_active) == (DAEMON, True)
 
 
-def test_who_takes_over_and_loses_twice_stands_by() -> None:
-    """Two that take over do not fight for the role."""
+def test_take_over_that_loses_twice_becomes_a_standby() -> None:
+    """Two daemons with take-over do not replace each other repeatedly."""
     cluster = Cluster(1, 2, 3, take_over=True)
     dead = cluster.take_role(3)
 
     def lose_twice() -> None:
-        winner = moves_on(cluster, dead, 2)
-        cluster.once(ELECTION, lambda: moves_on(cluster, winner, 3))
+        winner = change_holder(cluster, dead, 2)
+        cluster.once(ELECTION, lambda: change_holder(cluster, winner, 3))
 
     cluster.once(ELECTION, lose_twice)
     cluster.start()
     assert (cluster.controller(), cluster.is_active) == (3, False)
 
 
-def test_a_lost_election_is_tried_again_when_the_role_is_free() -> None:
+def test_lost_election_is_repeated_when_the_role_is_free() -> None:
     cluster = Cluster(1, 2)
     sessions: list[int] = []
     cluster.once(ELECTION, lambda: sessions.append(cluster.take_role(2)))
@@ -185,15 +190,15 @@ def test_a_lost_election_is_tried_again_when_the_role_is_free() -> None:
 
 
 @pytest.mark.parametrize("fate", [Fate.REPLY_LOST, Fate.REQUEST_LOST])
-def test_an_election_whose_reply_was_lost_is_decided_by_what_stands_there(fate: Fate) -> None:
-    """Done: the role is ours. Not done: nobody is told that it is, and the role stays free."""
+def test_election_with_a_lost_reply_is_decided_by_the_controller_znode(fate: Fate) -> None:
+    """If the election was carried out, the daemon is controller. Otherwise the role stays free."""
     cluster = Cluster(1)
     cluster.lose(ELECTION, fate)
     cluster.start()
     assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 1, True)
 
 
-def test_a_lost_election_reply_while_somebody_else_won() -> None:
+def test_lost_election_reply_with_another_winner_makes_a_standby() -> None:
     cluster = Cluster(1, 2)
     cluster.once(ELECTION, lambda: cluster.take_role(2))
     cluster.lose(ELECTION, Fate.REPLY_LOST)
@@ -203,8 +208,9 @@ def test_a_lost_election_reply_while_somebody_else_won() -> None:
     assert seen.requested() == {}
 
 
-def test_a_node_of_an_earlier_session_with_the_own_id_is_somebody_elses() -> None:
-    """KB 13.3.4: Kafka would believe itself active with nothing loaded; here the session counts."""
+def test_controller_znode_of_an_earlier_session_belongs_to_another_controller() -> None:
+    """KB 13.3.4: Kafka would consider itself active without loaded state. refold compares the
+    session."""
     cluster = Cluster(1)
     session = cluster.take_role(DAEMON)
     cluster.start()
@@ -213,8 +219,8 @@ def test_a_node_of_an_earlier_session_with_the_own_id_is_somebody_elses() -> Non
     assert (cluster.epoch(), cluster.is_active) == (2, True)
 
 
-def test_SU_36_the_role_is_never_taken_from_kraft() -> None:
-    """Once its node is deleted, as an operator who goes back does, the next epoch is ours."""
+def test_SU_36_role_is_never_taken_from_kraft() -> None:
+    """After its znode is deleted, as in a return to ZooKeeper mode, the daemon is elected."""
     cluster = Cluster(1, take_over=True)
     cluster.ask(Create(znodes.CONTROLLER_EPOCH, b"1"))
     cluster.ask(SetData(znodes.CONTROLLER_EPOCH, b"2", 0))
@@ -237,7 +243,7 @@ def test_SU_36_the_role_is_never_taken_from_kraft() -> None:
     assert later.version(znodes.CONTROLLER_EPOCH) == 2
 
 
-def test_a_persistent_controller_znode_is_refused() -> None:
+def test_persistent_controller_znode_stops_the_daemon() -> None:
     cluster = Cluster(1, take_over=True)
     cluster.put(znodes.CONTROLLER, znodes.write_controller(3000, 1))
     seen = cluster.seen()
@@ -250,7 +256,7 @@ def test_a_persistent_controller_znode_is_refused() -> None:
     assert seen.writes() == []
 
 
-def test_fencing_in_a_failover_ends_it() -> None:
+def test_fencing_during_a_failover_ends_the_term() -> None:
     cluster = Cluster(1, 2)
     cluster.change_topic_quietly("t", {0: [1, 2]})
     seen = cluster.seen()
@@ -266,8 +272,8 @@ def test_fencing_in_a_failover_ends_it() -> None:
     ]
 
 
-def test_fencing_leaves_what_was_written_before_it() -> None:
-    """KB 1.3.4: the first leader of one topic is made, the election after it is fenced."""
+def test_fencing_keeps_earlier_writes() -> None:
+    """KB 1.3.4: the first leader of one topic is created, and the next election is fenced."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.once(
@@ -285,8 +291,8 @@ def test_fencing_leaves_what_was_written_before_it() -> None:
     ]
 
 
-def test_a_state_that_a_later_controller_wrote_is_left_alone() -> None:
-    """KB 13.3.2: a controller that does not know yet that it was replaced changes nothing."""
+def test_state_written_by_a_later_controller_is_not_changed() -> None:
+    """KB 13.3.2: a replaced controller that has not been notified changes nothing."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     later = b'{"version":1,"leader":1,"leader_epoch":3,"controller_epoch":9,"isr":[1,2]}'
@@ -297,22 +303,13 @@ def test_a_state_that_a_later_controller_wrote_is_left_alone() -> None:
     assert ("no_leader_elected", "t-0") in seen.notices()
 
 
-def test_the_role_is_given_up_when_a_failover_cannot_be_done(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    fail_over, failures = controller_election.fail_over, [RuntimeError()]
-
-    async def fails_once(controller: Controller) -> None:
-        if failures:
-            raise failures.pop()
-        await fail_over(controller)
-
-    monkeypatch.setattr(controller_election, "fail_over", fails_once)
+def test_failed_failover_resigns_the_role(failing_failovers: FailingFailovers) -> None:
     cluster = Cluster(1)
     seen = cluster.seen()
     cluster.start()
     assert ("failover_failed", znodes.CONTROLLER) in seen.notices()
     assert Delete(znodes.CONTROLLER, ANY_VERSION) in seen.writes()
     assert (cluster.controller(), cluster.is_active) == (None, False)
-    cluster.fire(controller_election.BACK_OFF_TIMER)
+    failing_failovers.fails = False
+    cluster.fire(BACK_OFF_TIMER)
     assert (cluster.epoch(), cluster.is_active) == (2, True)

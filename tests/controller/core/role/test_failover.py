@@ -1,4 +1,4 @@
-"""What a new controller does with the cluster as it stands (KB 6.2, 6.3, 17.1, 17.10)."""
+"""Failover: a new controller takes over the existing cluster (KB 6.2, 6.3, 17.1, 17.10)."""
 
 from controller.core import znodes
 from controller.core.commands import ReadChildren, ReadZnodes
@@ -8,7 +8,7 @@ from controller.core.values import ANY_VERSION
 from tests.controller.core.cluster import Cluster
 
 
-def test_the_steps_of_a_failover_come_in_kafkas_order() -> None:
+def test_failover_follows_kafkas_order() -> None:
     cluster = Cluster(1)
     cluster.change_topic_quietly("t", {0: [1]})
     seen = cluster.seen()
@@ -33,21 +33,21 @@ def test_the_steps_of_a_failover_come_in_kafkas_order() -> None:
     ]
 
 
-def test_brokers_hear_of_each_other_before_they_are_told_of_partitions() -> None:
+def test_brokers_learn_the_live_brokers_before_partitions() -> None:
     cluster = Cluster(1, 2)
     cluster.change_topic_quietly("t", {0: [1, 2]})
     seen = cluster.seen()
     cluster.start()
-    told = "t-0 leader 1 e 0 isr [1,2] v 0 ce 1 replicas [1,2]"
+    announced = "t-0 leader 1 e 0 isr [1,2] v 0 ce 1 replicas [1,2]"
     expected = [
         "UpdateMetadata v8; live [1,2]",
-        f"LeaderAndIsr v7; {told} new",
-        f"UpdateMetadata v8; live [1,2]; {told} offline []",
+        f"LeaderAndIsr v7; {announced} new",
+        f"UpdateMetadata v8; live [1,2]; {announced} offline []",
     ]
     assert seen.requested() == {1: expected, 2: expected}
 
 
-def test_CI_04_a_new_broker_gets_one_request_on_the_control_plane_listener() -> None:
+def test_CI_04_new_broker_gets_one_request_on_the_control_plane_listener() -> None:
     cluster = Cluster(control_plane_listener="CONTROL")
     data = (
         b'{"version":5,"host":"h","port":9092,"endpoints":["PLAINTEXT://h:9092","CONTROL://c:9093"]'
@@ -61,7 +61,7 @@ def test_CI_04_a_new_broker_gets_one_request_on_the_control_plane_listener() -> 
     assert seen.requests(1) == ["UpdateMetadata v8; live [1]"]
 
 
-def test_a_broker_without_the_controllers_listener_is_told_to_the_operator() -> None:
+def test_broker_without_the_controllers_listener_is_reported() -> None:
     cluster = Cluster(1, control_plane_listener="CONTROL")
     seen = cluster.seen()
     cluster.start()
@@ -69,8 +69,8 @@ def test_a_broker_without_the_controllers_listener_is_told_to_the_operator() -> 
     assert seen.notices() == [("no_listener", znodes.broker_path(1))]
 
 
-def test_SU_01_a_leader_that_was_controller_dies_and_returns() -> None:
-    """Epochs rise by two when the new controller finds the leader gone (KB 6.3, end)."""
+def test_SU_01_former_controller_that_leads_dies_and_returns() -> None:
+    """Epochs rise by two if the new controller finds the leader dead (KB 6.3, end)."""
     cluster = Cluster(0, 1).start()
     cluster.create_topic("t", {0: [0, 1]})
     cluster.unregister(0)
@@ -83,25 +83,25 @@ def test_SU_01_a_leader_that_was_controller_dies_and_returns() -> None:
     assert cluster.state("t", 0) == "leader 0 e 4 isr [0] v 5 ce 3"
 
 
-def test_a_failover_with_a_dead_follower_raises_the_epoch_once() -> None:
+def test_failover_with_a_dead_follower_raises_the_epoch_once() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.unregister(2)
     seen = cluster.seen()
     cluster.expire()
     assert cluster.state("t", 0) == "leader 1 e 1 isr [1] v 1 ce 2"
-    told = "t-0 leader 1 e 1 isr [1] v 1 ce 2 replicas [1,2]"
+    announced = "t-0 leader 1 e 1 isr [1] v 1 ce 2 replicas [1,2]"
     before = "t-0 leader 1 e 0 isr [1,2] v 0 ce 1 replicas [1,2]"
     assert seen.requests(1) == [
         "UpdateMetadata v8; live [1]",
         f"LeaderAndIsr v7; {before}",
         f"UpdateMetadata v8; live [1]; {before} offline [2]",
-        f"LeaderAndIsr v7; {told}",
-        f"UpdateMetadata v8; live [1]; {told} offline [2]",
+        f"LeaderAndIsr v7; {announced}",
+        f"UpdateMetadata v8; live [1]; {announced} offline [2]",
     ]
 
 
-def test_a_failover_without_changes_writes_no_state() -> None:
+def test_failover_without_changes_writes_no_state() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     seen = cluster.seen()
@@ -114,8 +114,8 @@ def test_a_failover_without_changes_writes_no_state() -> None:
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2] v 0 ce 1"
 
 
-def test_the_last_member_of_an_isr_stays_at_every_failover() -> None:
-    """KB 5.2.3: leader -1, the same ISR, a new epoch each time."""
+def test_last_member_of_an_isr_is_kept_at_every_failover() -> None:
+    """KB 5.2.3: leader -1, the same ISR, and a new epoch each time."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1]})
     cluster.stop_broker(1)
@@ -124,8 +124,8 @@ def test_the_last_member_of_an_isr_stays_at_every_failover() -> None:
     assert cluster.state("t", 0) == "leader -1 e 2 isr [1] v 2 ce 2"
 
 
-def test_states_after_a_failover_are_those_of_the_living() -> None:
-    """KB 4.2.1, 5.3: no replica stays in DELETION_INELIGIBLE."""
+def test_states_after_a_failover_follow_the_live_brokers() -> None:
+    """KB 4.2.1, 5.3: no replica remains in DELETION_INELIGIBLE."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2], 1: [2]})
     cluster.create_topic("u", {0: [9]})
@@ -164,7 +164,7 @@ def test_SU_03_requests_carry_the_czxid_of_the_registration() -> None:
     assert sent[1] != sent[2]
 
 
-def test_CI_49_a_topic_id_lives_through_a_new_controller() -> None:
+def test_CI_49_topic_id_is_kept_by_a_new_controller() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2]})
     given = cluster.topic("t").topic_id
@@ -176,7 +176,7 @@ def test_CI_49_a_topic_id_lives_through_a_new_controller() -> None:
     assert cluster.partition("t", 0).topic.id == given
 
 
-def test_CI_50_without_topic_ids_a_new_controller_gives_none() -> None:
+def test_CI_50_new_controller_without_topic_ids_assigns_none() -> None:
     cluster = Cluster(1, inter_broker_protocol_version="2.7-IV0").start()
     cluster.create_topic("t", {0: [1]})
     cluster.expire()
@@ -184,7 +184,7 @@ def test_CI_50_without_topic_ids_a_new_controller_gives_none() -> None:
     assert cluster.partition("t", 0).topic.id is None
 
 
-def test_CI_51_a_topic_id_lives_through_a_restart() -> None:
+def test_CI_51_topic_id_is_kept_after_a_restart() -> None:
     first = Cluster(1).start()
     first.create_topic("z", {0: [1]})
     first.create_topic("t", {0: [1]})
@@ -195,7 +195,7 @@ def test_CI_51_a_topic_id_lives_through_a_restart() -> None:
     assert second.topic("t").topic_id == given
 
 
-def test_CI_52_a_topic_gets_its_id_when_the_protocol_version_rises() -> None:
+def test_CI_52_topic_gets_its_id_when_the_protocol_version_rises() -> None:
     old = Cluster(1, inter_broker_protocol_version="2.7-IV0").start()
     old.create_topic("t", {0: [1]})
     old.shut_down()
@@ -208,7 +208,7 @@ def test_CI_52_a_topic_gets_its_id_when_the_protocol_version_rises() -> None:
     assert [one.topic_id for one in seen.leader_and_isr(1)[0].partitions] == [given]
 
 
-def test_CI_53_a_topic_gets_its_id_without_a_new_leader_epoch() -> None:
+def test_CI_53_topic_gets_its_id_without_a_new_leader_epoch() -> None:
     old = Cluster(1, 2, 3, inter_broker_protocol_version="2.7-IV0").start()
     old.create_topic("t", {0: [1, 2, 3]})
     old.shut_down()
@@ -222,7 +222,7 @@ def test_CI_53_a_topic_gets_its_id_without_a_new_leader_epoch() -> None:
         assert [one.topic_id for one in seen.leader_and_isr(broker)[0].partitions] == [given]
 
 
-def test_a_topic_id_that_is_there_is_kept_below_2_8() -> None:
+def test_existing_topic_id_is_kept_below_2_8() -> None:
     new = Cluster(1).start()
     new.create_topic("t", {0: [1]})
     given = new.topic("t").topic_id
@@ -234,14 +234,14 @@ def test_a_topic_id_that_is_there_is_kept_below_2_8() -> None:
     assert not any(isinstance(one, SetData) and "topics" in one.path for one in seen.writes())
 
 
-def test_partitions_that_are_being_reassigned_are_remembered() -> None:
+def test_reassignments_under_way_are_continued() -> None:
     cluster = Cluster(1)
     cluster.change_topic_quietly("t", {0: [2, 1], 1: [1]}, adding_replicas={"0": [2]})
     cluster.start()
     assert [one.key for one in cluster.fold.controller.context.reassigning] == [("t", 0)]
 
 
-def test_old_protocol_versions_get_old_requests() -> None:
+def test_older_protocol_versions_get_older_request_versions() -> None:
     cluster = Cluster(1, inter_broker_protocol_version="2.6")
     cluster.change_topic_quietly("t", {0: [1]})
     seen = cluster.seen()

@@ -12,7 +12,7 @@ DISABLED = b'{"version":1,"status":0,"features":{}}'
 
 
 def found(version: str, data: bytes | None) -> Cluster:
-    """A cluster whose new controller finds this /feature."""
+    """A cluster whose new controller finds this content of /feature."""
     cluster = Cluster(inter_broker_protocol_version=version)
     if data is not None:
         cluster.ask(Create(znodes.FEATURE, data))
@@ -20,12 +20,12 @@ def found(version: str, data: bytes | None) -> Cluster:
 
 
 def feature(cluster: Cluster) -> tuple[int | None, object]:
-    """The znode's version and its content."""
+    """The version and the content of the znode."""
     data = cluster.data(znodes.FEATURE)
     return cluster.version(znodes.FEATURE), msgspec.json.decode(data or b"null")
 
 
-def test_CI_30_with_feature_versioning_a_missing_znode_is_made_enabled() -> None:
+def test_CI_30_with_feature_versioning_a_missing_znode_is_created_enabled() -> None:
     cluster = found("2.7-IV0", None)
     assert feature(cluster) == (0, {"version": 1, "status": 1, "features": {}})
 
@@ -35,17 +35,17 @@ def test_CI_31_with_feature_versioning_a_disabled_znode_is_enabled() -> None:
     assert feature(cluster) == (1, {"version": 1, "status": 1, "features": {}})
 
 
-def test_CI_32_with_feature_versioning_an_enabled_znode_stays() -> None:
+def test_CI_32_with_feature_versioning_an_enabled_znode_is_kept() -> None:
     cluster = found("2.7-IV0", ENABLED)
     assert feature(cluster) == (0, {"version": 1, "status": 1, "features": {}})
 
 
-def test_CI_33_without_feature_versioning_a_missing_znode_is_made_disabled() -> None:
+def test_CI_33_without_feature_versioning_a_missing_znode_is_created_disabled() -> None:
     cluster = found("2.6-IV0", None)
     assert feature(cluster) == (0, {"version": 1, "status": 0, "features": {}})
 
 
-def test_CI_34_without_feature_versioning_a_disabled_znode_stays() -> None:
+def test_CI_34_without_feature_versioning_a_disabled_znode_is_kept() -> None:
     cluster = found("2.6-IV0", DISABLED)
     assert feature(cluster) == (0, {"version": 1, "status": 0, "features": {}})
 
@@ -77,7 +77,7 @@ def test_finalized_features_are_kept_and_rewritten_for_version_2() -> None:
         b"\xff\xfe",
     ],
 )
-def test_a_znode_that_makes_no_sense_is_told_and_left(data: bytes) -> None:
+def test_invalid_feature_znode_is_reported_and_kept(data: bytes) -> None:
     cluster = Cluster(1)
     cluster.ask(Create(znodes.FEATURE, data))
     seen = cluster.seen()

@@ -1,4 +1,4 @@
-"""What a failover makes of KIP-236's znodes, also after a stock controller (KB 14.5.5)."""
+"""KIP-236's znodes at a failover, also after a stock controller (KB 14.5.5)."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from controller.core.znodes import (
 )
 from tests.controller.core.cluster import Cluster, by_rule
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     Refusing,
     assert_nothing_is_left,
     cancel_all,
@@ -42,7 +42,7 @@ T1, U0 = ("t", 1), ("u", 0)
 
 
 def three_partitions() -> Cluster:
-    """t-0 on 1 and 2, t-1 on 2, u-0 on 3."""
+    """t-0 on [1,2], t-1 on 2, u-0 on 3."""
     cluster = Cluster(1, 2, 3, 4, 5, kip_236_enable=True).start()
     cluster.create_topic("t", {0: [1, 2], 1: [2]})
     cluster.create_topic("u", {0: [3]})
@@ -52,18 +52,18 @@ def three_partitions() -> Cluster:
 # The three cases --------------------------------------------------------------------------------
 
 
-def test_case_1_the_old_znode_was_created_with_nobody_in_control() -> None:
+def test_case_1_entries_written_without_a_controller_start() -> None:
     cluster = three_partitions()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [3]}))
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
     assert entries(cluster) == {T0: Entry((3,), (1, 2))}
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
 
 
-def test_case_2_requests_were_created_with_nobody_in_control() -> None:
+def test_case_2_requests_created_without_a_controller_start() -> None:
     cluster = three_partitions()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [3]})
         request_quietly(cluster, {U0: [4]})
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
@@ -71,11 +71,11 @@ def test_case_2_requests_were_created_with_nobody_in_control() -> None:
     assert requests(cluster) == []
 
 
-def test_case_3_what_was_in_flight_goes_on() -> None:
+def test_case_3_reassignments_under_way_continue() -> None:
     cluster = three_partitions()
     request(cluster, {T0: [3]})
     submit(cluster, {U0: [4]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.set_isr("t", 0, (1, 2, 3))
     assert assignment(cluster) == "3"
     assert records(cluster) == [U0]
@@ -85,45 +85,45 @@ def test_case_3_what_was_in_flight_goes_on() -> None:
     assert_no_failures(cluster)
 
 
-# The order of rebuilding ------------------------------------------------------------------------
+# Order of restoring -----------------------------------------------------------------------------
 
 
-def test_a_request_changes_what_a_record_says_where_both_are_new() -> None:
+def test_request_changes_the_target_of_a_record_of_a_request() -> None:
     cluster = three_partitions()
     request(cluster, {T0: [3]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [4]})
     assert record(cluster) == Reassignment((4,), 2, False, (1, 2))
 
 
-def test_an_entry_changes_what_a_record_says_where_both_are_legacy() -> None:
+def test_entry_changes_the_target_of_a_legacy_record() -> None:
     cluster = three_partitions()
     submit(cluster, {T0: [3]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [4]}))
     assert record(cluster) == Reassignment((4,), 2, True, (1, 2))
     assert entries(cluster) == {T0: Entry((4,), (1, 2))}
 
 
-def test_a_request_does_not_change_a_legacy_record() -> None:
+def test_request_does_not_change_a_legacy_record() -> None:
     cluster = three_partitions()
     submit(cluster, {T0: [3]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         request_quietly(cluster, {T0: [4]})
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
     assert requests(cluster) == []
 
 
-def test_an_entry_does_not_change_what_a_request_asks_for() -> None:
-    """Both are new; the requests come first. What is ignored leaves the old znode."""
+def test_entry_does_not_change_the_target_of_a_request() -> None:
+    """Both are new, and requests have priority. The refused entry is removed."""
     cluster = three_partitions()
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [4]}))
         request_quietly(cluster, {T0: [3]})
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
     assert entries(cluster) is None
-    [text] = seen.told("reassignment_refused")
+    [text] = seen.texts_of("reassignment_refused")
     assert text == (
         "/admin/reassign_partitions asks for [4], which is refused: "
         "/admin/reassignment_requests/request_0000000000 also asks for the partition, and was "
@@ -131,22 +131,22 @@ def test_an_entry_does_not_change_what_a_request_asks_for() -> None:
     )
 
 
-def test_a_legacy_request_that_was_left_is_begun_once() -> None:
+def test_remaining_legacy_request_starts_once() -> None:
     cluster = three_partitions()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries({T0: Entry((3,), (1, 2))}))
         request_quietly(cluster, {T0: [3]}, legacy=True)
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
     assert requests(cluster) == []
 
 
-# Cancelling -------------------------------------------------------------------------------------
+# Cancellations ----------------------------------------------------------------------------------
 
 
-def test_a_cancellation_that_a_failover_finds_is_done_first() -> None:
+def test_cancellation_found_by_a_failover_is_carried_out_first() -> None:
     cluster = three_partitions()
     submit(cluster, {T0: [3]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly(REASSIGN_CANCEL, b"")
         request_quietly(cluster, {U0: [4]})
     assert assignment(cluster) == "1,2"
@@ -155,11 +155,11 @@ def test_a_cancellation_that_a_failover_finds_is_done_first() -> None:
     assert len(requests(cluster)) == 1
 
 
-def test_a_cancellation_that_was_removed_meanwhile_lets_all_go_on() -> None:
+def test_cancellation_removed_meanwhile_lets_reassignments_continue() -> None:
     cluster = three_partitions()
     cancel_all(cluster)
     submit(cluster, {T0: [3]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         remove_cancel_quietly(cluster)
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
 
@@ -173,9 +173,9 @@ def test_entries_younger_than_the_cancellation_wait_through_a_failover() -> None
     assert entries(cluster) == {T0: Entry((3,))}
 
 
-def test_extra_entries_are_taken_after_a_failover() -> None:
+def test_extra_entries_are_processed_after_a_failover() -> None:
     cluster = three_partitions()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly("/admin/reassign_partitions_extra", entries_json({T0: [3]}))
     assert extra(cluster) is None
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
@@ -184,7 +184,7 @@ def test_extra_entries_are_taken_after_a_failover() -> None:
 # Stock controllers ------------------------------------------------------------------------------
 
 
-def test_an_orderly_hand_back_strips_what_stock_brokers_cannot_read() -> None:
+def test_hand_back_removes_content_that_stock_brokers_cannot_read() -> None:
     cluster = three_partitions()
     submit(cluster, {T0: [3]})
     cluster.shut_down()
@@ -193,21 +193,21 @@ def test_an_orderly_hand_back_strips_what_stock_brokers_cannot_read() -> None:
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
 
 
-def test_entries_that_a_stock_controller_deleted_come_back_and_can_be_cancelled() -> None:
-    """It could not read them for their originals."""
+def test_entries_deleted_by_a_stock_controller_are_restored_and_can_be_cancelled() -> None:
+    """It could not read them because of their originals."""
     cluster = three_partitions()
     submit(cluster, {T0: [3, 4]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.remove_quietly(znodes.REASSIGN_PARTITIONS)
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
     cancel_all(cluster)
     assert assignment(cluster) == "1,2"
 
 
-def test_what_a_stock_controller_ended_is_over() -> None:
+def test_reassignment_completed_by_a_stock_controller_is_removed() -> None:
     cluster = three_partitions()
     submit(cluster, {T0: [3]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.set_isr("t", 0, (3,))
         cluster.change_topic_quietly("t", {0: [3], 1: [2]})
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [3]}))
@@ -216,24 +216,24 @@ def test_what_a_stock_controller_ended_is_over() -> None:
     assert reassigning(cluster) == []
 
 
-def test_what_was_cancelled_under_a_stock_controller_is_over() -> None:
+def test_reassignment_cancelled_under_a_stock_controller_is_removed_and_reported() -> None:
     cluster = three_partitions()
     request(cluster, {T0: [3]})
     seen = cluster.seen()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: [1, 2], 1: [2]})
     assert assignment(cluster) == "1,2"
     assert_nothing_is_left(cluster)
-    [text] = seen.told("reassignment_ended")
+    [text] = seen.texts_of("reassignment_ended")
     assert text == (
         "its move to [3], requested by /admin/reassignment_requests, is over: it was rolled "
         "back to [1, 2]"
     )
 
 
-def test_what_a_stock_controller_began_by_the_znode_can_be_cancelled() -> None:
+def test_entry_started_by_a_stock_controller_can_be_cancelled() -> None:
     cluster = three_partitions()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [3, 4]}))
         cluster.change_topic_quietly(
             "t",
@@ -247,7 +247,7 @@ def test_what_a_stock_controller_began_by_the_znode_can_be_cancelled() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_what_admin_tools_began_goes_on_and_stays_theirs() -> None:
+def test_reassignment_by_the_api_continues_and_keeps_its_route() -> None:
     cluster = three_partitions()
     assert reassign(cluster, 3) == 0
     cluster.expire()
@@ -257,8 +257,8 @@ def test_what_admin_tools_began_goes_on_and_stays_theirs() -> None:
     assert assignment(cluster) == "3"
 
 
-def test_switched_off_in_between_the_records_are_left_alone() -> None:
-    """Kafka's way goes on by the topic's znode."""
+def test_records_are_not_changed_after_the_setting_was_turned_off() -> None:
+    """Reassignments continue from the topic's znode, as in Kafka."""
     cluster = interruptible(3, 1, 2)
     request(cluster, {T0: [3]})
     other = Cluster(zookeeper=cluster.zookeeper)
@@ -276,10 +276,10 @@ def test_switched_off_in_between_the_records_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("settings", "raised"), [({}, 0), ({"inter_broker_protocol_version": "2.7-IV1"}, 1)]
 )
-def test_a_failover_raises_the_leader_epoch_only_where_brokers_may_not_know_of_the_move(
+def test_failover_raises_the_leader_epoch_only_if_brokers_may_not_know_the_move(
     settings: dict[str, str], raised: int
 ) -> None:
-    """Below IBP 2.7-IV2 the controller goes on with each, to watch its state."""
+    """Below IBP 2.7-IV2 the controller resumes every move, to watch its state."""
     cluster = interruptible(4, 1, 2, **settings)
     submit(cluster, {T0: [3, 4]})
     before = cluster.leadership("t", 0).leader_epoch
@@ -289,7 +289,7 @@ def test_a_failover_raises_the_leader_epoch_only_where_brokers_may_not_know_of_t
     assert {one for one, broker in cluster.brokers.items() if T0 in broker.logs} == {1, 2, 3, 4}
 
 
-def test_a_controller_that_ends_before_it_raises_the_leader_epoch_leaves_that_to_the_next() -> None:
+def test_leader_epoch_not_raised_by_a_controller_that_ended_is_raised_by_the_next() -> None:
     cluster = interruptible(4, 1, 2)
     sessions: list[int] = []
     raises = by_rule(WriteZnodes, "reassignment: raise the leader epoch")
@@ -302,17 +302,18 @@ def test_a_controller_that_ends_before_it_raises_the_leader_epoch_leaves_that_to
     assert assignment(cluster) == "3,4"
 
 
-def test_a_move_that_has_caught_up_before_a_failover_is_completed_by_it() -> None:
+def test_caught_up_move_is_completed_by_a_failover() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3, 4]})
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.set_isr("t", 0, (1, 2, 3, 4))
     assert assignment(cluster) == "3,4"
     assert_nothing_is_left(cluster)
 
 
-def test_a_leader_epoch_that_could_not_be_raised_is_raised_by_the_next_controller() -> None:
-    """The leader does not know the new replicas, though its state was written after the record."""
+def test_leader_epoch_that_could_not_be_raised_is_raised_by_the_next_controller() -> None:
+    """The leader does not know the new replicas, although its state was written after the
+    record."""
     cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2]})

@@ -1,4 +1,4 @@
-"""The session ends, breaks, or the daemon shall end: at the worst of times (KB 13)."""
+"""Expired sessions, lost connections and shutdowns at any step (KB 13)."""
 
 from collections.abc import Callable
 
@@ -52,7 +52,7 @@ REQUESTS = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
 
 def found_with_a_dead_replica() -> Cluster:
-    """A cluster that the daemon finds: a partition with a dead leader, and a new topic."""
+    """An existing cluster for a failover: a partition with a dead leader, and a new topic."""
     before = Cluster(1, 2).start()
     before.create_topic("t", {0: [1, 2]})
     before.shut_down()
@@ -62,7 +62,7 @@ def found_with_a_dead_replica() -> Cluster:
 
 
 def assert_nothing_of_an_old_term(cluster: Cluster) -> None:
-    """After the end of a session no command carries a term that began before it."""
+    """After the end of a session no command carries an earlier term."""
     ended = 0
     for recorded, issued in cluster.history:
         if isinstance(recorded.event, SessionExpired):
@@ -87,7 +87,9 @@ def sent_epochs(cluster: Cluster) -> list[int]:
 
 @pytest.mark.parametrize("fate", OVER)
 @pytest.mark.parametrize("step", FAILOVER_STEPS)
-def test_a_session_that_ends_in_a_failover(step: str, fate: Fate) -> None:
+def test_session_that_ends_in_a_failover_is_followed_by_another_failover(
+    step: str, fate: Fate
+) -> None:
     cluster = found_with_a_dead_replica()
     cluster.lose(FAILOVER_STEPS[step], fate)
     cluster.start()
@@ -100,7 +102,9 @@ def test_a_session_that_ends_in_a_failover(step: str, fate: Fate) -> None:
 
 @pytest.mark.parametrize("fate", OVER)
 @pytest.mark.parametrize("step", BROKER_CHANGE_STEPS)
-def test_a_session_that_ends_while_a_broker_change_is_handled(step: str, fate: Fate) -> None:
+def test_session_that_ends_in_a_broker_change_is_followed_by_a_failover(
+    step: str, fate: Fate
+) -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.lose(BROKER_CHANGE_STEPS[step], fate)
@@ -115,7 +119,7 @@ def test_a_session_that_ends_while_a_broker_change_is_handled(step: str, fate: F
     assert opened == [2, 3]
 
 
-def test_outcomes_of_a_term_that_is_over_are_dropped() -> None:
+def test_outcomes_of_an_ended_term_are_ignored() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.lose(writes_state("t", 0), Fate.SESSION_OVER)
@@ -132,8 +136,8 @@ def test_outcomes_of_a_term_that_is_over_are_dropped() -> None:
     assert cluster.state("t", 0) == state
 
 
-def test_what_was_queued_in_an_old_term_is_forgotten() -> None:
-    """KB 3.1.2: Expire clears the queue; the failover looks at everything anyway."""
+def test_events_queued_in_an_ended_term_are_discarded() -> None:
+    """KB 3.1.2: Expire clears the queue. The failover reads everything."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.once(writes_state("t", 0), lambda: cluster.change_topic_quietly("u", {0: [2]}))
@@ -145,7 +149,7 @@ def test_what_was_queued_in_an_old_term_is_forgotten() -> None:
     assert cluster.state("u", 0) == "leader 2 e 0 isr [2] v 0 ce 2"
 
 
-def test_a_session_that_ends_while_another_broker_is_quicker() -> None:
+def test_broker_elected_after_the_session_ended_keeps_the_role() -> None:
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     cluster.zookeeper.end_session(cluster.session)
@@ -157,12 +161,12 @@ def test_a_session_that_ends_while_another_broker_is_quicker() -> None:
     assert seen.requested() == {}
 
 
-# A connection that breaks ---------------------------------------------------------------------
+# Lost connections -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fate", LOST)
 @pytest.mark.parametrize("step", [step for step in FAILOVER_STEPS if step != "election"])
-def test_a_connection_that_breaks_in_a_failover_changes_nothing(step: str, fate: Fate) -> None:
+def test_lost_connection_in_a_failover_does_not_change_the_outcome(step: str, fate: Fate) -> None:
     whole, broken = found_with_a_dead_replica(), found_with_a_dead_replica()
     broken.lose(FAILOVER_STEPS[step], fate)
     wanted, seen = whole.seen(), broken.seen()
@@ -176,7 +180,9 @@ def test_a_connection_that_breaks_in_a_failover_changes_nothing(step: str, fate:
 
 @pytest.mark.parametrize("fate", LOST)
 @pytest.mark.parametrize("step", BROKER_CHANGE_STEPS)
-def test_a_connection_that_breaks_in_a_broker_change_changes_nothing(step: str, fate: Fate) -> None:
+def test_lost_connection_in_a_broker_change_does_not_change_the_outcome(
+    step: str, fate: Fate
+) -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.lose(BROKER_CHANGE_STEPS[step], fate)
@@ -187,8 +193,8 @@ def test_a_connection_that_breaks_in_a_broker_change_changes_nothing(step: str, 
     assert seen.kinds(2) == ["LeaderAndIsr", "UpdateMetadata"] * 2
 
 
-def test_a_disconnected_controller_stays_active() -> None:
-    """KB 13.1: disconnection alone changes nothing."""
+def test_disconnected_controller_stays_active() -> None:
+    """KB 13.1: a lost connection alone changes nothing."""
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     cluster.happen(SessionDisconnected(cluster.session, "reset"), "session")
@@ -196,7 +202,7 @@ def test_a_disconnected_controller_stays_active() -> None:
     assert seen.commands == []
 
 
-def test_a_read_waits_for_the_connection() -> None:
+def test_read_waits_for_the_connection() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.happen(SessionDisconnected(cluster.session, "reset"), "session")
@@ -207,7 +213,7 @@ def test_a_read_waits_for_the_connection() -> None:
     assert cluster.state("t", 0) == "leader 2 e 1 isr [2] v 1 ce 1"
 
 
-def test_a_session_that_ends_while_disconnected() -> None:
+def test_session_that_ends_while_disconnected_is_followed_by_a_failover() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.happen(SessionDisconnected(cluster.session, "reset"), "session")
@@ -218,10 +224,10 @@ def test_a_session_that_ends_while_disconnected() -> None:
     assert cluster.state("t", 0) == "leader 2 e 2 isr [2] v 2 ce 2"
 
 
-# The end of the daemon ------------------------------------------------------------------------
+# Shutdown -------------------------------------------------------------------------------------
 
 
-def test_an_active_daemon_hands_the_role_back() -> None:
+def test_active_daemon_hands_the_role_back() -> None:
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     cluster.shut_down()
@@ -232,7 +238,7 @@ def test_an_active_daemon_hands_the_role_back() -> None:
     assert seen.commands[-1] == Stop("")
 
 
-def test_a_standby_ends_and_leaves_the_controller_alone() -> None:
+def test_standby_stops_without_a_change_of_the_controller() -> None:
     cluster = Cluster(1, 2)
     cluster.take_role(2)
     cluster.start()
@@ -242,7 +248,7 @@ def test_a_standby_ends_and_leaves_the_controller_alone() -> None:
     assert cluster.controller() == 2
 
 
-def test_a_disconnected_daemon_hands_back_when_the_connection_stands() -> None:
+def test_disconnected_daemon_hands_back_when_it_is_connected() -> None:
     cluster = Cluster(1, 2).start()
     cluster.happen(SessionDisconnected(cluster.session, "reset"), "session")
     cluster.shut_down()
@@ -252,7 +258,7 @@ def test_a_disconnected_daemon_hands_back_when_the_connection_stands() -> None:
     assert cluster.controller() is None
 
 
-def test_a_disconnected_daemon_whose_session_ends_stops() -> None:
+def test_disconnected_daemon_stops_when_its_session_ends() -> None:
     cluster = Cluster(1, 2).start()
     cluster.happen(SessionDisconnected(cluster.session, "reset"), "session")
     cluster.shut_down()
@@ -261,7 +267,7 @@ def test_a_disconnected_daemon_whose_session_ends_stops() -> None:
     assert cluster.controller() is None
 
 
-def test_a_standby_that_is_disconnected_stops_at_once() -> None:
+def test_disconnected_standby_stops_at_once() -> None:
     cluster = Cluster(1, 2)
     cluster.take_role(2)
     cluster.start()
@@ -270,24 +276,24 @@ def test_a_standby_that_is_disconnected_stops_at_once() -> None:
     assert cluster.is_stopped
 
 
-def test_a_procedure_is_finished_before_the_role_is_handed_back() -> None:
+def test_procedure_completes_before_the_role_is_handed_back() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
-    cluster.once(writes_state("t", 0), lambda: cluster.ask_to_end())
+    cluster.once(writes_state("t", 0), lambda: cluster.shut_down_quietly())
     cluster.stop_broker(1)
     assert cluster.state("t", 0) == "leader 2 e 1 isr [2] v 1 ce 1"
     assert cluster.is_stopped
     assert cluster.controller() is None
 
 
-def test_CI_37_what_is_queued_when_the_daemon_ends_is_not_begun() -> None:
+def test_CI_37_queued_events_are_discarded_at_shutdown() -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2]})
 
     def more_happens() -> None:
         cluster.change_topic_quietly("u", {0: [2]})
         cluster.unregister(3)
-        cluster.ask_to_end()
+        cluster.shut_down_quietly()
 
     cluster.once(writes_state("t", 0), more_happens)
     seen = cluster.seen()
@@ -298,15 +304,15 @@ def test_CI_37_what_is_queued_when_the_daemon_ends_is_not_begun() -> None:
     assert seen.commands[-1] == Stop("")
 
 
-def test_handing_back_is_asked_for_twice() -> None:
+def test_second_shutdown_request_is_ignored() -> None:
     cluster = Cluster(1).start()
-    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.ask_to_end)
+    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.shut_down_quietly)
     cluster.shut_down()
     assert cluster.is_stopped
     assert [one.command for one in cluster.commands()].count(Stop("")) == 1
 
 
-def test_a_role_that_somebody_took_is_not_taken_away_at_the_end() -> None:
+def test_role_taken_meanwhile_is_not_resigned_at_shutdown() -> None:
     cluster = Cluster(1, 2).start()
     cluster.seize_role(2)
     cluster.happen(ShutdownRequested("SIGTERM"), "signals")

@@ -1,4 +1,4 @@
-"""Topics of a simulated cluster that somebody wants deleted, and what is left of them."""
+"""Topic deletions in a simulated cluster, and what remains of the topics."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from tests.controller.core.cluster import Cluster
 
 
 def cluster_with_topic(brokers: int = 3, **settings: Any) -> Cluster:
-    """Brokers 1 to `brokers`, all with a replica of the one partition of t, which 1 leads."""
+    """Brokers 1 to `brokers`, each with a replica of t-0, which broker 1 leads."""
     ids = range(1, brokers + 1)
     cluster = Cluster(*ids, **settings).start()
     cluster.create_topic("t", {0: list(ids)})
@@ -20,19 +20,19 @@ def cluster_with_topic(brokers: int = 3, **settings: Any) -> Cluster:
 
 
 def mark_quietly(cluster: Cluster, *topics: str) -> None:
-    """As `mark`, but the controller does not look yet."""
+    """As `mark`, but the controller does not react yet."""
     for topic in topics:
         cluster.ask(Create(znodes.delete_topic_path(topic)))
 
 
 def mark(cluster: Cluster, *topics: str) -> None:
-    """A broker puts markers, as DeleteTopics does (KB 11.8)."""
+    """A broker writes markers, as DeleteTopics does (KB 11.8)."""
     mark_quietly(cluster, *topics)
     cluster.run()
 
 
 def marked(cluster: Cluster) -> tuple[str, ...]:
-    """The markers that stand."""
+    """The existing markers."""
     return cluster.ask(GetChildren(znodes.DELETE_TOPICS)).children or ()
 
 
@@ -42,20 +42,20 @@ def slow_to_delete(cluster: Cluster, *brokers: int) -> None:
 
 
 def deletes(request: BrokerRequest) -> bool:
-    """Whether this is a StopReplica that deletes."""
+    """Whether the request is a StopReplica that deletes."""
     return isinstance(request, StopReplicaRequest) and any(one.delete for one in request.partitions)
 
 
 def deletes_znode(path: str) -> Callable[[Issued], bool]:
-    """Tells the write that deletes a znode."""
+    """A predicate that matches the write that deletes a znode."""
 
-    def is_it(issued: Issued) -> bool:
+    def matches(issued: Issued) -> bool:
         command = issued.command
         return isinstance(command, WriteZnodes) and any(
             isinstance(one, Delete) and one.path == path for one in command.operations
         )
 
-    return is_it
+    return matches
 
 
 def states(cluster: Cluster, topic: str, number: int = 0) -> dict[int, ReplicaState]:
@@ -64,7 +64,7 @@ def states(cluster: Cluster, topic: str, number: int = 0) -> dict[int, ReplicaSt
 
 
 def logs(cluster: Cluster, topic: str) -> dict[int, list[int]]:
-    """The partitions of a topic that brokers have on disk; only brokers that have any."""
+    """The partitions of a topic on the disks of brokers. Brokers without any are left out."""
     on_disk = {
         id: sorted(number for name, number in broker.logs if name == topic)
         for id, broker in sorted(cluster.brokers.items())
@@ -73,7 +73,7 @@ def logs(cluster: Cluster, topic: str) -> dict[int, list[int]]:
 
 
 def left_of(cluster: Cluster, topic: str) -> list[str]:
-    """Everything that there still is of a topic, in words; nothing once it is deleted."""
+    """Everything that remains of a topic, as text. Empty once the topic is deleted."""
     context = cluster.fold.controller.context
     of_brokers = [
         f"in the metadata of broker {id}"

@@ -7,10 +7,10 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests.topics import (
-    AnswerCreatePartitions,
     CreatePartitionsReceived,
+    CreatePartitionsResponse,
     NewPartitions,
-    TopicAnswer,
+    TopicResult,
 )
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import DAEMON, Cluster, writes
@@ -33,21 +33,21 @@ def replicas(cluster: Cluster) -> dict[int, tuple[int, ...]]:
     return {number: one.replicas for number, one in cluster.topic("t").assignments.items()}
 
 
-# What is added ----------------------------------------------------------------------------------
+# Accepted ---------------------------------------------------------------------------------------
 
 
-def test_partitions_are_added_led_and_answered() -> None:
+def test_partitions_are_added_and_answered_with_leaders() -> None:
     cluster = cluster_of(3, {0: [2, 3]})
     topic_id = cluster.topic("t").topic_id
     answer = grow(cluster, "t", 4)
-    assert answer.topics == (TopicAnswer("t"),)
-    # As Kafka: the first broker not below the first replica is both start and distance.
+    assert answer.topics == (TopicResult("t"),)
+    # As in Kafka: the first broker not below the first replica is both start index and shift.
     assert replicas(cluster) == {0: (2, 3), 1: (3, 2), 2: (1, 3), 3: (2, 3)}
     assert cluster.topic("t").topic_id == topic_id
     assert all(cluster.state("t", number) for number in range(4))
 
 
-def test_where_no_broker_follows_the_first_replica_the_first_broker_begins() -> None:
+def test_first_broker_starts_if_no_broker_follows_the_first_replica() -> None:
     cluster = cluster_of(2, {0: [9]})
     cluster.start_broker(9)
     cluster.stop_broker(9)
@@ -55,7 +55,7 @@ def test_where_no_broker_follows_the_first_replica_the_first_broker_begins() -> 
     assert replicas(cluster) == {0: (9,), 1: (2,), 2: (1,)}
 
 
-def test_a_given_assignment_is_taken() -> None:
+def test_given_assignment_is_used() -> None:
     cluster = cluster_of(3, {0: [1, 2]})
     assert errors(grow(cluster, "t", 3, [3, 1], [2, 3])) == [codes.NONE]
     assert replicas(cluster) == {0: (1, 2), 1: (3, 1), 2: (2, 3)}
@@ -69,18 +69,18 @@ def test_validate_only_adds_nothing() -> None:
     assert seen.writes() == []
 
 
-# What is refused --------------------------------------------------------------------------------
+# Rejected ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("topic", "count", "given", "error", "message"),
     [
         (
-            "nobody",
+            "missing",
             0,
             [[9]],
             codes.UNKNOWN_TOPIC_OR_PARTITION,
-            "The topic 'nobody' does not exist.",
+            "The topic 'missing' does not exist.",
         ),
         (
             "t",
@@ -139,7 +139,7 @@ def test_validate_only_adds_nothing() -> None:
         ),
     ],
 )
-def test_topics_are_judged_in_kafkas_order(
+def test_topics_are_validated_in_kafkas_order(
     topic: str, count: int, given: Sequence[Sequence[int]], error: int, message: str | None
 ) -> None:
     cluster = cluster_of(3, {0: [1, 2], 1: [2, 3]})
@@ -150,7 +150,7 @@ def test_topics_are_judged_in_kafkas_order(
     assert seen.writes() == []
 
 
-def test_a_topic_that_is_being_reassigned_does_not_grow() -> None:
+def test_partitions_are_not_added_during_a_reassignment() -> None:
     cluster = cluster_of(3, {0: [1, 2]})
     reassign(cluster, 3, 1)
     assert refused(grow(cluster, "t", 1)) == (
@@ -159,7 +159,7 @@ def test_a_topic_that_is_being_reassigned_does_not_grow() -> None:
     )
 
 
-def test_a_topic_that_is_being_deleted_does_not_grow() -> None:
+def test_partitions_are_not_added_to_a_topic_being_deleted() -> None:
     cluster = cluster_of(3, {0: [1, 2]})
     cluster.stop_broker(1)
     mark(cluster, "t")
@@ -169,29 +169,29 @@ def test_a_topic_that_is_being_deleted_does_not_grow() -> None:
     )
 
 
-def test_each_topic_is_answered_once_for_itself() -> None:
+def test_each_topic_has_one_answer() -> None:
     cluster = cluster_of(2, {0: [1, 2]})
     cluster.create_topic("u", {0: [1]})
-    asked = [NewPartitions(name, 2, None) for name in ("u", "nobody", "t", "u")]
+    asked = [NewPartitions(name, 2, None) for name in ("u", "missing", "t", "u")]
     answer = call(cluster, CreatePartitionsReceived(1, 3, TIMEOUT_MS, False, asked))
-    assert isinstance(answer, AnswerCreatePartitions)
+    assert isinstance(answer, CreatePartitionsResponse)
     assert [(one.name, one.error, one.message) for one in answer.topics] == [
         ("u", codes.INVALID_REQUEST, "Duplicate topic in request."),
-        ("nobody", codes.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'nobody' does not exist."),
+        ("missing", codes.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'missing' does not exist."),
         ("t", codes.NONE, None),
     ]
     assert len(cluster.topic("u").assignments) == 1
 
 
-def test_a_broker_without_a_rack_among_others_fails_all() -> None:
-    """AdminZkClient.getBrokerMetadatas, before any topic is looked at."""
+def test_broker_without_a_rack_among_others_fails_all_topics() -> None:
+    """AdminZkClient.getBrokerMetadatas, before any topic is validated."""
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [1]})
     cluster.start_broker(2, "a")
     assert refused(grow(cluster, "t", 2, [1])) == (codes.UNKNOWN_SERVER_ERROR, None)
 
 
-def test_a_znode_that_cannot_be_read_is_told() -> None:
+def test_unreadable_topic_znode_is_reported() -> None:
     cluster = cluster_of(2, {0: [1]})
     cluster.put_quietly(T, b'{"partitions":{"x":[1]}}')
     seen = cluster.seen()
@@ -202,7 +202,7 @@ def test_a_znode_that_cannot_be_read_is_told() -> None:
 # ZooKeeper --------------------------------------------------------------------------------------
 
 
-def test_what_somebody_writes_meanwhile_is_kept() -> None:
+def test_concurrent_write_is_kept() -> None:
     cluster = cluster_of(2, {0: [1]})
     cluster.once(writes(T), lambda: cluster.change_topic_quietly("t", {0: [1], 1: [2]}))
     assert refused(grow(cluster, "t", 2)) == (
@@ -212,7 +212,7 @@ def test_what_somebody_writes_meanwhile_is_kept() -> None:
     assert replicas(cluster) == {0: (1,), 1: (2,)}
 
 
-def test_a_topic_that_goes_meanwhile_does_not_exist() -> None:
+def test_topic_deleted_meanwhile_is_unknown() -> None:
     cluster = cluster_of(2, {0: [1]})
     cluster.once(writes(T), lambda: cluster.remove_quietly(T))
     assert refused(grow(cluster, "t", 2)) == (
@@ -221,7 +221,7 @@ def test_a_topic_that_goes_meanwhile_does_not_exist() -> None:
     )
 
 
-def test_a_znode_that_changes_all_the_time_is_given_up() -> None:
+def test_znode_that_changes_repeatedly_ends_the_attempts() -> None:
     cluster = cluster_of(2, {0: [1]})
     is_write = writes(T)
     cluster.before = lambda issued: (
@@ -234,21 +234,21 @@ def test_a_znode_that_changes_all_the_time_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
-def test_a_write_whose_reply_is_lost_counts(fate: Fate) -> None:
+def test_write_with_a_lost_reply_is_a_success(fate: Fate) -> None:
     cluster = cluster_of(2, {0: [1]})
     cluster.lose(writes(T), fate)
     assert errors(grow(cluster, "t", 2)) == [codes.NONE]
     assert replicas(cluster) == {0: (1,), 1: (2,)}
 
 
-def test_another_controller_fences_it() -> None:
+def test_another_controller_fences_the_write() -> None:
     cluster = cluster_of(2, {0: [1]})
     cluster.once(writes(T), lambda: cluster.seize_role(2))
     assert errors(grow(cluster, "t", 2)) == [codes.NOT_CONTROLLER]
     assert replicas(cluster) == {0: (1,)}
 
 
-def test_a_standby_is_no_controller() -> None:
+def test_standby_answers_not_controller() -> None:
     cluster = cluster_of(2, {0: [1]})
     cluster.seize_role(2)
     cluster.run()

@@ -14,7 +14,7 @@ from controller.core.operations import Create
 from controller.core.releases import Release
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes
-from tests.controller.core.test_releases import OFFERED
+from tests.controller.core.offered_versions import OFFERED
 from tests.controller.core.topics.deleting import mark
 from tests.controller.core.topics.topic_requests import create, errors, new_topic, refused
 
@@ -30,29 +30,30 @@ def replicas_of(cluster: Cluster, topic: str) -> dict[int, tuple[int, ...]]:
     return {number: one.replicas for number, one in cluster.topic(topic).assignments.items()}
 
 
-# Configurations that brokers cannot read ---------------------------------------------------------
+# Configurations unknown to brokers ---------------------------------------------------------------
 
 LEVEL = {"compression.gzip.level": "5"}
 FORMAT = {"message.format.version": "3.5"}
 
 
 def offers(cluster: Cluster, broker: int, release: Release, epoch: int | None = None) -> None:
-    """The channel to a broker tells what that one offers."""
+    """A broker reports its API versions on its channel."""
     epoch = cluster.broker_epoch(broker) if epoch is None else epoch
     highest = list(OFFERED[release].items())
     cluster.happen(VersionsOffered(broker, epoch, highest), f"broker:{broker}:{epoch}")
 
 
 def asked_for(cluster: Cluster, configs: dict[str, str | None]) -> str | None:
-    """Ask for a topic with them: what is wrong."""
+    """Request a topic with these configurations. Returns the error message."""
     [one] = create(cluster, new_topic("t", 1, 1, configs=configs), validate_only=True).topics
     assert one.error == (codes.INVALID_CONFIG if one.message else codes.NONE)
     return one.message
 
 
 @pytest.mark.parametrize("protocol", ["3.9", "2.6"])
-def test_the_oldest_live_broker_must_know_a_configuration(protocol: str) -> None:
-    """It may lead a partition, become a replica, or just read all when it starts."""
+def test_configuration_unknown_to_the_oldest_live_broker_is_rejected(protocol: str) -> None:
+    """That broker may lead a partition, become a replica, or just read all configurations at its
+    start."""
     cluster = Cluster(1, 2, inter_broker_protocol_version=protocol).start()
     offers(cluster, 1, (3, 9))
     offers(cluster, 2, (2, 8))
@@ -62,7 +63,7 @@ def test_the_oldest_live_broker_must_know_a_configuration(protocol: str) -> None
     assert asked_for(cluster, LEVEL | FORMAT) is None
 
 
-def test_a_broker_of_another_release_comes_back() -> None:
+def test_broker_that_returns_with_another_release_is_known_by_the_new_one() -> None:
     cluster = Cluster(1, inter_broker_protocol_version="2.6").start()
     offers(cluster, 1, (2, 8))
     before = cluster.broker_epoch(1)
@@ -70,10 +71,10 @@ def test_a_broker_of_another_release_comes_back() -> None:
     cluster.run()
     offers(cluster, 1, (3, 9))
     offers(cluster, 1, (2, 8), epoch=before)
-    assert asked_for(cluster, LEVEL) is None, "what came late was of its earlier run"
+    assert asked_for(cluster, LEVEL) is None, "the late versions belong to its earlier run"
 
 
-def test_of_a_broker_that_has_told_nothing_the_protocol_version_is_known() -> None:
+def test_protocol_version_is_used_for_a_broker_that_has_reported_no_versions() -> None:
     cluster = Cluster(1, 2, inter_broker_protocol_version="3.5").start()
     offers(cluster, 1, (3, 9))
     assert asked_for(cluster, FORMAT) is None
@@ -85,8 +86,8 @@ def test_of_a_broker_that_has_told_nothing_the_protocol_version_is_known() -> No
     assert asked_for(cluster, LEVEL) is None
 
 
-def test_configurations_are_told_as_by_the_oldest_live_broker() -> None:
-    """Also where a topic did not get its leader in time."""
+def test_configurations_are_described_as_by_the_oldest_live_broker() -> None:
+    """Also if a topic did not get its leader in time."""
     cluster = Cluster(1, 2).start()
     offers(cluster, 1, (3, 9))
     offers(cluster, 2, (2, 8))
@@ -95,10 +96,10 @@ def test_configurations_are_told_as_by_the_oldest_live_broker() -> None:
     assert (late.topics[0].error, late.release) == (codes.REQUEST_TIMED_OUT, (2, 8))
 
 
-# What is created --------------------------------------------------------------------------------
+# Accepted ---------------------------------------------------------------------------------------
 
 
-def test_a_topic_is_created_led_and_answered() -> None:
+def test_topic_is_created_and_answered_with_a_leader() -> None:
     cluster = Cluster(1, 2, 3).start()
     seen = cluster.seen()
     answer = create(cluster, new_topic("t", 2, 3, configs={"retention.ms": "1000"}))
@@ -118,8 +119,9 @@ def test_a_topic_is_created_led_and_answered() -> None:
     assert seen.notices() == []
 
 
-def test_the_configuration_stands_before_the_topic() -> None:
-    """AdminZkClient.createTopicWithAssignment; the topic that is found has it."""
+def test_configuration_is_written_before_the_topic() -> None:
+    """AdminZkClient.createTopicWithAssignment: a topic that the controller reads has its
+    configuration."""
     cluster = Cluster(1).start()
     seen = cluster.seen()
     create(cluster, new_topic("t", 1, 1))
@@ -127,15 +129,15 @@ def test_the_configuration_stands_before_the_topic() -> None:
     assert config_of(cluster, "t") == {"version": 1, "config": {}}
 
 
-def test_the_configuration_of_an_earlier_topic_is_overwritten() -> None:
+def test_configuration_of_an_earlier_topic_is_overwritten() -> None:
     cluster = Cluster(1).start()
     cluster.put(znodes.topic_config_path("t"), b'{"version":1,"config":{"retention.ms":"1"}}')
     assert errors(create(cluster, new_topic("t", 1, 1))) == [codes.NONE]
     assert config_of(cluster, "t") == {"version": 1, "config": {}}
 
 
-def test_replicas_are_drawn() -> None:
-    """Each topic has dice of its own: the simulated ones count up."""
+def test_start_and_shift_are_drawn_for_each_topic() -> None:
+    """The simulated dice count up."""
     cluster = Cluster(1, 2, 3).start()
     create(cluster, new_topic("a", 2, 2), new_topic("b", 2, 2), new_topic("c", given={0: [3]}))
     firsts = {name: replicas_of(cluster, name) for name in "abc"}
@@ -146,7 +148,7 @@ def test_replicas_are_drawn() -> None:
     assert firsts["c"] == {0: (3,)}
 
 
-def test_racks_are_looked_at() -> None:
+def test_replicas_are_spread_over_racks() -> None:
     cluster = Cluster()
     for broker, rack in {1: "a", 2: "a", 3: "b", 4: "b"}.items():
         cluster.register(broker, rack)
@@ -156,7 +158,7 @@ def test_racks_are_looked_at() -> None:
         assert {one > 2 for one in replicas} == {True, False}
 
 
-def test_what_is_not_given_is_as_configured() -> None:
+def test_missing_values_are_the_configured_defaults() -> None:
     cluster = Cluster(1, 2, 3, num_partitions=4, default_replication_factor=2).start()
     answer = create(
         cluster, new_topic("t"), new_topic("u", 1), new_topic("v", replication_factor=3)
@@ -168,14 +170,14 @@ def test_what_is_not_given_is_as_configured() -> None:
     ]
 
 
-def test_a_given_assignment_is_taken_as_it_is_unknown_brokers_too() -> None:
+def test_given_assignment_is_used_with_unknown_brokers() -> None:
     cluster = Cluster(1, 2).start()
     answer = create(cluster, new_topic("t", given={1: [2, 9], 0: [1, 9]}))
     assert replicas_of(cluster, "t") == {0: (1, 9), 1: (2, 9)}
     assert [(one.partitions, one.replication_factor) for one in answer.topics] == [(2, 2)]
 
 
-def test_without_topic_ids_none_is_given() -> None:
+def test_without_topic_ids_a_topic_gets_none() -> None:
     cluster = Cluster(1, inter_broker_protocol_version="2.6-IV0").start()
     [one] = create(cluster, new_topic("t", 1, 1)).topics
     assert (one.error, one.topic_id) == (codes.NONE, None)
@@ -201,7 +203,7 @@ def test_validate_only_creates_nothing() -> None:
     assert seen.writes() == []
 
 
-def test_many_topics_take_few_reads_and_writes() -> None:
+def test_many_topics_need_few_reads_and_writes() -> None:
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     answer = create(cluster, *(new_topic(f"t{number}", 1, 2) for number in range(50)))
@@ -212,7 +214,7 @@ def test_many_topics_take_few_reads_and_writes() -> None:
     assert sum(reads(one) for _, issued in seen.history for one in issued) == 2
 
 
-# What is refused --------------------------------------------------------------------------------
+# Rejected ---------------------------------------------------------------------------------------
 
 REFUSED: list[tuple[NewTopic, int, str | None]] = [
     (
@@ -341,7 +343,7 @@ REFUSED: list[tuple[NewTopic, int, str | None]] = [
 @pytest.mark.parametrize(
     ("asked", "error", "message"), REFUSED, ids=[str(place) for place in range(len(REFUSED))]
 )
-def test_topics_are_judged_in_kafkas_order(
+def test_topics_are_validated_in_kafkas_order(
     asked: NewTopic, error: int, message: str | None, rules: str
 ) -> None:
     cluster = Cluster(1, 2, 3, rules=rules).start()
@@ -358,7 +360,7 @@ def test_topics_are_judged_in_kafkas_order(
     assert not any("/config/topics" in path for path in seen.written())
 
 
-def test_one_topic_that_is_refused_does_not_hold_up_the_others() -> None:
+def test_rejected_topic_does_not_affect_the_others() -> None:
     cluster = Cluster(1).start()
     answer = create(
         cluster, new_topic("a", 1, 1), new_topic("!", 1, 1), new_topic("b", 1, 2), new_topic("c", 1)
@@ -371,7 +373,7 @@ def test_one_topic_that_is_refused_does_not_hold_up_the_others() -> None:
     ]
 
 
-def test_a_topic_that_is_named_twice_is_not_created() -> None:
+def test_topic_named_twice_is_not_created() -> None:
     cluster = Cluster(1).start()
     answer = create(cluster, new_topic("t", 1, 1), new_topic("u", 1, 1), new_topic("t", 1, 1))
     text = "Found multiple entries for this topic."
@@ -383,8 +385,8 @@ def test_a_topic_that_is_named_twice_is_not_created() -> None:
     assert cluster.data(znodes.topic_path("t")) is None
 
 
-def test_topics_of_one_request_collide_too() -> None:
-    """Kafka creates one after the other."""
+def test_topics_of_one_request_can_collide() -> None:
+    """Kafka creates them one after the other."""
     cluster = Cluster(1).start()
     answer = create(cluster, new_topic("a.b", 1, 1), new_topic("a_b", 1, 1))
     assert [one.message for one in answer.topics] == [
@@ -393,7 +395,7 @@ def test_topics_of_one_request_collide_too() -> None:
     ]
 
 
-def test_a_broker_without_a_rack_among_others_fails_what_is_to_be_chosen() -> None:
+def test_broker_without_a_rack_among_others_fails_automatic_assignments() -> None:
     cluster = Cluster(1)
     cluster.register(2, "a")
     cluster.start()
@@ -402,7 +404,7 @@ def test_a_broker_without_a_rack_among_others_fails_what_is_to_be_chosen() -> No
     assert answer.topics[0].message is None
 
 
-def test_the_daemon_and_brokers_that_shut_down_hold_no_replicas() -> None:
+def test_daemon_and_brokers_in_shutdown_get_no_replicas() -> None:
     cluster = Cluster(1, 2).start()
     assert refused(create(cluster, new_topic("t", 1, 3)))[1] == (
         "Replication factor: 3 larger than available brokers: 2."
@@ -410,10 +412,8 @@ def test_the_daemon_and_brokers_that_shut_down_hold_no_replicas() -> None:
 
 
 @pytest.mark.parametrize("given", [None, {number: [1] for number in range(90_000)}])
-def test_what_no_znode_can_hold_is_refused_before_it_is_sent(
-    given: dict[int, list[int]] | None,
-) -> None:
-    """A server would break the connection, again and again."""
+def test_topic_too_large_for_a_znode_is_not_sent(given: dict[int, list[int]] | None) -> None:
+    """A server would close the connection, at every attempt."""
     cluster = Cluster(1).start()
     counts = () if given else (2**31 - 1, 1)
     seen = cluster.seen()
@@ -425,7 +425,7 @@ def test_what_no_znode_can_hold_is_refused_before_it_is_sent(
     assert seen.written() == []
 
 
-def test_a_large_configuration_is_refused_before_it_is_sent() -> None:
+def test_configuration_too_large_for_a_znode_is_not_sent() -> None:
     cluster = Cluster(1).start()
     entries = ",".join(f"{number}:1" for number in range(200_000))
     large = {"leader.replication.throttled.replicas": entries}
@@ -435,7 +435,7 @@ def test_a_large_configuration_is_refused_before_it_is_sent() -> None:
 # ZooKeeper --------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_creates_the_topic_meanwhile_is_first() -> None:
+def test_topic_created_by_a_broker_meanwhile_exists() -> None:
     cluster = Cluster(1, 2).start()
     cluster.once(
         writes(znodes.topic_path("t")), lambda: cluster.change_topic_quietly("t", {0: [2]})
@@ -450,14 +450,14 @@ def test_a_broker_that_creates_the_topic_meanwhile_is_first() -> None:
 
 @pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
 @pytest.mark.parametrize("path", [znodes.topic_config_path("t"), znodes.topic_path("t")])
-def test_a_write_whose_reply_is_lost_counts(path: str, fate: Fate) -> None:
+def test_write_with_a_lost_reply_is_a_success(path: str, fate: Fate) -> None:
     cluster = Cluster(1).start()
     cluster.lose(writes(path), fate)
     assert errors(create(cluster, new_topic("t", 1, 1))) == [codes.NONE]
     assert cluster.version(znodes.topic_path("t")) == 0
 
 
-def test_a_write_that_zookeeper_refuses_is_told() -> None:
+def test_write_rejected_by_zookeeper_is_an_error() -> None:
     cluster = Cluster(1).start()
     cluster.remove_quietly(znodes.TOPIC_CONFIGS)
     seen = cluster.seen()
@@ -475,7 +475,7 @@ def test_another_controller_fences_the_creation() -> None:
     assert cluster.data(znodes.topic_config_path("t")) is None
 
 
-def test_a_standby_is_no_controller() -> None:
+def test_standby_answers_not_controller() -> None:
     cluster = Cluster(1, 2).start()
     cluster.seize_role(2)
     cluster.run()
@@ -487,7 +487,7 @@ def test_a_standby_is_no_controller() -> None:
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
-def test_an_assignment_without_brokers(rules: str) -> None:
+def test_assignment_without_brokers_is_rejected_by_refolds_rule(rules: str) -> None:
     cluster = Cluster(1, rules=rules).start()
     answer = create(cluster, new_topic("t", given={0: []}), timeout_ms=0)
     if rules == "kafka":

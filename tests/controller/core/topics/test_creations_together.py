@@ -1,4 +1,4 @@
-"""Several CreateTopics that wait one behind the other."""
+"""Several queued CreateTopics are carried out together."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,11 +8,11 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.topics import (
-    AnswerCreateTopics,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     DeleteTopicsReceived,
-    DoomedTopic,
     NewTopic,
+    TopicToDelete,
 )
 from controller.core.commands import Issued, WriteZnodes
 from controller.core.events import TimerFired
@@ -29,7 +29,7 @@ OK = [codes.NONE]
 
 
 def asked(number: int, *topics: NewTopic, validate_only: bool = False) -> CreateTopicsReceived:
-    """The request of this number."""
+    """The request with this number."""
     return CreateTopicsReceived(number, 7, TIMEOUT_MS, validate_only, list(topics))
 
 
@@ -38,8 +38,8 @@ def one(number: int, name: str) -> CreateTopicsReceived:
     return asked(number, new_topic(name, 1, 1))
 
 
-def at_once(cluster: Cluster, *requests: ApiRequest) -> Seen:
-    """Requests of as many clients; all but the first one wait while that is carried out."""
+def send_together(cluster: Cluster, *requests: ApiRequest) -> Seen:
+    """Requests of several clients. All but the first are queued while the first is carried out."""
     seen = cluster.seen()
     for number, request in enumerate(requests):
         cluster.happen_next(request, f"api:{number}")
@@ -47,20 +47,20 @@ def at_once(cluster: Cluster, *requests: ApiRequest) -> Seen:
     return seen
 
 
-def told(cluster: Cluster) -> dict[int, list[int]]:
+def answered_codes(cluster: Cluster) -> dict[int, list[int]]:
     """The codes of each request's one answer."""
     given: dict[int, list[int]] = {}
     for answer in answers(cluster):
         assert answer.request not in given
-        if isinstance(answer, AnswerCreateTopics):
+        if isinstance(answer, CreateTopicsResponse):
             given[answer.request] = [topic.error for topic in answer.topics]
     return given
 
 
 def messages(cluster: Cluster, request: int) -> list[str | None]:
-    """What the topics of a request were refused for."""
+    """The error messages for the topics of a request."""
     [answer] = [each for each in answers(cluster) if each.request == request]
-    assert isinstance(answer, AnswerCreateTopics)
+    assert isinstance(answer, CreateTopicsResponse)
     return [topic.message for topic in answer.topics]
 
 
@@ -80,26 +80,26 @@ def made(seen: Seen) -> list[list[str]]:
     ("rules", "writes"),
     [("refold", [["a"], ["b", "c", "d"]]), ("kafka", [["a"], ["b"], ["c"], ["d"]])],
 )
-def test_those_that_wait_are_written_together(rules: str, writes: list[list[str]]) -> None:
+def test_queued_requests_are_written_together(rules: str, writes: list[list[str]]) -> None:
     cluster = Cluster(1, 2, rules=rules).start()
-    seen = at_once(cluster, *(one(number, name) for number, name in enumerate("abcd", 1)))
+    seen = send_together(cluster, *(one(number, name) for number, name in enumerate("abcd", 1)))
     assert made(seen) == writes
-    assert told(cluster) == {1: OK, 2: OK, 3: OK, 4: OK}
+    assert answered_codes(cluster) == {1: OK, 2: OK, 3: OK, 4: OK}
 
 
-def test_each_has_its_own_answer() -> None:
+def test_each_request_has_its_own_answer() -> None:
     cluster = Cluster(1, 2).start()
     three = asked(3, new_topic("x", 1, 9), new_topic("c", 2, 2), new_topic("b!", 1, 1))
-    at_once(cluster, one(1, "a"), one(2, "b"), three, asked(4), one(5, "e"))
+    send_together(cluster, one(1, "a"), one(2, "b"), three, asked(4), one(5, "e"))
     wrong = [codes.INVALID_REPLICATION_FACTOR, codes.NONE, codes.INVALID_TOPIC_EXCEPTION]
-    assert told(cluster) == {1: OK, 2: OK, 3: wrong, 4: [], 5: OK}
+    assert answered_codes(cluster) == {1: OK, 2: OK, 3: wrong, 4: [], 5: OK}
 
 
-def test_one_that_waits_for_a_broker_holds_no_other_up() -> None:
+def test_request_that_waits_for_a_broker_does_not_delay_the_others() -> None:
     cluster = Cluster(1, 2).start()
     dead = asked(2, new_topic("b", given=NO_BROKER))
-    at_once(cluster, one(1, "a"), dead, one(3, "c"))
-    assert told(cluster) == {1: OK, 3: OK}
+    send_together(cluster, one(1, "a"), dead, one(3, "c"))
+    assert answered_codes(cluster) == {1: OK, 3: OK}
     assert cluster.data(znodes.topic_path("b")) is not None
 
 
@@ -110,103 +110,105 @@ def test_one_that_waits_for_a_broker_holds_no_other_up() -> None:
         ("a_b", codes.INVALID_TOPIC_EXCEPTION, "Topic 'a_b' collides with existing topics: a.b"),
     ],
 )
-def test_names_that_are_alike_are_not_written_together(name: str, error: int, text: str) -> None:
-    """Whether the earlier one comes about is known when the later one is judged."""
+def test_topics_with_colliding_names_are_not_written_together(
+    name: str, error: int, text: str
+) -> None:
+    """The result of the earlier topic must be known when the later one is validated."""
     cluster = Cluster(1, 2).start()
     requests = [one(1, "a"), one(2, "a.b"), one(3, name), one(4, "d")]
-    seen = at_once(cluster, *requests)
+    seen = send_together(cluster, *requests)
     assert made(seen) == [["a"], ["a.b"], ["d"]]
-    assert told(cluster) == {1: OK, 2: OK, 3: [error], 4: OK}
+    assert answered_codes(cluster) == {1: OK, 2: OK, 3: [error], 4: OK}
     assert messages(cluster, 3) == [text]
 
 
-def test_the_order_of_what_was_asked_is_kept() -> None:
-    """What came behind another request stays behind it."""
+def test_order_of_the_requests_is_kept() -> None:
+    """Requests queued after a request of another kind are carried out after it."""
     cluster = Cluster(1, 2).start()
     create(cluster, new_topic("d", 1, 1))
-    doomed = DeleteTopicsReceived(4, 6, TIMEOUT_MS, [DoomedTopic("d", None)])
-    seen = at_once(cluster, one(2, "a"), one(3, "b"), doomed, one(5, "c"), one(6, "e"))
+    doomed = DeleteTopicsReceived(4, 6, TIMEOUT_MS, [TopicToDelete("d", None)])
+    seen = send_together(cluster, one(2, "a"), one(3, "b"), doomed, one(5, "c"), one(6, "e"))
     assert made(seen) == [["a"], ["b"], ["c", "e"]]
     written = seen.written()
     paths = [znodes.topic_path("b"), f"{znodes.DELETE_TOPICS}/d", znodes.topic_path("c")]
     assert sorted(paths, key=written.index) == paths
 
 
-def test_one_that_only_validates_creates_nothing() -> None:
+def test_request_that_only_validates_creates_nothing() -> None:
     cluster = Cluster(1, 2).start()
     looks = asked(2, new_topic("b", 1, 1), new_topic("x!", 1, 1), validate_only=True)
-    seen = at_once(cluster, one(1, "a"), looks, one(3, "c"))
-    assert told(cluster) == {1: OK, 2: [codes.NONE, codes.INVALID_TOPIC_EXCEPTION], 3: OK}
+    seen = send_together(cluster, one(1, "a"), looks, one(3, "c"))
+    assert answered_codes(cluster) == {1: OK, 2: [codes.NONE, codes.INVALID_TOPIC_EXCEPTION], 3: OK}
     assert made(seen) == [["a"], ["c"]]
 
 
-def test_requests_are_taken_together_up_to_a_thousand_topics() -> None:
-    """The first answers shall not wait for ever more."""
+def test_requests_with_up_to_a_thousand_topics_are_carried_out_together() -> None:
+    """The limit bounds the delay of the first answers."""
     cluster = Cluster(1, 2).start()
     many = [f"n{number}" for number in range(998)]
     large = asked(2, *(new_topic(name, 1, 1) for name in many))
-    seen = at_once(
+    seen = send_together(
         cluster, one(1, "a"), large, *(one(3 + place, n) for place, n in enumerate("defg"))
     )
     assert made(seen) == [["a"], [*many, "d", "e"], ["f", "g"]]
 
 
-# What becomes of all of them --------------------------------------------------------------------
+# Failures ---------------------------------------------------------------------------------------
 
 
-def test_the_time_of_one_ends_while_they_are_written() -> None:
+def test_timeout_of_one_request_during_the_write_is_answered() -> None:
     cluster = Cluster(1, 2).start()
     timer = TimerFired("request:3")
     cluster.once(
         writes(znodes.topic_path("b")),
         lambda: cluster.happen_next(timer, "timer"),
     )
-    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"), one(4, "d"))
-    assert told(cluster) == {1: OK, 2: OK, 3: [codes.REQUEST_TIMED_OUT], 4: OK}
+    send_together(cluster, one(1, "a"), one(2, "b"), one(3, "c"), one(4, "d"))
+    assert answered_codes(cluster) == {1: OK, 2: OK, 3: [codes.REQUEST_TIMED_OUT], 4: OK}
     assert cluster.data(znodes.topic_path("c")) is not None
 
 
-def test_another_controller_fences_them_all() -> None:
+def test_another_controller_fences_all_requests() -> None:
     cluster = Cluster(1, 2).start()
     cluster.once(writes(znodes.topic_config_path("b")), lambda: cluster.seize_role(2))
-    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
-    assert told(cluster)[2] == told(cluster)[3] == [codes.NOT_CONTROLLER]
+    send_together(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
+    assert answered_codes(cluster)[2] == answered_codes(cluster)[3] == [codes.NOT_CONTROLLER]
     assert cluster.data(znodes.topic_path("c")) is None
 
 
 def _second(which: Callable[[Issued], bool]) -> Callable[[Issued], bool]:
     found: list[Issued] = []
 
-    def is_it(issued: Issued) -> bool:
+    def matches(issued: Issued) -> bool:
         found.extend([issued] * which(issued))
         return len(found) > 1
 
-    return is_it
+    return matches
 
 
-def test_the_session_ends_for_them_all() -> None:
+def test_session_that_ends_rejects_all_requests() -> None:
     cluster = Cluster(1, 2).start()
     cluster.once(_second(reads(znodes.DELETE_TOPICS)), cluster.expire)
-    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
-    assert told(cluster)[2] == told(cluster)[3] == [codes.NOT_CONTROLLER]
+    send_together(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
+    assert answered_codes(cluster)[2] == answered_codes(cluster)[3] == [codes.NOT_CONTROLLER]
 
 
-def test_a_standby_refuses_them_all() -> None:
+def test_standby_rejects_all_requests() -> None:
     cluster = Cluster(1, 2).start()
     cluster.seize_role(2)
     cluster.run()
-    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
-    assert told(cluster) == {number: [codes.NOT_CONTROLLER] for number in (1, 2, 3)}
+    send_together(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
+    assert answered_codes(cluster) == {number: [codes.NOT_CONTROLLER] for number in (1, 2, 3)}
 
 
-def test_an_error_that_nobody_knows_is_answered_to_them_all(
+def test_unexpected_error_is_the_answer_to_all_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Cluster(1, 2).start()
 
     def fail(*_: object) -> None:
-        raise ValueError("nobody knows")
+        raise ValueError("planted")
 
     monkeypatch.setattr(creation, "assign_replicas", fail)
-    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
-    assert told(cluster) == {number: [codes.UNKNOWN_SERVER_ERROR] for number in (1, 2, 3)}
+    send_together(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
+    assert answered_codes(cluster) == {number: [codes.UNKNOWN_SERVER_ERROR] for number in (1, 2, 3)}

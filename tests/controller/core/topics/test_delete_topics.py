@@ -4,7 +4,7 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.topics import DeletedTopic, DoomedTopic
+from controller.core.api_requests.topics import DeletedTopic, TopicToDelete
 from controller.core.commands import ReadChildren, WriteZnodes
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, by_rule, writes
@@ -17,7 +17,7 @@ from tests.controller.core.topics.deleting import (
 from tests.controller.core.topics.topic_requests import delete, errors
 
 MARKER = znodes.delete_topic_path("t")
-NOBODYS_ID = bytes(15) + b"n"
+UNKNOWN_ID = bytes(15) + b"n"
 
 
 def id_of(cluster: Cluster, topic: str) -> bytes:
@@ -26,47 +26,47 @@ def id_of(cluster: Cluster, topic: str) -> bytes:
     return topic_id
 
 
-def test_a_topic_is_deleted_by_its_name() -> None:
+def test_topic_is_deleted_by_its_name() -> None:
     cluster = cluster_with_topic()
     assert delete(cluster, "t").topics == (DeletedTopic("t", None),)
     assert left_of(cluster, "t") == []
 
 
-def test_a_topic_is_deleted_by_its_id() -> None:
+def test_topic_is_deleted_by_its_id() -> None:
     cluster = cluster_with_topic()
     topic_id = id_of(cluster, "t")
     assert delete(cluster, topic_id).topics == (DeletedTopic("t", topic_id),)
     assert left_of(cluster, "t") == []
 
 
-def test_the_answer_does_not_wait_for_replicas() -> None:
-    """Kafka's metadata has no topic any more once brokers are told that it goes."""
+def test_answer_does_not_wait_for_replicas() -> None:
+    """Kafka's metadata omits the topic once brokers have the UpdateMetadata."""
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 1, 2, 3)
     assert errors(delete(cluster, "t")) == [codes.NONE]
     assert cluster.data(znodes.topic_path("t")) is not None
 
 
-def test_each_topic_is_answered_for_itself_in_order() -> None:
+def test_each_topic_has_an_answer_in_the_order_of_the_request() -> None:
     cluster = cluster_with_topic()
     cluster.create_topic("u", {0: [1]})
-    cluster.create_topic("led by nobody", {0: [9]})
-    answer = delete(cluster, "nobody", "u", NOBODYS_ID, "t", "led by nobody", id_of(cluster, "u"))
+    cluster.create_topic("leaderless", {0: [9]})
+    answer = delete(cluster, "missing", "u", UNKNOWN_ID, "t", "leaderless", id_of(cluster, "u"))
     unknown = codes.UNKNOWN_TOPIC_OR_PARTITION
     assert [(one.name, one.error) for one in answer.topics] == [
-        ("nobody", unknown),
+        ("missing", unknown),
         ("u", codes.NONE),
         (None, codes.UNKNOWN_TOPIC_ID),
         ("t", codes.NONE),
-        ("led by nobody", unknown),
+        ("leaderless", unknown),
         ("u", codes.NONE),
     ]
-    assert answer.topics[2].topic_id == NOBODYS_ID
+    assert answer.topics[2].topic_id == UNKNOWN_ID
     assert left_of(cluster, "u") + left_of(cluster, "t") == []
-    assert cluster.data(znodes.topic_path("led by nobody")) is not None
+    assert cluster.data(znodes.topic_path("leaderless")) is not None
 
 
-def test_many_topics_take_one_write() -> None:
+def test_many_topics_need_one_write() -> None:
     cluster = Cluster(1).start()
     names = [f"t{number}" for number in range(20)]
     for name in names:
@@ -77,7 +77,7 @@ def test_many_topics_take_one_write() -> None:
     assert sum(ours(one) for _, issued in seen.history for one in issued) == 1
 
 
-def test_a_topic_that_is_going_already_is_unknown() -> None:
+def test_topic_being_deleted_is_unknown() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 1, 2, 3)
     topic_id = id_of(cluster, "t")
@@ -85,8 +85,8 @@ def test_a_topic_that_is_going_already_is_unknown() -> None:
     assert errors(delete(cluster, "t", topic_id)) == [codes.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
-def test_a_marker_that_stands_is_as_good() -> None:
-    """Of a topic whose deletion waits for a broker."""
+def test_existing_marker_is_a_success() -> None:
+    """The topic's deletion waits for a broker."""
     cluster = cluster_with_topic()
     cluster.once(writes(MARKER), lambda: cluster.put_quietly(MARKER, b""))
     seen = cluster.seen()
@@ -95,7 +95,7 @@ def test_a_marker_that_stands_is_as_good() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_topic_that_is_gone_from_zookeeper_is_unknown() -> None:
+def test_topic_deleted_from_zookeeper_is_unknown() -> None:
     cluster = cluster_with_topic()
     path = znodes.topic_path("t")
     listing = by_rule(ReadChildren, "topics deleted by request")
@@ -109,34 +109,34 @@ def test_a_topic_that_is_gone_from_zookeeper_is_unknown() -> None:
 )
 def test_with_deletion_disabled_nothing_is_deleted(version: int, error: int) -> None:
     cluster = cluster_with_topic(delete_topic_enable=False)
-    answer = delete(cluster, "t", "nobody", version=version)
+    answer = delete(cluster, "t", "missing", version=version)
     assert errors(answer) == [error, error]
     assert cluster.data(znodes.topic_path("t")) is not None
 
 
-def test_a_topic_that_is_named_both_ways_refuses_all() -> None:
+def test_topic_named_by_name_and_id_rejects_the_request() -> None:
     cluster = cluster_with_topic()
-    both = DoomedTopic("t", id_of(cluster, "t"))
+    both = TopicToDelete("t", id_of(cluster, "t"))
     answer = delete(cluster, "t", both)
     assert (answer.error, errors(answer)) == (codes.INVALID_REQUEST, [codes.INVALID_REQUEST] * 2)
     assert cluster.data(znodes.topic_path("t")) is not None
 
 
-def test_a_topic_that_is_not_named_at_all_is_unknown() -> None:
+def test_topic_without_name_and_id_is_unknown() -> None:
     cluster = cluster_with_topic()
-    answer = delete(cluster, DoomedTopic(None, None))
+    answer = delete(cluster, TopicToDelete(None, None))
     assert errors(answer) == [codes.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 @pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
-def test_a_write_whose_reply_is_lost_counts(fate: Fate) -> None:
+def test_write_with_a_lost_reply_is_a_success(fate: Fate) -> None:
     cluster = cluster_with_topic()
     cluster.lose(writes(MARKER), fate)
     assert errors(delete(cluster, "t")) == [codes.NONE]
     assert left_of(cluster, "t") == []
 
 
-def test_a_write_that_zookeeper_refuses_is_told() -> None:
+def test_write_rejected_by_zookeeper_is_an_error() -> None:
     cluster = cluster_with_topic()
     cluster.once(writes(MARKER), lambda: cluster.remove_quietly(znodes.DELETE_TOPICS))
     seen = cluster.seen()
@@ -144,19 +144,19 @@ def test_a_write_that_zookeeper_refuses_is_told() -> None:
     assert seen.notices() == [("topic_not_marked", MARKER)]
 
 
-def test_another_controller_fences_it() -> None:
+def test_another_controller_fences_the_write() -> None:
     cluster = cluster_with_topic()
     cluster.once(writes(MARKER), lambda: cluster.seize_role(2))
     assert errors(delete(cluster, "t")) == [codes.NOT_CONTROLLER]
     assert marked(cluster) == ()
 
 
-def test_a_standby_is_no_controller() -> None:
+def test_standby_answers_not_controller() -> None:
     cluster = cluster_with_topic()
     cluster.seize_role(2)
     cluster.run()
-    answer = delete(cluster, "t", NOBODYS_ID)
+    answer = delete(cluster, "t", UNKNOWN_ID)
     assert answer.topics == (
         DeletedTopic("t", None, codes.NOT_CONTROLLER),
-        DeletedTopic(None, NOBODYS_ID, codes.NOT_CONTROLLER),
+        DeletedTopic(None, UNKNOWN_ID, codes.NOT_CONTROLLER),
     )

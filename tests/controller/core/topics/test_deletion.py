@@ -1,4 +1,4 @@
-"""Deleting topics: what brokers are told, what becomes of the znodes (KB 8, 17.10)."""
+"""Topic deletions: requests to brokers and deleted znodes (KB 8, 17.10)."""
 
 import msgspec
 import pytest
@@ -29,10 +29,10 @@ def deleted_znodes(seen: Seen) -> list[str]:
     return [one.path for one in seen.writes() if isinstance(one, Delete)]
 
 
-# The way of a deletion --------------------------------------------------------------------------
+# Steps of a deletion ----------------------------------------------------------------------------
 
 
-def test_SU_12_with_all_brokers_alive_nothing_is_left() -> None:
+def test_SU_12_with_all_brokers_alive_everything_is_deleted() -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2, 3], 1: [2, 3, 1]})
     cluster.create_topic("other", {0: [1, 2, 3]})
@@ -47,19 +47,19 @@ def test_SU_12_with_all_brokers_alive_nothing_is_left() -> None:
     assert cluster.state("other", 0) == "leader 1 e 0 isr [1,2,3] v 0 ce 1"
 
 
-def test_the_observed_example_of_three_replicas() -> None:
+def test_requests_are_those_observed_with_three_replicas() -> None:
     """KB 8.4: UpdateMetadata with leader -2, the ISR shrunk replica by replica, StopReplica
     without and with delete."""
     cluster = cluster_with_topic()
     seen = cluster.seen()
     mark(cluster, "t")
     gone = "t-0 leader -2 e 0 isr [1,2,3] v 0 ce 1 replicas [1,2,3] offline []"
-    told = [
+    announced = [
         f"UpdateMetadata v8; live [1,2,3]; {gone}",
         "StopReplica v4; t-0 e -2",
         "StopReplica v4; t-0 e -2 delete",
     ]
-    assert seen.requested() == {1: told, 2: told, 3: told}
+    assert seen.requested() == {1: announced, 2: announced, 3: announced}
     kinds = [type(one).__name__ for one in seen.broker_requests()]
     assert kinds == ["UpdateMetadataRequest"] * 3 + ["StopReplicaRequest"] * 6
     shrunk = [msgspec.json.decode(one.data) for one in seen.writes() if isinstance(one, SetData)]
@@ -70,7 +70,7 @@ def test_the_observed_example_of_three_replicas() -> None:
     ]
 
 
-def test_znodes_go_from_the_leaves_up_then_configuration_then_marker() -> None:
+def test_znodes_are_deleted_from_the_leaves_up_then_configuration_then_marker() -> None:
     """KB 8.5."""
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [1], 1: [1]})
@@ -90,7 +90,7 @@ def test_znodes_go_from_the_leaves_up_then_configuration_then_marker() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_nothing_is_removed_from_zookeeper_before_every_replica_is_deleted() -> None:
+def test_znodes_are_deleted_only_after_every_replica() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 2)
     seen = cluster.seen()
@@ -105,7 +105,7 @@ def test_nothing_is_removed_from_zookeeper_before_every_replica_is_deleted() -> 
     assert left_of(cluster, "t") == []
 
 
-def test_topics_that_are_marked_together_are_told_of_together() -> None:
+def test_topics_marked_together_share_requests() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("b", {0: [1, 2]})
     cluster.create_topic("a", {0: [2, 1]})
@@ -116,7 +116,7 @@ def test_topics_that_are_marked_together_are_told_of_together() -> None:
     assert left_of(cluster, "a") + left_of(cluster, "b") == []
 
 
-def test_a_topic_that_is_marked_later_does_not_start_the_first_one_again() -> None:
+def test_topic_marked_later_does_not_restart_the_first_deletion() -> None:
     cluster = cluster_with_topic(2)
     cluster.create_topic("u", {0: [2, 1]})
     slow_to_delete(cluster, 1, 2)
@@ -128,7 +128,7 @@ def test_a_topic_that_is_marked_later_does_not_start_the_first_one_again() -> No
     assert left_of(cluster, "t") + left_of(cluster, "u") == []
 
 
-def test_a_partition_that_never_had_a_leader_is_deleted_too() -> None:
+def test_partition_that_never_had_a_leader_is_deleted() -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [1], 1: [9]})
     mark(cluster, "t")
@@ -137,7 +137,7 @@ def test_a_partition_that_never_had_a_leader_is_deleted_too() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_topic_without_partitions_goes_at_once() -> None:
+def test_topic_without_partitions_is_deleted_at_once() -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t", {})
     seen = cluster.seen()
@@ -147,9 +147,9 @@ def test_a_topic_without_partitions_goes_at_once() -> None:
 
 
 @pytest.mark.parametrize(("protocol", "version"), [("2.4", 2), ("2.5", 2), ("2.6", 3), ("3.4", 4)])
-def test_older_protocol_versions_delete_as_well(protocol: str, version: int) -> None:
-    """KB 12.3.3, 12.3.4: below 2.6 no StopReplica mixes, and all of a request that deletes is
-    answered for."""
+def test_older_protocol_versions_delete_topics(protocol: str, version: int) -> None:
+    """KB 12.3.3, 12.3.4: below 2.6 no StopReplica mixes deletions with other entries, and all
+    entries of a deleting request are answered."""
     cluster = Cluster(1, 2, inter_broker_protocol_version=protocol).start()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 1]})
     seen = cluster.seen()
@@ -164,7 +164,7 @@ def test_older_protocol_versions_delete_as_well(protocol: str, version: int) -> 
 
 
 @pytest.mark.parametrize("protocol", ["2.7-IV0", "3.9"])
-def test_CI_47_CI_48_the_id_of_a_deleted_topic_is_forgotten(protocol: str) -> None:
+def test_CI_47_CI_48_id_of_a_deleted_topic_is_forgotten(protocol: str) -> None:
     cluster = Cluster(1, inter_broker_protocol_version=protocol).start()
     cluster.create_topic("t", {0: [1]})
     cluster.create_topic("t", {0: [1], 1: [1]})
@@ -175,7 +175,7 @@ def test_CI_47_CI_48_the_id_of_a_deleted_topic_is_forgotten(protocol: str) -> No
     assert context.topics_by_id == {}
 
 
-def test_CI_52_a_topic_that_got_its_id_later_can_be_deleted() -> None:
+def test_CI_52_topic_that_got_its_id_later_can_be_deleted() -> None:
     before = Cluster(1, inter_broker_protocol_version="2.7-IV0").start()
     before.create_topic("t", {0: [1]})
     assert before.broker(1).logs == {("t", 0): None}
@@ -192,7 +192,7 @@ def test_CI_52_a_topic_that_got_its_id_later_can_be_deleted() -> None:
 # Markers ----------------------------------------------------------------------------------------
 
 
-def test_SU_19_the_marker_of_an_unknown_topic_is_removed() -> None:
+def test_SU_19_marker_of_an_unknown_topic_is_deleted() -> None:
     cluster = cluster_with_topic()
     seen = cluster.seen()
     mark(cluster, "unknown")
@@ -203,15 +203,15 @@ def test_SU_19_the_marker_of_an_unknown_topic_is_removed() -> None:
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2,3] v 0 ce 1"
 
 
-def test_an_unknown_topic_beside_a_known_one_does_not_keep_it() -> None:
+def test_unknown_topic_does_not_delay_a_known_one() -> None:
     cluster = cluster_with_topic()
     mark(cluster, "t", "unknown")
     assert left_of(cluster, "t") == []
     assert marked(cluster) == ()
 
 
-def test_at_failover_the_marker_of_a_topic_that_is_gone_is_removed() -> None:
-    """The last controller deleted the topic's znodes and died before it deleted the marker."""
+def test_failover_deletes_the_marker_of_a_deleted_topic() -> None:
+    """The last controller deleted the topic's znodes and exited before it deleted the marker."""
     cluster = Cluster(1)
     cluster.put_quietly(znodes.topic_config_path("t"), CONFIG)
     mark_quietly(cluster, "t")
@@ -220,7 +220,7 @@ def test_at_failover_the_marker_of_a_topic_that_is_gone_is_removed() -> None:
     assert cluster.is_active
 
 
-def test_SU_20_a_topic_that_is_marked_again_is_deleted_once() -> None:
+def test_SU_20_topic_marked_again_is_deleted_once() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 2)
     mark(cluster, "t")
@@ -233,7 +233,7 @@ def test_SU_20_a_topic_that_is_marked_again_is_deleted_once() -> None:
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
-def test_SU_21_with_deletion_disabled_markers_are_removed(rules: str) -> None:
+def test_SU_21_with_deletion_disabled_markers_are_deleted(rules: str) -> None:
     cluster = cluster_with_topic(delete_topic_enable=False, rules=rules)
     seen = cluster.seen()
     mark(cluster, "t", "unknown")
@@ -247,7 +247,7 @@ def test_SU_21_with_deletion_disabled_markers_are_removed(rules: str) -> None:
     assert cluster.state("t", 1) == "leader 1 e 0 isr [1] v 0 ce 1"
 
 
-def test_with_deletion_disabled_markers_are_removed_at_failover() -> None:
+def test_with_deletion_disabled_failover_deletes_markers() -> None:
     cluster = cluster_with_topic(delete_topic_enable=False)
     mark_quietly(cluster, "t")
     seen = cluster.seen()
@@ -259,8 +259,8 @@ def test_with_deletion_disabled_markers_are_removed_at_failover() -> None:
     assert cluster.fold.controller.context.queued_for_deletion == {}
 
 
-def test_a_marker_that_is_put_while_markers_are_listed_is_seen() -> None:
-    """The watch stands before the list is read (KB 1.4.3)."""
+def test_marker_created_while_markers_are_listed_is_processed() -> None:
+    """The watch is set before the list is read (KB 1.4.3)."""
     cluster = cluster_with_topic(2)
     cluster.create_topic("u", {0: [1, 2]})
     lists = by_rule(ReadChildren, "topic deletion")
@@ -272,7 +272,7 @@ def test_a_marker_that_is_put_while_markers_are_listed_is_seen() -> None:
 # The same name again ----------------------------------------------------------------------------
 
 
-def test_SU_18_a_topic_of_the_same_name_is_a_new_topic() -> None:
+def test_SU_18_topic_of_the_same_name_is_a_new_topic() -> None:
     cluster = cluster_with_topic()
     first = cluster.topic("t").topic_id
     mark(cluster, "t")
@@ -290,7 +290,7 @@ def test_SU_18_a_topic_of_the_same_name_is_a_new_topic() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_topic_made_again_before_the_marker_is_gone_stays() -> None:
+def test_topic_created_again_before_its_marker_is_deleted_is_kept() -> None:
     cluster = cluster_with_topic()
     first = cluster.topic("t").topic_id
     made = topic_json({0: [3, 1]})
@@ -305,8 +305,8 @@ def test_a_topic_made_again_before_the_marker_is_gone_stays() -> None:
     assert logs(cluster, "t") == {1: [0], 3: [0]}
 
 
-def test_what_a_broker_answers_for_the_topic_before_does_not_touch_the_new_one() -> None:
-    """Removed by hand while it was being deleted, then made again: the answer comes late."""
+def test_late_answer_for_a_deleted_topic_does_not_affect_the_new_one() -> None:
+    """A tool deleted the topic's znodes during the deletion and created the topic again."""
     cluster = cluster_with_topic(1)
     slow_to_delete(cluster, 1)
     mark(cluster, "t")
@@ -322,7 +322,7 @@ def test_what_a_broker_answers_for_the_topic_before_does_not_touch_the_new_one()
 # Reassignment -----------------------------------------------------------------------------------
 
 
-def test_SU_15_a_topic_being_deleted_is_not_reassigned() -> None:
+def test_SU_15_topic_being_deleted_is_not_reassigned() -> None:
     cluster = cluster_with_topic()
     cluster.stop_broker(3)
     mark(cluster, "t")
@@ -331,8 +331,8 @@ def test_SU_15_a_topic_being_deleted_is_not_reassigned() -> None:
     assert left_of(cluster, "t") == []
 
 
-def reassigned_to_nobody(rules: str) -> Cluster:
-    """t-0 is on its way from 1, 2 to 3 and to 99, which does not live; then t is marked."""
+def reassigned_to_a_missing_broker(rules: str) -> Cluster:
+    """t-0 moves from [1,2] to 3 and 99, which is not registered. Then t is marked."""
     cluster = Cluster(1, 2, 3, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})
     request = b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[3,99]}]}'
@@ -342,8 +342,8 @@ def reassigned_to_nobody(rules: str) -> Cluster:
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
-def test_OB_02_a_reassignment_does_not_hold_the_first_request_back(rules: str) -> None:
-    cluster = reassigned_to_nobody(rules)
+def test_OB_02_reassignment_does_not_delay_the_first_request(rules: str) -> None:
+    cluster = reassigned_to_a_missing_broker(rules)
     assert cluster.partition("t", 0).state is PartitionState.NON_EXISTENT
     assert states(cluster, "t") == {
         1: ReplicaState.DELETION_SUCCESSFUL,
@@ -354,8 +354,8 @@ def test_OB_02_a_reassignment_does_not_hold_the_first_request_back(rules: str) -
     assert list(cluster.fold.controller.context.ineligible_for_deletion) == ["t"]
 
 
-def test_OB_02_the_deletion_ends_when_the_missing_broker_comes() -> None:
-    cluster = reassigned_to_nobody("refold")
+def test_OB_02_deletion_completes_when_the_missing_broker_registers() -> None:
+    cluster = reassigned_to_a_missing_broker("refold")
     assert cluster.data(znodes.REASSIGN_PARTITIONS) is None
     cluster.start_broker(99)
     assert left_of(cluster, "t") == []

@@ -1,12 +1,13 @@
-"""Brokers that come, go and fail while topics are deleted (KB 8.2, 8.3, 8.6, 17.10)."""
+"""Brokers that register, die and fail during topic deletions (KB 8.2, 8.3, 8.6, 17.10)."""
 
 import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, StopReplicaRequest
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.state_machines import ReplicaState
+from tests.controller.core.brokers.log_dir_failures import announce, storage_errors
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.endpoint import controlled_shutdown
 from tests.controller.core.topics.deleting import (
@@ -32,10 +33,10 @@ def waiting(cluster: Cluster) -> list[str]:
     return list(cluster.fold.controller.context.ineligible_for_deletion)
 
 
-# Down when it begins ----------------------------------------------------------------------------
+# Down at the start ------------------------------------------------------------------------------
 
 
-def test_SU_13_the_living_delete_and_the_rest_follows_with_the_broker() -> None:
+def test_SU_13_live_brokers_delete_at_once_and_the_dead_one_after_its_return() -> None:
     cluster = cluster_with_topic()
     cluster.stop_broker(3)
     seen = cluster.seen()
@@ -44,7 +45,7 @@ def test_SU_13_the_living_delete_and_the_rest_follows_with_the_broker() -> None:
     assert marked(cluster) == ("t",)
     assert states(cluster, "t") == {1: SUCCESSFUL, 2: SUCCESSFUL, 3: OFFLINE}
     assert waiting(cluster) == ["t"]
-    assert seen.told("topic_deletion_waits") == ["some of its replicas are offline"]
+    assert seen.texts_of("topic_deletion_waits") == ["some of its replicas are offline"]
     seen = cluster.seen()
     cluster.start_broker(3)
     assert left_of(cluster, "t") == []
@@ -54,7 +55,7 @@ def test_SU_13_the_living_delete_and_the_rest_follows_with_the_broker() -> None:
     assert not any("StopReplica" in kind for kind in seen.kinds(1))
 
 
-def test_SU_14_the_marker_waits_through_a_new_controller() -> None:
+def test_SU_14_marker_is_kept_by_a_new_controller() -> None:
     cluster = cluster_with_topic()
     cluster.stop_broker(3)
     mark(cluster, "t")
@@ -66,7 +67,7 @@ def test_SU_14_the_marker_waits_through_a_new_controller() -> None:
 
 
 @pytest.mark.parametrize("failover", [False, True])
-def test_SU_22_a_topic_that_has_lost_a_partition_is_deleted(failover: bool) -> None:
+def test_SU_22_topic_that_has_lost_a_partition_is_deleted(failover: bool) -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 1]})
     cluster.stop_broker(1)
@@ -83,7 +84,7 @@ def test_SU_22_a_topic_that_has_lost_a_partition_is_deleted(failover: bool) -> N
     assert left_of(cluster, "t") == []
 
 
-def test_a_broker_without_replicas_of_it_does_not_start_a_waiting_deletion() -> None:
+def test_broker_without_replicas_does_not_start_a_waiting_deletion() -> None:
     """KB 8.2.5."""
     cluster = cluster_with_topic()
     cluster.stop_broker(3)
@@ -91,11 +92,11 @@ def test_a_broker_without_replicas_of_it_does_not_start_a_waiting_deletion() -> 
     seen = cluster.seen()
     cluster.start_broker(4)
     assert waiting(cluster) == ["t"]
-    assert seen.told("topic_deletion_waits") == []
+    assert seen.texts_of("topic_deletion_waits") == []
     assert not any("t-0" in request for request in seen.requests(1) + seen.requests(4))
 
 
-def test_with_two_brokers_down_each_return_deletes_its_own() -> None:
+def test_each_of_two_returning_brokers_deletes_its_replicas() -> None:
     cluster = cluster_with_topic()
     cluster.stop_broker(2)
     cluster.stop_broker(3)
@@ -108,7 +109,7 @@ def test_with_two_brokers_down_each_return_deletes_its_own() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_waiting_topic_does_not_hold_up_another() -> None:
+def test_waiting_topic_does_not_delay_another() -> None:
     cluster = cluster_with_topic()
     cluster.create_topic("u", {0: [1, 2]})
     cluster.stop_broker(3)
@@ -118,10 +119,10 @@ def test_a_waiting_topic_does_not_hold_up_another() -> None:
     assert marked(cluster) == ("t",)
 
 
-# Going away meanwhile ---------------------------------------------------------------------------
+# Failures during the deletion -------------------------------------------------------------------
 
 
-def test_a_broker_that_dies_before_it_answers_makes_the_topic_wait() -> None:
+def test_broker_that_dies_before_its_answer_makes_the_topic_wait() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 2, 3)
     mark(cluster, "t")
@@ -135,8 +136,8 @@ def test_a_broker_that_dies_before_it_answers_makes_the_topic_wait() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_broker_that_is_back_waits_for_those_still_deleting() -> None:
-    """KB 8.6: nothing is retried while a replica is in DeletionStarted."""
+def test_returned_broker_waits_for_those_still_deleting() -> None:
+    """KB 8.6: no retry while a replica is in DeletionStarted."""
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 2, 3)
     mark(cluster, "t")
@@ -144,7 +145,7 @@ def test_a_broker_that_is_back_waits_for_those_still_deleting() -> None:
     seen = cluster.seen()
     cluster.start_broker(3)
     assert waiting(cluster) == []
-    # KB 9.1 step 4: brought online like every replica of a broker that starts.
+    # KB 9.1 step 4: brought online like every replica of a registering broker.
     assert states(cluster, "t") == {1: SUCCESSFUL, 2: STARTED, 3: ONLINE}
     assert "LeaderAndIsr" in seen.kinds(3)
     assert "StopReplica" not in seen.kinds(3)
@@ -154,7 +155,7 @@ def test_a_broker_that_is_back_waits_for_those_still_deleting() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_broker_that_bounces_before_it_answers_is_asked_again() -> None:
+def test_broker_restarted_before_its_answer_gets_the_request_again() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 3)
     mark(cluster, "t")
@@ -165,7 +166,7 @@ def test_a_broker_that_bounces_before_it_answers_is_asked_again() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_broker_that_bounces_after_it_answered_is_not_asked_again() -> None:
+def test_broker_restarted_after_its_answer_gets_no_second_request() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 3)
     mark(cluster, "t")
@@ -178,7 +179,7 @@ def test_a_broker_that_bounces_after_it_answered_is_not_asked_again() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_the_living_hear_of_the_death_of_a_broker_with_replicas_of_queued_topics_only() -> None:
+def test_death_of_a_broker_with_only_queued_topics_is_sent_to_the_live_brokers() -> None:
     """KB 9.3 step 6."""
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 1, 2, 3)
@@ -191,7 +192,7 @@ def test_the_living_hear_of_the_death_of_a_broker_with_replicas_of_queued_topics
     }
 
 
-def test_a_broker_in_controlled_shutdown_counts_as_offline() -> None:
+def test_broker_in_controlled_shutdown_counts_as_offline() -> None:
     cluster = cluster_with_topic()
     controlled_shutdown(cluster, 3)
     mark(cluster, "t")
@@ -203,8 +204,8 @@ def test_a_broker_in_controlled_shutdown_counts_as_offline() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_leader_in_controlled_shutdown_counts_as_offline() -> None:
-    """Its replica is still Online and cannot become DeletionIneligible: it is deleted later."""
+def test_leader_in_controlled_shutdown_counts_as_offline() -> None:
+    """Its replica is still Online and cannot become DeletionIneligible. It is deleted later."""
     cluster = cluster_with_topic()
     controlled_shutdown(cluster, 1)
     mark(cluster, "t")
@@ -215,7 +216,7 @@ def test_a_leader_in_controlled_shutdown_counts_as_offline() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_controlled_shutdown_that_begins_while_it_deletes_changes_nothing() -> None:
+def test_controlled_shutdown_during_the_deletion_changes_nothing() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 3)
     mark(cluster, "t")
@@ -226,8 +227,9 @@ def test_a_controlled_shutdown_that_begins_while_it_deletes_changes_nothing() ->
     assert left_of(cluster, "t") == []
 
 
-def test_one_starts_while_another_dies() -> None:
-    """KB 3.3.7: while the new one is handled the dead one counts as alive, and is asked."""
+def test_deletion_requested_while_one_broker_starts_and_another_is_dead() -> None:
+    """KB 3.3.7: while the new broker is handled, the dead one counts as live and gets the
+    request."""
     cluster = cluster_with_topic()
     cluster.stop_broker(3)
     mark(cluster, "t")
@@ -238,7 +240,7 @@ def test_one_starts_while_another_dies() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_dead_one_that_had_not_deleted_is_asked_when_it_is_back() -> None:
+def test_dead_broker_gets_the_request_after_its_return() -> None:
     cluster = cluster_with_topic()
     cluster.stop_broker(2)
     cluster.stop_broker(3)
@@ -252,11 +254,11 @@ def test_a_dead_one_that_had_not_deleted_is_asked_when_it_is_back() -> None:
     assert left_of(cluster, "t") == []
 
 
-# What brokers answer ----------------------------------------------------------------------------
+# Answers of brokers -----------------------------------------------------------------------------
 
 
 def failing(cluster: Cluster, broker: int, *numbers: int) -> None:
-    """The broker cannot delete these partitions of t: their log directory has failed."""
+    """The broker fails to delete these partitions of t, because their log directory has failed."""
 
     def errors(request: BrokerRequest) -> list[tuple[str, int, int]]:
         if request.broker != broker or not deletes(request):
@@ -266,7 +268,7 @@ def failing(cluster: Cluster, broker: int, *numbers: int) -> None:
     cluster.broker_errors = errors
 
 
-def test_one_partition_that_cannot_be_deleted_makes_the_topic_wait() -> None:
+def test_partition_that_cannot_be_deleted_makes_the_topic_wait() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 1]})
     failing(cluster, 2, 1)
@@ -276,9 +278,9 @@ def test_one_partition_that_cannot_be_deleted_makes_the_topic_wait() -> None:
     assert states(cluster, "t", 1) == {1: SUCCESSFUL, 2: OFFLINE}
     assert waiting(cluster) == ["t"]
     assert logs(cluster, "t") == {2: [1]}
-    assert seen.told("topic_deletion_waits") == ["some of its replicas could not be deleted"]
+    assert seen.texts_of("topic_deletion_waits") == ["some of its replicas could not be deleted"]
     assert seen.notices() == []
-    # Retried as far as stopping goes (KB 8.3 step 4), deleted only after a restart.
+    # Stopping is retried (KB 8.3 step 4), deleting only after a restart.
     assert [one for one in seen.requests(2) if "StopReplica" in one] == [
         "StopReplica v4; t-0 e -2; t-1 e -2",
         "StopReplica v4; t-0 e -2 delete; t-1 e -2 delete",
@@ -289,7 +291,7 @@ def test_one_partition_that_cannot_be_deleted_makes_the_topic_wait() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_what_cannot_be_deleted_of_one_topic_does_not_hold_up_another() -> None:
+def test_partition_that_cannot_be_deleted_does_not_delay_another_topic() -> None:
     cluster = cluster_with_topic()
     cluster.create_topic("u", {0: [2, 3]})
     failing(cluster, 2, 0)
@@ -311,15 +313,15 @@ def last_deletion(cluster: Cluster, broker: int) -> Issued:
 def answer_with(
     cluster: Cluster, broker: int, error: int, *partitions: tuple[str, int, int]
 ) -> None:
-    """The broker answers its last deletion so."""
+    """The broker answers its last deletion with this error."""
     asked = last_deletion(cluster, broker)
     epoch = cluster.broker_epoch(broker)
     cluster.happen(
-        BrokerAnswered(asked.id, broker, epoch, error, list(partitions)), f"broker:{broker}"
+        BrokerResponded(asked.id, broker, epoch, error, list(partitions)), f"broker:{broker}"
     )
 
 
-def test_an_error_of_the_whole_request_fails_the_partitions_that_it_lists() -> None:
+def test_request_error_fails_the_listed_partitions() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 2)
     mark(cluster, "t")
@@ -331,8 +333,8 @@ def test_an_error_of_the_whole_request_fails_the_partitions_that_it_lists() -> N
     assert ("broker_error", "broker 2") in seen.notices()
 
 
-def test_a_stale_broker_epoch_leaves_the_replica_in_deletion_until_the_broker_change() -> None:
-    """KB 8.6: such an answer lists no partition."""
+def test_stale_broker_epoch_leaves_the_replica_in_deletion_until_the_broker_change() -> None:
+    """KB 8.6: such an answer lists no partitions."""
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 2)
     mark(cluster, "t")
@@ -344,8 +346,8 @@ def test_a_stale_broker_epoch_leaves_the_replica_in_deletion_until_the_broker_ch
     assert left_of(cluster, "t") == []
 
 
-def test_a_request_for_an_earlier_run_of_the_broker_deletes_nothing() -> None:
-    """It bounced just before; the broker change is handled after the deletion has begun."""
+def test_request_to_an_earlier_run_of_the_broker_deletes_nothing() -> None:
+    """The broker has just restarted. The broker change follows the start of the deletion."""
     cluster = cluster_with_topic()
 
     def bounce_quietly() -> None:
@@ -357,31 +359,31 @@ def test_a_request_for_an_earlier_run_of_the_broker_deletes_nothing() -> None:
     answers = [
         recorded.event
         for recorded, _ in cluster.history
-        if isinstance(recorded.event, BrokerAnswered)
+        if isinstance(recorded.event, BrokerResponded)
     ]
     assert codes.STALE_BROKER_EPOCH in [one.error for one in answers]
     assert left_of(cluster, "t") == []
 
 
-def test_an_answer_from_before_a_broker_died_says_nothing() -> None:
+def test_answer_sent_before_the_broker_died_is_ignored() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 2, 3)
     mark(cluster, "t")
     asked, epoch = last_deletion(cluster, 3), cluster.broker_epoch(3)
     cluster.stop_broker(3)
     seen = cluster.seen()
-    cluster.happen(BrokerAnswered(asked.id, 3, epoch, 0, []), "broker:3")
+    cluster.happen(BrokerResponded(asked.id, 3, epoch, 0, []), "broker:3")
     assert states(cluster, "t")[3] is INELIGIBLE
     assert seen.commands == []
 
 
-def test_a_failed_log_directory_is_like_a_dead_broker() -> None:
+def test_failed_log_directory_makes_the_topic_wait_like_a_dead_broker() -> None:
     cluster = cluster_with_topic()
-    cluster.broker(3)
-    context = cluster.fold.controller.context
-    context.offline_dirs[3] = {cluster.partition("t", 0): None}
+    storage_errors(cluster, 3, ("t", 0))
+    announce(cluster, b'{"version":1,"broker":3,"event":1}')
     mark(cluster, "t")
     assert logs(cluster, "t") == {3: [0]}
     assert waiting(cluster) == ["t"]
+    storage_errors(cluster, 3)
     cluster.bounce(3)
     assert left_of(cluster, "t") == []

@@ -1,11 +1,11 @@
-"""Where refold deletes topics that Kafka's rules leave behind: both outcomes."""
+"""Deviations in topic deletions: the outcomes by refold's rule and by Kafka's."""
 
 import msgspec
 import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.state_machines import ReplicaState
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.reassigning import (
@@ -31,11 +31,12 @@ _INCONSISTENT_TOPIC_ID = 103
 
 
 def partition_errors(cluster: Cluster) -> list[int]:
-    """The codes of all partition errors that brokers have answered, but for repeated requests."""
+    """The codes of all partition errors that brokers have answered, without those of repeated
+    requests."""
     return [
         code
         for recorded, _ in cluster.history
-        if isinstance(recorded.event, BrokerAnswered)
+        if isinstance(recorded.event, BrokerResponded)
         for _, _, code in recorded.event.partition_errors
         if code != codes.STALE_CONTROLLER_EPOCH
     ]
@@ -45,8 +46,9 @@ def partition_errors(cluster: Cluster) -> list[int]:
 
 
 @both_rules
-def test_a_target_that_starts_does_not_bring_deleted_logs_back(rules: str) -> None:
-    """OB-02 goes on: by Kafka's rule the brokers keep logs of the old topic and refuse the new."""
+def test_starting_target_does_not_restore_deleted_logs(rules: str) -> None:
+    """OB-02 continues: by Kafka's rule brokers keep logs of the old topic and reject the new
+    one."""
     cluster = Cluster(1, 2, 3, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.put(znodes.REASSIGN_PARTITIONS, MISSING)
@@ -60,8 +62,8 @@ def test_a_target_that_starts_does_not_bring_deleted_logs_back(rules: str) -> No
 
 
 @both_rules
-def test_a_failover_does_not_wait_for_a_reassignment_that_cannot_end(rules: str) -> None:
-    """The deletion had begun: nobody leads any more, so nobody takes the targets into the ISR."""
+def test_failover_does_not_wait_for_a_reassignment_that_cannot_complete(rules: str) -> None:
+    """The deletion had started. There is no leader to add the targets to the ISR."""
     cluster = Cluster(1, 2, 3, 4, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})
     assert reassign(cluster, 3, 4) == codes.NONE
@@ -77,7 +79,7 @@ def test_a_failover_does_not_wait_for_a_reassignment_that_cannot_end(rules: str)
 
 
 @both_rules
-def test_another_marker_does_not_make_a_topic_wait_for_its_reassignment(rules: str) -> None:
+def test_second_marker_does_not_make_a_topic_wait_for_its_reassignment(rules: str) -> None:
     """KB 8.2.1: by Kafka's rule the mark has an effect from the second event on."""
     cluster = Cluster(1, 2, 3, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})
@@ -89,7 +91,7 @@ def test_another_marker_does_not_make_a_topic_wait_for_its_reassignment(rules: s
     assert waits == ([] if rules == "refold" else ["t"])
 
 
-def test_a_request_in_zookeeper_ends_with_the_deletion_and_keeps_what_is_not_of_it() -> None:
+def test_deletion_removes_the_topics_entries_of_a_request_and_keeps_the_others() -> None:
     cluster = Cluster(1, 2, 3).start()
     entries = [{"topic": topic, "partition": 0, "replicas": [3, 99]} for topic in ("t", "u")]
     for entry in entries:
@@ -103,7 +105,7 @@ def test_a_request_in_zookeeper_ends_with_the_deletion_and_keeps_what_is_not_of_
     assert set(listed(cluster)) == {("u", 0)}
 
 
-def test_a_failover_drops_the_request_of_a_topic_that_is_marked() -> None:
+def test_failover_drops_the_entries_of_a_marked_topic() -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.put(znodes.REASSIGN_PARTITIONS, MISSING)
@@ -118,10 +120,10 @@ def test_a_failover_drops_the_request_of_a_topic_that_is_marked() -> None:
 
 
 @both_rules
-def test_a_topic_of_the_same_name_does_not_wait_for_what_the_first_one_waited_for(
+def test_new_topic_of_the_same_name_does_not_inherit_the_wait(
     rules: str,
 ) -> None:
-    """Broker 1 has deleted its replica and dies: t has to wait, and yet is deleted."""
+    """Broker 1 deletes its replica and dies: t has to wait, and is deleted nevertheless."""
     cluster = cluster_with_topic(2, rules=rules)
     slow_to_delete(cluster, 2)
     mark(cluster, "t")
@@ -140,7 +142,7 @@ def test_a_topic_of_the_same_name_does_not_wait_for_what_the_first_one_waited_fo
 
 
 @both_rules
-def test_a_topic_that_waits_and_is_removed_by_hand_leaves_no_mark(rules: str) -> None:
+def test_waiting_topic_deleted_by_a_tool_leaves_no_mark(rules: str) -> None:
     cluster = cluster_with_topic(2, rules=rules)
     cluster.stop_broker(2)
     mark(cluster, "t")
@@ -154,7 +156,7 @@ def test_a_topic_that_waits_and_is_removed_by_hand_leaves_no_mark(rules: str) ->
 
 @both_rules
 @pytest.mark.parametrize("state", [None, b"garbage"])
-def test_a_replica_is_deleted_though_its_state_is_gone(rules: str, state: bytes | None) -> None:
+def test_replica_with_a_missing_state_is_deleted(rules: str, state: bytes | None) -> None:
     cluster = Cluster(1, 2, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
     path = znodes.state_path("t", 0)
@@ -174,8 +176,8 @@ def test_a_replica_is_deleted_though_its_state_is_gone(rules: str, state: bytes 
 
 
 @both_rules
-def test_a_replica_is_deleted_though_its_reassignment_failed_half_way(rules: str) -> None:
-    """t-0 has no leader yet, so the reassignment stops before the replica on 1 is begun."""
+def test_replica_of_a_partly_failed_reassignment_is_deleted(rules: str) -> None:
+    """t-0 has no leader yet, so that the reassignment stops before the replica on 1 starts."""
     cluster = Cluster(1, rules=rules).start()
     cluster.create_topic("t", {0: [2]})
     assert reassign(cluster, 1) == codes.UNKNOWN_SERVER_ERROR
@@ -188,26 +190,26 @@ def test_a_replica_is_deleted_though_its_reassignment_failed_half_way(rules: str
         assert states(cluster, "t")[1] is ReplicaState.NON_EXISTENT
 
 
-def test_a_new_replica_on_a_dead_broker_goes_offline_without_an_error() -> None:
+def test_new_replica_on_a_dead_broker_goes_offline_without_an_error() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     put_request(cluster, {T0: [1, 9]})
     seen = cluster.seen()
     mark(cluster, "t")
     assert states(cluster, "t")[9] is ReplicaState.OFFLINE
-    assert seen.told("replica_state_refused") == []
+    assert seen.texts_of("replica_state_refused") == []
 
 
-def test_a_topic_that_stays_needs_its_state() -> None:
-    """KB 5.2.5: otherwise a replica without a state is left as it is."""
+def test_replica_without_a_state_is_not_changed_unless_its_topic_is_deleted() -> None:
+    """KB 5.2.5."""
     cluster = cluster_with_topic(2)
     cluster.remove_quietly(znodes.state_path("t", 0))
     cluster.stop_broker(2)
     assert states(cluster, "t")[2] is ReplicaState.ONLINE
 
 
-def test_what_a_later_controller_has_written_stops_the_deletion() -> None:
-    """KB 5.2.5: the role is gone and nobody has told us yet."""
+def test_state_written_by_a_later_controller_stops_the_deletion() -> None:
+    """KB 5.2.5: the role is lost and the daemon has not been notified yet."""
     cluster = cluster_with_topic(2)
     state = cluster.leadership("t", 0)
     later = znodes.write_state(type(state)(1, 0, (1, 2), 0, 7))

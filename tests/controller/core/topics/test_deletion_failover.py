@@ -1,4 +1,4 @@
-"""Deletions that are broken off: lost replies, lost sessions, lost roles (KB 6.2, 8, 13)."""
+"""Interrupted deletions: lost replies, lost sessions, lost roles (KB 6.2, 8, 13)."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from controller.core.commands import (
     StopReplicaRequest,
     WriteZnodes,
 )
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.operations import Delete
 from controller.core.values import ANY_VERSION
 from replay.world.requests import GetChildren
@@ -35,7 +35,7 @@ CONFIG = b'{"version":1,"config":{}}'
 
 
 def two_topics() -> Cluster:
-    """t and u are to be deleted, u with a configuration; v is not."""
+    """t and u are to be deleted, u with a configuration. v is kept."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2, 3], 1: [3, 1]})
     cluster.create_topic("u", {0: [2, 3]})
@@ -45,27 +45,27 @@ def two_topics() -> Cluster:
 
 
 def check(cluster: Cluster) -> None:
-    """Everything of t and u is gone, nothing of v is."""
+    """Everything of t and u is deleted, and nothing of v."""
     assert left_of(cluster, "t") + left_of(cluster, "u") == []
     assert marked(cluster) == ()
     assert cluster.is_active
     assert logs(cluster, "v") == {1: [0], 2: [0], 3: [0]}
     assert cluster.leadership("v", 0).leader in (1, 2, 3)
-    told = [one.command.code for one in cluster.commands() if isinstance(one.command, Notice)]
-    assert "procedure_failed" not in told
-    assert "failover_failed" not in told
+    announced = [one.command.code for one in cluster.commands() if isinstance(one.command, Notice)]
+    assert "procedure_failed" not in announced
+    assert "failover_failed" not in announced
 
 
 def nth(number: int) -> Callable[[Issued], bool]:
-    """Tells the ZooKeeper command with that number, from 0 on."""
+    """A predicate that matches the nth ZooKeeper command, counted from 0."""
     met = -1
 
-    def is_it(issued: Issued) -> bool:
+    def matches(issued: Issued) -> bool:
         nonlocal met
         met += isinstance(issued.command, ZOOKEEPER)
         return isinstance(issued.command, ZOOKEEPER) and met == number
 
-    return is_it
+    return matches
 
 
 def commands_of_a_deletion() -> int:
@@ -81,8 +81,8 @@ each_step = pytest.mark.parametrize("step", range(STEPS))
 
 @pytest.mark.parametrize("fate", [one for one in Fate if one is not Fate.ANSWERED])
 @each_step
-def test_it_goes_on_whatever_is_lost(step: int, fate: Fate) -> None:
-    """Each command for ZooKeeper in turn, or its reply; the session, too."""
+def test_deletion_completes_after_a_loss_at_any_command(step: int, fate: Fate) -> None:
+    """Each ZooKeeper command in turn, or its reply, or the session."""
     cluster = two_topics()
     cluster.lose(nth(step), fate)
     mark(cluster, "t", "u")
@@ -90,7 +90,7 @@ def test_it_goes_on_whatever_is_lost(step: int, fate: Fate) -> None:
 
 
 def tree(cluster: Cluster, root: str) -> dict[str, tuple[bytes | None, int | None]]:
-    """What stands below a znode: data and version."""
+    """The znodes below a znode: data and version."""
     found = {root: (cluster.data(root), cluster.version(root))}
     for child in cluster.ask(GetChildren(root)).children or ():
         found |= tree(cluster, f"{root}/{child}")
@@ -98,7 +98,7 @@ def tree(cluster: Cluster, root: str) -> dict[str, tuple[bytes | None, int | Non
 
 
 @each_step
-def test_it_stops_when_another_takes_the_role_and_goes_on_when_it_is_back(step: int) -> None:
+def test_deletion_stops_when_the_role_is_taken_and_continues_when_it_returns(step: int) -> None:
     cluster = two_topics()
     sessions: list[int] = []
     stood: list[object] = []
@@ -116,7 +116,7 @@ def test_it_stops_when_another_takes_the_role_and_goes_on_when_it_is_back(step: 
 
 
 @each_step
-def test_it_goes_on_when_a_broker_that_died_meanwhile_is_back(step: int) -> None:
+def test_deletion_completes_after_a_dead_broker_returns(step: int) -> None:
     cluster = two_topics()
     cluster.once(nth(step), lambda: cluster.unregister(3))
     mark(cluster, "t", "u")
@@ -126,7 +126,7 @@ def test_it_goes_on_when_a_broker_that_died_meanwhile_is_back(step: int) -> None
 
 
 @each_step
-def test_it_goes_on_when_a_broker_bounced_meanwhile(step: int) -> None:
+def test_deletion_completes_after_a_restart_of_a_broker(step: int) -> None:
     cluster = two_topics()
 
     def bounce_quietly() -> None:
@@ -138,7 +138,7 @@ def test_it_goes_on_when_a_broker_bounced_meanwhile(step: int) -> None:
     check(cluster)
 
 
-def test_CI_27_a_controller_that_was_replaced_deletes_nothing() -> None:
+def test_CI_27_replaced_controller_deletes_nothing() -> None:
     cluster = cluster_with_topic()
     cluster.once(reads(znodes.DELETE_TOPICS), lambda: cluster.seize_role(1))
     mark(cluster, "t")
@@ -157,15 +157,13 @@ ZNODES = (
     znodes.topic_path("t"),
     znodes.topic_config_path("t"),
 )
-"""In the order in which they are deleted; the marker is the last."""
+"""In the order in which they are deleted. The marker is last."""
 
 
 @pytest.mark.parametrize("others", [(), (3,)], ids=["all alive", "one dead"])
 @pytest.mark.parametrize("gone", range(len(ZNODES) + 1))
-def test_a_new_controller_goes_on_with_what_is_left_of_the_znodes(
-    gone: int, others: tuple[int, ...]
-) -> None:
-    """The session ends after the first of them are deleted; a broker dies at the same time."""
+def test_new_controller_deletes_the_remaining_znodes(gone: int, others: tuple[int, ...]) -> None:
+    """The session ends after some are deleted, and a broker dies at the same time."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2, 3], 1: [3, 1]})
     cluster.put(znodes.topic_config_path("t"), CONFIG)
@@ -186,7 +184,7 @@ def test_a_new_controller_goes_on_with_what_is_left_of_the_znodes(
     assert cluster.epoch() == 2
 
 
-def test_a_failover_begins_with_all_markers_that_stand() -> None:
+def test_failover_starts_with_all_existing_markers() -> None:
     cluster = two_topics()
     mark_quietly(cluster, "t", "u")
     seen = cluster.seen()
@@ -197,18 +195,18 @@ def test_a_failover_begins_with_all_markers_that_stand() -> None:
     ]
 
 
-def test_at_failover_queued_topics_are_told_of_once_more_before_they_are_deleted() -> None:
-    """KB 6.2 step 9, 18 point 13: their live replicas get LeaderAndIsr, in the metadata they are
-    gone already."""
+def test_failover_announces_queued_topics_before_it_deletes_them() -> None:
+    """KB 6.2 step 9, 18 point 13: live replicas get LeaderAndIsr, while the metadata has leader
+    -2."""
     cluster = cluster_with_topic()
     mark_quietly(cluster, "t")
     seen = cluster.seen()
     cluster.expire()
-    told = "t-0 leader 1 e 0 isr [1,2,3] v 0 ce 1 replicas [1,2,3]"
+    announced = "t-0 leader 1 e 0 isr [1,2,3] v 0 ce 1 replicas [1,2,3]"
     gone = "t-0 leader -2 e 0 isr [1,2,3] v 0 ce 1 replicas [1,2,3] offline []"
     assert seen.requests(1) == [
         "UpdateMetadata v8; live [1,2,3]",
-        f"LeaderAndIsr v7; {told}",
+        f"LeaderAndIsr v7; {announced}",
         f"UpdateMetadata v8; live [1,2,3]; {gone}",
         f"UpdateMetadata v8; live [1,2,3]; {gone}",
         "StopReplica v4; t-0 e -2",
@@ -217,7 +215,7 @@ def test_at_failover_queued_topics_are_told_of_once_more_before_they_are_deleted
     assert left_of(cluster, "t") == []
 
 
-def test_what_brokers_answer_to_an_earlier_term_is_of_no_use() -> None:
+def test_answers_to_an_earlier_term_are_ignored() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 1, 2, 3)
     mark(cluster, "t")
@@ -228,7 +226,7 @@ def test_what_brokers_answer_to_an_earlier_term_is_of_no_use() -> None:
     }
     cluster.expire()
     for id, broker in asked.items():
-        answered = BrokerAnswered(id, broker, cluster.broker_epoch(broker), 0, [])
+        answered = BrokerResponded(id, broker, cluster.broker_epoch(broker), 0, [])
         cluster.happen(answered, f"broker:{answered.broker}")
     assert marked(cluster) == ("t",)
     cluster.answer_slow()

@@ -1,4 +1,4 @@
-"""Whatever happens meanwhile: what is marked is deleted in the end, and nothing else is."""
+"""Under any events, marked topics are deleted in the end, and no others."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ from tests.controller.core.eventful import Eventful, Step, steps
 
 @settings(max_examples=100)
 @given(protocol=st.sampled_from(("2.5", "3.9")), steps=steps)
-def test_what_is_marked_is_deleted_in_the_end_and_nothing_else(
+def test_marked_topics_are_deleted_in_the_end_and_no_others(
     protocol: str, steps: list[Step]
 ) -> None:
     cluster = Eventful(protocol)

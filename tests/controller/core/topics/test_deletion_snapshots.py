@@ -1,4 +1,4 @@
-"""A fold goes on from a snapshot that was taken while topics are being deleted."""
+"""A fold continues from a snapshot that was taken during a topic deletion."""
 
 from hypothesis import given, settings
 
@@ -8,14 +8,14 @@ from tests.controller.core.eventful import Eventful, Step, steps
 from tests.controller.core.topics.deleting import cluster_with_topic, left_of, mark, slow_to_delete
 
 
-def go_on_from_a_snapshot(cluster: Cluster) -> None:
-    """Another fold takes over, that knows what the snapshot holds."""
+def continue_from_a_snapshot(cluster: Cluster) -> None:
+    """Another fold with the content of the snapshot replaces the cluster's."""
     data = take_snapshot(cluster.fold)
     cluster.fold = load_snapshot(data, cluster.fold.controller.configuration)
     assert take_snapshot(cluster.fold) == data
 
 
-def test_what_brokers_were_asked_to_delete_is_in_the_snapshot() -> None:
+def test_requested_replica_deletions_are_in_the_snapshot() -> None:
     cluster = cluster_with_topic()
     cluster.create_topic("u", {0: [2, 3]})
     cluster.stop_broker(3)
@@ -24,21 +24,21 @@ def test_what_brokers_were_asked_to_delete_is_in_the_snapshot() -> None:
     context = cluster.fold.controller.context
     assert len(context.in_flight) == 2
     assert list(context.ineligible_for_deletion) == ["t", "u"]
-    go_on_from_a_snapshot(cluster)
+    continue_from_a_snapshot(cluster)
     cluster.answer_slow()
-    go_on_from_a_snapshot(cluster)
+    continue_from_a_snapshot(cluster)
     cluster.start_broker(3)
     assert left_of(cluster, "t") + left_of(cluster, "u") == []
 
 
 @settings(max_examples=40)
 @given(steps=steps)
-def test_a_snapshot_after_every_step_changes_no_command(steps: list[Step]) -> None:
+def test_snapshot_after_every_step_changes_no_command(steps: list[Step]) -> None:
     whole, broken_off = Eventful(), Eventful()
     for step in steps:
         for cluster in (whole, broken_off):
             cluster.step(step)
-        go_on_from_a_snapshot(broken_off)
+        continue_from_a_snapshot(broken_off)
     for cluster in (whole, broken_off):
         cluster.settle()
     assert broken_off.commands() == whole.commands()

@@ -1,4 +1,5 @@
-"""How replicas go through a deletion, row by row of KB 17.6 (Kafka's TopicDeletionManagerTest)."""
+"""The states of replicas in a deletion, row by row of KB 17.6 (Kafka's
+TopicDeletionManagerTest)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,10 +8,10 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import CommandId
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.procedures.topics.deletion import (
     fail_deletion,
-    process_stop_replica_answer,
+    process_stop_replica_response,
     process_topic_deletion,
     queue_deletions,
     resume_deletion_for,
@@ -42,7 +43,7 @@ class Deleting(Driven):
             self.put(znodes.topic_path(topic), b"")
 
     def enqueue(self, *topics: str) -> None:
-        """They are marked, and the markers are looked at."""
+        """The topics are marked, and the markers processed."""
         for topic in topics:
             self.put(znodes.delete_topic_path(topic), b"")
         self.run(process_topic_deletion(self.controller))
@@ -50,8 +51,8 @@ class Deleting(Driven):
     def answer(self, id: int, *topics: str) -> None:
         """A broker has deleted all its replicas of these topics."""
         asked = [(topic, number) for topic in topics for number in (0, 1)]
-        answered = BrokerAnswered(CommandId(1, 0), id, 1, 0, [])
-        self.run(process_stop_replica_answer(self.controller, answered, asked))
+        answered = BrokerResponded(CommandId(1, 0), id, 1, 0, [])
+        self.run(process_stop_replica_response(self.controller, answered, asked))
 
     def of(self, *topics: str) -> list[Partition]:
         """The partitions of topics."""
@@ -64,7 +65,7 @@ class Deleting(Driven):
         return dict(sorted(first.items()))
 
     def sets(self) -> tuple[Iterable[str], ...]:
-        """Who is queued, who has started, who has to wait."""
+        """The queued topics, the started ones, and those that wait."""
         context = self.context
         return (
             list(context.queued_for_deletion),
@@ -74,7 +75,7 @@ class Deleting(Driven):
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
-def test_TD_01_only_queued_topics_have_to_wait(rules: str) -> None:
+def test_TD_01_only_queued_topics_wait(rules: str) -> None:
     driven = Deleting("foo", "bar", "baz", rules=rules)
     for topic in ("bar", "baz"):
         driven.context.offline_dirs.setdefault(3, {})[driven.of(topic)[0]] = None
@@ -114,7 +115,7 @@ def test_TD_02_two_topics_are_deleted() -> None:
 
 
 def without_broker_2() -> Deleting:
-    """Broker 2 is gone, its replicas of foo are offline, and foo is queued."""
+    """Broker 2 is dead, its replicas of foo are offline, and foo is queued."""
     driven = Deleting("foo", "bar")
     del driven.context.brokers[2]
     for partition in driven.of("foo"):
@@ -123,7 +124,7 @@ def without_broker_2() -> Deleting:
     return driven
 
 
-def test_TD_03_the_replicas_of_a_broker_that_is_offline_follow_when_it_is_back() -> None:
+def test_TD_03_replicas_of_an_offline_broker_are_deleted_after_its_return() -> None:
     driven = without_broker_2()
     assert {one.state for one in driven.of("foo")} == {PartitionState.NON_EXISTENT}
     assert driven.states("foo") == {1: STARTED, 2: INELIGIBLE, 3: STARTED}
@@ -140,7 +141,7 @@ def test_TD_03_the_replicas_of_a_broker_that_is_offline_follow_when_it_is_back()
     assert driven.sets() == ([], [], [])
 
 
-def test_TD_04_a_broker_that_fails_while_it_deletes_is_asked_again_after_the_others() -> None:
+def test_TD_04_broker_that_fails_during_the_deletion_gets_its_request_after_the_others() -> None:
     driven = Deleting("foo", "bar")
     driven.enqueue("foo")
     del driven.context.brokers[2]
@@ -157,7 +158,7 @@ def test_TD_04_a_broker_that_fails_while_it_deletes_is_asked_again_after_the_oth
     assert driven.sets() == (["foo"], ["foo"], [])
 
 
-def test_a_failure_in_a_topic_that_is_not_queued_is_none_of_deletions_business() -> None:
+def test_failure_in_a_topic_that_is_not_queued_is_ignored() -> None:
     driven = Deleting("foo", "bar")
     driven.enqueue("foo")
     driven.run(fail_deletion(driven.controller, {2: driven.of("bar")}))
@@ -166,7 +167,7 @@ def test_a_failure_in_a_topic_that_is_not_queued_is_none_of_deletions_business()
     assert driven.notices() == ["topic_deletion_started"]
 
 
-def test_an_answer_about_a_topic_that_is_gone_changes_nothing() -> None:
+def test_answer_for_a_deleted_topic_changes_nothing() -> None:
     driven = Deleting("foo", "bar")
     driven.answer(1, "foo", "gone")
     assert driven.states("foo") == dict.fromkeys((1, 2, 3), ONLINE)

@@ -1,4 +1,4 @@
-"""A topic that waits to be deleted is left in peace, but for what brokers need (KB 8.6)."""
+"""A topic that waits for its deletion changes only as far as brokers need it (KB 8.6)."""
 
 from typing import Literal
 
@@ -20,8 +20,8 @@ def waiting(cluster: Cluster) -> list[str]:
 
 
 def waiting_from_failover() -> Cluster:
-    """t is marked and not begun: broker 3 was down when the controller took the role. u is like
-    t, but for the marker. 1 leads, 2 is in sync."""
+    """t is marked and its deletion has not started: broker 3 was down when the controller took
+    the role. u is like t, without a marker. Broker 1 leads, and 2 is in sync."""
     cluster = cluster_with_topic()
     cluster.create_topic("u", {0: [1, 2, 3]})
     cluster.stop_broker(3)
@@ -32,7 +32,7 @@ def waiting_from_failover() -> Cluster:
     return cluster
 
 
-def test_at_failover_a_topic_with_an_offline_replica_is_not_begun() -> None:
+def test_failover_does_not_start_the_deletion_of_a_topic_with_an_offline_replica() -> None:
     cluster = waiting_from_failover()
     assert logs(cluster, "t") == {1: [0], 2: [0], 3: [0]}
     assert cluster.fold.controller.context.deletion_started == {}
@@ -40,7 +40,7 @@ def test_at_failover_a_topic_with_an_offline_replica_is_not_begun() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_queued_topic_gets_no_new_leader() -> None:
+def test_queued_topic_gets_no_new_leader() -> None:
     cluster = waiting_from_failover()
     cluster.stop_broker(1)
     assert cluster.state("t", 0) == "leader 1 e 1 isr [1,2] v 1 ce 1"
@@ -51,7 +51,7 @@ def test_a_queued_topic_gets_no_new_leader() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_queued_topic_gets_no_first_leader() -> None:
+def test_queued_topic_gets_no_first_leader() -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [2]})
     mark_quietly(cluster, "t")
@@ -64,7 +64,7 @@ def test_a_queued_topic_gets_no_first_leader() -> None:
 
 
 @pytest.mark.parametrize("election", ["preferred", "unclean"])
-def test_an_election_in_a_queued_topic_is_refused(
+def test_election_in_a_queued_topic_is_refused(
     election: Literal["preferred", "unclean"],
 ) -> None:
     cluster = waiting_from_failover()
@@ -73,7 +73,7 @@ def test_an_election_in_a_queued_topic_is_refused(
     assert [one.error for one in answer.partitions] == [codes.INVALID_TOPIC_EXCEPTION]
 
 
-def test_a_controlled_shutdown_leaves_a_queued_topic_alone() -> None:
+def test_controlled_shutdown_does_not_change_a_queued_topic() -> None:
     cluster = waiting_from_failover()
     answer = controlled_shutdown(cluster, 1)
     assert (answer.error, answer.remaining) == (codes.NONE, ())
@@ -81,7 +81,7 @@ def test_a_controlled_shutdown_leaves_a_queued_topic_alone() -> None:
     assert cluster.leadership("u", 0).leader == 2
 
 
-def test_the_rebalance_leaves_a_queued_topic_alone() -> None:
+def test_rebalance_does_not_change_a_queued_topic() -> None:
     cluster = waiting_from_failover()
     for topic in ("t", "u"):
         state = cluster.leadership(topic, 0)
@@ -101,8 +101,8 @@ def test_partitions_are_not_added_to_a_queued_topic() -> None:
     assert cluster.state("t", 1) is None
 
 
-def test_brokers_that_start_are_not_told_of_the_leaders_of_queued_topics() -> None:
-    """KB 9.1 step 3 leaves them out; step 4 does not: its replica is brought online, and in the
+def test_starting_brokers_do_not_get_the_leaders_of_queued_topics() -> None:
+    """KB 9.1 step 3 omits them. Step 4 does not: their replicas are brought online, and in the
     metadata the topic has leader -2."""
     cluster = waiting_from_failover()
     seen = cluster.seen()

@@ -1,4 +1,4 @@
-"""What somebody does to the znodes of a topic that is being deleted (KB 3.6.2, 8.5)."""
+"""Changes by tools to the znodes of a topic that is being deleted (KB 3.6.2, 8.5)."""
 
 from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes
@@ -18,10 +18,10 @@ from tests.controller.core.topics.deleting import (
     states,
 )
 
-# Partitions that are added ----------------------------------------------------------------------
+# Added partitions -------------------------------------------------------------------------------
 
 
-def test_SU_17_partitions_added_before_the_marker_are_deleted_too() -> None:
+def test_SU_17_partitions_added_before_the_marker_are_deleted() -> None:
     cluster = cluster_with_topic()
     cluster.change_topic_quietly("t", {0: [1, 2, 3], 1: [3, 2, 1]})
     mark_quietly(cluster, "t")
@@ -29,7 +29,7 @@ def test_SU_17_partitions_added_before_the_marker_are_deleted_too() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_SU_17_partitions_added_after_the_marker_never_are() -> None:
+def test_SU_17_partitions_added_after_the_marker_are_not_added() -> None:
     cluster = cluster_with_topic()
     topic_id = cluster.topic("t").topic_id
     slow_to_delete(cluster, 1)
@@ -43,13 +43,16 @@ def test_SU_17_partitions_added_after_the_marker_never_are() -> None:
         0: (1, 2, 3)
     }
     assert cluster.topic("t").topic_id == topic_id
-    assert seen.told("partitions_refused") == ["it is being deleted: partitions [1] are not added"]
+    assert seen.texts_of("partitions_refused") == [
+        "it is being deleted: partitions [1] are not added"
+    ]
     cluster.answer_slow()
     assert left_of(cluster, "t") == []
 
 
-def test_partitions_that_wait_for_the_daemons_place_are_not_made_any_more() -> None:
-    """Nobody lived that could hold t-0; a broker that could comes before the one with t-1."""
+def test_partitions_that_wait_for_a_replacement_of_the_daemon_are_not_created() -> None:
+    """No live broker could replace the daemon in t-0. One that could registers before the broker
+    of t-1."""
     cluster = Cluster().start()
     cluster.create_topic("t", {0: [DAEMON], 1: [9]})
     mark(cluster, "t")
@@ -61,8 +64,8 @@ def test_partitions_that_wait_for_the_daemons_place_are_not_made_any_more() -> N
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
 
 
-def test_a_change_that_adds_nothing_to_a_topic_being_deleted_is_left_alone() -> None:
-    """KB 3.6.2: its own writes, for example."""
+def test_change_that_adds_nothing_to_a_topic_being_deleted_is_ignored() -> None:
+    """KB 3.6.2: for example the controller's own writes."""
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 1)
     mark(cluster, "t")
@@ -72,8 +75,8 @@ def test_a_change_that_adds_nothing_to_a_topic_being_deleted_is_left_alone() -> 
     assert cluster.topic("t").assignments[0].replicas == (2, 3, 1)
 
 
-def test_partitions_that_have_znodes_of_their_own_stay_in_the_restored_topic() -> None:
-    """KB 3.6.2: of what is found, those whose znode exists keep the assignment that is known."""
+def test_partitions_with_existing_znodes_are_kept_in_the_restored_topic() -> None:
+    """KB 3.6.2: partitions whose znode exists keep the known assignment."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 1], 2: [9]})
     slow_to_delete(cluster, 1, 2)
@@ -84,7 +87,7 @@ def test_partitions_that_have_znodes_of_their_own_stay_in_the_restored_topic() -
     }
 
 
-def test_a_topic_that_cannot_be_put_back_is_told() -> None:
+def test_topic_that_cannot_be_restored_is_reported() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 1)
     mark(cluster, "t")
@@ -112,7 +115,7 @@ def test_SU_16_partitions_added_while_a_broker_is_down_have_no_effect() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_SU_16_partitions_added_while_nobody_controlled_are_deleted_with_the_rest() -> None:
+def test_SU_16_partitions_added_without_a_controller_are_deleted_with_the_rest() -> None:
     cluster = cluster_with_topic()
     cluster.stop_broker(3)
     mark(cluster, "t")
@@ -124,10 +127,10 @@ def test_SU_16_partitions_added_while_nobody_controlled_are_deleted_with_the_res
     assert left_of(cluster, "t") == []
 
 
-# What else is below the topic -------------------------------------------------------------------
+# Other znodes below the topic -------------------------------------------------------------------
 
 
-def test_znodes_that_kafka_does_not_know_are_deleted_with_the_topic() -> None:
+def test_unknown_znodes_below_the_topic_are_deleted() -> None:
     cluster = cluster_with_topic()
     for path in ("partitions/0/state/below", "partitions/0/mine", "mine", "mine/deeper"):
         cluster.ask(Create(f"{znodes.topic_path('t')}/{path}", b"somebody's"))
@@ -138,7 +141,7 @@ def test_znodes_that_kafka_does_not_know_are_deleted_with_the_topic() -> None:
 
 
 def plant_below(cluster: Cluster, topic: str) -> None:
-    """Whenever the topic's znode is to be deleted somebody has just made one below it."""
+    """Before every deletion of the topic's znode, a client creates a child."""
     deletes = deletes_znode(znodes.topic_path(topic))
     made = 0
 
@@ -151,7 +154,7 @@ def plant_below(cluster: Cluster, topic: str) -> None:
     cluster.before = before
 
 
-def test_a_topic_that_cannot_be_removed_keeps_its_marker_and_is_tried_again() -> None:
+def test_topic_that_cannot_be_deleted_keeps_its_marker_and_is_retried() -> None:
     cluster = cluster_with_topic()
     cluster.create_topic("u", {0: [1]})
     plant_below(cluster, "t")
@@ -167,7 +170,7 @@ def test_a_topic_that_cannot_be_removed_keeps_its_marker_and_is_tried_again() ->
     assert left_of(cluster, "t") + left_of(cluster, "v") == []
 
 
-def test_a_topic_that_cannot_be_removed_fails_no_failover() -> None:
+def test_topic_that_cannot_be_deleted_fails_no_failover() -> None:
     cluster = cluster_with_topic()
     plant_below(cluster, "t")
     mark(cluster, "t")
@@ -180,7 +183,7 @@ def test_a_topic_that_cannot_be_removed_fails_no_failover() -> None:
     assert left_of(cluster, "t") == []
 
 
-def test_a_topic_that_somebody_removes_by_hand_meanwhile_is_done() -> None:
+def test_topic_deleted_by_a_tool_meanwhile_is_complete() -> None:
     cluster = cluster_with_topic()
     cluster.stop_broker(3)
     mark(cluster, "t")

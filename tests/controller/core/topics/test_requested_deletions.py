@@ -1,5 +1,5 @@
-"""Deletions below /admin/replica_deletions that a tool asks for, and records that somebody changes
-(`refold reassign --delete-strays`; KB 7.7.1)."""
+"""Replica deletions that a tool requests below /admin/replica_deletions, and changes by clients
+to the records (`refold reassign --delete-strays`; KB 7.7.1)."""
 
 import pytest
 
@@ -17,12 +17,12 @@ from tests.controller.core.reassignment.dropping import (
     ask_for_deletion,
     dead_target,
     deletions,
-    knows,
+    known_deletions,
     pending,
     stopped,
 )
 from tests.controller.core.reassignment.interrupting import (
-    Away,
+    OtherControllersTerm,
     cancel_all,
     files,
     half_way,
@@ -33,13 +33,13 @@ from tests.controller.core.reassignment.reassigning import T0, assert_no_failure
 
 
 def with_stray() -> Cluster:
-    """Broker 3 has files of t-0, which is on [1,2], and nothing says so."""
+    """Broker 3 has files of t-0, which is on [1,2], and no record of them exists."""
     cluster = interruptible(3, 1, 2)
     cluster.broker(3).logs[T0] = cluster.topic("t").topic_id
     return cluster
 
 
-def test_a_deletion_that_a_tool_asks_for_is_carried_out_and_removed() -> None:
+def test_requested_deletion_is_carried_out_and_removed() -> None:
     cluster = with_stray()
     seen = cluster.seen()
     child = ask_for_deletion(cluster, 3, T0)
@@ -50,7 +50,7 @@ def test_a_deletion_that_a_tool_asks_for_is_carried_out_and_removed() -> None:
     assert seen.notices() == []
 
 
-def test_a_deletion_that_a_tool_asks_for_waits_for_a_dead_broker() -> None:
+def test_requested_deletion_waits_for_a_dead_broker() -> None:
     cluster = with_stray()
     cluster.stop_broker(3)
     child = ask_for_deletion(cluster, 3, T0)
@@ -62,15 +62,15 @@ def test_a_deletion_that_a_tool_asks_for_waits_for_a_dead_broker() -> None:
     assert pending(cluster) == []
 
 
-def test_a_deletion_that_a_tool_asks_for_with_nobody_in_control_is_carried_out() -> None:
+def test_deletion_requested_without_a_controller_is_carried_out() -> None:
     cluster = with_stray()
-    with Away(cluster):
+    with OtherControllersTerm(cluster):
         cluster.ask(CreateSequential(DELETION_PREFIX, write_deletion(ReplicaDeletion(3, (T0,)))))
     assert files(cluster) == [1, 2]
     assert pending(cluster) == []
 
 
-def test_a_tool_cannot_have_an_assigned_replica_deleted() -> None:
+def test_requested_deletion_of_an_assigned_replica_is_refused() -> None:
     cluster = with_stray()
     seen = cluster.seen()
     ask_for_deletion(cluster, 1, T0)
@@ -79,7 +79,7 @@ def test_a_tool_cannot_have_an_assigned_replica_deleted() -> None:
     assert pending(cluster) == []
 
 
-def test_a_tool_may_name_a_topic_that_does_not_exist_any_more() -> None:
+def test_requested_deletion_may_name_a_deleted_topic() -> None:
     cluster = interruptible(3, 1, 2)
     cluster.broker(3).logs["gone", 4] = None
     seen = cluster.seen()
@@ -94,7 +94,7 @@ def test_a_tool_may_name_a_topic_that_does_not_exist_any_more() -> None:
 @pytest.mark.parametrize(
     "content", [b"garbage", b"", b'{"version":1,"broker":"x","partitions":{}}']
 )
-def test_a_deletion_that_cannot_be_read_is_removed_with_a_notice(content: bytes) -> None:
+def test_unreadable_deletion_is_removed_with_a_notice(content: bytes) -> None:
     cluster = with_stray()
     seen = cluster.seen()
     path = cluster.ask(CreateSequential(DELETION_PREFIX, content)).path
@@ -104,24 +104,24 @@ def test_a_deletion_that_cannot_be_read_is_removed_with_a_notice(content: bytes)
     assert f"it is removed, it contained {content.decode()!r}" in seen.texts()[0]
 
 
-def test_an_empty_deletion_is_removed() -> None:
+def test_empty_deletion_is_removed() -> None:
     cluster = with_stray()
     ask_for_deletion(cluster, 3)
     assert deletions(cluster) == {}
 
 
-def test_a_record_that_somebody_deletes_is_not_requested_any_more() -> None:
+def test_record_deleted_by_a_client_is_not_requested_again() -> None:
     cluster = dead_target()
     for child in deletions(cluster):
         cluster.ask(Delete(deletion_path(child), -1))
     cluster.run()
-    assert knows(cluster) == {}
+    assert known_deletions(cluster) == {}
     seen = cluster.seen()
     cluster.start_broker(6)
     assert stopped(seen, 6) == []
 
 
-def test_the_parent_is_created_again_when_somebody_deleted_it() -> None:
+def test_deleted_parent_znode_is_created_again() -> None:
     cluster = half_way(4)
     cluster.stop_broker(6)
     cluster.remove_quietly(REPLICA_DELETIONS)
@@ -134,8 +134,8 @@ def test_the_parent_is_created_again_when_somebody_deleted_it() -> None:
     assert deletions(cluster) == {}
 
 
-def test_a_topic_that_is_deleted_takes_its_replicas_with_it() -> None:
-    """A broker that has only a pending deletion of the topic is asked all the same."""
+def test_deleted_topic_removes_its_recorded_replicas() -> None:
+    """A broker with only a recorded deletion of the topic gets the request nevertheless."""
     cluster = dead_target()
     remove_cancel(cluster)
     cluster.put("/admin/delete_topics/t", b"")

@@ -1,4 +1,5 @@
-"""Topics and partitions that appear and vanish (KB 3.5, 3.6, 4.3, 17.1, 17.11)."""
+"""Topics and partitions that are created and deleted in ZooKeeper (KB 3.5, 3.6, 4.3, 17.1,
+17.11)."""
 
 import pytest
 
@@ -11,19 +12,19 @@ from tests.controller.core.cluster import DAEMON, Cluster, by_rule, topic_json, 
 from tests.controller.core.elections.electing import configure
 
 
-def test_CI_08_a_new_topic_gets_its_leader() -> None:
+def test_CI_08_new_topic_gets_its_leader() -> None:
     cluster = Cluster(0).start()
     seen = cluster.seen()
     cluster.create_topic("t", {0: [0]})
     assert cluster.state("t", 0) == "leader 0 e 0 isr [0] v 0 ce 1"
-    told = "t-0 leader 0 e 0 isr [0] v 0 ce 1 replicas [0]"
+    announced = "t-0 leader 0 e 0 isr [0] v 0 ce 1 replicas [0]"
     assert seen.requests(0) == [
-        f"LeaderAndIsr v7; {told} new",
-        f"UpdateMetadata v8; live [0]; {told} offline []",
+        f"LeaderAndIsr v7; {announced} new",
+        f"UpdateMetadata v8; live [0]; {announced} offline []",
     ]
 
 
-def test_a_new_topics_znodes_are_made_from_the_top() -> None:
+def test_znodes_of_a_new_topic_are_created_from_the_top() -> None:
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 1]})
@@ -37,14 +38,14 @@ def test_a_new_topics_znodes_are_made_from_the_top() -> None:
     ]
 
 
-def test_CI_09_topic_with_offline_replica() -> None:
+def test_CI_09_new_topic_with_an_offline_replica_gets_its_leader() -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [2, 1]})
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
 
 
-def test_CI_10_an_added_partition_gets_its_leader() -> None:
-    """The znode is rewritten with another topic id: the known one counts."""
+def test_CI_10_added_partition_gets_its_leader() -> None:
+    """A tool rewrites the znode with another topic id. The known id is kept."""
     cluster = Cluster(0).start()
     cluster.create_topic("t", {0: [0]})
     given = cluster.topic("t").topic_id
@@ -57,15 +58,15 @@ def test_CI_10_an_added_partition_gets_its_leader() -> None:
     assert seen.kinds(0) == ["LeaderAndIsr", "UpdateMetadata"]
 
 
-def test_CI_11_an_added_partition_with_offline_replica() -> None:
+def test_CI_11_added_partition_with_an_offline_replica_gets_its_leader() -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [2, 1]})
     cluster.create_topic("t", {0: [2, 1], 1: [2, 1]})
     assert cluster.state("t", 1) == "leader 1 e 0 isr [1] v 0 ce 1"
 
 
-def test_the_controllers_own_writes_add_nothing() -> None:
-    """KB 3.6.1: changes of partitions that are known are ignored."""
+def test_controllers_own_writes_add_nothing() -> None:
+    """KB 3.6.1: changes of known partitions are ignored."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     seen = cluster.seen()
@@ -75,7 +76,7 @@ def test_the_controllers_own_writes_add_nothing() -> None:
     assert seen.writes() == []
 
 
-def test_OB_10_a_partition_without_living_replica_stays_new() -> None:
+def test_OB_10_partition_without_a_live_replica_stays_new() -> None:
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     cluster.create_topic("t", {0: [4, 2], 1: [4]})
@@ -89,7 +90,7 @@ def test_OB_10_a_partition_without_living_replica_stays_new() -> None:
     ]
 
 
-def test_a_partition_that_waits_is_told_once_until_it_has_a_leader() -> None:
+def test_partition_without_a_first_leader_is_reported_once() -> None:
     cluster = Cluster(1).start()
     seen = cluster.seen()
     cluster.create_topic("t", {0: [4]})
@@ -106,17 +107,17 @@ def test_a_partition_that_waits_is_told_once_until_it_has_a_leader() -> None:
     assert ("no_leader_elected", "t-0") not in seen.notices()
 
 
-def test_a_state_znode_that_is_there_already_is_left_alone() -> None:
+def test_existing_state_znode_is_not_changed() -> None:
     """KB 4.3.4: any code but OK leaves the partition new."""
     cluster = Cluster(1, rules="kafka").start()
     there = b'{"version":1,"leader":9,"leader_epoch":7,"controller_epoch":1,"isr":[9]}'
 
-    def somebody_makes_it() -> None:
+    def create_state() -> None:
         for path in (znodes.partitions_path("t"), znodes.partition_path("t", 0)):
             cluster.ask(Create(path))
         cluster.ask(Create(znodes.state_path("t", 0), there))
 
-    cluster.once(writes_state("t", 0), somebody_makes_it)
+    cluster.once(writes_state("t", 0), create_state)
     seen = cluster.seen()
     cluster.create_topic("t", {0: [1], 1: [1]})
     assert cluster.data(znodes.state_path("t", 0)) == there
@@ -126,7 +127,7 @@ def test_a_state_znode_that_is_there_already_is_left_alone() -> None:
 
 
 def names_by_id(cluster: Cluster) -> dict[bytes, str]:
-    """The topics that the controller knows by their ids."""
+    """The topics that the controller knows by id."""
     by_id = cluster.fold.controller.context.topics_by_id
     return {topic_id: topic.name for topic_id, topic in by_id.items()}
 
@@ -155,7 +156,7 @@ def test_CI_46_topics_get_no_ids_below_2_8() -> None:
     assert names_by_id(cluster) == {}
 
 
-def test_CI_47_a_topic_made_without_id_gets_one_and_keeps_it() -> None:
+def test_CI_47_topic_created_without_an_id_gets_one_and_keeps_it() -> None:
     cluster = Cluster(1).start()
     seen = cluster.seen()
     cluster.create_topic("t", {0: [1]})
@@ -182,7 +183,7 @@ def test_CI_48_below_2_8_a_topic_never_gets_an_id() -> None:
     assert cluster.fold.controller.context.known_topics() == []
 
 
-def test_an_id_that_a_topic_has_is_not_replaced() -> None:
+def test_existing_id_is_not_replaced() -> None:
     cluster = Cluster(1).start()
     theirs = znodes.write_topic_id(bytes(range(16)))
     seen = cluster.seen()
@@ -191,8 +192,8 @@ def test_an_id_that_a_topic_has_is_not_replaced() -> None:
     assert not any(isinstance(one, DrawTopicIds) for one in seen.commands)
 
 
-def test_a_topic_that_went_away_is_forgotten_without_a_word() -> None:
-    """KB 3.5 item 3: no transition and no request."""
+def test_deleted_topic_is_forgotten_without_a_request() -> None:
+    """KB 3.5 item 3."""
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [1]})
     seen = cluster.seen()
@@ -202,7 +203,7 @@ def test_a_topic_that_went_away_is_forgotten_without_a_word() -> None:
     assert cluster.partition("t", 0).replicas == ()
 
 
-def test_a_topic_removed_by_hand_and_made_again_is_refused_its_transition() -> None:
+def test_topic_deleted_and_created_by_a_tool_is_an_invalid_transition() -> None:
     """KB 3.5, last item: its partitions are not in NonExistent."""
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [1]})
@@ -212,7 +213,7 @@ def test_a_topic_removed_by_hand_and_made_again_is_refused_its_transition() -> N
     assert ("partition_state_refused", "t-0") in seen.notices()
 
 
-def test_a_topic_that_vanished_before_it_was_read_has_no_partitions() -> None:
+def test_topic_deleted_before_it_is_read_has_no_partitions() -> None:
     cluster = Cluster(1).start()
     cluster.change_topic_quietly("t", {0: [1]})
     cluster.once(
@@ -224,11 +225,11 @@ def test_a_topic_that_vanished_before_it_was_read_has_no_partitions() -> None:
     assert cluster.state("t", 0) is None
 
 
-# own-id-repaired ----------------------------------------------------------------------------------
+# daemon-id-repaired -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
-def test_the_own_id_is_taken_out_of_a_new_topic(rules: str) -> None:
+def test_daemon_is_replaced_in_a_new_topic(rules: str) -> None:
     cluster = Cluster(1, 2, 3, rules=rules).start()
     seen = cluster.seen()
     cluster.create_topic("t", {0: [DAEMON, 1], 1: [1, DAEMON]})
@@ -238,11 +239,11 @@ def test_the_own_id_is_taken_out_of_a_new_topic(rules: str) -> None:
     assert cluster.state("t", 1) == "leader 1 e 0 isr [1,3] v 0 ce 1"
     written = seen.written()
     assert written.index(znodes.topic_path("t")) < written.index(znodes.state_path("t", 0))
-    assert_never_told_of_the_daemon(cluster)
+    assert_daemon_is_never_in_requests(cluster)
     assert ("own_id_repaired", znodes.topic_path("t")) in seen.notices()
 
 
-def test_the_daemons_place_goes_to_a_rack_that_the_partition_lacks() -> None:
+def test_replacement_of_the_daemon_is_in_a_rack_that_the_partition_lacks() -> None:
     cluster = Cluster()
     for broker, rack in {1: "b", 2: "c", 3: "b", 4: "a"}.items():
         cluster.register(broker, rack)
@@ -253,7 +254,7 @@ def test_the_daemons_place_goes_to_a_rack_that_the_partition_lacks() -> None:
         assert replicas == [(4, 1, 2), (3, 2, 4)]
 
 
-def test_the_daemons_places_go_to_all_brokers_in_turn() -> None:
+def test_replacements_of_the_daemon_are_all_brokers_in_turn() -> None:
     cluster = Cluster(1, 2, 3, 4, 5, 6).start()
     for place in range(60):
         cluster.create_topic(f"t{place}", {0: [DAEMON, 1]})
@@ -261,22 +262,20 @@ def test_the_daemons_places_go_to_all_brokers_in_turn() -> None:
     assert {broker for broker in led if led.count(broker) > 5} == {2, 3, 4, 5, 6}
 
 
-def test_the_own_id_is_taken_out_of_an_added_partition() -> None:
+def test_daemon_is_replaced_in_an_added_partition() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1]})
     cluster.create_topic("t", {0: [1], 1: [1, DAEMON]})
     assert cluster.topic("t").assignments[1].replicas == (1, 2)
     assert cluster.topic("t").topic_id is not None
     assert cluster.state("t", 1) == "leader 1 e 0 isr [1,2] v 0 ce 1"
-    assert_never_told_of_the_daemon(cluster)
+    assert_daemon_is_never_in_requests(cluster)
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
 @pytest.mark.parametrize("added", [{}, {2: [DAEMON, 2]}])
-def test_the_own_id_is_taken_out_of_a_known_partition(
-    rules: str, added: dict[int, list[int]]
-) -> None:
-    """Brokers are told nothing of what is written by hand, but the next controller would be."""
+def test_daemon_is_replaced_in_a_known_partition(rules: str, added: dict[int, list[int]]) -> None:
+    """Brokers get no request about changes by tools, but would get one from the next controller."""
     cluster = Cluster(1, 2, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 1]})
     seen = cluster.seen()
@@ -287,22 +286,22 @@ def test_the_own_id_is_taken_out_of_a_known_partition(
     assert cluster.partition("t", 1).replicas == (2, 1)
     assert ("own_id_repaired", znodes.topic_path("t")) in seen.notices()
     assert seen.written().count(znodes.topic_path("t")) == 1
-    assert_never_told_of_the_daemon(cluster)
+    assert_daemon_is_never_in_requests(cluster)
 
 
-def test_the_own_id_is_taken_out_of_what_a_failover_finds() -> None:
+def test_daemon_is_replaced_in_topics_found_by_a_failover() -> None:
     cluster = Cluster(1, 2)
     cluster.change_topic_quietly("t", {0: [DAEMON], 1: [2, DAEMON]})
     cluster.start()
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
     assert cluster.state("t", 1) == "leader 2 e 0 isr [2,1] v 0 ce 1"
-    assert_never_told_of_the_daemon(cluster)
+    assert_daemon_is_never_in_requests(cluster)
 
 
 @pytest.mark.parametrize("name", ["adding_replicas", "removing_replicas"])
 @pytest.mark.parametrize("is_known", [False, True])
-def test_the_own_id_is_not_among_those_to_be_added_or_removed(name: str, is_known: bool) -> None:
-    """A topic's znode that somebody wrote by hand, in front of a take-over and under control."""
+def test_daemon_is_removed_from_adding_and_removing_replicas(name: str, is_known: bool) -> None:
+    """A client wrote the topic's znode before the take-over, or under the active daemon."""
     cluster = Cluster(1, 2, 3)
     if is_known:
         cluster.create_topic("t", {0: [1, 2]})
@@ -314,12 +313,12 @@ def test_the_own_id_is_not_among_those_to_be_added_or_removed(name: str, is_know
         cluster.start()
     assert cluster.topic("t").assignments[0] == Assignment((1, 2))
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2] v 0 ce 1"
-    assert_never_told_of_the_daemon(cluster)
+    assert_daemon_is_never_in_requests(cluster)
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
 @pytest.mark.parametrize("leader", [1, DAEMON])
-def test_the_own_id_is_taken_out_of_an_isr_that_a_failover_finds(rules: str, leader: int) -> None:
+def test_daemon_is_removed_from_an_isr_found_by_a_failover(rules: str, leader: int) -> None:
     cluster = Cluster(1, 2, 3, rules=rules)
     cluster.change_topic_quietly("t", {0: [1, 2]})
     put_state_quietly(cluster, "t", LeaderAndIsr(leader, 5, (DAEMON, 1, 2), 0, 0))
@@ -329,7 +328,7 @@ def test_the_own_id_is_taken_out_of_an_isr_that_a_failover_finds(rules: str, lea
     assert ("own_id_repaired", znodes.state_path("t", 0)) in seen.notices()
 
 
-def test_an_isr_of_the_own_id_alone_needs_an_unclean_election() -> None:
+def test_isr_of_the_daemon_alone_needs_an_unclean_election() -> None:
     cluster = Cluster(1, 2)
     cluster.change_topic_quietly("t", {0: [1, 2]})
     put_state_quietly(cluster, "t", LeaderAndIsr(DAEMON, 5, (DAEMON,), 0, 0))
@@ -340,21 +339,21 @@ def test_an_isr_of_the_own_id_alone_needs_an_unclean_election() -> None:
 
 
 def put_state_quietly(cluster: Cluster, topic: str, state: LeaderAndIsr) -> None:
-    """Somebody writes the state of partition 0 by hand."""
+    """A client writes the state of partition 0."""
     for path in (znodes.partitions_path(topic), znodes.partition_path(topic, 0)):
         cluster.put_quietly(path, b"")
     cluster.put_quietly(znodes.state_path(topic, 0), znodes.write_state(state))
 
 
-def test_without_another_broker_the_own_id_is_left_out() -> None:
+def test_without_another_broker_the_daemon_is_only_removed() -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [DAEMON, 1]})
     assert cluster.topic("t").assignments[0].replicas == (1,)
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
 
 
-def test_an_assignment_of_the_own_id_alone_waits_for_a_broker() -> None:
-    """No live broker could take its place yet: the next one that starts does."""
+def test_assignment_to_the_daemon_alone_waits_for_a_broker() -> None:
+    """No live broker can replace the daemon. The next broker that registers does."""
     cluster = Cluster().start()
     cluster.create_topic("t", {0: [DAEMON]})
     assert cluster.state("t", 0) is None
@@ -363,8 +362,8 @@ def test_an_assignment_of_the_own_id_alone_waits_for_a_broker() -> None:
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
 
 
-def test_a_repair_that_is_lost_to_another_writer_is_not_assumed() -> None:
-    """The topic went away while it was repaired: nothing is made for it."""
+def test_repair_lost_to_a_concurrent_write_is_not_assumed() -> None:
+    """The topic was deleted during the repair, so that no znode is created for it."""
     cluster = Cluster(1, 2).start()
     path = znodes.topic_path("t")
     cluster.once(
@@ -376,7 +375,7 @@ def test_a_repair_that_is_lost_to_another_writer_is_not_assumed() -> None:
     assert cluster.data(znodes.state_path("t", 0)) is None
 
 
-def assert_never_told_of_the_daemon(cluster: Cluster) -> None:
+def assert_daemon_is_never_in_requests(cluster: Cluster) -> None:
     for issued in cluster.commands():
         for partition in getattr(issued.command, "partitions", ()):
             assignment = getattr(partition, "assignment", None)
@@ -387,7 +386,7 @@ def assert_never_told_of_the_daemon(cluster: Cluster) -> None:
 # Many topics --------------------------------------------------------------------------------------
 
 
-def test_partitions_of_many_topics_go_out_in_one_batch() -> None:
+def test_partitions_of_many_topics_share_a_batch() -> None:
     cluster = Cluster(1).start()
     for name in ("b", "a"):
         cluster.ask(Create(znodes.topic_path(name), topic_json({1: [1], 0: [1]})))

@@ -1,7 +1,7 @@
-"""Configurations of topics, as Kafka 3.9 judges and tells them.
+"""Configurations of topics, validated and described as by Kafka 3.9.
 
-tests/controller/api/test_real_admin_answers.py asks a stock controller for the same, for every
-configuration.
+tests/controller/api/test_real_admin_responses.py sends the same requests to a stock controller, for
+every configuration.
 """
 
 import pytest
@@ -17,7 +17,7 @@ from controller.core.topic_configs import (
     problem_with,
     validate,
 )
-from tests.controller.core.test_releases import OFFERED
+from tests.controller.core.offered_versions import OFFERED
 
 RELEASES = list(OFFERED)
 REPLICAS = "leader.replication.throttled.replicas"
@@ -27,7 +27,7 @@ ZOOKEEPER_MODE = (
 )
 
 
-def told(name: str, overrides: dict[str, str], settings: dict[str, str]) -> tuple[str, int]:
+def described(name: str, overrides: dict[str, str], settings: dict[str, str]) -> tuple[str, int]:
     """Value and source."""
     found = {one.name: (one.value, one.source) for one in effective(overrides, settings)}
     return found[name]
@@ -111,7 +111,7 @@ def told(name: str, overrides: dict[str, str], settings: dict[str, str]) -> tupl
         ("no.such.name", "1", "Unknown topic config name: {}"),
     ],
 )
-def test_what_is_wrong_is_told_in_kafkas_words(name: str, text: str, problem: str) -> None:
+def test_errors_have_kafkas_text(name: str, text: str, problem: str) -> None:
     assert validate({name: text}, {}) == problem.replace("{}", name)
 
 
@@ -130,7 +130,7 @@ def test_what_is_wrong_is_told_in_kafkas_words(name: str, text: str, problem: st
         (REPLICAS, "0:1,,2:3"),
     ],
 )
-def test_what_kafka_takes_is_taken(name: str, text: str) -> None:
+def test_values_that_kafka_accepts_are_accepted(name: str, text: str) -> None:
     assert validate({name: text}, {}) is None
 
 
@@ -149,7 +149,7 @@ def test_what_kafka_takes_is_taken(name: str, text: str) -> None:
         ("remote.log.delete.on.disable", (3, 9)),
     ],
 )
-def test_brokers_of_an_earlier_release_do_not_know_a_configuration(
+def test_configuration_is_unknown_to_brokers_of_an_earlier_release(
     name: str, since: Release
 ) -> None:
     default = next(one.default for one in TOPIC_CONFIGS if one.name == name)
@@ -158,8 +158,8 @@ def test_brokers_of_an_earlier_release_do_not_know_a_configuration(
     assert validate({name: default}, {}, since) is None
 
 
-def test_local_retention_without_remote_storage() -> None:
-    """LogConfig.RemoteLogConfig of 3.0 to 3.5 looks at it whenever a topic is read."""
+def test_local_retention_without_remote_storage_is_validated_from_3_0_to_3_5() -> None:
+    """LogConfig.RemoteLogConfig of these releases reads it with every topic."""
     problem = (
         "Invalid value -1 for configuration local.retention.ms: "
         "Value must not be -1 as retention.ms value is set as 5."
@@ -171,7 +171,7 @@ def test_local_retention_without_remote_storage() -> None:
     assert validate({"local.retention.bytes": "-1"}, {}, (3, 5)) is None
 
 
-def test_brokers_of_2_4_know_all_others() -> None:
+def test_remaining_configurations_are_known_to_brokers_of_2_4() -> None:
     kept = {one.name: one.default for one in TOPIC_CONFIGS if one.since == OLDEST}
     assert len(kept) == 26
     assert validate(kept | {"message.format.version": "2.4"}, {}, OLDEST) is None
@@ -191,20 +191,22 @@ def test_brokers_of_2_4_know_all_others() -> None:
         ("4.0-IV1", (3, 9), True),
     ],
 )
-def test_brokers_do_not_know_message_formats_of_later_releases(
+def test_message_formats_of_later_releases_are_unknown_to_brokers(
     text: str, oldest: Release, is_known: bool
 ) -> None:
-    told = f"Invalid value {text} for configuration message.format.version: "
-    told += f"Version {text} is not a valid version"
-    assert validate({"message.format.version": text}, {}, oldest) == (None if is_known else told)
+    described = f"Invalid value {text} for configuration message.format.version: "
+    described += f"Version {text} is not a valid version"
+    assert validate({"message.format.version": text}, {}, oldest) == (
+        None if is_known else described
+    )
 
 
-def test_of_several_bad_values_the_first_of_kafkas_order_is_told() -> None:
+def test_first_of_several_errors_in_kafkas_order_is_reported() -> None:
     overrides = {"retention.ms": "x", "segment.bytes": "y"}
     assert "segment.bytes" in str(validate(overrides, {}))
 
 
-def test_the_brokers_settings_count_for_what_must_go_together() -> None:
+def test_brokers_settings_are_used_in_checks_of_two_settings() -> None:
     settings = {"log.cleaner.max.compaction.lag.ms": "1000"}
     assert validate({"min.compaction.lag.ms": "1001"}, settings) == (
         "conflict topic config setting min.compaction.lag.ms (1001) > max.compaction.lag.ms (1000)"
@@ -237,18 +239,21 @@ REMOTE = {"remote.storage.enable": "true"}
         ({"local.retention.bytes": "-1"}, None),
     ],
 )
-def test_remote_storage_where_the_brokers_have_it(
+def test_remote_storage_enabled_on_brokers_is_validated(
     overrides: dict[str, str], problem: str | None
 ) -> None:
     settings = {"remote.log.storage.system.enable": "true"}
     assert validate(overrides | REMOTE, settings) == problem
 
 
-def test_a_value_is_the_topics_or_the_brokers_or_kafkas() -> None:
+def test_value_is_that_of_the_topic_else_of_the_broker_else_kafkas_default() -> None:
     settings = {"min.insync.replicas": "2"}
-    assert told("min.insync.replicas", {"min.insync.replicas": " 3"}, settings) == ("3", OF_TOPIC)
-    assert told("min.insync.replicas", {}, settings) == ("2", OF_BROKER)
-    assert told("min.insync.replicas", {}, {}) == ("1", OF_KAFKA)
+    assert described("min.insync.replicas", {"min.insync.replicas": " 3"}, settings) == (
+        "3",
+        OF_TOPIC,
+    )
+    assert described("min.insync.replicas", {}, settings) == ("2", OF_BROKER)
+    assert described("min.insync.replicas", {}, {}) == ("1", OF_KAFKA)
     assert len(effective({}, {})) == len(TOPIC_CONFIGS)
 
 
@@ -262,21 +267,21 @@ def test_a_value_is_the_topics_or_the_brokers_or_kafkas() -> None:
         ({"log.retention.ms": "-5"}, "-1", OF_BROKER),
     ],
 )
-def test_the_finest_of_the_brokers_units_counts(
+def test_brokers_setting_in_the_finest_unit_is_used(
     settings: dict[str, str], value: str, source: int
 ) -> None:
-    """Kafka names the broker as source for the first of the keys only."""
-    assert told("retention.ms", {}, settings) == (value, source)
+    """Kafka names the broker as source only for the first of the keys."""
+    assert described("retention.ms", {}, settings) == (value, source)
 
 
 @pytest.mark.parametrize(
     ("protocol", "value"), [("2.6", "2.5-IV0"), ("3.0-IV1", "3.0-IV1"), (None, "3.0-IV1")]
 )
-def test_the_message_format_is_ignored_from_3_0_on(protocol: str | None, value: str) -> None:
+def test_message_format_is_ignored_from_3_0_on(protocol: str | None, value: str) -> None:
     settings = {"log.message.format.version": "2.5"}
     if protocol:
         settings["inter.broker.protocol.version"] = protocol
-    assert told("message.format.version", {}, settings) == (value, OF_BROKER)
+    assert described("message.format.version", {}, settings) == (value, OF_BROKER)
 
 
 REMOTE_STORAGE = {
@@ -288,7 +293,7 @@ SINCE_3_9 = {"remote.log.copy.disable", "remote.log.delete.on.disable"}
 
 
 @pytest.mark.parametrize(
-    ("release", "untold"),
+    ("release", "undescribed"),
     [
         ((3, 9), set()),
         ((3, 8), SINCE_3_9),
@@ -297,16 +302,20 @@ SINCE_3_9 = {"remote.log.copy.disable", "remote.log.delete.on.disable"}
         ((2, 4), SINCE_3_6 | SINCE_3_8 | SINCE_3_9),
     ],
 )
-def test_an_older_controller_tells_of_what_it_has(release: Release, untold: set[str]) -> None:
+def test_older_controller_describes_only_known_configurations(
+    release: Release, undescribed: set[str]
+) -> None:
     names = {one.name for one in effective({}, {}, release)}
-    assert names == {one.name for one in TOPIC_CONFIGS} - untold
+    assert names == {one.name for one in TOPIC_CONFIGS} - undescribed
 
 
-@pytest.mark.parametrize(("release", "told"), [((3, 5), ["+5"]), ((3, 6), ["5"]), ((2, 8), [])])
-def test_remote_storage_is_told_as_given_before_3_6(release: Release, told: list[str]) -> None:
-    """Kafka kept these for itself, unless a topic has them."""
+@pytest.mark.parametrize(("release", "values"), [((3, 5), ["+5"]), ((3, 6), ["5"]), ((2, 8), [])])
+def test_remote_storage_is_described_if_given_before_3_6(
+    release: Release, values: list[str]
+) -> None:
+    """Kafka does not describe these configurations, unless a topic has them."""
     entries = effective({"local.retention.ms": "+5"}, {}, release)
-    assert [one.value for one in entries if one.name == "local.retention.ms"] == told
+    assert [one.value for one in entries if one.name == "local.retention.ms"] == values
 
 
 @pytest.mark.parametrize(
@@ -319,7 +328,7 @@ def test_remote_storage_is_told_as_given_before_3_6(release: Release, told: list
         ((3, 0), {"inter.broker.protocol.version": "3.0"}, "3.0-IV1"),
     ],
 )
-def test_before_3_0_the_message_format_is_by_default_that_of_the_release(
+def test_before_3_0_the_default_message_format_is_that_of_the_release(
     release: Release, settings: dict[str, str], value: str
 ) -> None:
     found = {one.name: one.value for one in effective({}, settings, release)}
@@ -334,26 +343,26 @@ def test_before_3_0_the_message_format_is_by_default_that_of_the_release(
         ((2, 4), {"message.max.bytes": "5"}, "5"),
     ],
 )
-def test_the_default_size_of_a_message_grew_with_2_5(
+def test_default_maximum_message_size_changed_with_2_5(
     release: Release, settings: dict[str, str], value: str
 ) -> None:
     found = {one.name: one.value for one in effective({}, settings, release)}
     assert found["max.message.bytes"] == value
 
 
-def test_limits_of_timestamps_fall_back_to_the_older_one() -> None:
+def test_timestamp_limits_default_to_the_older_configuration() -> None:
     settings = {
         "log.message.timestamp.difference.max.ms": "5",
         "log.message.timestamp.after.max.ms": "4",
     }
-    assert told("message.timestamp.before.max.ms", {}, settings) == ("5", OF_KAFKA)
-    assert told("message.timestamp.after.max.ms", {}, settings) == ("4", OF_BROKER)
+    assert described("message.timestamp.before.max.ms", {}, settings) == ("5", OF_KAFKA)
+    assert described("message.timestamp.after.max.ms", {}, settings) == ("4", OF_BROKER)
 
 
-def test_values_are_told_as_kafka_writes_them() -> None:
+def test_values_are_written_as_by_kafka() -> None:
     overrides = {"min.cleanable.dirty.ratio": "0.0005", "cleanup.policy": "compact , delete"}
-    assert told("min.cleanable.dirty.ratio", overrides, {})[0] == "5.0E-4"
-    assert told("cleanup.policy", overrides, {})[0] == "compact,delete"
+    assert described("min.cleanable.dirty.ratio", overrides, {})[0] == "5.0E-4"
+    assert described("cleanup.policy", overrides, {})[0] == "compact,delete"
 
 
 @pytest.mark.parametrize(
@@ -366,7 +375,7 @@ def test_values_are_told_as_kafka_writes_them() -> None:
         ("inter.broker.protocol.version", "2.6", None),
     ],
 )
-def test_settings_of_a_broker_are_judged_as_it_does(
+def test_settings_of_a_broker_are_validated_as_by_the_broker(
     key: str, text: str, problem: str | None
 ) -> None:
     assert key in BROKER_KEYS

@@ -1,19 +1,19 @@
-"""What admin tools ask about topics and features, and what they are answered."""
+"""Requests of admin tools about topics and features, and their answers."""
 
 from collections.abc import Sequence
 
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.topics import (
     NOT_GIVEN,
-    AnswerCreatePartitions,
-    AnswerCreateTopics,
-    AnswerDeleteTopics,
     CreatePartitionsReceived,
+    CreatePartitionsResponse,
     CreateTopicsReceived,
+    CreateTopicsResponse,
     DeleteTopicsReceived,
-    DoomedTopic,
+    DeleteTopicsResponse,
     NewPartitions,
     NewTopic,
+    TopicToDelete,
 )
 from controller.core.commands import CancelTimer, StartTimer
 from controller.core.events import TimerFired
@@ -21,6 +21,8 @@ from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.endpoint import answers, call, next_request
 
 TIMEOUT_MS = 30_000
+FIRST_TIMER = "request:1"
+"""The timer of request 1."""
 
 Brokers = Sequence[int]
 
@@ -44,13 +46,13 @@ def create(
     *topics: NewTopic,
     timeout_ms: int = TIMEOUT_MS,
     validate_only: bool = False,
-) -> AnswerCreateTopics:
-    """CreateTopics; its answer."""
+) -> CreateTopicsResponse:
+    """Send CreateTopics and return the answer."""
     request = CreateTopicsReceived(
         next_request(cluster), 7, timeout_ms, validate_only, list(topics)
     )
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerCreateTopics)
+    assert isinstance(answer, CreateTopicsResponse)
     return answer
 
 
@@ -61,58 +63,67 @@ def grow(
     *given: Brokers,
     validate_only: bool = False,
     timeout_ms: int = TIMEOUT_MS,
-) -> AnswerCreatePartitions:
-    """CreatePartitions of one topic; its answer."""
+) -> CreatePartitionsResponse:
+    """Send CreatePartitions for one topic and return the answer."""
     asked = NewPartitions(topic, count, [tuple(one) for one in given] or None)
     request = CreatePartitionsReceived(next_request(cluster), 3, timeout_ms, validate_only, [asked])
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerCreatePartitions)
+    assert isinstance(answer, CreatePartitionsResponse)
     return answer
 
 
 def delete(
     cluster: Cluster,
-    *topics: str | bytes | DoomedTopic,
+    *topics: str | bytes | TopicToDelete,
     version: int = 6,
     timeout_ms: int = TIMEOUT_MS,
-) -> AnswerDeleteTopics:
-    """DeleteTopics by names and ids; its answer."""
+) -> DeleteTopicsResponse:
+    """Send DeleteTopics by names and ids and return the answer."""
     request = DeleteTopicsReceived(
         next_request(cluster), version, timeout_ms, list(map(_doomed, topics))
     )
     answer = call(cluster, request)
-    assert isinstance(answer, AnswerDeleteTopics)
+    assert isinstance(answer, DeleteTopicsResponse)
     return answer
 
 
-def _doomed(topic: str | bytes | DoomedTopic) -> DoomedTopic:
-    if isinstance(topic, DoomedTopic):
+def _doomed(topic: str | bytes | TopicToDelete) -> TopicToDelete:
+    if isinstance(topic, TopicToDelete):
         return topic
-    return DoomedTopic(topic, None) if isinstance(topic, str) else DoomedTopic(None, topic)
+    return TopicToDelete(topic, None) if isinstance(topic, str) else TopicToDelete(None, topic)
 
 
 def ask_without_answer(cluster: Cluster, request: ApiRequest) -> None:
-    """Let a request come in that nobody answers for now."""
+    """Receive a request that is not answered yet."""
     before = len(answers(cluster))
     cluster.happen(request, "api:1")
     assert len(answers(cluster)) == before
 
 
+def error_by_name(cluster: Cluster) -> list[tuple[str | None, int]]:
+    """The names and codes of the one answer so far."""
+    [answer] = answers(cluster)
+    assert isinstance(
+        answer, CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResponse
+    )
+    return [(one.name, one.error) for one in answer.topics]
+
+
 def errors(
-    answer: AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics,
+    answer: CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResponse,
 ) -> list[int]:
     """The error codes of an answer."""
     return [one.error for one in answer.topics]
 
 
-def refused(answer: AnswerCreateTopics | AnswerCreatePartitions) -> tuple[int, str | None]:
-    """What the one topic of an answer was refused for."""
+def refused(answer: CreateTopicsResponse | CreatePartitionsResponse) -> tuple[int, str | None]:
+    """The error message for the one topic of an answer."""
     [one] = answer.topics
     return one.error, one.message
 
 
 def timers(seen: Seen) -> list[str]:
-    """The timers of requests that run now."""
+    """The running timers of requests."""
     running: dict[str, None] = {}
     for recorded, issued in seen.history:
         if isinstance(recorded.event, TimerFired):

@@ -1,7 +1,10 @@
-"""`refold reassign` on a simulated cluster, with or without a controller that acts on it."""
+"""`refold reassign` on a simulated cluster, with or without an active controller."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
+
+import anyio
 
 from controller.core import znodes
 from controller.core.commands import CommandId, ReadZnodes, WriteAtomically, ZooKeeperCommand
@@ -22,8 +25,8 @@ from controller.operator.reassignment.errors import KafkaUnavailable
 from controller.operator.reassignment.kafka_admin import KafkaAdmin, LogDirs, ReplicaOnDisk
 from controller.operator.reassignment.report import Report
 from controller.operator.zookeeper_client import ZooKeeperClient
-from replay.world.outcomes import answer
-from tests.controller.core.cluster import Cluster as ImportedLog
+from replay.world.outcomes import carry_out
+from tests.controller.core.cluster import Cluster as Simulated
 from tests.controller.core.reassignment.interrupting import interruptible
 from tests.controller.core.reassignment.reassigning import T0, Name, reassign
 
@@ -31,11 +34,11 @@ Targets = dict[Name, tuple[int, ...]]
 
 
 class WorldClient(ZooKeeperClient):
-    """A store on the world's ZooKeeper. `before_write` and `after_write` are called once, before
-    and after the next write, `before_topics` before topics are read; `writes` counts the writes,
-    `written` has the operations of the last."""
+    """A store on the simulated ZooKeeper. `before_write` and `after_write` are called once,
+    before and after the next write, and `before_topics` before topics are read. `writes` counts
+    the writes, and `written` has the operations of the last one."""
 
-    def __init__(self, world: ImportedLog) -> None:
+    def __init__(self, world: Simulated) -> None:
         self.before_write: Callable[[], object] | None = None
         self.after_write: Callable[[], object] | None = None
         self.before_topics: Callable[[], object] | None = None
@@ -57,7 +60,7 @@ class WorldClient(ZooKeeperClient):
             if before is not None:
                 before()
         command_id = CommandId(1, 0)
-        for event in answer(world.zookeeper, self._session, command_id, command, world.now_ms):
+        for event in carry_out(world.zookeeper, self._session, command_id, command, world.now_ms):
             result.add(event)
         if isinstance(command, WriteAtomically):
             world.run()
@@ -71,10 +74,10 @@ LOG_BYTES = 1024
 
 
 class WorldDisks(KafkaAdmin):
-    """The disks of the world's brokers. `unresponsive` brokers do not answer, `broken` ones have a
-    directory that cannot be read; `looking` is called once, when the first broker is asked."""
+    """The disks of the simulated brokers. `unresponsive` brokers do not answer, `broken` ones
+    have an unreadable directory. `looking` is called once, before the first broker is read."""
 
-    def __init__(self, world: ImportedLog) -> None:
+    def __init__(self, world: Simulated) -> None:
         self.unresponsive: set[int] = set()
         self.broken: set[int] = set()
         self.looking: Callable[[], object] | None = None
@@ -92,9 +95,8 @@ class WorldDisks(KafkaAdmin):
 
 
 class Stage:
-    """A simulated cluster and an operator beside it; t-0 is on `replicas` of `brokers` brokers.
-    `with_disks` is the same cluster for an operator who can ask brokers for their log directories.
-    """
+    """A simulated cluster and an operator. t-0 is on `replicas` of `brokers` brokers.
+    `with_disks` is the same cluster for an operator who can read the log directories of brokers."""
 
     def __init__(self, brokers: int = 6, *replicas: int) -> None:
         self.world = interruptible(brokers, *(replicas or (1, 2, 3)))
@@ -107,18 +109,18 @@ class Stage:
         self.warnings: list[str] = []
 
     def report(self) -> Report:
-        """For the next command; what the last one said is forgotten."""
+        """A report for the next command. The output of the last one is discarded."""
         self.lines.clear()
         self.warnings.clear()
         return Report("test", self.lines.append, self.warnings.append)
 
     @property
-    def said(self) -> str:
-        """What the last command said."""
+    def output(self) -> str:
+        """The output of the last command."""
         return "\n".join(self.lines)
 
     def by_api(self, *replicas: int) -> None:
-        """Kafka's API begins a move of t-0, which has a record that says so."""
+        """Kafka's API starts a move of t-0, which has a record of this route."""
         origin = self.world.topic("t").assignments[0].replicas
         assert reassign(self.world, *replicas) == 0
         for path in (REASSIGNMENTS, reassignments_path("t")):
@@ -132,12 +134,26 @@ class Stage:
         self.world.brokers[broker].logs.update(dict.fromkeys(names))
 
     def hand_over(self, broker: int) -> None:
-        """A stock broker takes the role; refold does nothing any more."""
+        """A stock broker takes the role. refold becomes inactive."""
         self.world.seize_role(broker)
         self.world.run()
 
-    def leave_alone(self) -> None:
-        """Nobody is controller."""
+    @asynccontextmanager
+    async def while_waiting(self, act: Callable[[], object]) -> AsyncIterator[None]:
+        """Whenever the command in the block waits, `act` is called."""
+
+        async def repeat() -> None:
+            while True:
+                await anyio.sleep(0.01)
+                act()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(repeat)
+            yield
+            tasks.cancel_scope.cancel()
+
+    def without_controller(self) -> None:
+        """No controller is active."""
         self.world.shut_down()
 
 

@@ -1,80 +1,19 @@
 """--execute, --cancel with a file, --list and --verify over Kafka's APIs."""
 
-from collections.abc import Iterable, Mapping, Sequence
-
 import pytest
 
-from controller.core.values import Assignment, Broker
+from controller.core.values import Assignment
 from controller.operator.reassignment.cancelling import cancel_listed
 from controller.operator.reassignment.cluster import Cluster, KafkaClusterAdmin
 from controller.operator.reassignment.cluster_state import Role
-from controller.operator.reassignment.documents import Partition
-from controller.operator.reassignment.errors import KafkaUnavailable, Refused
+from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.executing import execute
-from controller.operator.reassignment.kafka_admin import KafkaAdmin, Metadata, PartitionMetadata
+from controller.operator.reassignment.kafka_admin import KafkaAdmin, PartitionMetadata
 from controller.operator.reassignment.listing import list_reassignments
-from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE, Report
+from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE
 from controller.operator.reassignment.verifying import verify
+from tests.controller.operator.reassignment.scripted_admin import DAEMON, Output, ScriptedAdmin
 from tests.controller.operator.reassignment.stage import Targets, targets
-
-DAEMON = 1000
-
-
-class ScriptedAdmin(KafkaAdmin):
-    """Brokers 1 to 4 and a refold; `moving` is what they say is being reassigned, `refusals` what
-    they refuse; `unresponsive` brokers do not answer. `asked` are the requested changes."""
-
-    def __init__(self) -> None:
-        self.partitions = {("t", 0): PartitionMetadata((1, 2, 3), (1, 2, 3), 1)}
-        self.moving: dict[Partition, Assignment] = {}
-        self.refusals: dict[Partition, str] = {}
-        self.unresponsive: set[int] = set()
-        self.controller = DAEMON
-        self.asked: list[tuple[str, object]] = []
-
-    async def metadata(self, topics: Iterable[str]) -> Metadata:
-        nodes = {one: Broker(one, -1, ()) for one in (1, 2, 3, 4, DAEMON)}
-        wanted = set(topics)
-        found = {name: one for name, one in self.partitions.items() if name[0] in wanted}
-        return Metadata(nodes, self.controller, found)
-
-    async def reassignments(self) -> dict[Partition, Assignment]:
-        return self.moving
-
-    async def alter(
-        self, targets: Mapping[Partition, tuple[int, ...] | None]
-    ) -> dict[Partition, str]:
-        self.asked.append(("alter", targets))
-        return self.refusals
-
-    async def configure_topics(
-        self, given: Mapping[str, Mapping[str, str]], removed: Sequence[str] = ()
-    ) -> None:
-        self.asked.append((f"topics {','.join(given)}", removed))
-
-    async def configure_broker(
-        self, broker: int, given: Mapping[str, str], removed: Sequence[str] = ()
-    ) -> None:
-        if broker in self.unresponsive:
-            raise KafkaUnavailable(f"node {broker} does not answer")
-        self.asked.append((f"broker {broker}", removed))
-
-    async def log_sizes(self, broker: int, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        if broker in self.unresponsive:
-            raise KafkaUnavailable(f"node {broker} does not answer")
-        return {one: 1000 * broker for one in partitions} if broker != 4 else {}
-
-    async def is_refold(self, node: int) -> bool:
-        return node == DAEMON
-
-
-class Told(Report):
-    """What a command said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.warnings: list[str] = []
-        super().__init__("test", self.lines.append, self.warnings.append)
 
 
 @pytest.fixture
@@ -93,30 +32,32 @@ async def run_execute(
     *,
     additional: bool = False,
     dry_run: bool = False,
-) -> Told:
-    told = Told()
-    await execute(cluster(admin), told, wanted, throttle, additional=additional, dry_run=dry_run)
-    return told
+) -> Output:
+    output = Output()
+    await execute(cluster(admin), output, wanted, throttle, additional=additional, dry_run=dry_run)
+    return output
 
 
-async def run_cancel(admin: ScriptedAdmin, *, dry_run: bool = False, keep: bool = False) -> Told:
-    told = Told()
+async def run_cancel(admin: ScriptedAdmin, *, dry_run: bool = False, keep: bool = False) -> Output:
+    output = Output()
     given = targets(t0=(4, 2, 3))
-    await cancel_listed(cluster(admin), told, given, preserve_throttles=keep, dry_run=dry_run)
-    return told
+    await cancel_listed(cluster(admin), output, given, preserve_throttles=keep, dry_run=dry_run)
+    return output
 
 
-async def test_execute_prints_what_goes_back_and_asks(admin: ScriptedAdmin) -> None:
-    told = await run_execute(admin, targets(t0=(4, 2, 3)))
-    assert '"replicas":[1,2,3]' in told.lines[0]
-    assert told.lines[-1] == "Successfully started partition reassignment for t-0"
+async def test_execute_prints_the_present_assignment_and_sends_the_request(
+    admin: ScriptedAdmin,
+) -> None:
+    output = await run_execute(admin, targets(t0=(4, 2, 3)))
+    assert '"replicas":[1,2,3]' in output.lines[0]
+    assert output.lines[-1] == "Successfully started partition reassignment for t-0"
     assert admin.asked == [("alter", {("t", 0): (4, 2, 3)})]
-    assert told.data["route"] == "the AlterPartitionReassignments API"
+    assert output.data["route"] == "the AlterPartitionReassignments API"
 
 
-async def test_a_throttle_goes_before(admin: ScriptedAdmin) -> None:
+async def test_throttle_is_set_before_the_request(admin: ScriptedAdmin) -> None:
     admin.unresponsive.add(3)
-    told = await run_execute(admin, targets(t0=(4, 2, 3)), 1000)
+    output = await run_execute(admin, targets(t0=(4, 2, 3)), 1000)
     assert [what for what, _ in admin.asked] == [
         "topics t",
         "broker 1",
@@ -124,16 +65,16 @@ async def test_a_throttle_goes_before(admin: ScriptedAdmin) -> None:
         "broker 4",
         "alter",
     ]
-    assert "no throttle for brokers/3: node 3 does not answer" in told.warnings[0]
+    assert "no throttle for brokers/3: node 3 does not answer" in output.warnings[0]
 
 
-async def test_a_dry_run_asks_for_nothing(admin: ScriptedAdmin) -> None:
-    told = await run_execute(admin, targets(t0=(4, 2, 3)), 1000, dry_run=True)
-    assert told.lines[-1].endswith("AlterPartitionReassignments of t-0: 4,2,3")
+async def test_dry_run_sends_no_request(admin: ScriptedAdmin) -> None:
+    output = await run_execute(admin, targets(t0=(4, 2, 3)), 1000, dry_run=True)
+    assert output.lines[-1].endswith("AlterPartitionReassignments of t-0: 4,2,3")
     assert admin.asked == []
 
 
-async def test_more_needs_additional(admin: ScriptedAdmin) -> None:
+async def test_second_execute_requires_additional(admin: ScriptedAdmin) -> None:
     admin.partitions["u", 0] = PartitionMetadata((1, 4), (1,), 1)
     admin.moving["u", 0] = Assignment((4, 1), (4,), (1,))
     with pytest.raises(Refused, match="Use --additional to override this"):
@@ -145,8 +86,8 @@ async def test_more_needs_additional(admin: ScriptedAdmin) -> None:
 
 async def test_reassignment_in_progress_can_get_another_target(admin: ScriptedAdmin) -> None:
     admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
-    told = await run_execute(admin, targets(t0=(4, 1)), additional=True)
-    assert '"replicas":[2,3,1]' in told.lines[0]
+    output = await run_execute(admin, targets(t0=(4, 1)), additional=True)
+    assert '"replicas":[2,3,1]' in output.lines[0]
     assert admin.asked == [("alter", {("t", 0): (4, 1)})]
 
 
@@ -164,17 +105,17 @@ async def test_rejections_of_the_controller_are_reported(admin: ScriptedAdmin) -
     ("replicas", "why"),
     [((9,), "non-existent brokerIDs: 9"), ((DAEMON,), f"Broker {DAEMON} is the controller")],
 )
-async def test_brokers_that_cannot_have_it(
+async def test_brokers_that_cannot_be_targets_are_rejected(
     admin: ScriptedAdmin, replicas: tuple[int, ...], why: str
 ) -> None:
     with pytest.raises(Refused, match=why):
         await run_execute(admin, targets(t0=replicas))
 
 
-async def test_cancel_ends_what_is_active_and_clears_throttles(admin: ScriptedAdmin) -> None:
+async def test_cancel_ends_active_reassignments_and_clears_throttles(admin: ScriptedAdmin) -> None:
     admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
-    told = await run_cancel(admin)
-    assert told.lines[0] == "Successfully cancelled partition reassignment for: t-0"
+    output = await run_cancel(admin)
+    assert output.lines[0] == "Successfully cancelled partition reassignment for: t-0"
     assert admin.asked[0] == ("alter", {("t", 0): None})
     assert [what for what, _ in admin.asked[1:]] == [
         *("broker 1", "broker 2", "broker 3", "broker 4"),
@@ -182,68 +123,70 @@ async def test_cancel_ends_what_is_active_and_clears_throttles(admin: ScriptedAd
     ]
 
 
-async def test_cancel_with_nothing_active(admin: ScriptedAdmin) -> None:
-    told = await run_cancel(admin, keep=True)
-    assert told.lines == ["None of the specified partition reassignments are active."]
+async def test_cancel_without_active_reassignments_reports_that(admin: ScriptedAdmin) -> None:
+    output = await run_cancel(admin, keep=True)
+    assert output.lines == ["None of the specified partition reassignments are active."]
     assert admin.asked == []
 
 
-async def test_cancel_tells_what_is_refused(admin: ScriptedAdmin) -> None:
+async def test_cancel_reports_refusals(admin: ScriptedAdmin) -> None:
     admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
     admin.refusals["t", 0] = "no"
     with pytest.raises(Refused, match=r"Error cancelling partition reassignment for:\nt-0: no"):
         await run_cancel(admin)
 
 
-async def test_cancel_dry(admin: ScriptedAdmin) -> None:
+async def test_dry_run_of_cancel_sends_no_request(admin: ScriptedAdmin) -> None:
     admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
-    told = await run_cancel(admin, dry_run=True)
-    assert told.lines[1] == "1. AlterPartitionReassignments of t-0: cancel"
-    assert len(told.lines) == 1 + 1 + 4 + 1
+    output = await run_cancel(admin, dry_run=True)
+    assert output.lines[1] == "1. AlterPartitionReassignments of t-0: cancel"
+    assert len(output.lines) == 1 + 1 + 4 + 1
     assert admin.asked == []
 
 
-async def test_the_list_counts_bytes_and_does_not_guess_the_route(admin: ScriptedAdmin) -> None:
+async def test_list_has_the_remaining_bytes_and_no_route(admin: ScriptedAdmin) -> None:
     admin.partitions["t", 0] = PartitionMetadata((4, 2, 3, 1), (1, 2, 3), 2)
     admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
-    told = Told()
-    await list_reassignments(cluster(admin), told)
-    assert told.lines == [
+    output = Output()
+    await list_reassignments(cluster(admin), output)
+    assert output.lines == [
         "Current partition reassignments:",
         "t-0: replicas: 4,2,3,1. adding: 4. removing: 1.",
         "  t-0: 2 of 3 replicas caught up, waits for 4, 2.0 KiB left (a route shown only "
         "with --zookeeper)",
     ]
     admin.unresponsive.add(4)
-    told = Told()
-    await list_reassignments(cluster(admin), told)
-    assert "left" not in told.lines[-1]
+    output = Output()
+    await list_reassignments(cluster(admin), output)
+    assert "left" not in output.lines[-1]
 
 
-async def test_verify_in_progress_leaves_throttles(admin: ScriptedAdmin) -> None:
+async def test_verify_in_progress_keeps_throttles(admin: ScriptedAdmin) -> None:
     admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
-    told = Told()
+    output = Output()
     wanted = targets(t0=(4, 2, 3))
-    await verify(cluster(admin), told, wanted, wait=False, preserve_throttles=False, dry_run=False)
-    assert told.status == NOT_DONE_YET
+    await verify(
+        cluster(admin), output, wanted, wait=False, preserve_throttles=False, dry_run=False
+    )
+    assert output.status == NOT_DONE_YET
     assert admin.asked == []
 
 
 @pytest.mark.parametrize(("in_any_order", "status"), [(True, DONE), (False, OTHERWISE)])
-async def test_originals_of_a_cancellation_may_come_back_in_another_order(
+async def test_originals_after_an_api_cancellation_may_have_another_order(
     admin: ScriptedAdmin, in_any_order: bool, status: int
 ) -> None:
-    told = Told()
+    output = Output()
     await verify(
         cluster(admin),
-        told,
+        output,
         targets(t0=(3, 2, 1)),
         wait=True,
         preserve_throttles=True,
         dry_run=False,
         in_any_order=in_any_order,
     )
-    assert told.status == status
+    assert output.status == status
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,9 @@ async def test_cancel_prints_and_does_what_kip_236_shows() -> None:
     assert stage.world.data(REASSIGN_CANCEL) is None
 
 
-async def test_originals_that_nobody_wrote_are_shown_all_the_same() -> None:
+async def test_originals_missing_in_the_entry_are_printed() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     submit(stage.world, {T0: (4, 5, 6)})
     await run_cancel(stage)
     assert "original_replicas -> Buffer(1, 2, 3)" in stage.lines[0]
@@ -91,7 +91,7 @@ async def test_cancel_without_pending_reassignments_creates_nothing() -> None:
 
 async def test_cancel_names_reassignments_of_other_routes() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     request_quietly(stage.world, {T0: (4,)})
     await run_cancel(stage)
     assert stage.warnings == [
@@ -116,7 +116,7 @@ async def test_cancel_warns_that_other_routes_make_no_progress() -> None:
     assert stage.world.topic("u").assignments[0].replicas == (3, 4)
 
 
-async def test_a_dry_run_only_tells() -> None:
+async def test_dry_run_changes_nothing() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     await run_cancel(stage, dry_run=True)
@@ -142,13 +142,13 @@ async def test_existing_cancel_does_not_cancel_later_submissions() -> None:
 
 async def test_concurrent_cancel_is_reported() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     submit(stage.world, {T0: (4, 5, 6)})
     stage.client.before_write = lambda: cancel_all(stage.world)
     report = stage.report()
     await cancel(stage.cluster, report, dry_run=False)
     assert report.status == NOT_DONE_YET
-    assert "Successfully" not in stage.said
+    assert "Successfully" not in stage.output
 
 
 async def test_entry_removed_by_a_stock_controller_is_cancelled() -> None:
@@ -166,7 +166,7 @@ async def test_entry_removed_by_a_stock_controller_is_cancelled() -> None:
 async def test_target_of_a_cancelled_partition_is_its_originals() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
-    stage.leave_alone()
+    stage.without_controller()
     cancel_all(stage.world)
     await list_reassignments(stage.cluster, stage.report())
     assert stage.lines[-1] == (
@@ -174,7 +174,7 @@ async def test_target_of_a_cancelled_partition_is_its_originals() -> None:
     )
 
 
-async def test_rollback_that_only_an_unclean_leader_could_end_says_so() -> None:
+async def test_rollback_that_only_an_unclean_leader_could_end_is_reported() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     catch_up(stage.world, 4)
@@ -201,7 +201,7 @@ async def test_entry_waiting_for_the_removal_is_not_cancelled() -> None:
     )
 
 
-async def test_a_refold_that_leaves_kip_236_alone_would_not_act_on_it() -> None:
+async def test_cancel_under_refold_without_kip_236_is_refused() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     stage.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
@@ -210,7 +210,7 @@ async def test_a_refold_that_leaves_kip_236_alone_would_not_act_on_it() -> None:
     assert stage.client.writes == 0
 
 
-async def test_a_stock_controller_would_not_act_on_it() -> None:
+async def test_cancel_under_a_stock_controller_is_refused() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     stage.hand_over(2)
@@ -219,16 +219,16 @@ async def test_a_stock_controller_would_not_act_on_it() -> None:
     assert stage.client.writes == 0
 
 
-async def test_removing_what_is_not_there() -> None:
+async def test_remove_without_a_cancellation_is_reported() -> None:
     stage = Stage()
     await run_remove(stage)
     assert stage.lines == ["There is no znode /admin/reassign_cancel."]
     assert stage.client.writes == 0
 
 
-async def test_removing_it_before_all_is_rolled_back_says_what_goes_on() -> None:
+async def test_remove_before_the_end_of_the_rollback_reports_what_continues() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     submit(stage.world, {T0: (4, 5, 6)})
     await run_cancel(stage)
     await run_remove(stage, dry_run=True)
@@ -239,7 +239,7 @@ async def test_removing_it_before_all_is_rolled_back_says_what_goes_on() -> None
     assert stage.world.data(REASSIGN_CANCEL) is None
 
 
-async def test_extra_ones_that_wait_start_when_it_is_removed() -> None:
+async def test_extra_entries_that_wait_start_after_the_removal() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     await run_cancel(stage)
@@ -253,14 +253,14 @@ async def test_extra_ones_that_wait_start_when_it_is_removed() -> None:
 
 
 def waiting_for_originals() -> Stage:
-    """t-0 is on its way to 4,5,6 and only its original 1 is in sync, where two must be. Nobody is
-    controller, so that nothing goes on."""
+    """t-0 moves to [4,5,6]. Only its original 1 is in sync, and two are required. No controller
+    is active, so that nothing changes."""
     stage = Stage()
     stage.world.put(
         znodes.topic_config_path("t"), b'{"version":1,"config":{"min.insync.replicas":"2"}}'
     )
     submit(stage.world, {T0: (4, 5, 6)})
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.set_isr("t", 0, (1, 4))
     return stage
 
@@ -280,7 +280,7 @@ async def test_force_creates_the_znode_and_names_the_partitions_at_risk() -> Non
     )
 
 
-async def test_force_does_not_claim_a_number_that_only_the_controller_knows() -> None:
+async def test_force_does_not_print_a_minimum_that_only_the_controller_knows() -> None:
     stage = waiting_for_originals()
     stage.world.remove_quietly(znodes.topic_config_path("t"))
     await run_cancel(stage, force=True)
@@ -298,7 +298,7 @@ async def test_force_with_enough_originals_in_sync_names_no_partition() -> None:
     assert not any("required without --force" in one for one in stage.warnings)
 
 
-async def test_force_makes_a_plain_cancellation_that_stands_a_forced_one() -> None:
+async def test_force_replaces_an_existing_cancellation_by_a_forced_one() -> None:
     stage = waiting_for_originals()
     cancel_all(stage.world)
     report = stage.report()
@@ -316,38 +316,38 @@ async def test_force_makes_a_plain_cancellation_that_stands_a_forced_one() -> No
     ]
 
 
-async def test_the_list_says_how_many_originals_a_rollback_waits_for() -> None:
+async def test_list_reports_how_many_originals_a_rollback_waits_for() -> None:
     stage = waiting_for_originals()
     cancel_all(stage.world)
     await list_reassignments(stage.cluster, stage.report())
-    assert "; the rollback waits until 2 originals are alive and in sync (" in stage.said
+    assert "; the rollback waits until 2 originals are alive and in sync (" in stage.output
     await run_cancel(stage, force=True)
     await list_reassignments(stage.cluster, stage.report())
-    assert "the rollback waits" not in stage.said
+    assert "the rollback waits" not in stage.output
 
 
-async def test_the_list_shows_a_rollback_that_waits_for_a_number_that_it_does_not_know() -> None:
+async def test_list_reports_a_rollback_that_waits_for_an_unknown_number() -> None:
     stage = waiting_for_originals()
     stage.world.remove_quietly(znodes.topic_config_path("t"))
     cancel_all(stage.world)
     data = await run_list(stage)
-    assert "; the rollback waits until enough originals are alive and in sync (" in stage.said
+    assert "; the rollback waits until enough originals are alive and in sync (" in stage.output
     assert data["reassignments"][0]["progress"].waits_for_originals is None
 
 
-async def test_the_list_shows_a_rollback_that_waits_without_a_replica_in_sync_to_remove() -> None:
+async def test_list_shows_no_wait_without_a_replica_in_sync_to_remove() -> None:
     stage = waiting_for_originals()
     stage.world.set_isr("t", 0, (1,))
     cancel_all(stage.world)
     await run_list(stage)
-    assert "; the rollback waits until 2 originals are alive and in sync (" in stage.said
+    assert "; the rollback waits until 2 originals are alive and in sync (" in stage.output
     for broker in (4, 5, 6):
         stage.world.unregister(broker)
     await run_list(stage)
-    assert "the rollback waits" not in stage.said
+    assert "the rollback waits" not in stage.output
 
 
-async def test_the_list_shows_a_conflict_of_the_extra_znode_that_waits() -> None:
+async def test_list_reports_a_waiting_conflict_of_the_extra_znode() -> None:
     stage = waiting_for_originals()
     submit_extra(stage.world, {T0: (5, 6)})
     await run_list(stage)
@@ -357,10 +357,10 @@ async def test_the_list_shows_a_conflict_of_the_extra_znode_that_waits() -> None
     )
     stage.world.set_isr("t", 0, (1, 2, 4))
     await run_list(stage)
-    assert "the rollback waits" not in stage.said
+    assert "the rollback waits" not in stage.output
 
 
-async def test_the_list_does_not_call_a_younger_move_of_a_stock_controller_cancelled() -> None:
+async def test_list_does_not_report_a_younger_move_of_a_stock_controller_as_cancelled() -> None:
     stage = Stage()
     cancel_all(stage.world)
     submit(stage.world, {T0: (4, 1, 2)})
@@ -373,7 +373,7 @@ async def test_the_list_does_not_call_a_younger_move_of_a_stock_controller_cance
     )
 
 
-async def test_a_dry_run_of_force_over_a_plain_cancellation_shows_the_version() -> None:
+async def test_dry_run_of_force_over_a_plain_cancellation_prints_the_version() -> None:
     stage = waiting_for_originals()
     cancel_all(stage.world)
     await run_cancel(stage, force=True, dry_run=True)
@@ -383,7 +383,7 @@ async def test_a_dry_run_of_force_over_a_plain_cancellation_shows_the_version() 
     assert stage.world.data(REASSIGN_CANCEL) == CANCEL_CONTENT
 
 
-async def test_force_looks_again_when_the_znode_was_changed_meanwhile() -> None:
+async def test_force_is_repeated_when_the_znode_was_changed_meanwhile() -> None:
     stage = waiting_for_originals()
     stage.client.before_write = lambda: cancel_all(stage.world)
     await run_cancel(stage, force=True)
@@ -391,7 +391,7 @@ async def test_force_looks_again_when_the_znode_was_changed_meanwhile() -> None:
     assert isinstance(stage.client.written[0], SetData)
 
 
-async def test_force_twice_says_that_it_stands() -> None:
+async def test_force_twice_reports_the_existing_cancellation() -> None:
     stage = waiting_for_originals()
     await run_cancel(stage, force=True)
     writes = stage.client.writes
@@ -403,7 +403,7 @@ async def test_force_twice_says_that_it_stands() -> None:
     assert stage.client.writes == writes
 
 
-async def test_force_cancels_nothing_that_was_submitted_since() -> None:
+async def test_force_cancels_no_later_submission() -> None:
     stage = waiting_for_originals()
     stage.world.change_topic_quietly("u", {0: (1, 2)})
     cancel_all(stage.world)
@@ -415,7 +415,7 @@ async def test_force_cancels_nothing_that_was_submitted_since() -> None:
     assert stage.warnings[-1].startswith("Warning: u-0: submitted later, and not cancelled; ")
 
 
-async def test_force_for_what_was_only_submitted_since_changes_nothing() -> None:
+async def test_force_with_only_later_submissions_changes_nothing() -> None:
     stage = Stage()
     cancel_all(stage.world)
     submit(stage.world, {T0: (4, 5, 6)})

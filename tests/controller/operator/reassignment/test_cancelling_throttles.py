@@ -18,7 +18,7 @@ from tests.controller.operator.reassignment.stage import Stage, targets
 
 
 async def throttled() -> Stage:
-    """t-0 is on its way to 4,2,3 with a throttle."""
+    """t-0 moves to [4,2,3] with a throttle."""
     stage = Stage()
     wanted = targets(t0=(4, 2, 3))
     await execute(stage.cluster, stage.report(), wanted, 1000, additional=False, dry_run=False)
@@ -26,7 +26,7 @@ async def throttled() -> Stage:
 
 
 async def cancel_and_settle(stage: Stage) -> dict[str, object]:
-    """What the command does."""
+    """Cancel, and let the rollback complete. Returns the command's output."""
     report = stage.report()
     await cancel_all(stage.cluster, report, dry_run=False)
     await settle_throttles(stage.cluster, report, report.awaited)
@@ -37,7 +37,7 @@ def config(stage: Stage, path: str) -> dict[str, str]:
     return znodes.read_config(path, stage.world.data(path))
 
 
-async def test_cancel_clears_the_throttles_when_the_rollback_is_over() -> None:
+async def test_cancel_clears_the_throttles_after_the_rollback() -> None:
     stage = await throttled()
     data = await cancel_and_settle(stage)
     assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
@@ -51,7 +51,7 @@ async def test_cancel_clears_the_throttles_when_the_rollback_is_over() -> None:
     assert "throttles_left" not in data
 
 
-async def test_cancel_without_throttles_says_nothing_of_them() -> None:
+async def test_cancel_without_throttles_prints_nothing_about_them() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     await cancel_and_settle(stage)
@@ -67,9 +67,9 @@ async def test_cancel_without_pending_reassignments_keeps_throttles() -> None:
     assert config(stage, path) == {"leader.replication.throttled.rate": "5"}
 
 
-async def test_throttles_of_a_rollback_that_goes_on_are_named_with_how_to_clear_them() -> None:
+async def test_throttles_of_a_rollback_under_way_are_reported_with_how_to_clear_them() -> None:
     stage = await throttled()
-    stage.leave_alone()
+    stage.without_controller()
     data = await cancel_and_settle(stage)
     assert stage.warnings[-1] == (
         "Warning: throttles remain, because the rollback has not ended: "
@@ -103,29 +103,29 @@ async def test_throttles_of_a_rollback_that_goes_on_are_named_with_how_to_clear_
 
 
 async def slow_rollback() -> Stage:
-    """A throttled move under a refold that does nothing yet."""
+    """A throttled move under a refold that does not react yet."""
     stage = await throttled()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.take_role(DAEMON)
     return stage
 
 
-async def test_cancel_waits_a_moment_for_the_rollback_to_clear_the_throttles(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_cancel_waits_shortly_for_the_rollback_to_clear_the_throttles() -> None:
     stage = await slow_rollback()
 
-    async def sleep(seconds: float) -> None:
+    def roll_back() -> None:
         stage.world.change_topic_quietly("t", {0: (1, 2, 3)})
         for path in (REASSIGN_PARTITIONS, REASSIGNMENTS):
             stage.world.remove_quietly(path)
 
-    monkeypatch.setattr(throttling.anyio, "sleep", sleep)
-    data = await cancel_and_settle(stage)
+    async with stage.while_waiting(roll_back):
+        data = await cancel_and_settle(stage)
     assert data["throttles_cleared"] is True
 
 
-async def test_cancel_does_not_wait_longer_than_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancel_ends_before_a_slow_rollback_and_reports_the_throttles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     stage = await slow_rollback()
     monkeypatch.setattr(throttling, "ROLLBACK_SECONDS", 0.2)
     data = await cancel_and_settle(stage)
@@ -133,7 +133,7 @@ async def test_cancel_does_not_wait_longer_than_a_moment(monkeypatch: pytest.Mon
     assert "clear_throttles_with" in data
 
 
-async def test_throttles_stay_while_another_route_moves_partitions_and_those_are_named() -> None:
+async def test_throttles_needed_by_another_route_are_kept_and_reported() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
     wanted = targets(t0=(4, 2, 3))
@@ -145,18 +145,18 @@ async def test_throttles_stay_while_another_route_moves_partitions_and_those_are
     assert config(stage, znodes.broker_config_path(4)) != {}
 
 
-async def test_a_configuration_that_nobody_can_read_is_named() -> None:
+async def test_unreadable_configuration_is_reported() -> None:
     stage = await throttled()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.put_quietly(znodes.broker_config_path(2), b"garbage")
     await cancel_and_settle(stage)
     assert any("whether brokers/2 has a throttle is unknown" in one for one in stage.warnings)
     assert "of brokers 1,3,4;" in stage.warnings[-1]
 
 
-async def test_cancel_of_what_is_cancelled_already_names_the_throttles() -> None:
+async def test_repeated_cancel_reports_the_throttles() -> None:
     stage = await throttled()
-    stage.leave_alone()
+    stage.without_controller()
     await cancel_and_settle(stage)
     data = await cancel_and_settle(stage)
     assert "clear_throttles_with" in data

@@ -35,13 +35,13 @@ def test_written_document_has_kafkas_format_and_can_be_read(tmp_path: Path) -> N
     assert read_targets(given(tmp_path, text)) == {("t", 2): (1, 2), ("t", 10): (3,)}
 
 
-def test_a_file_without_version_and_with_more_keys_is_read(tmp_path: Path) -> None:
+def test_file_without_version_and_with_unknown_keys_is_read(tmp_path: Path) -> None:
     text = '{"partitions":[{"topic":"t","partition":0,"replicas":[1],"original_replicas":[2]}]}'
     assert read_targets(given(tmp_path, text)) == {("t", 0): (1,)}
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("{", "truncated"),
         ("[]", "Expected `object`"),
@@ -58,44 +58,46 @@ def test_a_file_without_version_and_with_more_keys_is_read(tmp_path: Path) -> No
         (document(entry(more=',"log_dirs":["any"]')), "2 replicas and 1 log_dirs"),
     ],
 )
-def test_invalid_document_is_reported_with_its_file(tmp_path: Path, text: str, told: str) -> None:
+def test_invalid_document_is_reported_with_its_file(
+    tmp_path: Path, text: str, expected: str
+) -> None:
     file = given(tmp_path, text)
     with pytest.raises(BadInput, match=str(file)) as fault:
         read_targets(file)
-    assert told in str(fault.value)
+    assert expected in str(fault.value)
 
 
-def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     file = given(tmp_path, document(entry(replicas="[]"), entry("u", replicas="[3,3]")))
     with pytest.raises(BadInput) as fault:
         read_targets(file)
     assert len(str(fault.value).splitlines()) == 2
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read: No such file"):
         read_targets(tmp_path / "absent.json")
 
 
-def test_topics_to_move(tmp_path: Path) -> None:
+def test_topics_to_move_are_read(tmp_path: Path) -> None:
     file = given(tmp_path, '{"topics":[{"topic":"a"},{"topic":"b"}],"version":1}')
     assert read_topics(file) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ('{"version":1}', "cannot be empty"),
         ('{"topics":[{"topic":"a"},{"topic":"a"}]}', "duplicate entries: a"),
         ('{"topics":["a"]}', "Expected `object`"),
     ],
 )
-def test_topics_that_cannot_be_used(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(BadInput, match=told):
+def test_invalid_topics_to_move_are_reported(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(BadInput, match=expected):
         read_topics(given(tmp_path, text))
 
 
-def test_a_list_of_brokers() -> None:
+def test_list_of_brokers_is_read_or_rejected() -> None:
     assert read_brokers("3, 1,2") == [3, 1, 2]
     with pytest.raises(BadInput, match="contains duplicate entries: 1"):
         read_brokers("1,2,1")

@@ -24,23 +24,23 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 CHROOT = "/kafka"
 SLOW = "5000"
-"""Bytes a second: what is throttled so does not end within a test."""
+"""Bytes per second. A move with this throttle does not complete during a test."""
 RECORDS, RECORD_BYTES = 4000, 1000
 
 
 class Cluster(NamedTuple):
-    """A cluster of four brokers, and somebody at its command line."""
+    """A cluster of four brokers, and an operator at its command line."""
 
     scene: DefaultScene
     folder: Path
 
     async def reassign(self, *arguments: str | Path) -> tuple[int, str]:
-        """By ZooKeeper: exit status and output."""
+        """Run `refold reassign` by ZooKeeper. Returns exit status and output."""
         connect = self.scene.connect
         return await run("reassign", "--zookeeper", connect, *map(str, arguments))
 
     async def by_brokers(self, *arguments: str | Path) -> tuple[int, str]:
-        """By Kafka's APIs."""
+        """Run `refold reassign` by Kafka's APIs."""
         return await run(
             "reassign", "--bootstrap-server", self.scene.lab.bootstrap, *map(str, arguments)
         )
@@ -56,7 +56,7 @@ class Cluster(NamedTuple):
         return path
 
     async def create(self, topic: str, *replicas: int) -> None:
-        """A topic of one partition with some megabytes, in sync."""
+        """A topic with one partition of some megabytes, in sync."""
         await self.scene.create_topic(topic, {0: replicas})
         async with AIOKafkaProducer(bootstrap_servers=self.scene.lab.bootstrap) as producer:
             sent = [await producer.send(topic, bytes(RECORD_BYTES)) for _ in range(RECORDS)]
@@ -64,12 +64,12 @@ class Cluster(NamedTuple):
         await self.scene.until_in_sync(topic, len(replicas))
 
     async def replicas(self, topic: str) -> list[int]:
-        """Of its only partition."""
+        """The replicas of its only partition."""
         return (await self.scene.replicas_of(topic))[0]
 
     async def until_on_disk(self, topic: str, broker: int, *, there: bool) -> None:
-        """Wait until a broker has files of the only partition, or none, not even ones that it is
-        about to delete."""
+        """Wait until a broker has files of the only partition, or none, not even files marked
+        for deletion."""
         data = self.scene.lab.brokers[broker - 1].folder / "data"
 
         async def so() -> bool:
@@ -78,13 +78,13 @@ class Cluster(NamedTuple):
         await until(so, WAIT_SECONDS, f"{topic}-0 on broker {broker}: {there}")
 
     async def by_both(self, *arguments: str | Path) -> tuple[int, str]:
-        """Over ZooKeeper and Kafka's APIs."""
+        """Run `refold reassign` by ZooKeeper and Kafka's APIs."""
         return await self.reassign(
             "--bootstrap-server", self.scene.lab.bootstrap, *map(str, arguments)
         )
 
     async def leave_stray(self, topic: str) -> None:
-        """A topic moves from brokers 1 and 4 to 1 and 3 while 4 is dead, and 4 starts again."""
+        """A topic moves from brokers 1 and 4 to 1 and 3 while 4 is dead. Then 4 starts again."""
         dead = self.scene.lab.brokers[3]
         await self.create(topic, 1, 4)
         log = dead.folder / "data" / f"{topic}-0" / "00000000000000000000.log"
@@ -107,7 +107,7 @@ class Cluster(NamedTuple):
         await dead.start()
 
     async def throttles(self, topic: str) -> dict[str, dict[str, str]]:
-        """What a topic and its brokers are limited by."""
+        """The throttles of a topic and its brokers."""
         entities = (f"topics/{topic}", *(f"brokers/{one}" for one in (1, 2, 3, 4)))
         found = {one: await self.scene.view.config(one) for one in entities}
         return {entity: one for entity, one in found.items() if one}
@@ -116,9 +116,9 @@ class Cluster(NamedTuple):
 @pytest.fixture(scope="module")
 def four_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     config = {
-        # A throttled replica fetches that much all the same, once in a quota window of 11 s.
+        # A throttled replica can still fetch this much, once in a quota window of 11 s.
         "replica.fetch.max.bytes": "65536",
-        # A deleted replica leaves the disk at once.
+        # A deleted replica is removed from the disk at once.
         "log.segment.delete.delay.ms": "0",
     }
     with shared_cluster(tmp_path_factory.mktemp("cluster"), 4, chroot=CHROOT, config=config) as lab:
@@ -127,7 +127,7 @@ def four_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture
 async def stock(four_brokers: Lab, tmp_path: Path) -> AsyncIterator[Cluster]:
-    """Under a stock controller."""
+    """The cluster under a stock controller."""
     async with staged(four_brokers, tmp_path, chroot=CHROOT) as scene:
         folder = tmp_path / "files"
         folder.mkdir()
@@ -142,7 +142,7 @@ async def cluster(stock: Cluster) -> Cluster:
 
 
 @pytest.mark.ci
-async def test_a_reassignment_is_cancelled_as_kip_236_shows(cluster: Cluster) -> None:
+async def test_cancel_is_carried_out_as_kip_236_shows(cluster: Cluster) -> None:
     await cluster.create("orders", 1, 2, 3)
     moves, back = cluster.file(orders0=(4, 2, 3)), cluster.file(orders0=(1, 2, 3))
     given = ("--reassignment-json-file", moves)
@@ -188,7 +188,7 @@ async def test_a_reassignment_is_cancelled_as_kip_236_shows(cluster: Cluster) ->
     assert "but replica set is 1,2,3 rather than 4,2,3." in output
 
 
-async def test_more_is_done_while_one_is_stuck(cluster: Cluster) -> None:
+async def test_extra_reassignment_completes_while_another_is_blocked(cluster: Cluster) -> None:
     for topic in ("stuck", "again", "quick"):
         await cluster.create(topic, 1, 2)
     await cluster.reassign(
@@ -210,7 +210,7 @@ async def test_more_is_done_while_one_is_stuck(cluster: Cluster) -> None:
         "Buffer(3, 4), original_replicas -> Buffer(1, 2)))"
     ) in output.splitlines()
     assert "Reassignment of partition quick-0 is completed." in output
-    # The limit of a broker is everybody's, and one is still under way.
+    # The throttle of a broker applies to all partitions, and one is still moving.
     assert "Clearing" not in output
     assert await cluster.replicas("quick") == [3, 4]
     assert await cluster.replicas("again") == [2, 1]
@@ -224,7 +224,7 @@ async def test_more_is_done_while_one_is_stuck(cluster: Cluster) -> None:
     assert await cluster.throttles("stuck") == {}
 
 
-async def test_a_request_has_an_identity_and_a_way_back(cluster: Cluster) -> None:
+async def test_request_has_an_id_and_a_rollback_assignment(cluster: Cluster) -> None:
     await cluster.create("asked", 1, 2)
     status, output = await cluster.reassign(
         *("--request", "--json", "--throttle", SLOW, "--reassignment-json-file"),
@@ -262,7 +262,7 @@ async def test_a_request_has_an_identity_and_a_way_back(cluster: Cluster) -> Non
     assert await cluster.throttles("asked") == {}
 
 
-async def test_the_same_as_kafkas_own_tool_over_its_api(cluster: Cluster, tmp_path: Path) -> None:
+async def test_kafkas_own_tool_can_be_used_over_its_api(cluster: Cluster, tmp_path: Path) -> None:
     await cluster.create("api", 1, 2)
     tools, bootstrap = KafkaTools(LATEST_KAFKA, tmp_path), cluster.scene.lab.bootstrap
 
@@ -286,10 +286,10 @@ async def test_the_same_as_kafkas_own_tool_over_its_api(cluster: Cluster, tmp_pa
     status, output = await cluster.by_brokers("--cancel", *given, "--wait")
     assert status == 0, output
     assert "Successfully cancelled partition reassignment for: api-0" in output
-    # Its record has the originals in their order.
+    # Its record contains the originals in their order.
     assert await cluster.replicas("api") == [1, 2]
     assert await cluster.throttles("api") == {}
-    # It takes the daemon for a broker with a throttle to clear.
+    # Kafka's tool assumes that the daemon is a broker with a throttle to clear.
     words = (await kafkas("--verify", *given)).output.replace(f",{OWN_ID}", "")
     status, output = await cluster.by_brokers("--verify", *given)
     assert status == 4
@@ -334,8 +334,8 @@ async def test_kip_236_actions_are_rejected_under_a_stock_controller(
     assert await stock.replicas("plain") == [3, 4]
 
 
-async def test_a_replica_that_a_dead_broker_kept_is_listed(stock: Cluster) -> None:
-    """A stock controller deletes no replica of a broker that was dead when it moved."""
+async def test_replica_kept_by_a_dead_broker_is_listed(stock: Cluster) -> None:
+    """A stock controller does not delete the replica of a broker that was dead during the move."""
     assert (await stock.by_both("--list-strays"))[0] == 0
     await stock.leave_stray("kept")
     for way in (stock.by_both, stock.by_brokers):

@@ -1,4 +1,4 @@
-"""`refold reassign` on a real ZooKeeper, where nobody is controller."""
+"""`refold reassign` on a real ZooKeeper without a controller."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ TOPICS, PARTITIONS = 8, 1000
 
 
 async def make_topics(znodes: ZKClient, chroot: str) -> None:
-    """Each partition on the first broker."""
+    """Create topics. Each partition is on the first broker."""
     await make_cluster(znodes, chroot)
     await znodes.ensure_path(f"{chroot}/admin/delete_topics")
     for broker in BROKERS:
@@ -30,7 +30,7 @@ async def make_topics(znodes: ZKClient, chroot: str) -> None:
         await znodes.create(f"{chroot}/brokers/topics/t{topic}", content)
 
 
-async def test_a_request_beyond_a_megabyte_is_split(
+async def test_request_beyond_a_megabyte_is_split(
     zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:
     everywhere = list(BROKERS)
@@ -64,7 +64,7 @@ async def test_a_request_beyond_a_megabyte_is_split(
         assert sum(map(len, asked.values())) == len(moves)
 
 
-async def test_a_chroot_without_a_cluster(zookeeper: ZooKeeperServer) -> None:
+async def test_chroot_without_a_cluster_is_reported(zookeeper: ZooKeeperServer) -> None:
     status, output = await run("reassign", "--list", "--zookeeper", f"{zookeeper.connect}/none")
     assert status == 1
     assert "there is no Kafka cluster: /brokers/ids does not exist" in output

@@ -55,7 +55,7 @@ async def test_request_prints_the_id_and_the_rollback_assignment() -> None:
     assert requests(stage.world) == []
 
 
-async def test_ongoing_changed_done() -> None:
+async def test_verify_by_id_reports_ongoing_changed_and_done() -> None:
     stage = Stage()
     await run_request(stage, targets(t0=(4, 5, 6)))
     czxid, _ = identity(stage.world)
@@ -82,16 +82,16 @@ async def test_changed_status_takes_precedence_over_in_progress() -> None:
     assert await verified(stage, ids[1]) == NOT_DONE_YET
 
 
-async def test_request_that_is_done_at_once_is_reported() -> None:
+async def test_request_completed_at_once_is_reported() -> None:
     stage = Stage()
     status, _ = await run_request(stage, targets(t0=(3, 2)))
     assert status == DONE
     assert "t-0: already done" in stage.lines
 
 
-async def test_the_first_request_of_a_cluster_makes_the_parent() -> None:
+async def test_first_request_of_a_cluster_creates_the_parent_znode() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
     status, _ = await run_request(stage, targets(t0=(4,)))
     assert status == NOT_DONE_YET
@@ -100,33 +100,25 @@ async def test_the_first_request_of_a_cluster_makes_the_parent() -> None:
     assert len(requests(stage.world)) == 1
 
 
-async def test_request_waits_for_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_request_waits_for_a_controller() -> None:
     stage = Stage()
     stage.hand_over(2)
     stage.world.ask(Delete(znodes.CONTROLLER, ANY_VERSION))
-    looks = 0
-
-    async def sleep(seconds: float) -> None:
-        nonlocal looks
-        looks += 1
-        if looks == 3:
-            stage.world.run()
-
-    monkeypatch.setattr(requesting.anyio, "sleep", sleep)
-    status, _ = await run_request(stage, targets(t0=(4, 5, 6)), timeout_ms=60_000)
+    async with stage.while_waiting(stage.world.run):
+        status, _ = await run_request(stage, targets(t0=(4, 5, 6)), timeout_ms=60_000)
     assert status == DONE
     assert record(stage.world) is not None
 
 
 async def test_request_ignored_by_the_controller_is_reported() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
 
-    def take_away() -> None:
+    def delete_request() -> None:
         for one in requests(stage.world):
             stage.world.ask(Delete(f"{REASSIGNMENT_REQUESTS}/{one}", ANY_VERSION))
 
-    stage.client.after_write = take_away
+    stage.client.after_write = delete_request
     status, _ = await run_request(stage, targets(t0=(4,)))
     assert status == OTHERWISE
     assert stage.warnings[-1] == (
@@ -135,7 +127,7 @@ async def test_request_ignored_by_the_controller_is_reported() -> None:
     )
 
 
-async def test_routes_and_cancellation_stand_against_it() -> None:
+async def test_request_is_refused_for_another_route_or_during_a_cancellation() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     with pytest.raises(Refused, match="already being reassigned, by /admin/reassign_partitions"):
@@ -149,7 +141,7 @@ async def test_routes_and_cancellation_stand_against_it() -> None:
     assert stage.client.writes == 0
 
 
-async def test_a_target_is_changed_whatever_the_minimum_is_now() -> None:
+async def test_target_is_changed_whatever_the_present_minimum() -> None:
     stage = Stage(6, 1)
     await run_request(stage, targets(t0=(4, 5)))
     stage.world.put(
@@ -177,7 +169,7 @@ async def test_large_requests_are_split(monkeypatch: pytest.MonkeyPatch) -> None
     assert record(stage.world, ("u", 0)) is not None
 
 
-async def test_a_dry_run() -> None:
+async def test_dry_run_prints_the_request() -> None:
     stage = Stage()
     _, data = await run_request(stage, targets(t0=(4, 5, 6)), dry_run=True, throttle=10)
     steps = data["steps"]

@@ -33,23 +33,23 @@ from controller.operator.reassignment.strays import Stray, split
 from replay.world.requests import GetChildren
 from tests.controller.core.reassignment.interrupting import submit
 from tests.controller.core.reassignment.reassigning import T0, catch_up
+from tests.controller.operator.reassignment.scripted_admin import Output, ScriptedAdmin
 from tests.controller.operator.reassignment.stage import LOG_BYTES, Stage
-from tests.controller.operator.reassignment.test_by_api import ScriptedAdmin, Told
 
 GONE = ("gone", 3)
 
 
 def with_strays() -> Stage:
-    """Broker 5 has t-0, which is on 1,2,3, and a partition of a topic that does not exist. Nobody
-    is controller, so that what is asked for stays."""
+    """Broker 5 has t-0, which is on [1,2,3], and a partition of a topic that does not exist. No
+    controller is active, so that requests stay pending."""
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.leave_on_disk(5, T0, GONE)
     return stage
 
 
 def add_deletion(stage: Stage, child: str, broker: int, *names: Partition) -> str:
-    """The controller waits for a broker."""
+    """A deletion that the controller has recorded for a broker."""
     if stage.world.data(REPLICA_DELETIONS) is None:
         stage.world.put_quietly(REPLICA_DELETIONS, b"")
     content = write_deletion(ReplicaDeletion(broker, names))
@@ -58,7 +58,7 @@ def add_deletion(stage: Stage, child: str, broker: int, *names: Partition) -> st
 
 
 def deletions(stage: Stage) -> list[ReplicaDeletion]:
-    """What the controller is asked to delete."""
+    """The requested deletions."""
     return [read_deletion(path, stage.world.data(path)) for path in paths(stage)]
 
 
@@ -83,7 +83,7 @@ async def run_delete(stage: Stage, *, timeout_ms: int = 0, dry_run: bool = False
 # --list-strays ----------------------------------------------------------------------------------
 
 
-async def test_a_cluster_without_strays() -> None:
+async def test_list_without_strays_is_empty() -> None:
     stage = Stage()
     report = await run_list(stage)
     assert report.status == DONE
@@ -92,7 +92,7 @@ async def test_a_cluster_without_strays() -> None:
     assert report.data["strays"] == []
 
 
-async def test_replicas_that_no_assignment_names_are_listed() -> None:
+async def test_replicas_without_an_assignment_are_listed() -> None:
     stage = with_strays()
     report = await run_list(stage)
     assert report.status == OTHERWISE
@@ -106,24 +106,24 @@ async def test_replicas_that_no_assignment_names_are_listed() -> None:
     assert stage.client.writes == 0
 
 
-async def test_replicas_of_a_partition_that_moves_are_no_strays() -> None:
+async def test_replicas_of_a_moving_partition_are_no_strays() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5)})
     stage.leave_on_disk(6, T0)
     assert (await run_list(stage)).status == DONE
 
 
-async def test_replicas_of_a_topic_that_is_being_deleted_are_no_strays() -> None:
+async def test_replicas_of_a_topic_being_deleted_are_no_strays() -> None:
     stage = with_strays()
     stage.world.put_quietly(znodes.delete_topic_path("gone"), b"")
     await run_list(stage)
     assert stage.lines[0] == "1 stray replica, which no assignment contains:"
-    assert "gone" not in stage.said
+    assert "gone" not in stage.output
 
 
-async def test_replicas_of_a_topic_that_nobody_can_read_are_no_strays_and_it_is_named() -> None:
+async def test_replicas_of_an_unreadable_topic_are_no_strays_and_the_topic_is_reported() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.world.put_quietly(znodes.topic_path("t"), b"garbage")
     report = await run_list(stage)
     assert stage.lines == ["No stray replicas found."]
@@ -131,27 +131,27 @@ async def test_replicas_of_a_topic_that_nobody_can_read_are_no_strays_and_it_is_
     assert report.status == NOT_DONE_YET
 
 
-async def test_the_log_of_kraft_is_no_stray() -> None:
+async def test_log_of_kraft_is_no_stray() -> None:
     stage = Stage()
     stage.leave_on_disk(5, ("__cluster_metadata", 0))
     assert (await run_list(stage)).status == DONE
 
 
-async def test_a_move_that_starts_while_the_disks_are_looked_at_leaves_no_strays() -> None:
+async def test_move_started_during_the_scan_leaves_no_strays() -> None:
     stage = Stage()
     stage.disks.looking = lambda: submit(stage.world, {T0: (4, 5, 6)})
     assert (await run_list(stage)).status == DONE
 
 
-async def test_a_move_that_ends_while_the_disks_are_looked_at_leaves_no_strays() -> None:
+async def test_move_completed_during_the_scan_leaves_no_strays() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.leave_on_disk(4, T0)
     stage.disks.looking = lambda: stage.world.change_topic_quietly("t", {0: (4,)})
     assert (await run_list(stage)).status == DONE
 
 
-async def test_a_stray_that_a_pending_deletion_covers_names_it() -> None:
+async def test_stray_with_a_pending_deletion_is_listed_with_it() -> None:
     stage = with_strays()
     path = add_deletion(stage, "7_1", 5, T0, GONE)
     report = await run_list(stage)
@@ -165,16 +165,16 @@ async def test_a_stray_that_a_pending_deletion_covers_names_it() -> None:
     assert report.data["strays"][0].deletion == path
 
 
-async def test_a_pending_deletion_for_another_broker_covers_nothing() -> None:
+async def test_pending_deletion_for_another_broker_does_not_cover_a_stray() -> None:
     stage = with_strays()
     add_deletion(stage, "7_1", 4, T0, GONE)
     assert (await run_list(stage)).status == OTHERWISE
 
 
-async def test_pending_deletions_for_a_broker_that_is_not_registered_are_listed() -> None:
+async def test_pending_deletions_for_an_unregistered_broker_are_listed() -> None:
     stage = Stage()
     stage.world.unregister(6)
-    stage.leave_alone()
+    stage.without_controller()
     path = add_deletion(stage, "7_1", 6, T0)
     report = await run_list(stage)
     assert report.status == NOT_DONE_YET
@@ -187,7 +187,7 @@ async def test_pending_deletions_for_a_broker_that_is_not_registered_are_listed(
     ]
 
 
-async def test_a_deletion_that_nobody_can_read_is_named() -> None:
+async def test_unreadable_deletion_is_reported() -> None:
     stage = with_strays()
     path = add_deletion(stage, "7_1", 5, T0)
     stage.world.put_quietly(path, b"garbage")
@@ -195,7 +195,7 @@ async def test_a_deletion_that_nobody_can_read_is_named() -> None:
     assert f"{path} cannot be read as a replica deletion" in stage.warnings[0]
 
 
-async def test_a_broker_that_does_not_answer_is_named_and_the_list_is_not_complete() -> None:
+async def test_broker_that_does_not_answer_is_reported_and_the_list_incomplete() -> None:
     stage = Stage()
     stage.disks.unresponsive.add(2)
     report = await run_list(stage)
@@ -206,7 +206,7 @@ async def test_a_broker_that_does_not_answer_is_named_and_the_list_is_not_comple
     assert report.data["brokers_not_asked"] == [2]
 
 
-async def test_a_broker_with_replicas_that_is_not_registered_is_named() -> None:
+async def test_unregistered_broker_with_replicas_is_reported() -> None:
     stage = Stage()
     stage.world.unregister(3)
     stage.world.run()
@@ -217,7 +217,7 @@ async def test_a_broker_with_replicas_that_is_not_registered_is_named() -> None:
     ]
 
 
-async def test_a_log_directory_that_is_offline_is_named() -> None:
+async def test_offline_log_directory_is_reported() -> None:
     stage = Stage()
     stage.disks.broken.add(2)
     report = await run_list(stage)
@@ -228,7 +228,7 @@ async def test_a_log_directory_that_is_offline_is_named() -> None:
 
 
 class ScriptedDisks(ScriptedAdmin):
-    """Brokers that are asked without ZooKeeper: t-0 is on 1,2,3, broker 4 has more."""
+    """Brokers without access to ZooKeeper: t-0 is on [1,2,3], and broker 4 has more."""
 
     async def metadata(self, topics: Iterable[str] | None) -> Metadata:
         return await super().metadata({"t"} if topics is None else topics)
@@ -238,14 +238,14 @@ class ScriptedDisks(ScriptedAdmin):
         return LogDirs(tuple(ReplicaOnDisk(one, "/data", 7) for one in on_disk))
 
 
-async def test_brokers_alone_tell_what_is_stray_except_what_only_zookeeper_knows() -> None:
-    told = Told()
-    await list_strays(Cluster(None, KafkaClusterAdmin(ScriptedDisks())), told)
-    assert told.lines[1:3] == [
+async def test_strays_are_listed_without_zookeeper_with_a_warning_about_deleted_topics() -> None:
+    output = Output()
+    await list_strays(Cluster(None, KafkaClusterAdmin(ScriptedDisks())), output)
+    assert output.lines[1:3] == [
         "  gone-3 on broker 4: 7 B in /data; the partition does not exist",
         "  t-0 on broker 4: 7 B in /data; assigned to 1,2,3",
     ]
-    assert "without --zookeeper, topics that are being deleted" in told.warnings[0]
+    assert "without --zookeeper, topics that are being deleted" in output.warnings[0]
 
 
 class ScriptedClient:
@@ -261,7 +261,7 @@ class ScriptedClient:
 
 
 def log_dir(path: str, *partitions: tuple[int, bool]) -> Any:
-    """A directory of an answer with partitions of t; True: a future replica."""
+    """A directory of an answer with partitions of t. True marks a future replica."""
     schema = __import__("kio.schema.describe_log_dirs.v1.response", fromlist=["response"])
     return schema.DescribeLogDirsResult(
         error_code=schema.ErrorCode.none,
@@ -283,14 +283,14 @@ def log_dir(path: str, *partitions: tuple[int, bool]) -> Any:
     )
 
 
-async def test_future_replicas_are_left_out() -> None:
+async def test_future_replicas_are_omitted() -> None:
     client = ScriptedClient(log_dir("/a", (0, False)), log_dir("/b", (0, True), (1, False)))
     found = await KafkaAdmin(client).log_dirs(1)  # type: ignore[arg-type]
     assert found == LogDirs((ReplicaOnDisk(T0, "/a", 10), ReplicaOnDisk(("t", 1), "/b", 10)))
     assert client.asked[0].topics is None
 
 
-async def test_a_broker_that_names_no_directory_lacks_a_permission() -> None:
+async def test_broker_that_names_no_directory_requires_a_permission() -> None:
     with pytest.raises(KafkaUnavailable, match="DescribeLogDirs requires DESCRIBE on the cluster"):
         await KafkaAdmin(ScriptedClient()).log_dirs(1)  # type: ignore[arg-type]
 
@@ -298,29 +298,21 @@ async def test_a_broker_that_names_no_directory_lacks_a_permission() -> None:
 # --delete-strays --------------------------------------------------------------------------------
 
 
-def controller_at_work(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, *, deletes: bool = True
-) -> None:
-    """Whenever the command waits, the controller carries out the deletions, or drops them."""
-
-    async def sleep(seconds: float) -> None:
-        for path, one in zip(paths(stage), deletions(stage), strict=True):
-            for name in one.partitions if deletes else ():
-                stage.world.brokers[one.broker].logs.pop(name, None)
-            stage.world.ask(Delete(path, ANY_VERSION))
-
-    monkeypatch.setattr(stray_deleting.anyio, "sleep", sleep)
+def carry_out(stage: Stage, *, deletes: bool = True) -> None:
+    """The controller carries out the pending deletions, or drops them."""
+    for path, one in zip(paths(stage), deletions(stage), strict=True):
+        for name in one.partitions if deletes else ():
+            stage.world.brokers[one.broker].logs.pop(name, None)
+        stage.world.ask(Delete(path, ANY_VERSION))
 
 
-async def test_delete_asks_for_one_deletion_a_broker_and_says_what_was_deleted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_delete_requests_one_deletion_per_broker_and_reports_deleted_replicas() -> None:
     stage = with_strays()
     stage.leave_on_disk(4, GONE)
-    controller_at_work(stage, monkeypatch)
     asked: list[ReplicaDeletion] = []
     stage.client.after_write = lambda: asked.extend(deletions(stage))
-    report = await run_delete(stage, timeout_ms=60_000)
+    async with stage.while_waiting(lambda: carry_out(stage)):
+        report = await run_delete(stage, timeout_ms=60_000)
     assert stage.lines[-3:] == [
         "Asked the controller to delete from broker 4: gone-3",
         "Asked the controller to delete from broker 5: gone-3,t-0",
@@ -343,7 +335,7 @@ async def test_delete_writes_children_that_the_controller_reads() -> None:
     assert path.startswith("/admin/replica_deletions/requested_")
 
 
-async def test_delete_says_what_no_broker_has_confirmed_in_time() -> None:
+async def test_delete_reports_unconfirmed_deletions_at_the_timeout() -> None:
     stage = with_strays()
     report = await run_delete(stage)
     [path] = paths(stage)
@@ -356,17 +348,17 @@ async def test_delete_says_what_no_broker_has_confirmed_in_time() -> None:
     assert report.data["left"] == [{"znode": path, "broker": 5, "partitions": (GONE, T0)}]
 
 
-async def test_delete_says_what_the_controller_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_delete_reports_deletions_that_the_controller_dropped() -> None:
     stage = with_strays()
-    controller_at_work(stage, monkeypatch, deletes=False)
-    report = await run_delete(stage, timeout_ms=60_000)
+    async with stage.while_waiting(lambda: carry_out(stage, deletes=False)):
+        report = await run_delete(stage, timeout_ms=60_000)
     assert report.status == OTHERWISE
-    assert "Deleted" not in stage.said
+    assert "Deleted" not in stage.output
     assert "t-0 on broker 5" in stage.warnings[-1]
     assert "see the controller's log for the reason" in stage.warnings[-1]
 
 
-async def test_delete_asks_for_nothing_that_is_pending_already() -> None:
+async def test_delete_requests_no_pending_deletion_again() -> None:
     stage = with_strays()
     add_deletion(stage, "7_1", 5, T0)
     await run_delete(stage)
@@ -381,7 +373,7 @@ async def test_delete_without_strays_writes_nothing() -> None:
     assert stage.client.writes == 0
 
 
-async def test_a_dry_run_of_delete_prints_the_steps() -> None:
+async def test_dry_run_of_delete_prints_the_steps() -> None:
     stage = with_strays()
     await run_delete(stage, dry_run=True)
     assert stage.client.writes == 0
@@ -406,7 +398,7 @@ async def test_a_dry_run_of_delete_prints_the_steps() -> None:
     ],
     ids=["assigned", "moving", "deleted"],
 )
-async def test_delete_never_names_a_replica_that_is_accounted_for_meanwhile(
+async def test_delete_omits_a_replica_that_was_assigned_meanwhile(
     assign: Callable[[Stage], object],
 ) -> None:
     stage = with_strays()
@@ -417,9 +409,9 @@ async def test_delete_never_names_a_replica_that_is_accounted_for_meanwhile(
     assert "Asked the controller to delete from broker 5: gone-3" in stage.lines
 
 
-async def test_delete_asks_for_nothing_when_all_is_accounted_for_meanwhile() -> None:
+async def test_delete_requests_nothing_if_all_replicas_were_assigned_meanwhile() -> None:
     stage = Stage()
-    stage.leave_alone()
+    stage.without_controller()
     stage.leave_on_disk(5, T0)
     stage.world.ask(Create(REPLICA_DELETIONS))
     stage.client.before_write = lambda: stage.world.change_topic_quietly("t", {0: (5,)})
@@ -455,12 +447,12 @@ async def test_large_deletions_are_split(monkeypatch: pytest.MonkeyPatch) -> Non
     assert isinstance(stage.client.written[-1], CreateSequential)
 
 
-async def test_replicas_that_a_completed_move_left_on_disk_are_listed() -> None:
-    """What remains when a broker was dead while the controller deleted its replicas."""
+async def test_replicas_left_on_disk_by_a_completed_move_are_listed() -> None:
+    """They remain if a broker was dead while the controller deleted its replicas."""
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     catch_up(stage.world, 4, 5, 6)
-    stage.leave_alone()
+    stage.without_controller()
     stage.leave_on_disk(3, T0)
     report = await run_list(stage)
     assert "  t-0 on broker 3: 1.0 KiB in /data; assigned to 4,5,6" in stage.lines

@@ -9,7 +9,7 @@ from controller.operator.reassignment.throttling import (
 )
 
 
-def test_leaders_are_limited_where_the_partition_was_and_followers_where_it_goes() -> None:
+def test_leaders_are_throttled_for_the_old_replicas_and_followers_for_the_new_ones() -> None:
     moving = moves({("t", 0): (2, 3)}, {("t", 0): Assignment((1, 2)), ("t", 1): Assignment((1,))})
     assert topic_throttles(moving) == {
         "t": {
@@ -20,7 +20,7 @@ def test_leaders_are_limited_where_the_partition_was_and_followers_where_it_goes
     assert throttled_brokers(moving.values()) == [1, 2, 3]
 
 
-def test_what_is_on_its_way_stays_limited() -> None:
+def test_reassignment_under_way_stays_throttled() -> None:
     under_way = Assignment((4, 1, 2), (4,), (1, 2))
     moving = moves({("t", 0): (2, 3)}, {("t", 0): Assignment((1, 2)), ("t", 7): under_way})
     assert topic_throttles(moving)["t"] == {
@@ -29,14 +29,14 @@ def test_what_is_on_its_way_stays_limited() -> None:
     }
 
 
-def test_a_new_target_replaces_the_one_that_is_on_its_way() -> None:
+def test_new_target_replaces_the_throttle_of_the_former() -> None:
     under_way = Assignment((4, 1, 2), (4,), (1, 2))
     moving = moves({("t", 0): (5,)}, {("t", 0): under_way})
     assert moving["t", 0].sources == (1, 2)
     assert moving["t", 0].destinations == (5,)
 
 
-def test_steps_in_words() -> None:
+def test_steps_are_described_as_text() -> None:
     moving = moves({("t", 0): (2,)}, {("t", 0): Assignment((1,))})
     lines = [line for step in throttle_steps(moving, 1000) for line in describe_step(step)]
     limit = "set leader.replication.throttled.rate=1000, set follower.replication.throttled.rate"
@@ -48,7 +48,7 @@ def test_steps_in_words() -> None:
     ]
 
 
-def test_every_broker_and_each_topic_once_is_cleared() -> None:
+def test_every_broker_and_topic_is_cleared_once() -> None:
     steps = clearing_steps([1, 2], {("t", 0): (1,), ("t", 1): (2,)})
     assert [one.entity for one in steps] == ["brokers/1", "brokers/2", "topics/t"]
     assert "replica.alter.log.dirs.io.max.bytes.per.second" in steps[0].removed

@@ -11,7 +11,7 @@ from eventstore.folders import logs_in
 from eventstore.reader import LogReader
 from tests.replay.fleet.live.job import START_MAX_S, command, job, kafka_jars, log_rows
 from tools.incidents import scripts
-from tools.incidents.stage import Stage
+from tools.incidents.incident_cluster import IncidentCluster
 from tools.lab import refold
 from tools.lab.cluster_view import until
 
@@ -38,7 +38,7 @@ def play(folder: Path) -> Played:
 
 async def _play(folder: Path) -> Played:
     fetched, live = folder / "fetched", folder / "live"
-    async with Stage(folder / "first", "3.9", mirror="own") as first:
+    async with IncidentCluster(folder / "first", "3.9", mirror="own") as first:
         await first.make(scripts.TOPIC, scripts.PARTITIONS)
         await first.make("moved", {0: [1, 2], 1: [1, 2]})
         await first.until_partitions(TOPIC, _PARTITIONS)
@@ -51,7 +51,7 @@ async def _play(folder: Path) -> Played:
             await scripts.reassignment(first)
             await scripts.reassignment_end(first)
             await scripts.failover(first)
-            async with Stage(folder / "second", "2.8", mirror=first.bootstrap) as second:
+            async with IncidentCluster(folder / "second", "2.8", mirror=first.bootstrap) as second:
                 await second.make(scripts.TOPIC, scripts.PARTITIONS)
                 await scripts.controlled_shutdown(second)
                 await scripts.session_expiry(second)
@@ -69,7 +69,7 @@ async def _play(folder: Path) -> Played:
     return Played(*logs, fetched, live, (folder / "live.out").read_text().splitlines())
 
 
-def _at(stage: Stage) -> tuple[str, ...]:
+def _at(stage: IncidentCluster) -> tuple[str, ...]:
     return ("--bootstrap-server", stage.bootstrap, "--topic", TOPIC)
 
 

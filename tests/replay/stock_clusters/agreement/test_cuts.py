@@ -14,7 +14,7 @@ from replay.stock_clusters.agreement.results import AgreementResult
 from replay.stock_clusters.imported_log.reading import open_world
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.transactions import Multi, SetData, Transaction
-from tools.zookeeper_log.cuts import HOWS, Cut, cuts, ended_at
+from tests.replay.stock_clusters.cuts import HOWS, Cut, cuts, ended_at
 
 Get = Callable[[str], Path]
 

@@ -12,8 +12,8 @@ from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.world.tree import Znode
+from tests.replay.stock_clusters.cuts import HOWS, Cut, cuts
 from tests.replay.stock_clusters.zookeeper_log.samples import tree_digest
-from tools.zookeeper_log.cuts import HOWS, Cut, cuts
 from tools.zookeeper_log.incidents import Incident
 
 WITH_SNAPSHOT = ("snapshot", "mid_term", "fuzzy")

@@ -7,7 +7,7 @@ import pytest
 
 from replay.errors import ReplayError
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
-from replay.stock_clusters.zookeeper_log.merging import Gap, MergedLogs, logs_behind
+from replay.stock_clusters.zookeeper_log.merging import Gap, MergedLogs, logs_after
 from tests.replay.stock_clusters.zookeeper_log.samples import error, log_bytes, log_file
 
 EPOCH = 1 << 32
@@ -233,7 +233,7 @@ def test_torn_file_without_a_gap_is_a_server_that_was_killed(tmp_path: Path) -> 
 )
 def test_files_that_a_snapshot_covers_are_left_out(after: int, begins: list[int]) -> None:
     logs = [SourceFile(zxid, f"log.{zxid:x}", Path("none"), 0) for zxid in (1, 10, 20)]
-    assert [one.zxid for one in logs_behind(logs, after)] == begins
+    assert [one.zxid for one in logs_after(logs, after)] == begins
 
 
 def test_transactions_that_the_snapshot_has_are_not_given(tmp_path: Path) -> None:

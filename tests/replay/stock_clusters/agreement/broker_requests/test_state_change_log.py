@@ -12,7 +12,7 @@ from replay.stock_clusters.agreement.broker_requests.sent_request import (
 )
 from replay.stock_clusters.agreement.broker_requests.state_change_log import StateChangeRequests
 from replay.stock_clusters.broker_logs.lines import Line
-from replay.stock_clusters.broker_logs.state_change_log import KINDS, state_change_logged
+from replay.stock_clusters.broker_logs.state_change_log import state_change_logged
 from replay.stock_clusters.imported_log.events import StateChangeLogged
 from tests.replay.stock_clusters.agreement.broker_requests.samples import (
     LEADER_AND_ISR,
@@ -21,6 +21,11 @@ from tests.replay.stock_clusters.agreement.broker_requests.samples import (
     in_log,
 )
 
+KINDS = (
+    *("leader_and_isr", "leader_and_isr_partition", "update_metadata"),
+    *("stop_replica", "stop_replica_partition"),
+    *("response", "partition_state", "replica_state", "other"),
+)
 LED = (
     "Sending become-leader LeaderAndIsr request LeaderAndIsrPartitionState(topicName='t-x',"
     " partitionIndex=0, controllerEpoch=3, leader=1, leaderEpoch=4, isr=[1, 2], partitionEpoch=7,"

@@ -11,7 +11,7 @@ from controller.core.api_requests.reassignments import (
     ReassignmentTarget,
 )
 from controller.core.commands import CommandId
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,
@@ -110,7 +110,7 @@ def call(request: ApiRequest) -> Trigger:
 
 
 def deletion_answered(broker: int) -> Trigger:
-    answer = BrokerAnswered(CommandId(1, 0), broker, 1, 0, [])
+    answer = BrokerResponded(CommandId(1, 0), broker, 1, 0, [])
     return TopicDeletionStopReplicaResponseReceived(answer, [])
 
 

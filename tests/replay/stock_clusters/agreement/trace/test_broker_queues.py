@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from controller.core.commands import BrokerRequest, CommandId
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 from replay.stock_clusters.agreement.trace.broker_queues import BrokerQueues
 from tests.replay.stock_clusters.agreement.broker_requests.samples import (
@@ -28,7 +28,7 @@ def always(broker: int, sent_ms: int) -> bool:
     return broker > 0 and sent_ms > 0
 
 
-def number(answer: BrokerAnswered | None) -> int | None:
+def number(answer: BrokerResponded | None) -> int | None:
     return None if answer is None else answer.command.cause
 
 
@@ -36,7 +36,7 @@ def test_answer_is_that_of_the_first_request_of_its_kind() -> None:
     one = queues(UPDATE, LEADER_AND_ISR, UPDATE)
     failed = [("t", 0, 11)]
     answer = one.answer(BROKER, "LEADER_AND_ISR", 6, failed)
-    assert answer == BrokerAnswered(CommandId(2, 0), BROKER, EPOCH, 6, failed)
+    assert answer == BrokerResponded(CommandId(2, 0), BROKER, EPOCH, 6, failed)
 
 
 def test_what_came_before_it_is_answered_too() -> None:

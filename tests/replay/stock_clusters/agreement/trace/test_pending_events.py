@@ -7,7 +7,7 @@ from controller.core.api_requests.controlled_shutdown import ControlledShutdownR
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.commands import CommandId
 from controller.core.configuration import Configuration
-from controller.core.events import BrokerAnswered
+from controller.core.events import BrokerResponded
 from controller.core.processing_order import ProcessingOrder
 from controller.core.triggers import (
     ApiCall,
@@ -32,7 +32,7 @@ from tests.replay.stock_clusters.agreement.sample_log import Log
 from tests.replay.stock_clusters.agreement.view import OTHER, STATE, Tree
 
 REASSIGNMENT = ZkPartitionReassignment(created=True)
-ANSWER = LeaderAndIsrResponseReceived(BrokerAnswered(CommandId(1, 1), 2, 5, 0, []), [("t", 0)])
+ANSWER = LeaderAndIsrResponseReceived(BrokerResponded(CommandId(1, 1), 2, 5, 0, []), [("t", 0)])
 LINE = BrokerChange()
 BROKERS_CHANGED = (
     "[Controller id=1] Newly added brokers: 1, deleted brokers: 7, bounced brokers: , all live "

@@ -15,7 +15,7 @@ from controller.core.triggers import (
     TopicChange,
 )
 from replay.stock_clusters.agreement.trace.stepped_fold import SteppedFold
-from replay.world.outcomes import answer
+from replay.world.outcomes import carry_out
 from replay.world.requests import Write
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import topic_json
@@ -34,7 +34,7 @@ class Held:
         self._told = 0
 
     def connect(self) -> list[Issued]:
-        return self.fold.tell(SessionConnected(self.session, 6000, "", renewed=False), 0)
+        return self.fold.feed(SessionConnected(self.session, 6000, "", renewed=False), 0)
 
     def carry_out(self, issued: list[Issued]) -> None:
         """Answer what is asked of ZooKeeper, up to the end."""
@@ -42,8 +42,8 @@ class Held:
         while waiting:
             one = waiting.pop(0)
             if isinstance(one.command, ZooKeeperCommand):
-                for outcome in answer(self.zookeeper, self.session, one.id, one.command, 0):
-                    waiting += self.fold.tell(outcome, 0)
+                for outcome in carry_out(self.zookeeper, self.session, one.id, one.command, 0):
+                    waiting += self.fold.feed(outcome, 0)
 
     def elect(self) -> None:
         self.carry_out(self.connect())
@@ -58,7 +58,7 @@ def test_nothing_is_begun_by_itself() -> None:
     held = Held()
     assert held.connect() == []
     held.fold.controller.enqueue(BrokerChange())
-    assert held.fold.tell(SessionConnected(held.session, 6000, "", renewed=False), 0) == []
+    assert held.fold.feed(SessionConnected(held.session, 6000, "", renewed=False), 0) == []
     assert not held.fold.is_running
     assert BrokerChange() in held.fold.queued
 

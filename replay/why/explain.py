@@ -1,0 +1,77 @@
+"""Explains the state of a subject from a log of either kind, or from several logs of a cluster."""
+
+from collections.abc import Sequence
+
+from replay.cluster_view.selecting import require
+from replay.description.phrases import listed
+from replay.errors import ReplayError
+from replay.logs.open_log import OpenedLog
+from replay.progress import Progress, unreported
+from replay.stock_clusters.imported_log.reading import ImportedLog
+from replay.why import imported, recorded
+from replay.why.explanations.explanation import Explanation, explanation_of
+from replay.why.explanations.reassignment import refusal_since
+from replay.why.facts import BrokerChanged, RoleChanged, TopicChanged
+from replay.why.history import History
+from replay.why.recorded import LogPart
+from replay.why.subject import Subject
+
+
+def explain(
+    log: OpenedLog, subject: Subject, seq: int, progress: Progress = unreported
+) -> Explanation:
+    """Explain the state of the subject after event `seq`.
+
+    Raises ReplayError if the topic or partition did not exist then, and LogError.
+    """
+    if isinstance(log, ImportedLog):
+        history = imported.history_of(log, subject, seq, progress)
+    else:
+        history = recorded.history_of([LogPart(log, seq)], subject, progress)
+    _require_subject(history)
+    return explanation_of(history)
+
+
+def explain_runs(
+    parts: Sequence[LogPart], subject: Subject, progress: Progress = unreported
+) -> Explanation:
+    """The same for several logs of one cluster, each up to an event. Raises as `explain` does."""
+    history = recorded.history_of(parts, subject, progress)
+    _require_subject(history)
+    return explanation_of(history)
+
+
+def _require_broker(history: History, broker: int) -> None:
+    cluster = history.cluster
+    is_replica = any(broker in one.replicas for one in cluster.partitions())
+    is_known = any(isinstance(one, BrokerChanged) and one.broker == broker for one in history.facts)
+    if cluster.broker(broker) is None and not is_replica and not is_known:
+        known = listed([one.id for one in cluster.brokers])
+        raise ReplayError(f"no broker {broker} by event {cluster.seq}; registered are {known}")
+
+
+def _require_term(history: History, term: int) -> None:
+    roles = [one for one in history.facts if isinstance(one, RoleChanged)]
+    known = {one.epoch for one in roles if one.code in ("elected", "resigned")}
+    known = (known | {history.cluster.controller.epoch}) - {0}
+    if term not in known:
+        terms = listed(sorted(known))
+        raise ReplayError(f"no term {term} by event {history.cluster.seq}; this log has {terms}")
+
+
+def _require_subject(history: History) -> None:
+    subject, found = history.subject, history.facts_about_name()
+    if subject.term is not None:
+        _require_term(history, subject.term)
+    if subject.topic is None:
+        if subject.broker is not None:
+            _require_broker(history, subject.broker)
+        return
+    if history.exists():
+        return
+    if not found:
+        require(history.cluster, subject.topic, subject.partition)
+    was_there = any(isinstance(one, TopicChanged) for one in found)
+    if was_there and not (subject.is_reassignment and refusal_since(history, None)):
+        # The explanation then says what happened to the topic.
+        history.subject = Subject(topic=subject.topic)

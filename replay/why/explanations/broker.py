@@ -1,0 +1,51 @@
+"""Why is a broker registered or not, and which partitions does that affect?"""
+
+from typing import Final
+
+from replay.description.phrases import joined
+from replay.why.explanations.finding import Finding, after_shutdown, at, last
+from replay.why.facts import AnyFact, BrokerChanged, NoLeader, NoticeIssued, StateWritten
+from replay.why.history import History
+from replay.why.sentences import sentence
+
+_SHOWN: Final = 10
+
+
+def explain_broker(history: History) -> Finding:
+    """Explain the state of the broker in question."""
+    broker = history.subject.broker
+    assert broker is not None, "the question is about a broker"
+    facts = [one for one in history.facts if _belongs(one, broker)]
+    changed = last(facts, BrokerChanged)
+    view = history.cluster.broker(broker)
+    parts = [one for one in history.cluster.partitions() if broker in one.replicas]
+    if view is None:
+        head = f"Broker {broker} is not registered"
+        if changed is not None:
+            head += f" since {at(changed)}: {sentence(changed)}{after_shutdown(history, changed)}"
+    else:
+        head = f"Broker {broker} is {'shutting down' if view.is_shutting_down else 'registered'}"
+        if changed is not None:
+            head += f" since {at(changed)}"
+    leads = sum(1 for one in parts if one.leader == broker)
+    out = [one.name for one in parts if broker not in one.isr]
+    offline = [
+        one.name for one in parts if one.status == "offline" and broker in (one.leader, *one.isr)
+    ]
+    tail = f"It has {len(parts)} replicas, leads {leads}, and is "
+    tail += f"out of the ISR of {_some(out)}" if out else "in all their ISRs"
+    if offline:
+        tail += f"; {_some(offline)} {'is' if len(offline) == 1 else 'are'} offline without it"
+    return Finding(f"{head}. {tail}.", facts)
+
+
+def _belongs(fact: AnyFact, broker: int) -> bool:
+    if isinstance(fact, BrokerChanged):
+        return fact.broker == broker
+    return isinstance(fact, (StateWritten, NoLeader, NoticeIssued))
+
+
+def _some(names: list[str]) -> str:
+    if len(names) <= _SHOWN:
+        return joined(names)
+    return f"{', '.join(names[:_SHOWN])} and {len(names) - _SHOWN} more"

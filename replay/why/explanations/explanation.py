@@ -1,0 +1,115 @@
+"""From a history to an explanation."""
+
+from collections.abc import Callable
+
+from msgspec import Struct, field
+
+from replay.description.choices import Candidate
+from replay.times import iso_time
+from replay.why.event_reference import log_of, number_in_log, plain_cause
+from replay.why.explanations.broker import explain_broker
+from replay.why.explanations.finding import Finding
+from replay.why.explanations.partition import explain_partition
+from replay.why.explanations.reassignment import explain_reassignment
+from replay.why.explanations.replica import explain_replica
+from replay.why.explanations.term import explain_term
+from replay.why.explanations.topic import explain_absence, explain_topic
+from replay.why.facts import AnyFact, Cause, NoLeader, StateWritten
+from replay.why.history import History
+from replay.why.move import Move
+from replay.why.sentences import sentence
+
+
+class Link(Struct, frozen=True):
+    """One link in the chain of causes. `kind` is that of the fact; `command` names the command in
+    the log, "" if this log has none; `written_by` is the writer, "" if nothing was written. `log`
+    names the log of the event if several are read together."""
+
+    seq: int
+    time: str
+    kind: str
+    text: str
+    epoch: int
+    because: Cause | None
+    rule: str
+    passed_over: list[Candidate]
+    command: str
+    written_by: str
+    log: str = ""
+
+
+class Explanation(Struct, frozen=True):
+    """The question, the line that answers it, and the chain of causes, newest first.
+
+    `moves` are the reassignments of a partition, oldest first. If several logs are read together,
+    `log` names the log of event `seq`.
+    """
+
+    question: str
+    answer: str
+    seq: int
+    time: str
+    chain: list[Link]
+    notes: list[str] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    log: str = ""
+
+
+_Explain = Callable[[History], Finding]
+
+
+def explanation_of(history: History) -> Explanation:
+    """Answer the question about the subject of a history."""
+    question, explain = _question(history)
+    finding = explain(history)
+    chain = [_link(one) for one in reversed(finding.facts)]
+    cluster = history.cluster
+    return Explanation(
+        question,
+        finding.summary,
+        number_in_log(cluster.seq),
+        cluster.time,
+        chain,
+        history.notes,
+        list(finding.moves),
+        log_of(cluster.seq),
+    )
+
+
+def _question(history: History) -> tuple[str, _Explain]:
+    subject = history.subject
+    if subject.topic is not None and subject.partition is not None:
+        name = f"{subject.topic}-{subject.partition}"
+        if subject.is_reassignment:
+            return f"Why is the reassignment of {name} in its state?", explain_reassignment
+        if history.view() is None:
+            return f"Why does {name} not exist?", explain_absence
+        if subject.broker is not None:
+            question = f"Why is the replica of {name} on broker {subject.broker} in its state?"
+            return question, explain_replica
+        return f"Why is {name} in its state?", explain_partition
+    if subject.topic is not None:
+        return f"Why is the topic {subject.topic} in its state?", explain_topic
+    if subject.broker is not None:
+        return f"Why is broker {subject.broker} in its state?", explain_broker
+    if subject.term is not None:
+        return f"Why did term {subject.term} begin and end?", explain_term
+    return "Who is controller, and why?", explain_term
+
+
+def _link(fact: AnyFact) -> Link:
+    passed_over = fact.passed_over if isinstance(fact, (StateWritten, NoLeader)) else ()
+    chosen = fact.after.leader if isinstance(fact, StateWritten) else None
+    return Link(
+        number_in_log(fact.seq),
+        iso_time(fact.wall_ns),
+        str(fact.__struct_config__.tag),
+        sentence(fact),
+        fact.epoch,
+        plain_cause(fact.because),
+        getattr(fact, "rule", ""),
+        [Candidate(broker, why) for broker, why in passed_over if broker != chosen],
+        getattr(fact, "command", ""),
+        getattr(fact, "writer", ""),
+        log_of(fact.seq),
+    )

@@ -1,0 +1,325 @@
+"""Why is a partition offline, why does it have this leader, why are replicas not in its ISR?"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from controller.core.election import (
+    FIRST_LEADER,
+    PREFERRED,
+    REASSIGNMENT,
+    ROLLBACK,
+    UNCLEAN_LEADER,
+)
+from controller.core.triggers import (
+    AutoPreferredReplicaLeaderElection,
+    TopicUncleanLeaderElectionEnable,
+    UncleanLeaderElectionEnable,
+)
+from replay.cluster_view.views import NO_BROKER, PartitionView, lacking_replicas, why_not_in_sync
+from replay.description.choices import candidates, candidates_in_words, passed_over_in_words
+from replay.description.phrases import joined, leader, listed
+from replay.why.explanations.finding import (
+    Finding,
+    at,
+    being_undone,
+    last,
+    last_undone,
+    loss_of,
+    state_changes,
+    undone,
+    why_lost,
+)
+from replay.why.explanations.replica import why_out_of_isr
+from replay.why.facts import (
+    FAILOVERS,
+    AnyFact,
+    AssignmentWritten,
+    BrokerChanged,
+    CancelKnown,
+    IsrRequested,
+    LeftUnchanged,
+    LogEnded,
+    NoLeader,
+    NoticeIssued,
+    RecordKnown,
+    ReplicaDeletion,
+    RoleChanged,
+    RollbackStep,
+    StateWritten,
+    TopicChanged,
+)
+from replay.why.history import History
+from replay.why.move import Move
+from replay.why.sentences import sentence
+
+_UNCLEAN_ENABLED: Final = (
+    UncleanLeaderElectionEnable.__name__,
+    TopicUncleanLeaderElectionEnable.__name__,
+)
+_REQUEST: Final = "ElectLeaders"
+_REBALANCE: Final = AutoPreferredReplicaLeaderElection.__name__
+_TERMS: Final = ("elected", "resigned")
+
+
+def explain_partition(history: History) -> Finding:
+    """Explain the state of the partition in question."""
+    view = history.view()
+    assert view is not None, "a question about an unknown partition was rejected before"
+    changes = state_changes(history, view.name)
+    if view.status == "deleting":
+        first = _deleting(history, view)
+    elif view.leader_epoch == NO_BROKER:
+        first = _never_led(history, view)
+    elif view.status == "offline" or view.leader == NO_BROKER:
+        first = _offline(history, view, changes)
+    else:
+        first = " ".join([_led(history, view, changes), *_out_of_isr(history, view)])
+    moves = history.moves()
+    move = last_undone(moves)
+    if move is not None and move.outcome == "rolled back":
+        first += f" Its move {undone(move)}"
+    if view.is_being_reassigned:
+        first += f" {_moves(history, view, moves[-1] if moves else None)}"
+    return Finding(first, causes_of_state(history, view, moves), moves)
+
+
+def causes_of_state(history: History, view: PartitionView, moves: Sequence[Move]) -> list[AnyFact]:
+    """The facts that belong to the chain of causes of a partition's state."""
+    cancelled = [one.cancelled.czxid for one in moves[-2:] if one.cancelled is not None]
+    return [one for one in history.facts if _belongs(one, view, cancelled)]
+
+
+def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bool:
+    match fact:
+        case RollbackStep() | ReplicaDeletion() | RecordKnown() | LogEnded():
+            # They are in the story of the move.
+            return False
+        case NoticeIssued(code="rollback"):
+            return False
+        case CancelKnown(czxid=czxid):
+            return czxid in cancelled
+        case BrokerChanged(broker=broker):
+            return broker in view.replicas
+        case RoleChanged(code=code):
+            return code in _TERMS
+        case IsrRequested(error=error):
+            # The write that follows shows an accepted request.
+            return bool(error)
+        case TopicChanged(topic=topic):
+            return topic == view.topic
+        case _:
+            return getattr(fact, "partition", view.name) == view.name
+
+
+def _deleting(history: History, view: PartitionView) -> str:
+    found = last(history.facts, TopicChanged)
+    since = f" since {at(found)}" if found is not None else ""
+    return f"{view.name} is being deleted with its topic{since}."
+
+
+def _never_led(history: History, view: PartitionView) -> str:
+    head = f"{view.name} has never had a leader"
+    found = last(history.facts, LeftUnchanged)
+    if found is not None:
+        why = f"at {at(found)} {found.text}"
+    else:
+        why = "no controller has created its state"
+    return f"{head}: {why}; its replicas are {listed(view.replicas)}."
+
+
+def _offline(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
+    lost = _lost_leader(view, changes)
+    since = loss_of(history, lost) if lost != NO_BROKER else None
+    head = f"{view.name} is offline"
+    if since is not None:
+        head += f" since {at(since)}: {why_lost(history, lost)}, and it was the leader"
+    elif lost != NO_BROKER:
+        head += f": its leader, broker {lost}, is not registered"
+    failed = _failed_election(history, view, since)
+    if failed is not None:
+        rivals = passed_over_in_words(failed.passed_over)
+        head += f"; no replica could lead at event {failed.seq}: {rivals}"
+    else:
+        rivals = joined(_now(history, view, one) for one in view.replicas)
+        head += f"; of its replicas {rivals}"
+    return f"{head}. The ISR is {listed(view.isr)}: {_way_back(history, view)}."
+
+
+def _lost_leader(view: PartitionView, changes: list[StateWritten]) -> int:
+    if view.leader != NO_BROKER:
+        return view.leader
+    led = [one.after.leader for one in changes if one.after.leader != NO_BROKER]
+    before = [
+        one.before.leader
+        for one in changes
+        if one.before is not None
+        and one.before.leader != NO_BROKER
+        and one.after.leader == NO_BROKER
+    ]
+    return (before or led or [NO_BROKER])[-1]
+
+
+def _failed_election(
+    history: History, view: PartitionView, since: BrokerChanged | None
+) -> NoLeader | None:
+    of_it = (
+        one for one in history.facts if isinstance(one, NoLeader) and one.partition == view.name
+    )
+    found = last(of_it, NoLeader)
+    return found if found is not None and (since is None or found.seq >= since.seq) else None
+
+
+def _now(history: History, view: PartitionView, broker: int) -> str:
+    live = {one.id: one for one in history.cluster.brokers}
+    if broker in live and broker not in view.isr:
+        return f"{broker} is not in sync"
+    return f"{broker} is {why_not_in_sync(view, broker, live)}"
+
+
+def _way_back(history: History, view: PartitionView) -> str:
+    awaited = [str(one) for one in view.isr]
+    whom = f"broker {' or '.join(awaited)}" if awaited else "a replica that is in sync"
+    way = f"it comes back with {whom}, or by an unclean election, which may lose records"
+    move = being_undone(history, view)
+    if move is None:
+        return way
+    return (
+        f"{way} and elects only the original replicas {listed(move.origin)}, because the move to "
+        f"{listed(move.target)} is cancelled"
+    )
+
+
+def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
+    chosen = [one for one in changes if one.before is None or one.before.leader != one.after.leader]
+    head = f"{view.name} has {leader(view.leader)}"
+    if not chosen:
+        return f"{head} since before this log begins."
+    return f"{head} since {at(chosen[-1])}: {_why_chosen(history, view, chosen)}."
+
+
+def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten]) -> str:
+    one = chosen[-1]
+    led_before = _led_before(chosen)
+    rivals = candidates_in_words(candidates(one.passed_over, one.after.leader))
+    passed = f"; passed over: {rivals}" if rivals else ""
+    if one.rule == FIRST_LEADER:
+        return f"the partition was new, and it is the first replica that was online{passed}"
+    if one.rule == PREFERRED.name:
+        return f"it is the preferred replica, {_why_preferred(one)}{passed}"
+    if one.rule == REASSIGNMENT.name:
+        target = listed(view.target)
+        return f"the reassignment to {target} ended, and {led_before} does not stay leader{passed}"
+    if one.rule == ROLLBACK and led_before not in (NO_BROKER, one.after.leader):
+        return f"its move was rolled back, and {led_before} is not an original replica{passed}"
+    if one.rule:
+        return f"{_why_then(history, one, led_before)}; {_how(one)}{passed}"
+    if one.writer:
+        return f"{one.writer} wrote it, and no rule of the derivation explains it"
+    return "the controller found it in ZooKeeper, where another process had written it"
+
+
+def _why_preferred(one: StateWritten) -> str:
+    if one.because is not None and one.because.procedure == _REBALANCE:
+        return "and auto.leader.rebalance.enable moves leadership to preferred replicas"
+    request = one.because.text if one.because is not None else ""
+    return f"as requested by {request}" if request else "as requested"
+
+
+def _how(one: StateWritten) -> str:
+    if one.code == UNCLEAN_LEADER:
+        began = one.because.procedure if one.because is not None else ""
+        is_requested = began == _REQUEST
+        allowed = "as requested" if is_requested else "which the topic's settings allow"
+        return (
+            f"no replica in sync was online, so by an unclean election, {allowed}, "
+            f"{one.after.leader} leads as the first replica that was online"
+        )
+    return f"{one.after.leader} is the first replica that was online and in sync"
+
+
+def _why_then(history: History, one: StateWritten, led_before: int) -> str:
+    """What made an election necessary, or possible."""
+    began = one.because.procedure if one.because is not None else ""
+    if began in _UNCLEAN_ENABLED:
+        return "unclean leader election was enabled"
+    if began == _REQUEST:
+        return "a client requested an election"
+    if one.before is not None and one.before.leader != NO_BROKER:
+        lost = why_lost(history, led_before, one.seq)
+        return f"{lost}, and it was the leader" if lost else f"rule {one.rule}"
+    came = _came_last(history, one.after.leader, one.seq)
+    left = _left_without(history, one)
+    if came is not None and (left is None or came.seq > left.seq):
+        return f"it had no leader, and {sentence(came)} (event {came.seq})"
+    if led_before == NO_BROKER:
+        return f"rule {one.rule}"
+    lost = why_lost(history, led_before, left.seq if left is not None else one.seq)
+    text = f"its leader, broker {led_before}, was no longer online"
+    if lost:
+        text = f"{lost}, and it was the leader"
+    if left is not None:
+        text += f", so that it had none from event {left.seq} on"
+    return text + (_elected_by(history, one) if began in FAILOVERS else "")
+
+
+def _elected_by(history: History, one: StateWritten) -> str:
+    """The failover that held an election, as the last clause of a sentence."""
+    of_term = (
+        role
+        for role in history.facts
+        if isinstance(role, RoleChanged) and (role.code, role.epoch) == ("elected", one.epoch)
+    )
+    role = last(of_term, RoleChanged)
+    since = f" of broker {role.broker}, controller since event {role.seq}," if role else ""
+    return f"; the failover of term {one.epoch}{since} elected {one.after.leader}"
+
+
+def _left_without(history: History, elected: StateWritten) -> StateWritten | None:
+    """The write that left the partition without a leader before an election."""
+    left = (
+        one
+        for one in state_changes(history, elected.partition)
+        if one.after.leader == NO_BROKER and (one.before is None or one.before.leader != NO_BROKER)
+    )
+    return last(left, StateWritten, elected.seq)
+
+
+def _came_last(history: History, broker: int, until: int) -> BrokerChanged | None:
+    came = (
+        one
+        for one in history.facts
+        if isinstance(one, BrokerChanged) and one.what == "registered" and one.broker == broker
+    )
+    return last(came, BrokerChanged, until)
+
+
+def _led_before(chosen: list[StateWritten]) -> int:
+    for one in reversed(chosen):
+        if one.before is not None and one.before.leader != NO_BROKER:
+            return one.before.leader
+    return NO_BROKER
+
+
+def _out_of_isr(history: History, view: PartitionView) -> list[str]:
+    return [
+        f"{why_out_of_isr(history, view, one)}." for one in view.replicas if one not in view.isr
+    ]
+
+
+def _moves(history: History, view: PartitionView, move: Move | None) -> str:
+    target, more = listed(view.target), f"see --reassignment {view.name}."
+    why = ""
+    is_undone = move is not None and move.is_undone
+    if move is not None and is_undone and move.cancelled is not None:
+        why = f", because {move.cancelled.text}"
+    if view.becoming:
+        how = view.course if view.course == "ending" else f"being {view.course}"
+        return f"Its move to {target} is {how}{why}; {more}"
+    if is_undone:
+        return f"Its move to {target} waits to be rolled back{why}; {more}"
+    live = {one.id: one for one in history.cluster.brokers}
+    lacking = lacking_replicas(view, live)
+    waits = joined(f"{broker} ({why})" for broker, why in lacking.items()) or "no replica any more"
+    begun = last(history.facts, AssignmentWritten)
+    since = f" since event {begun.seq}" if begun is not None else ""
+    return f"It is being reassigned to {target}{since} and waits for {waits}; {more}"

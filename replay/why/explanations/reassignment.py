@@ -1,0 +1,247 @@
+"""Why does a reassignment not end, why was it rolled back, why was its request rejected?"""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Final
+
+from controller.core.znodes import REASSIGN_CANCEL
+from replay.cluster_view.views import NotInSync, PartitionView, lacking_replicas
+from replay.description.error_names import error_name
+from replay.description.phrases import assignment, listed
+from replay.times import iso_time
+from replay.why.explanations.finding import Finding, at, last, last_undone, undone, why_lost
+from replay.why.explanations.partition import causes_of_state
+from replay.why.facts import (
+    AssignmentWritten,
+    CancelKnown,
+    LeftUnchanged,
+    MoveGivenUp,
+    NoticeIssued,
+    ReassignmentRequested,
+)
+from replay.why.history import History
+from replay.why.move import Move
+from replay.why.sentences import sentence, with_full_stop
+
+REFUSALS: Final = {
+    "reassignment_refused": "a request for it was refused",
+    "reassignment_failed": "it failed",
+    "reassignment_cancelled": "it was cancelled",
+}
+"""The codes of notices that say why a reassignment, or a request for one, had no effect.
+
+A procedure that ignores requests or rolls reassignments back adds its codes here."""
+
+
+def explain_reassignment(history: History) -> Finding:
+    """Explain the reassignment of the partition in question."""
+    view = history.view()
+    if view is None:
+        return _without_partition(history)
+    moves = history.moves()
+    move = moves[-1] if moves else None
+    facts = causes_of_state(history, view, moves)
+    if move is not None and move.outcome == "deleted":
+        return Finding(_ended_with_its_topic(view, move) + _before(moves), facts, moves)
+    if view.rollback_waits and not view.becoming:
+        return Finding(_waiting(view, move) + _before(moves), facts, moves)
+    if view.is_being_reassigned:
+        return Finding(_under_way(history, view, move) + _before(moves), facts, moves)
+    end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
+    facts = [one for one in facts if one.seq <= end]
+    return Finding(_over(history, view, move) + _before(moves), facts, moves)
+
+
+def _ended_with_its_topic(view: PartitionView, move: Move) -> str:
+    return (
+        f"{view.name} is not being reassigned: its move from {listed(move.origin)} to "
+        f"{listed(move.target)} ended with its topic {view.topic}, whose deletion began at "
+        f"{move.ended}."
+    )
+
+
+def _before(moves: Sequence[Move]) -> str:
+    """The end of the move before the last one, if it was undone."""
+    before = last_undone(moves)
+    if before is None or before is moves[-1]:
+        return ""
+    return f" Before, its move {undone(before)}"
+
+
+def _without_partition(history: History) -> Finding:
+    """A request for a partition that does not exist."""
+    subject, facts = history.subject, history.facts_about_name()
+    asked = last(facts, ReassignmentRequested)
+    why = refusal_since(history, None)
+    if not why and asked is not None:
+        why = f"{sentence(asked)} at {at(asked)}, when there was no such partition."
+    name = f"{subject.topic}-{subject.partition}"
+    why = why or "there is no such partition, and no request for it."
+    return Finding(f"{name} is not being reassigned: {why}", facts)
+
+
+def _ends(fact: object) -> bool:
+    """Whether a fact is about a reassignment; facts after the last such fact are not."""
+    if isinstance(fact, NoticeIssued):
+        return fact.code in REFUSALS
+    return isinstance(fact, ReassignmentRequested) or _is_of_move(fact)
+
+
+def refusal_since(history: History, written: AssignmentWritten | None) -> str:
+    """The last request after a write, if it was rejected; "" otherwise."""
+    since = written.seq if written is not None else 0
+    asked = last(history.facts, ReassignmentRequested)
+    if asked is not None and asked.error and asked.seq > since:
+        what = "cancel it" if asked.target is None else f"move it to {listed(asked.target)}"
+        why = f": {asked.message}" if asked.message else ""
+        return with_full_stop(
+            f"at {at(asked)} a client asked to {what}, rejected with {error_name(asked.error)}{why}"
+        )
+    refusals = (
+        one for one in history.facts if isinstance(one, NoticeIssued) and one.code in REFUSALS
+    )
+    refused = last(refusals, NoticeIssued)
+    if refused is not None and refused.seq > since:
+        return with_full_stop(f"at {at(refused)} {REFUSALS[refused.code]}: {refused.text}")
+    return ""
+
+
+def _waiting(view: PartitionView, move: Move | None) -> str:
+    """A rollback that waits; the notice at its beginning says for what. The target replicas do not
+    matter any more."""
+    waits = move.waited[-1] if move is not None and move.waited else None
+    since = f" since {waits.since}" if waits is not None else ""
+    why = f": {move.cancelled.text}" if move is not None and move.cancelled is not None else ""
+    return (
+        f"The reassignment of {view.name} to {listed(view.target)} is cancelled{why}. It "
+        f"waits{since} to go back to {listed(_origin(view, move))}: "
+        f"{with_full_stop(view.rollback_waits)}"
+    )
+
+
+def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
+    begun = last((one for one in history.facts if _begins(one)), AssignmentWritten)
+    since = f", begun at {at(begun)}," if begun is not None else ""
+    origin = listed(_origin(view, move))
+    name = f"The reassignment of {view.name} from {origin} to {listed(view.target)}"
+    if view.course in ("rolled back", "replaced"):
+        return f"{name}{since} is being {view.course}{_by(history, view, move)}."
+    if move is not None and move.outcome == "being rolled back":
+        return f"{name}{since} is to be rolled back{_by(history, view, move)}; it was interrupted."
+    live = {one.id: one for one in history.cluster.brokers}
+    lacking = {} if view.becoming else lacking_replicas(view, live)
+    ignored = refusal_since(history, begun)
+    more = _trouble(history) + (f" Then, {ignored}" if ignored else "") + _held_up(history)
+    if not lacking:
+        return f"{name}{since} is about to end: all its replicas are in sync.{more}"
+    blocking = "; ".join(_blocks(history, broker, why) for broker, why in lacking.items())
+    done = [one for one in view.target if one in view.isr]
+    rest = f" In sync: {listed(done)}." if done else " None of its replicas is in sync."
+    return f"{name}{since} does not end: {blocking}.{rest}{more}"
+
+
+def _held_up(history: History) -> str:
+    """Text about /admin/reassign_cancel if it delays the end of a move that is not cancelled."""
+    known = last(history.facts, CancelKnown)
+    if known is None or known.how == "removed":
+        return ""
+    return f" {REASSIGN_CANCEL} does not cancel it, but it ends only when that znode is removed."
+
+
+def _by(history: History, view: PartitionView, move: Move | None) -> str:
+    """Which replicas the partition gets instead, and why."""
+    is_rollback = view.course != "replaced"
+    goes = f" to {listed(_origin(view, move))}" if is_rollback else f" by {listed(view.becoming)}"
+    given_up = last(history.facts, MoveGivenUp)
+    if given_up is None:
+        return goes
+    goes += f" since event {given_up.seq}"
+    if is_rollback and move is not None and move.cancelled is not None:
+        return f"{goes}: {move.cancelled.text}"
+    because = given_up.because
+    return goes if because is None else f"{goes}, because of event {because.seq}: {because.text}"
+
+
+def _blocks(history: History, broker: int, why: NotInSync) -> str:
+    lost = "" if why.is_live else why_lost(history, broker)
+    return f"broker {broker} blocks it, not in sync, {why}" + (f": {lost}" if lost else "")
+
+
+def _begins(fact: object) -> bool:
+    return isinstance(fact, AssignmentWritten) and fact.after.is_being_reassigned
+
+
+def _origin(view: PartitionView, move: Move | None) -> tuple[int, ...]:
+    """The replicas before a move, in their original order."""
+    return move.origin if move is not None else view.origin
+
+
+def _trouble(history: History) -> str:
+    """The last step that failed, if one did after the assignment was written."""
+    begun = last(history.facts, AssignmentWritten)
+    failed = last(history.facts, LeftUnchanged)
+    if failed is not None and (begun is None or failed.seq > begun.seq):
+        return f" At event {failed.seq}: {with_full_stop(failed.text)}"
+    return ""
+
+
+def _over(history: History, view: PartitionView, move: Move | None) -> str:
+    written = last((one for one in history.facts if _is_of_move(one)), AssignmentWritten)
+    ignored = refusal_since(history, written)
+    head = f"{view.name} is not being reassigned"
+    if ignored:
+        return f"{head}: {ignored}"
+    written_last = iso_time(written.wall_ns) if written is not None else ""
+    if move is not None and move.ended is not None and written_last <= move.ended.time:
+        return f"{head}: {_how_it_ended(move, view)}"
+    if written is None:
+        return f"{head}, and was not in this log."
+    return f"{head}: {_rewritten(written)}"
+
+
+def _is_of_move(fact: object) -> bool:
+    return isinstance(fact, AssignmentWritten) and bool(fact.before.replicas)
+
+
+def _how_it_ended(move: Move, view: PartitionView) -> str:
+    if move.outcome == "rolled back":
+        return f"its move {undone(move)}{_waited(move)}{_interrupted(move)}"
+    goes = f"its move from {listed(move.origin)} to {listed(move.target)}"
+    if move.outcome == "replaced":
+        return f"{goes} ended at {move.ended}, when it got replicas {listed(view.replicas)}."
+    if move.was_over_before:
+        return f"{goes} had been completed before this log begins."
+    if move.is_ended_by_others:
+        cancelled = f" It had been cancelled: {move.cancelled.text}." if move.cancelled else ""
+        return f"{goes} was completed by another controller, found at {move.ended}.{cancelled}"
+    return f"{goes} ended at {move.ended}, when all of these were in sync."
+
+
+def _waited(move: Move) -> str:
+    """How long the rollback of a move waited, and for what."""
+    if not move.waited:
+        return ""
+    first, until = move.waited[0], move.waited[-1].until
+    end = f" until event {until.place}" if until is not None else ""
+    return f" The rollback waited from event {first.since.place}{end}: {with_full_stop(first.why)}"
+
+
+def _interrupted(move: Move) -> str:
+    """The other controllers during the rollback of a move."""
+    lines = takewhile(lambda line: line.at != move.ended, move.story)
+    epochs = [str(one) for line in lines for one in line.epochs]
+    if not epochs:
+        return ""
+    name = "epoch" if len(epochs) == 1 else "epochs"
+    return f" Meanwhile another controller had the role: controller {name} {', '.join(epochs)}."
+
+
+def _rewritten(written: AssignmentWritten) -> str:
+    """A written assignment that is no move, or follows one."""
+    before, after = written.before, written.after
+    if not before.is_being_reassigned and set(after.replicas) == set(before.replicas):
+        return (
+            f"at {at(written)} its replicas {listed(before.replicas)} got the order "
+            f"{listed(after.replicas)}, for which none had to be copied."
+        )
+    return f"at {at(written)} it got {assignment(after)} instead of {assignment(before)}."

@@ -1,0 +1,84 @@
+"""Why was a controller elected, and why did it resign?"""
+
+from typing import Final
+
+from controller.core.triggers import Expire
+from replay.cluster_view.views import NO_BROKER
+from replay.why.explanations.finding import Finding, at, last
+from replay.why.facts import AnyFact, NoticeIssued, RoleChanged, SessionChanged
+from replay.why.history import History
+from replay.why.sentences import silence
+
+_NS: Final = 1_000_000_000
+
+
+def explain_term(history: History) -> Finding:
+    """Explain why the term in question began and ended; the last term if none is in question."""
+    roles = [one for one in history.facts if isinstance(one, RoleChanged)]
+    elections = [one for one in roles if one.code == "elected"]
+    wanted = history.subject.term
+    if wanted is None and elections:
+        wanted = elections[-1].epoch
+    begun = next((one for one in elections if one.epoch == wanted), None)
+    ended = next((one for one in roles if one.code == "resigned" and one.epoch == wanted), None)
+    if begun is None and ended is None:
+        return Finding(_without_controller(history, roles), [*roles])
+    facts = _facts(history, begun, ended)
+    who = (ended or begun or roles[0]).broker
+    if ended is not None:
+        first = f"Term {wanted} of broker {who} ended at {at(ended)}: {_why(history, ended)}."
+        if begun is not None:
+            first += f" It had begun at {at(begun)}."
+        return Finding(first, facts)
+    assert begun is not None, "one of the two is there"
+    why = _why_elected(roles, begun)
+    first = f"Broker {who} is controller of term {wanted} since {at(begun)}{why}."
+    return Finding(first, facts)
+
+
+def _why_elected(roles: list[RoleChanged], begun: RoleChanged) -> str:
+    before = [one for one in roles if one.code == "resigned" and one.seq <= begun.seq]
+    why = f": {begun.because.text}" if begun.because is not None and begun.because.text else ""
+    if not before:
+        return why
+    one = before[-1]
+    is_gap = begun.epoch > one.epoch + 1
+    between = ", and another broker had held the role since" if is_gap else ""
+    return (
+        f"{why}; term {one.epoch} of broker {one.broker} had ended at event {one.seq}: {one.text}"
+        f"{between}"
+    )
+
+
+def _without_controller(history: History, roles: list[RoleChanged]) -> str:
+    holder = history.cluster.controller
+    if holder.broker != NO_BROKER:
+        return f"Broker {holder.broker} is controller of term {holder.epoch} since before this log."
+    found = last(roles, RoleChanged)
+    if found is None:
+        return "No broker has been controller in this log."
+    return f"The log shows no current controller: at {at(found)} {found.text}."
+
+
+def _why(history: History, ended: RoleChanged) -> str:
+    why, because = ended.text, ended.because
+    # The notice of an expired session says the same as its event.
+    if because is not None and because.text and because.procedure != Expire.__name__:
+        why += f" (event {because.seq}: {because.text})"
+    session = [one for one in history.facts if isinstance(one, SessionChanged)]
+    why += "".join(silence(one) for one in session if one.seq == ended.seq)
+    before = last(session, SessionChanged, ended.seq - 1)
+    if before is not None and before.what == "disconnected":
+        seconds = (ended.wall_ns - before.wall_ns) / _NS
+        why += f"; at event {before.seq}, {seconds:.1f} s before, {before.text}"
+    return why
+
+
+def _facts(history: History, begun: RoleChanged | None, ended: RoleChanged | None) -> list[AnyFact]:
+    first = begun.seq if begun is not None else 0
+    until = ended.seq if ended is not None else history.cluster.seq
+    return [
+        one
+        for one in history.facts
+        if first <= one.seq <= until and isinstance(one, (RoleChanged, NoticeIssued))
+    ]

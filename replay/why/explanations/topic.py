@@ -1,0 +1,140 @@
+"""Why is the deletion of a topic blocked, and which of its partitions have a problem?"""
+
+from typing import Final
+
+from controller.core.state_machines import ReplicaState
+from replay.cluster_view.views import DeletionView, TopicView
+from replay.description.phrases import joined, listed
+from replay.subjects import partition_named
+from replay.why.explanations.finding import Finding, at, last, why_lost
+from replay.why.facts import AnyFact, BrokerChanged, DeletionSent, TopicChanged
+from replay.why.history import History
+from replay.why.sentences import sentence, with_full_stop
+
+_DELETED: Final = {ReplicaState.DELETION_SUCCESSFUL.name, ReplicaState.NON_EXISTENT.name}
+
+
+def explain_topic(history: History) -> Finding:
+    """Explain the state of the topic in question."""
+    name = history.subject.topic
+    assert name is not None, "the question is about a topic"
+    view = history.cluster.topic(name)
+    deletion = next((one for one in history.cluster.deletions if one.topic == name), None)
+    facts = _facts(history, view, name)
+    if deletion is not None:
+        return Finding(_deletion(history, deletion), facts)
+    if view is None:
+        changed = last(facts, TopicChanged)
+        if changed is None:
+            return explain_absence(history)
+        return Finding(
+            f"There is no topic {name} any more at {at(changed)}: {sentence(changed)}.", facts
+        )
+    return Finding(_partitions(view), facts)
+
+
+def _facts(history: History, view: TopicView | None, name: str) -> list[AnyFact]:
+    on = {broker for one in view.partitions for broker in one.replicas} if view else set()
+    found: list[AnyFact] = []
+    for one in history.facts:
+        if isinstance(one, BrokerChanged):
+            keeps = one.broker in on
+        elif isinstance(one, (TopicChanged, DeletionSent)):
+            keeps = one.topic == name
+        else:
+            keeps = hasattr(one, "partition") or getattr(one, "subject", "").startswith(name)
+        if keeps:
+            found.append(one)
+    return found
+
+
+def _deletion(history: History, deletion: DeletionView) -> str:
+    name = deletion.topic
+    of_topic = (one for one in history.facts if isinstance(one, TopicChanged) and one.topic == name)
+    changed = last(of_topic, TopicChanged)
+    since = f" since {at(changed)}" if changed is not None else ""
+    if deletion.offline_brokers:
+        lost = joined(_absent(history, one) for one in deletion.offline_brokers)
+        return f"The deletion of {name} is blocked{since}: replicas of it are on {lost}."
+    moving = [one.partition for one in history.cluster.reassignments if _is_of(one.partition, name)]
+    if moving:
+        return f"The deletion of {name} waits{since}: {joined(moving)} is being reassigned."
+    if deletion.waits_for:
+        awaited = joined(_deleting_broker(history, one) for one in deletion.waits_for)
+        return f"The deletion of {name} is under way: it waits for {awaited}."
+    if _has_no_replica(history, deletion):
+        return f"The deletion of {name} is about to end: brokers have deleted all its replicas."
+    why = f": {changed.text}" if changed is not None and deletion.status == "waits" else ""
+    return f"The deletion of {name} is {_status(deletion)}{since}{why}."
+
+
+def _has_no_replica(history: History, deletion: DeletionView) -> bool:
+    """Whether the controller knows that all replicas are deleted. An imported log does not show
+    that."""
+    if history.cluster.log != "recorded" or deletion.status != "under way":
+        return False
+    view = history.cluster.topic(deletion.topic)
+    partitions = view.partitions if view is not None else []
+    return all(set(one.replica_states.values()) <= _DELETED for one in partitions)
+
+
+def _deleting_broker(history: History, broker: int) -> str:
+    """A broker that has not deleted its replicas yet, and when the deletion was sent."""
+    to_broker = (
+        one for one in history.facts if isinstance(one, DeletionSent) and one.broker == broker
+    )
+    sent = last(to_broker, DeletionSent)
+    since = f", which was sent the deletion at {at(sent)}" if sent is not None else ""
+    return f"broker {broker}{since}"
+
+
+def _status(deletion: DeletionView) -> str:
+    waiting = "waiting" if deletion.status == "waits" else deletion.status
+    return (
+        f"{waiting}: brokers have not deleted all its replicas yet"
+        if waiting == "under way"
+        else waiting
+    )
+
+
+def _absent(history: History, broker: int) -> str:
+    lost = why_lost(history, broker)
+    return f"broker {broker}, which is not online" + (f": {lost}" if lost else "")
+
+
+def _is_of(partition: str, topic: str) -> bool:
+    return partition_named(partition)[0] == topic
+
+
+def _partitions(view: TopicView) -> str:
+    offline = [one.name for one in view.partitions if one.status == "offline"]
+    new = [one.name for one in view.partitions if one.status == "new"]
+    short = [
+        f"{one.name} (lacks {listed([id for id in one.replicas if id not in one.isr])})"
+        for one in view.partitions
+        if one.status == "online" and any(id not in one.isr for id in one.replicas)
+    ]
+    head = f"{view.name} has {len(view.partitions)} partitions"
+    parts = []
+    if offline:
+        parts.append(f"{joined(offline)} {'is' if len(offline) == 1 else 'are'} offline")
+    if new:
+        parts.append(f"{joined(new)} never had a leader")
+    if short:
+        parts.append(f"not all in sync: {joined(short)}")
+    if not parts:
+        return f"{head}, all online and in sync."
+    return f"{head}: {'; '.join(parts)}. See --partition for the causes."
+
+
+def explain_absence(history: History) -> Finding:
+    """Explain why a topic or partition that the log mentions does not exist: the last fact about
+    its name."""
+    subject, facts = history.subject, history.facts_about_name()
+    name = f"topic {subject.topic}"
+    if subject.partition is not None:
+        name = f"partition {subject.topic}-{subject.partition}"
+    newest = facts[-1]
+    return Finding(
+        f"There is no {name}. At {at(newest)}: {with_full_stop(sentence(newest))}", facts
+    )

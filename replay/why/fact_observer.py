@@ -1,0 +1,451 @@
+"""Observes a fold and notes facts about a subject."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from controller.core import znodes
+from controller.core.api_requests.alter_partition import (
+    AlterPartitionReceived,
+    AlterPartitionResponse,
+)
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    AlterPartitionReassignmentsResponse,
+)
+from controller.core.commands import (
+    BrokerRequest,
+    Choice,
+    CommandId,
+    Issued,
+    Notice,
+    ReadZnodes,
+    StopReplicaRequest,
+    WriteAtomically,
+    WriteZnodes,
+)
+from controller.core.controller import Controller
+from controller.core.election import Elected
+from controller.core.errors import ZnodeError
+from controller.core.events import ZnodesRead, ZnodesWritten
+from controller.core.fold_observer import FoldObserver
+from controller.core.operations import (
+    CONNECTION_LOSS,
+    OK,
+    RUNTIME_INCONSISTENCY,
+    SESSION_EXPIRED,
+    SetData,
+    WriteOperation,
+)
+from controller.core.operations import Create as CreateZnode
+from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
+from controller.core.state import Partition
+from controller.core.triggers import ApiCall, Expire, Trigger, ZkPartitionReassignment
+from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
+from replay.cluster_view.of_context import name_of
+from replay.subjects import broker_named, partition_named, subject_of
+from replay.why.facts import (
+    BROKER_NOTICES,
+    FAILOVERS,
+    ROLE_NOTICES,
+    TOPIC_NOTICES,
+    AnyFact,
+    AssignmentWritten,
+    BrokerChanged,
+    Cause,
+    DeletionSent,
+    IsrRequested,
+    LeftUnchanged,
+    MoveGivenUp,
+    NoLeader,
+    NoticeIssued,
+    ReassignmentRequested,
+    RoleChanged,
+    RollbackStep,
+    StateWritten,
+    TopicChanged,
+    WriteRefused,
+)
+from replay.why.move_observer import API, KnownZnodes, MoveObserver
+from replay.why.subject import Subject, has_no_cause
+
+_BEGIN_REASSIGNMENTS: Final = (ZkPartitionReassignment.__name__, *FAILOVERS)
+"""The procedures that begin the reassignments in /admin/reassign_partitions."""
+_OF_ROLLBACK: Final = (AssignmentWritten, MoveGivenUp, RollbackStep, StateWritten)
+
+
+class _Running(NamedTuple):
+    """A procedure that has begun and not ended, and its cause."""
+
+    trigger: Trigger
+    because: Cause
+
+
+class FactObserver(FoldObserver):
+    """Notes the facts of one fold.
+
+    The code that drives the fold calls `at` for each event, and sets `begun_by`, which returns the
+    cause of a controller event. `because` is the cause of the current procedure.
+    """
+
+    def __init__(self, controller: Controller, subject: Subject) -> None:
+        self.controller = controller
+        self.subject = subject
+        self.facts: list[AnyFact] = []
+        self.seq = self.wall_ns = 0
+        self.trigger: Trigger | None = None
+        self.because: Cause | None = None
+        self.last_issued: Issued | None = None
+        self.begun_by: Callable[[Trigger], Cause] = self._just_now
+        self.known = KnownZnodes({}, {})
+        self.moves: MoveObserver | None = None
+        if subject.topic is not None and subject.partition is not None:
+            self.moves = MoveObserver(self, subject.topic, subject.partition)
+        self.rewriting: dict[Partition, tuple[Assignment, Assignment]] = {}
+        """Partitions whose assignment is being changed in memory: the assignment in ZooKeeper, and
+        the new one."""
+        self._pending: dict[CommandId, Issued] = {}
+        self._lost: list[Issued] = []
+        """Writes that got no reply."""
+        self._running: list[_Running] = []
+        """The current procedures: each was interrupted by the next one."""
+
+    def at(self, seq: int, wall_ns: int) -> None:
+        """The fold is about to process an event."""
+        self.seq, self.wall_ns = seq, wall_ns
+
+    def _just_now(self, trigger: Trigger) -> Cause:
+        return Cause(self.seq, "", name_of(trigger))
+
+    def topic_name(self, id: str) -> str:
+        """The name of a topic, by its id in hex; the id if unknown."""
+        found = self.controller.context.topics_by_id.get(bytes.fromhex(id))
+        return found.name if found is not None else id
+
+    # Steps of the fold
+
+    def begins(self, trigger: Trigger) -> None:
+        because = self.begun_by(trigger)
+        if isinstance(trigger, Expire):
+            # The end of the session has ended all procedures.
+            self._running.clear()
+        if not self._running:
+            self._nothing_runs()
+        self._running.append(_Running(trigger, because))
+        self.trigger, self.because = trigger, because
+        if isinstance(trigger, ApiCall) and isinstance(trigger.request, ControlledShutdownReceived):
+            broker = trigger.request.broker
+            self.add(BrokerChanged, broker=broker, what="shutting down", text="it wants to stop")
+
+    def ends(self) -> None:
+        if self._running:
+            self._running.pop()
+        self.trigger = self.because = None
+        if self._running:
+            self.trigger, self.because = self._running[-1]
+        else:
+            self._nothing_runs()
+
+    def _nothing_runs(self) -> None:
+        self._pending.clear()
+        self._lost.clear()
+        self.rewriting.clear()
+        if self.moves is not None:
+            self.moves.procedure_ends()
+
+    def note_external_changes(self, topic: str, number: int) -> None:
+        """Note changes of a partition by other processes, which the controller has just read."""
+
+    def reassigns(self, partition: Partition, target: Assignment) -> None:
+        is_in_question = self.subject.is_about(*partition.key)
+        if is_in_question:
+            self.note_external_changes(*partition.key)
+        before = partition.assignment
+        self.rewriting[partition] = (before, target)
+        if not is_in_question:
+            return
+        if before.is_being_reassigned and set(before.target) != set(target.target):
+            if self.moves is not None:
+                self.moves.gives_up(partition, before, target)
+            else:
+                self.add(MoveGivenUp, partition=repr(partition), before=before, after=target)
+        elif self.moves is not None and self.moves.is_rollback(before, target):
+            self.moves.gives_up(partition, before, target)
+
+    def stored(self, partition: Partition) -> None:
+        """Also called if the reply to the write was lost and the controller has read the result."""
+        self.rewriting.pop(partition, None)
+        if not self.subject.is_about(*partition.key):
+            return
+        path = znodes.topic_path(partition.topic.name)
+        for asked in self._lost:
+            assert isinstance(asked.command, (WriteZnodes, WriteAtomically)), "a write was lost"
+            for _, operation in self._covered(asked.command.operations):
+                if operation.path == path:
+                    self._assigned(asked, operation, f"{asked.id.cause}.{asked.id.ordinal}")
+
+    def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
+        if self.moves is not None:
+            self.moves.sends(requests)
+
+    def elects(
+        self, partition: Partition, rule: str, current: LeaderAndIsr, elected: Elected
+    ) -> None:
+        if elected.leader == NO_LEADER and self.subject.covers(*partition.key):
+            if self.subject.topic is None and self.subject.broker not in partition.replicas:
+                return
+            self.add(
+                NoLeader,
+                partition=repr(partition),
+                rule=rule,
+                isr=current.isr,
+                passed_over=elected.passed_over,
+            )
+
+    def fails(
+        self, partition: Partition, code: str, text: str, election: Choice | None = None
+    ) -> None:
+        if code == "no_leader_elected" and election is not None:
+            # `elects` has noted it.
+            return
+        if self.subject.is_about(*partition.key):
+            self._left_unchanged(repr(partition), code, text)
+
+    def _left_unchanged(self, partition: str, code: str, text: str) -> None:
+        cancellation = None
+        if code == ROLLBACK_WAITS and self.moves is not None:
+            cancellation = self.moves.why_rolled_back()
+        self.add(
+            LeftUnchanged, partition=partition, code=code, text=text, cancellation=cancellation
+        )
+
+    def issues(self, issued: Issued) -> None:
+        self.last_issued = issued
+        if self.moves is not None:
+            self.moves.issues(issued)
+        match issued.command:
+            case Notice() as notice:
+                self._notice(notice)
+            case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
+                if any(True for _ in self._covered(operations)):
+                    self._pending[issued.id] = issued
+            case StopReplicaRequest(broker=broker, partitions=partitions):
+                if any(one.delete and self._is_whole(one.topic) for one in partitions):
+                    topic = self.subject.topic
+                    self.add(DeletionSent, topic=topic, broker=broker)
+            case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)):
+                self._pending[issued.id] = issued
+            case AlterPartitionResponse() as answer:
+                self._answered_isr(answer)
+            case AlterPartitionReassignmentsResponse() as answer:
+                self._answered_reassignment(answer)
+            case _:
+                pass
+
+    def _is_whole(self, topic: str) -> bool:
+        """Whether the question is about the whole topic, and the topic is being deleted."""
+        subject, queued = self.subject, self.controller.context.queued_for_deletion
+        return subject.topic == topic and subject.partition is None and topic in queued
+
+    # Outcomes
+
+    def on_outcome(self, outcome: ZnodesRead | ZnodesWritten) -> None:
+        """The outcome of a command is about to be folded."""
+        if self.moves is not None:
+            self.moves.on_outcome(outcome)
+        asked = self._pending.get(outcome.command)
+        if asked is None:
+            return
+        if isinstance(outcome, ZnodesRead):
+            self._read(outcome)
+            return
+        command = asked.command
+        assert isinstance(command, (WriteZnodes, WriteAtomically)), "only writes are written"
+        end = outcome.offset + len(outcome.errors)
+        for place, operation in self._covered(command.operations):
+            if outcome.offset <= place < end:
+                error = outcome.errors[place - outcome.offset]
+                version = outcome.versions[place - outcome.offset]
+                self._written(asked, operation, error, version)
+
+    def _covered(
+        self, operations: Sequence[WriteOperation]
+    ) -> Iterator[tuple[int, SetData | CreateZnode]]:
+        for place, one in enumerate(operations):
+            if isinstance(one, (SetData, CreateZnode)) and self.covers_path(one.path):
+                yield place, one
+
+    def covers_path(self, path: str) -> bool:
+        """Whether a znode is about the subject: a partition's state, or a topic's assignment."""
+        if not path.startswith(znodes.TOPICS):
+            return False
+        kind, _, topic, partition = subject_of(path)
+        if topic is not None and partition is not None:
+            return kind == "state" and self.subject.covers(topic, partition)
+        return kind == "topic" and topic == self.subject.topic
+
+    def _written(
+        self, asked: Issued, operation: SetData | CreateZnode, error: int, version: int
+    ) -> None:
+        name = f"{asked.id.cause}.{asked.id.ordinal}"
+        rule = asked.reason.rule
+        if error in (CONNECTION_LOSS, SESSION_EXPIRED, RUNTIME_INCONSISTENCY):
+            self._lost.append(asked)
+            return
+        if error != OK:
+            self.add(WriteRefused, path=operation.path, rule=rule, error=error, command=name)
+            return
+        key = znodes.state_of(operation.path)
+        if key is None:
+            self._assigned(asked, operation, name)
+            return
+        try:
+            after = znodes.read_state(operation.path, operation.data, version)
+        except ZnodeError:
+            return
+        partition = self.controller.context.find(*key)
+        before = partition.leadership if partition is not None else None
+        self.known.states[key] = after
+        if self.subject.covers_state(before, after):
+            choice = choice_of(asked, *key)
+            self.add(
+                StateWritten,
+                partition=f"{key[0]}-{key[1]}",
+                before=before,
+                after=after,
+                rule=rule,
+                code=choice.code if choice else "",
+                passed_over=choice.passed_over if choice else (),
+                command=name,
+                writer=f"broker {self.controller.configuration.broker_id}",
+            )
+
+    def _assigned(self, asked: Issued, operation: SetData | CreateZnode, name: str) -> None:
+        topic = subject_of(operation.path).topic
+        assert topic is not None, "only topics' znodes have assignments"
+        try:
+            content = znodes.read_topic(topic, operation.data)
+        except ZnodeError:
+            return
+        for choice in asked.reason.choices:
+            after = content.assignments.get(choice.partition)
+            if after is not None and self.subject.covers(topic, choice.partition):
+                key = (topic, choice.partition)
+                before = self.known.assignments.get(key, NO_ASSIGNMENT)
+                if before == after:
+                    continue
+                self.known.assignments[key] = after
+                self.add(
+                    AssignmentWritten,
+                    partition=f"{topic}-{choice.partition}",
+                    before=before,
+                    after=after,
+                    rule=asked.reason.rule,
+                    command=name,
+                    writer=f"broker {self.controller.configuration.broker_id}",
+                )
+
+    def _read(self, outcome: ZnodesRead) -> None:
+        """Note the requests in /admin/reassign_partitions. Procedures that only remove entries also
+        read the znode."""
+        begins = self.because is not None and self.because.procedure in _BEGIN_REASSIGNMENTS
+        if outcome.errors[0] != OK or not begins:
+            return
+        try:
+            entries = znodes.read_reassignments(outcome.data[0])
+        except ZnodeError:
+            return
+        for (topic, number), target in entries.items():
+            if self.subject.is_about(topic, number):
+                self.note_znode_request(f"{topic}-{number}", target, znodes.REASSIGN_PARTITIONS)
+
+    def note_znode_request(self, partition: str, target: tuple[int, ...], via: str) -> None:
+        """Note a request once, however often a procedure reads it. Skip it if the reassignment is
+        already under way."""
+        known = self.known.assignments.get(partition_named(partition), NO_ASSIGNMENT)
+        if known.is_being_reassigned and known.target == target:
+            return
+        if self.known.record is not None and self.known.record.target == target:
+            # The entry of a finished move, about to be removed.
+            return
+        is_noted = any(
+            isinstance(one, ReassignmentRequested)
+            and (one.because, one.partition, one.target, one.via)
+            == (self.because, partition, target, via)
+            for one in reversed(self.facts)
+        )
+        if not is_noted:
+            self.add(ReassignmentRequested, partition=partition, target=target, via=via)
+
+    # Answers and notices
+
+    def _answered_isr(self, answer: AlterPartitionResponse) -> None:
+        request = self.trigger.request if isinstance(self.trigger, ApiCall) else None
+        if not isinstance(request, AlterPartitionReceived) or self.subject.topic is None:
+            return
+        errors = {(one.topic, one.topic_id, one.partition): one.error for one in answer.partitions}
+        for one in request.partitions:
+            topic_id = bytes.fromhex(one.topic) if request.version > 1 else None
+            name = self.topic_name(one.topic) if topic_id is not None else one.topic
+            if self.subject.covers(name, one.partition):
+                key = ("" if topic_id is not None else one.topic, topic_id, one.partition)
+                self.add(
+                    IsrRequested,
+                    partition=f"{name}-{one.partition}",
+                    broker=request.broker,
+                    isr=one.isr,
+                    error=answer.error or errors.get(key, 0),
+                )
+
+    def _answered_reassignment(self, answer: AlterPartitionReassignmentsResponse) -> None:
+        request = self.trigger.request if isinstance(self.trigger, ApiCall) else None
+        if not isinstance(request, AlterPartitionReassignmentsReceived):
+            return
+        answered = {(one.topic, one.partition): one for one in answer.partitions}
+        for one in request.partitions:
+            if self.subject.is_about(one.topic, one.partition):
+                found = answered.get((one.topic, one.partition))
+                self.add(
+                    ReassignmentRequested,
+                    partition=f"{one.topic}-{one.partition}",
+                    target=one.replicas,
+                    via=API,
+                    error=answer.error or (found.error if found else 0),
+                    message=found.message if found else "",
+                )
+
+    def _notice(self, notice: Notice) -> None:
+        broker = self.controller.configuration.broker_id
+        if notice.code in BROKER_NOTICES:
+            what = BROKER_NOTICES[notice.code]
+            text = notice.text if what == "log directory failed" else ""
+            self.add(BrokerChanged, broker=broker_named(notice.subject), what=what, text=text)
+        elif notice.code in ROLE_NOTICES:
+            self.add(RoleChanged, code=notice.code, broker=broker, text=notice.text)
+        elif notice.code in TOPIC_NOTICES:
+            topic = subject_of(notice.subject).topic or notice.subject
+            self.add(TopicChanged, code=notice.code, topic=topic, text=notice.text)
+        elif self.subject.covers_notice(notice):
+            self.add(
+                NoticeIssued,
+                level=notice.level,
+                code=notice.code,
+                subject=notice.subject,
+                text=notice.text,
+                because=None if has_no_cause(notice) else self.because,
+            )
+
+    def add(self, kind: type[AnyFact], **fields: object) -> None:
+        """Note a fact about the current event. Its cause is that of the current procedure, unless
+        `because` is passed."""
+        if kind in _OF_ROLLBACK and self.moves is not None and self.moves.cause is not None:
+            fields.setdefault("because", self.moves.cause)
+        fields.setdefault("because", self.because)
+        epoch = self.controller.context.epoch
+        self.facts.append(kind(seq=self.seq, wall_ns=self.wall_ns, epoch=epoch, **fields))  # type: ignore[arg-type]
+
+
+def choice_of(issued: Issued, topic: str, number: int) -> Choice | None:
+    """The choice for a partition in a command's reason."""
+    found = (one for one in issued.reason.choices if (one.topic, one.partition) == (topic, number))
+    return next(found, None)

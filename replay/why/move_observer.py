@@ -1,0 +1,404 @@
+"""Notes facts about the moves of one partition, from events and commands.
+
+These are the znodes of KIP-236, the cause of a rollback, its steps and the deletions of replicas.
+`fact_observer` notes the writes of assignments and states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, structs
+
+from controller.core import znodes
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
+from controller.core.commands import (
+    BrokerRequest,
+    CommandId,
+    Issued,
+    ReadStats,
+    StopReplicaRequest,
+    WriteAtomically,
+    WriteZnodes,
+)
+from controller.core.errors import ZnodeError
+from controller.core.events import BrokerResponded, WatchFired, ZnodesRead, ZnodesWritten
+from controller.core.operations import NO_NODE, OK, Create, Delete, SetData
+from controller.core.state import Partition
+from controller.core.triggers import ApiCall
+from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.znodes import (
+    REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS_EXTRA,
+    REQUEST_PREFIX,
+    Reassignment,
+    is_forced,
+    read_entries,
+    read_reassignment,
+    read_request,
+    reassignment_path,
+)
+from replay.description.events import request_in_words
+from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
+from replay.subjects import paths_of_command
+from replay.why.facts import (
+    CancelKnown,
+    Cancellation,
+    Cause,
+    MoveGivenUp,
+    ReassignmentRequested,
+    RecordKnown,
+    ReplicaDeletion,
+    RollbackStep,
+)
+from replay.why.rollback_steps import RollbackSteps
+from replay.why.sentences import cause_of_rollback
+
+if TYPE_CHECKING:
+    from replay.why.fact_observer import FactObserver
+
+API: Final = "AlterPartitionReassignments"
+REQUESTS: Final = "/admin/reassignment_requests"
+
+
+class KnownZnodes(Struct):
+    """What the noted facts show of ZooKeeper. The runs of one cluster share it, so that a run notes
+    only what others changed since the run before."""
+
+    states: dict[tuple[str, int], LeaderAndIsr]
+    assignments: dict[tuple[str, int], Assignment]
+    record: RecordKnown | None = None
+    cancellation: Cancellation | None = None
+
+
+class MoveObserver(Checkpointed):
+    """Adds facts about the moves of one partition to those of a FactObserver."""
+
+    STATE = (
+        "_pending",
+        "_deletions",
+        "_steps",
+        "_cause",
+        "_created",
+        "_extra_written",
+        "_found_in_term",
+    )
+
+    def __init__(self, observer: FactObserver, topic: str, number: int) -> None:
+        self._observer = observer
+        self._key = (topic, number)
+        self._partition = f"{topic}-{number}"
+        self._record_path = reassignment_path(topic, number)
+        self._pending: dict[CommandId, Issued] = {}
+        self._deletions: dict[CommandId, int] = {}
+        self._steps: RollbackSteps | None = None
+        self._cause: Cancellation | None = None
+        self._created: Cancellation | None = None
+        self._extra_written: tuple[int, int] | None = None
+        self._found_in_term: dict[str, int] = {}
+
+    @property
+    def _known(self) -> KnownZnodes:
+        return self._observer.known
+
+    @property
+    def cause(self) -> Cause | None:
+        """The cause of the rollback that is under way; None if there is none."""
+        running = self._observer.because
+        if self._cause is None or running is None:
+            return None
+        if self._cause.by == API:
+            return running
+        return Cause(self._cause.seq, cause_of_rollback(self._cause), running.procedure)
+
+    def procedure_ends(self) -> None:
+        """All procedures have ended: a rollback that is not over by now does not go on."""
+        self._pending.clear()
+        self._steps = self._cause = None
+
+    # Events ---------------------------------------------------------------------------------------
+
+    def on_watch(self, event: WatchFired) -> None:
+        """A watch fired."""
+        observer = self._observer
+        if event.path == REASSIGN_PARTITIONS_EXTRA and event.change != "deleted":
+            self._extra_written = (observer.seq, observer.wall_ns)
+        elif event.path == REASSIGN_CANCEL:
+            self._cancel_changed(event.change, event.zxid)
+
+    def _cancel_changed(self, change: str, zxid: int) -> None:
+        if change == "created":
+            self._is_first_in_term("cancel")
+            self._created = self._known.cancellation = self._cancellation("created", zxid)
+            self._add_cancel("created", zxid)
+        elif change == "deleted":
+            self._cancel_is_gone()
+        else:
+            czxid = self._known.cancellation.czxid if self._known.cancellation else -1
+            self._add_cancel("changed", czxid)
+
+    def on_broker_response(self, event: BrokerResponded) -> None:
+        """A broker answered a request: perhaps the deletion of the partition's replica."""
+        broker = self._deletions.pop(event.command, None)
+        if broker is None:
+            return
+        errors = [code for topic, number, code in event.partition_errors if self._is(topic, number)]
+        error = event.error or (errors[0] if errors else 0)
+        self._observer.add(
+            ReplicaDeletion,
+            partition=self._partition,
+            broker=broker,
+            what="failed" if error else "confirmed",
+            error=error,
+            because=None,
+        )
+
+    def _is(self, topic: str, number: int) -> bool:
+        return (topic, number) == self._key
+
+    # Commands -------------------------------------------------------------------------------------
+
+    def issues(self, issued: Issued) -> None:
+        """A command is issued."""
+        if any(self._is_of_interest(path) for path in paths_of_command(issued.command)):
+            self._pending[issued.id] = issued
+        if isinstance(issued.command, StopReplicaRequest) and self._deletes(issued.command):
+            self._deletions[issued.id] = issued.command.broker
+        if self._steps is not None:
+            self._steps.issues(issued)
+
+    def _is_of_interest(self, path: str) -> bool:
+        named = (REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, self._record_path)
+        return path in named or path.startswith(REQUEST_PREFIX)
+
+    def _deletes(self, request: StopReplicaRequest) -> bool:
+        return any(one.delete and self._is(one.topic, one.partition) for one in request.partitions)
+
+    def sends(self, requests: Sequence[BrokerRequest]) -> None:
+        """A batch of requests is sent."""
+        if self._steps is not None:
+            self._steps.sends(requests)
+        for one in requests:
+            if isinstance(one, StopReplicaRequest) and self._deletes(one):
+                self._observer.add(
+                    ReplicaDeletion, partition=self._partition, broker=one.broker, what="asked"
+                )
+
+    def gives_up(self, partition: Partition, before: Assignment, after: Assignment) -> None:
+        """Another assignment replaces that of a move under way."""
+        is_rollback = self.is_rollback(before, after)
+        self._cause = self.why_rolled_back(after.replicas) if is_rollback else None
+        self._observer.add(
+            MoveGivenUp,
+            partition=self._partition,
+            before=before,
+            after=after,
+            cancellation=self._cause,
+            begun_by=self._observer.because,
+        )
+        if is_rollback:
+            self._steps = RollbackSteps(partition, after.replicas, before, self._step)
+
+    def is_rollback(self, before: Assignment, after: Assignment) -> bool:
+        """Whether a move goes back to its original replicas. That includes a move that another
+        process has completed, if its record still exists."""
+        if after.is_being_reassigned or set(before.target) == set(after.replicas):
+            return False
+        origins = [set(before.origin)] if before.is_being_reassigned else []
+        if self._known.record is not None:
+            origins.append(set(self._known.record.originals))
+        return set(after.replicas) in origins
+
+    def _step(self, step: int, text: str, command: str, is_empty: bool) -> None:
+        self._observer.add(
+            RollbackStep,
+            partition=self._partition,
+            step=step,
+            text=text,
+            command=command,
+            is_empty=is_empty,
+        )
+
+    # The cause of a rollback ----------------------------------------------------------------------
+
+    def why_rolled_back(self, originals: tuple[int, ...] | None = None) -> Cancellation | None:
+        """The request for the rollback that the current procedure begins."""
+        trigger = self._observer.trigger
+        request = trigger.request if isinstance(trigger, ApiCall) else None
+        if isinstance(request, AlterPartitionReassignmentsReceived):
+            for one in request.partitions:
+                if self._is(one.topic, one.partition):
+                    text = request_in_words(request)
+                    return self._cancellation("asked", by=API, asks_for=one.replicas, text=text)
+        created, because = self._created, self._observer.because
+        if created is not None and because is not None and because.seq == created.seq:
+            # The znode may have been removed since.
+            return self._known.cancellation or created
+        return self._known.cancellation or self._asked_instead(originals)
+
+    def _asked_instead(self, originals: tuple[int, ...] | None) -> Cancellation | None:
+        """An entry or a request that the current procedure has read."""
+        observer = self._observer
+        for one in reversed(observer.facts):
+            if one.because != observer.because:
+                continue
+            if not isinstance(one, ReassignmentRequested) or one.partition != self._partition:
+                continue
+            if one.via == REASSIGN_PARTITIONS_EXTRA:
+                seq, wall_ns = self._extra_written or (one.seq, one.wall_ns)
+                return Cancellation(one.via, "asked", seq, wall_ns, asks_for=one.target)
+            if originals is not None and set(one.target or ()) == set(originals):
+                return Cancellation(one.via, "asked", one.seq, one.wall_ns, asks_for=one.target)
+        return None
+
+    def _cancellation(
+        self,
+        how: str,
+        czxid: int = -1,
+        by: str = REASSIGN_CANCEL,
+        asks_for: tuple[int, ...] | None = None,
+        text: str = "",
+    ) -> Cancellation:
+        observer = self._observer
+        return Cancellation(by, how, observer.seq, observer.wall_ns, czxid, asks_for, text)  # type: ignore[arg-type]
+
+    # Outcomes -------------------------------------------------------------------------------------
+
+    def on_outcome(self, outcome: ZnodesRead | ZnodesWritten) -> None:
+        """The outcome of a command is about to be folded."""
+        asked = self._pending.get(outcome.command)
+        if asked is None:
+            return
+        if isinstance(outcome, ZnodesWritten):
+            self._on_written(asked, outcome)
+            return
+        paths = paths_of_command(asked.command)
+        for place, error in enumerate(outcome.errors):
+            path = paths[outcome.offset + place]
+            if self._is_of_interest(path) and error in (OK, NO_NODE):
+                self._on_read(path, outcome, place, isinstance(asked.command, ReadStats))
+
+    def _on_read(self, path: str, outcome: ZnodesRead, place: int, is_stat: bool) -> None:
+        data = outcome.data[place]
+        exists = outcome.errors[place] == OK
+        if path == REASSIGN_CANCEL:
+            if not exists:
+                self._cancel_is_gone()
+            else:
+                self._cancel_exists(outcome.czxids[place])
+                if not is_stat and is_forced(data):
+                    self._cancel_is_forced()
+        elif exists and not is_stat:
+            self._content_read(path, data)
+
+    def _content_read(self, path: str, data: bytes | None) -> None:
+        try:
+            if path == self._record_path:
+                self._record_found(read_reassignment(path, data))
+            elif path == REASSIGN_PARTITIONS_EXTRA:
+                entry = read_entries(path, data).entries.get(self._key)
+                if entry is not None:
+                    self._observer.note_znode_request(self._partition, entry.replicas, path)
+            else:
+                request = read_request(path, data)
+                target = request.assignments.get(self._key)
+                # refold makes legacy requests from entries, which are noted themselves.
+                if target is not None and not request.legacy:
+                    self._observer.note_znode_request(self._partition, target, path)
+        except ZnodeError:
+            return
+
+    # /admin/reassign_cancel -----------------------------------------------------------------------
+
+    def _cancel_exists(self, czxid: int) -> None:
+        known = self._known.cancellation
+        if known is not None and known.czxid in (-1, czxid):
+            if known.czxid == -1:
+                self._add_czxid(known, czxid)
+            elif self._is_first_in_term("cancel"):
+                self._add_cancel("found", czxid)
+            return
+        self._is_first_in_term("cancel")
+        self._observer.note_external_changes(*self._key)
+        self._known.cancellation = self._cancellation("found", czxid)
+        self._add_cancel("found", czxid)
+
+    def _add_czxid(self, known: Cancellation, czxid: int) -> None:
+        """Add the czxid, which servers before 3.9 do not send with the watch."""
+        complete = structs.replace(known, czxid=czxid)
+        self._known.cancellation = complete
+        if self._created == known:
+            self._created = complete
+        self._replace_last(CancelKnown, czxid=czxid)
+
+    def _cancel_is_gone(self) -> None:
+        if self._known.cancellation is not None:
+            czxid = self._known.cancellation.czxid
+            self._known.cancellation = None
+            self._add_cancel("removed", czxid)
+
+    def _cancel_is_forced(self) -> None:
+        noted = [one for one in self._observer.facts if isinstance(one, CancelKnown)]
+        if noted and not noted[-1].is_forced:
+            self._replace_last(CancelKnown, is_forced=True)
+
+    def _replace_last(self, kind: type[CancelKnown], **fields: object) -> None:
+        facts = self._observer.facts
+        for place in range(len(facts) - 1, -1, -1):
+            if isinstance(facts[place], kind):
+                facts[place] = structs.replace(facts[place], **fields)
+                return
+
+    def _add_cancel(self, how: str, czxid: int) -> None:
+        self._observer.add(
+            CancelKnown, partition=self._partition, how=how, czxid=czxid, because=None
+        )
+
+    def _is_first_in_term(self, what: str) -> bool:
+        """Whether a znode is seen for the first time in this term; notes that it was seen."""
+        epoch = self._observer.controller.context.epoch
+        is_first = self._found_in_term.get(what) != epoch
+        self._found_in_term[what] = epoch
+        return is_first
+
+    # /admin/reassignments/$topic/$partition -------------------------------------------------------
+
+    def _record_found(self, record: Reassignment) -> None:
+        if not self._is_first_in_term("record"):
+            return
+        self._observer.note_external_changes(*self._key)
+        self._note_record("found", record)
+
+    def _on_written(self, asked: Issued, outcome: ZnodesWritten) -> None:
+        assert isinstance(asked.command, WriteZnodes | WriteAtomically), "only writes are written"
+        for place, error in enumerate(outcome.errors):
+            operation = asked.command.operations[outcome.offset + place]
+            if operation.path != self._record_path or error not in (OK, NO_NODE):
+                continue
+            if isinstance(operation, Delete):
+                self._known.record = None
+                self._observer.add(RecordKnown, partition=self._partition, how="removed")
+            elif error == OK and isinstance(operation, SetData | Create):
+                self._is_first_in_term("record")
+                self._note_record("written", read_reassignment(operation.path, operation.data))
+
+    def _note_record(self, how: str, record: Reassignment) -> None:
+        self._observer.add(
+            RecordKnown,
+            partition=self._partition,
+            how=how,
+            target=record.replicas,
+            originals=record.original_replicas,
+            route=route_of(record),
+        )
+        noted = self._observer.facts[-1]
+        assert isinstance(noted, RecordKnown), "the record was just added"
+        self._known.record = noted
+
+
+def route_of(record: Reassignment) -> str:
+    """The znode or API by which a move was requested."""
+    if record.api:
+        return API
+    return znodes.REASSIGN_PARTITIONS if record.legacy else REQUESTS

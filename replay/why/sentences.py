@@ -1,0 +1,212 @@
+"""Facts as sentences."""
+
+from typing import Final
+
+from controller.core.values import NO_LEADER, LeaderAndIsr
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
+from replay.description.choices import passed_over_in_words
+from replay.description.error_names import error_name, zookeeper_error_name
+from replay.description.phrases import assignment, leader, listed
+from replay.why.facts import (
+    AnyFact,
+    AssignmentWritten,
+    BrokerChanged,
+    CancelKnown,
+    Cancellation,
+    DeletionSent,
+    IsrRequested,
+    LeftUnchanged,
+    LogEnded,
+    MoveGivenUp,
+    NoLeader,
+    NoticeIssued,
+    ReassignmentRequested,
+    RecordKnown,
+    ReplicaDeletion,
+    RoleChanged,
+    RollbackStep,
+    SessionChanged,
+    StateWritten,
+    TopicChanged,
+    WriteRefused,
+)
+
+_BROKERS: Final = {
+    "registered": "broker {0} has registered",
+    "gone": "the registration of broker {0} is gone",
+    "bounced": "broker {0} has registered again, so it restarted",
+    "shutting down": "broker {0} asked for a controlled shutdown",
+    "log directory failed": "a log directory of broker {0} has failed",
+}
+_TOPICS: Final = {
+    "topic_deletion_started": "the deletion of {0} begins",
+    "topic_deletion_waits": "the deletion of {0} waits: {1}",
+    "topic_deleted": "{0} is deleted: {1}",
+    "topic_not_deleted": "the znodes of {0} are not deleted: {1}",
+    "deletion_refused": "the deletion of {0} is refused: {1}",
+    "topic_deletion_asked": "the deletion of {0} is requested: {1}",
+    "topic_created": "{0} is created: {1}",
+}
+
+
+def sentence(fact: AnyFact) -> str:
+    """What happened, without the time and the cause."""
+    match fact:
+        case StateWritten():
+            return _state_written(fact)
+        case NoLeader(partition=partition, rule=rule, passed_over=passed_over, isr=isr):
+            return (
+                f"{rule} found no leader for {partition} (ISR {listed(isr)}): "
+                f"{passed_over_in_words(passed_over)}"
+            )
+        case LeftUnchanged(partition=partition, text=text):
+            return f"{partition} is left unchanged: {text}"
+        case WriteRefused(path=path, error=error):
+            return f"ZooKeeper refused the write of {path}: {zookeeper_error_name(error)}"
+        case AssignmentWritten():
+            return _assignment_written(fact)
+        case MoveGivenUp(partition=partition, before=before, after=after):
+            return (
+                f"{partition}: its move to {listed(before.target)} is given up for replicas "
+                f"{listed(after.target)}"
+            )
+        case RollbackStep(partition=partition, step=step, text=text):
+            return f"{partition}: step {step} of 7: {text}"
+        case ReplicaDeletion():
+            return f"{fact.partition}: {deletion(fact)}"
+        case RecordKnown(partition=partition, how=how, target=target):
+            return f"{partition}: the record of its move to {listed(target)} is {how}"
+        case CancelKnown():
+            return _cancel_known(fact)
+        case LogEnded():
+            return "the log ends here (not closed)"
+        case IsrRequested(partition=partition, broker=broker, isr=isr, error=error):
+            verdict = f"rejected with {error_name(error)}" if error else "accepted"
+            return f"leader {broker} asked for ISR {listed(isr)} of {partition}: {verdict}"
+        case ReassignmentRequested():
+            return _reassignment_asked(fact)
+        case BrokerChanged(broker=broker, what=what, text=text):
+            details = f", {text}" if text and what != "shutting down" else ""
+            return _BROKERS[what].format(broker) + details
+        case RoleChanged(code=code, broker=broker, text=text):
+            return f"broker {broker}: {code.replace('_', ' ')}: {text}"
+        case TopicChanged(code=code, topic=topic, text=text):
+            return _TOPICS.get(code, "{0}: {1}").format(topic, text)
+        case DeletionSent(topic=topic, broker=broker):
+            return f"broker {broker} is sent the deletion of its replicas of {topic}"
+        case SessionChanged(subject=subject, text=text):
+            return f"{subject}: {text}{silence(fact)}"
+        case NoticeIssued(subject=subject, text=text):
+            return f"{subject}: {text}"
+
+
+def silence(fact: SessionChanged) -> str:
+    """How long nothing had been observed before the session changed; "" for not long."""
+    if not fact.silent_ns:
+        return ""
+    return f"; nothing had been observed for {fact.silent_ns / 1e9:.1f} s before"
+
+
+def _state_written(fact: StateWritten) -> str:
+    if not fact.rule:
+        who = f"{fact.writer} wrote it" if fact.writer else "found in ZooKeeper"
+        if fact.writer == f"broker {fact.after.leader}":
+            who = "its leader wrote it"
+        return f"{fact.partition} {change(fact.before, fact.after)} ({who})"
+    return f"{fact.rule}: {fact.partition} {change(fact.before, fact.after)}"
+
+
+def change(before: LeaderAndIsr | None, after: LeaderAndIsr) -> str:
+    """The changes of leader and ISR, and the new leader epoch."""
+    if before is None:
+        return f"{leader(after.leader)}, ISR {listed(after.isr)}, leader epoch {after.leader_epoch}"
+    parts = []
+    if before.leader != after.leader:
+        parts.append(f"leader {_id(before.leader)} -> {_id(after.leader)}")
+    else:
+        parts.append(f"still {leader(after.leader)}")
+    if before.isr != after.isr:
+        parts.append(f"ISR {listed(before.isr)} -> {listed(after.isr)}")
+    else:
+        parts.append(f"ISR {listed(after.isr)}")
+    parts.append(f"leader epoch {after.leader_epoch}")
+    return ", ".join(parts)
+
+
+def _assignment_written(fact: AssignmentWritten) -> str:
+    who = "" if fact.rule else f" by {fact.writer}" if fact.writer else " (found in ZooKeeper)"
+    head = f"{fact.rule}: " if fact.rule else ""
+    if not fact.before.replicas:
+        return f"{head}{fact.partition} has {assignment(fact.after)}{who}"
+    was = assignment(fact.before)
+    return f"{head}{fact.partition} goes from {was} to {assignment(fact.after)}{who}"
+
+
+def deletion(fact: ReplicaDeletion) -> str:
+    """The deletion of a replica: sent, done or failed."""
+    if fact.what == "asked":
+        return f"broker {fact.broker} is sent the deletion of its replica"
+    if fact.what == "confirmed":
+        return f"broker {fact.broker} has deleted its replica"
+    return f"broker {fact.broker} has not deleted its replica: {error_name(fact.error)}"
+
+
+def _cancel_known(fact: CancelKnown) -> str:
+    forced = ", forced" if fact.is_forced else ""
+    return f"{REASSIGN_CANCEL} was {fact.how}{_czxid(fact.czxid, ' (')}{forced}"
+
+
+def _czxid(czxid: int, before: str = ", ") -> str:
+    """The czxid of a znode, if known."""
+    if czxid < 0:
+        return ""
+    return f"{before}czxid {czxid}" + (")" if "(" in before else "")
+
+
+def why_rolled_back(one: Cancellation) -> str:
+    """The request that undid a move, with its event."""
+    if one.by == REASSIGN_CANCEL:
+        return f"{_undoing_request(one)} (event {one.seq}{_czxid(one.czxid)})"
+    if one.by == REASSIGN_PARTITIONS_EXTRA:
+        return f"{_undoing_request(one)} (event {one.seq})"
+    return f"{_undoing_request(one)} ({one.by}, event {one.seq})"
+
+
+def cause_of_rollback(one: Cancellation) -> str:
+    """The same without the number of the event."""
+    if one.by == REASSIGN_CANCEL:
+        return f"{_undoing_request(one)}{_czxid(one.czxid)}"
+    if one.by == REASSIGN_PARTITIONS_EXTRA:
+        return _undoing_request(one)
+    return one.text or f"{_undoing_request(one)} ({one.by})"
+
+
+def _undoing_request(one: Cancellation) -> str:
+    if one.by == REASSIGN_CANCEL:
+        return f"{one.by} was {one.how}"
+    if one.by == REASSIGN_PARTITIONS_EXTRA:
+        return f"{one.by} asks for {listed(one.asks_for or ())}"
+    what = "to cancel it" if one.asks_for is None else f"for {listed(one.asks_for)}"
+    return f"a client asked {what}"
+
+
+def _reassignment_asked(fact: ReassignmentRequested) -> str:
+    what = (
+        "to cancel its reassignment"
+        if fact.target is None
+        else f"for replicas {listed(fact.target)}"
+    )
+    head = f"{fact.partition}: a client asked {what} ({fact.via})"
+    if not fact.error:
+        return head
+    why = f": {fact.message}" if fact.message else ""
+    return f"{head}, rejected with {error_name(fact.error)}{why}"
+
+
+def _id(broker: int) -> str:
+    return "none" if broker == NO_LEADER else str(broker)
+
+
+def with_full_stop(text: str) -> str:
+    """A sentence with its full stop, which some of Kafka's messages lack."""
+    return f"{text.removesuffix('.')}."

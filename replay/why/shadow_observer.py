@@ -1,0 +1,103 @@
+"""Observes the shadow fold of a session of a stock controller (replay.stock_clusters.agreement)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct, structs
+
+from controller.core import znodes
+from controller.core.commands import Choice, Issued, WriteAtomically, WriteZnodes
+from controller.core.triggers import ApiCall, Trigger
+from replay.cluster_view.of_context import name_of
+from replay.description.events import request_in_words
+from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed, State
+from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
+from replay.why.fact_observer import FactObserver, choice_of
+from replay.why.facts import AnyFact, Cause
+from replay.why.subject import Subject
+
+_NS_PER_MS: Final = 1_000_000
+
+
+class DerivedWrite(Struct, frozen=True):
+    """A write that a shadow fold decided at record `seq` of the log."""
+
+    seq: int
+    path: str
+    data: bytes
+    rule: str
+    choice: Choice | None
+    because: Cause | None
+
+
+class ShadowFactObserver(FactObserver, Checkpointed):
+    """Notes the facts and the writes of one shadow fold."""
+
+    STATE = (
+        "facts",
+        "writes",
+        "seq",
+        "wall_ns",
+        "trigger",
+        "because",
+        "last_issued",
+        "rewriting",
+        "_pending",
+        "_lost",
+        "_running",
+    )
+
+    def __init__(self, trace: ControllerTrace, subject: Subject) -> None:
+        super().__init__(trace.fold.controller, subject)
+        self._shadow = trace.fold
+        self.writes: list[DerivedWrite] = []
+
+    def save(self) -> State:
+        """Also saves what is known of ZooKeeper and of the partition's reassignments."""
+        known = structs.replace(
+            self.known,
+            states=dict(self.known.states),
+            assignments=dict(self.known.assignments),
+        )
+        moves = None if self.moves is None else self.moves.save()
+        return {"known": known, "moves": moves, "observer": super().save()}
+
+    def restore(self, state: State) -> None:
+        self.known = state["known"]
+        if self.moves is not None:
+            self.moves.restore(state["moves"])
+        super().restore(state["observer"])
+
+    def begins(self, trigger: Trigger) -> None:
+        self.at(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
+        super().begins(trigger)
+
+    def _just_now(self, trigger: Trigger) -> Cause:
+        text = ""
+        if isinstance(trigger, ApiCall):
+            text = request_in_words(trigger.request, self.topic_name)
+        return Cause(self._shadow.seq, text, name_of(trigger))
+
+    def issues(self, issued: Issued) -> None:
+        self.at(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
+        super().issues(issued)
+        command = issued.command
+        if not isinstance(command, (WriteZnodes, WriteAtomically)):
+            return
+        for _, one in self._covered(command.operations):
+            key = znodes.state_of(one.path)
+            self.writes.append(
+                DerivedWrite(
+                    self._shadow.seq,
+                    one.path,
+                    one.data,
+                    issued.reason.rule,
+                    choice_of(issued, *key) if key is not None else None,
+                    self.because,
+                )
+            )
+
+    def add(self, kind: type[AnyFact], **fields: object) -> None:
+        self.at(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
+        super().add(kind, **fields)

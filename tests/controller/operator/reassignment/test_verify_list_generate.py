@@ -1,0 +1,285 @@
+"""--verify, --list and --generate on a simulated cluster."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.values import Broker
+from controller.operator.reassignment import verifying
+from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.generating import generate, propose
+from controller.operator.reassignment.listing import list_reassignments
+from controller.operator.reassignment.progress import Progress, lines_of, progress_of
+from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.verifying import verify
+from tests.controller.core.cluster import DAEMON
+from tests.controller.core.reassignment.interrupting import (
+    cancel_all,
+    identity,
+    request,
+    submit,
+    submit_extra,
+)
+from tests.controller.core.reassignment.reassigning import T0, catch_up, reassign
+from tests.controller.operator.reassignment.stage import Stage, Targets, targets
+
+
+async def run_verify(
+    stage: Stage,
+    wanted: Targets,
+    *,
+    wait: bool = False,
+    preserve_throttles: bool = False,
+    dry_run: bool = False,
+) -> int:
+    report = stage.report()
+    await verify(
+        stage.cluster,
+        report,
+        wanted,
+        wait=wait,
+        preserve_throttles=preserve_throttles,
+        dry_run=dry_run,
+    )
+    return report.status
+
+
+async def test_verify_reports_states_with_kafkas_text() -> None:
+    stage = Stage()
+    stage.world.create_topic("u", {0: (1, 2)})
+    submit(stage.world, {T0: (4, 5, 6)})
+    catch_up(stage.world, 4)
+    status = await run_verify(stage, targets(t0=(4, 5, 6), u0=(2, 1), v0=(1,)))
+    assert status == NOT_DONE_YET
+    assert stage.lines == [
+        "Status of partition reassignment:",
+        "Reassignment of partition t-0 is still in progress.",
+        "There is no active reassignment of partition u-0, but replica set is 1,2 rather than 2,1.",
+        "There is no partition v-0.",
+        "  t-0: 1 of 3 replicas caught up, waits for 5,6 (/admin/reassign_partitions)",
+    ]
+    assert await run_verify(stage, targets(u0=(2, 1))) == OTHERWISE
+    catch_up(stage.world, 5, 6)
+    assert await run_verify(stage, targets(t0=(4, 5, 6))) == DONE
+    assert stage.lines[1] == "Reassignment of partition t-0 is completed."
+
+
+@pytest.mark.parametrize("route", ["extra", "request", "api"])
+async def test_reassignment_by_any_route_is_in_progress(route: str) -> None:
+    stage = Stage()
+    match route:
+        case "extra":
+            stage.without_controller()
+            submit_extra(stage.world, {T0: (4, 5, 6)})
+        case "request":
+            request(stage.world, {T0: (4, 5, 6)})
+        case _:
+            stage.by_api(4, 5, 6)
+    assert await run_verify(stage, targets(t0=(4, 5, 6))) == NOT_DONE_YET
+
+
+async def test_verify_clears_throttles_when_no_reassignment_is_under_way() -> None:
+    stage = Stage()
+    stage.world.create_topic("u", {0: (1, 2)})
+    topic, broker = znodes.topic_config_path("t"), znodes.broker_config_path(5)
+    limits = {"leader.replication.throttled.replicas": "0:1", "retention.ms": "5"}
+    stage.world.put(topic, znodes.write_config(limits))
+    stage.world.put(broker, znodes.write_config({"follower.replication.throttled.rate": "1"}))
+    submit(stage.world, {("u", 0): (3, 4)})
+    await run_verify(stage, targets(t0=(1, 2, 3)))
+    assert "Clearing" not in stage.output
+    catch_up(stage.world, 3, 4, name=("u", 0))
+    await run_verify(stage, targets(t0=(1, 2, 3)), preserve_throttles=True)
+    assert "Clearing" not in stage.output
+    await run_verify(stage, targets(t0=(1, 2, 3)), dry_run=True)
+    assert stage.client.writes == 0
+    assert "remove leader.replication.throttled.replicas" in stage.output
+    await run_verify(stage, targets(t0=(1, 2, 3)))
+    assert stage.lines[-2:] == [
+        "Clearing broker-level throttles on brokers 1,2,3,4,5,6",
+        "Clearing topic-level throttles on topic t",
+    ]
+    assert znodes.read_config(topic, stage.world.data(topic)) == {"retention.ms": "5"}
+    assert znodes.read_config(broker, stage.world.data(broker)) == {}
+    # Only changed configurations were written and announced.
+    assert stage.client.writes == 2
+
+
+async def test_throttles_are_kept_while_another_topic_moves_by_kafkas_api() -> None:
+    stage = Stage()
+    stage.world.create_topic("u", {0: (1, 2)})
+    assert reassign(stage.world, 4, 5, 6) == 0
+    assert await run_verify(stage, targets(u0=(1, 2))) == DONE
+    assert "Clearing" not in stage.output
+
+
+async def test_verify_wait_prints_progress() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    steps = {"0 of 3 replicas caught up": (4,), "1 of 3 replicas caught up": (5, 6)}
+
+    def move_on() -> None:
+        for progress, brokers in steps.items():
+            if progress in stage.lines[-1]:
+                catch_up(stage.world, *brokers)
+                steps.pop(progress)
+                return
+
+    async with stage.while_waiting(move_on):
+        assert await run_verify(stage, targets(t0=(4, 5, 6)), wait=True) == DONE
+    progress = [line for line in stage.lines if "caught up" in line]
+    assert [line.split(" (")[0] for line in progress] == [
+        "t-0: 0 of 3 replicas caught up, waits for 4,5,6",
+        "t-0: 1 of 3 replicas caught up, waits for 5,6",
+    ]
+
+
+async def test_list_has_every_route_with_identity_and_cancellation() -> None:
+    stage = Stage()
+    for topic in "uvw":
+        stage.world.create_topic(topic, {0: (1, 2)})
+    request(stage.world, {("u", 0): (3, 4)})
+    submit(stage.world, {("v", 0): (3, 4)})
+    stage.by_api(4, 5, 6)
+    report = stage.report()
+    await list_reassignments(stage.cluster, report)
+    by_api, asked, legacy = (f"{identity(stage.world, (one, 0))[0]:#x}" for one in "tuv")
+    assert stage.lines == [
+        "Current partition reassignments:",
+        f"t-0: replicas: 4,5,6,1,2,3. adding: 4,5,6. removing: 1,2,3. id: {by_api}.",
+        "  t-0: 0 of 3 replicas caught up, waits for 4,5,6 (the AlterPartitionReassignments API)",
+        f"u-0: replicas: 3,4,1,2. adding: 3,4. removing: 1,2. id: {asked}.",
+        "  u-0: 0 of 2 replicas caught up, waits for 3,4 (/admin/reassignments)",
+        f"v-0: replicas: 3,4,1,2. adding: 3,4. removing: 1,2. id: {legacy}.",
+        "  v-0: 0 of 2 replicas caught up, waits for 3,4 (/admin/reassign_partitions)",
+    ]
+    first = report.data["reassignments"][0]
+    assert first["original_replicas"] == (1, 2, 3)
+    assert not stage.warnings
+    cancel_all(stage.world)
+    submit_extra(stage.world, {("w", 0): (3, 4)})
+    report = stage.report()
+    await list_reassignments(stage.cluster, report)
+    assert "  w-0: 0 of 2 replicas caught up, waits for 3,4 (/admin/reassign_partitions_extra)" in (
+        stage.lines
+    )
+    assert "v-0" not in stage.output
+    assert "/admin/reassign_cancel exists" in stage.warnings[0]
+
+
+async def test_move_started_by_a_stock_controller_is_listed_without_a_known_route() -> None:
+    stage = Stage()
+    stage.world.change_topic_quietly(
+        "t", {0: (4, 1, 2, 3)}, adding_replicas={"0": [4]}, removing_replicas={"0": [3]}
+    )
+    await list_reassignments(stage.cluster, stage.report())
+    assert stage.lines[-1] == (
+        "  t-0: 2 of 3 replicas caught up, waits for 4 (an unrecorded route)"
+    )
+    assert "a stock controller started it, or the record was deleted" in stage.warnings[-1]
+
+
+async def test_id_of_a_move_by_kafkas_api_can_be_verified() -> None:
+    stage = Stage()
+    stage.by_api(4, 5, 6)
+    czxid = identity(stage.world)[0]
+    report = stage.report()
+    await verifying.verify_ids(stage.cluster, report, [czxid])
+    assert stage.lines[0].startswith(f"Reassignment {czxid:#x} of t-0 is ")
+    assert stage.lines[0].endswith(", to 4,5,6.")
+    assert stage.lines[1].endswith("(the AlterPartitionReassignments API)")
+
+
+async def test_list_without_reassignments_is_empty() -> None:
+    stage = Stage()
+    await list_reassignments(stage.cluster, stage.report())
+    assert stage.lines == ["No partition reassignments found."]
+
+
+async def test_unreadable_znodes_are_listed() -> None:
+    stage = Stage()
+    stage.without_controller()
+    stage.world.put_quietly("/admin/reassign_partitions_extra", b"nonsense")
+    await list_reassignments(stage.cluster, stage.report())
+    assert "/admin/reassign_partitions_extra cannot be read" in stage.warnings[0]
+
+
+async def test_progress_has_bytes_if_all_brokers_answer() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    catch_up(stage.world, 4)
+    stage.world.unregister(6)
+    stage.world.run()
+    state = await stage.cluster.admin.describe(())
+    assert state.leaderships[T0].leader == 1
+    sizes = {1: {T0: 3000}, 5: {T0: 1000}, 6: {}}
+    (one,) = progress_of(state, [T0], sizes)
+    assert (one.caught_up, one.lagging, one.offline) == ((4,), (5, 6), (6,))
+    assert one.bytes_left == 5000
+    assert "waits for 5,6 (not alive: 6), 4.9 KiB left" in one.line
+    (one,) = progress_of(state, [T0], {1: {T0: 3000}, 5: {T0: 1000}})
+    assert one.bytes_left is None
+
+
+def test_progress_of_many_partitions_is_one_line() -> None:
+    one = Progress("t", 0, "/admin/reassign_partitions", (1, 2), (1,), (2,), bytes_left=1024)
+    assert len(lines_of([one] * 20)) == 20
+    assert lines_of([one] * 21) == ["21 partitions: 21 of 42 replicas caught up, 21.0 KiB left"]
+    unknown = Progress("t", 1, "/admin/reassign_partitions", (1, 2), (1,), (2,))
+    assert lines_of([one] * 20 + [unknown]) == ["21 partitions: 21 of 42 replicas caught up"]
+
+
+# --generate -------------------------------------------------------------------------------------
+
+
+async def run_generate(stage: Stage, *brokers: int) -> dict[str, dict[str, object]]:
+    report = stage.report()
+    await generate(stage.cluster, report, ["t"], brokers, rack_aware=True)
+    return report.data
+
+
+async def test_proposal_uses_the_given_brokers() -> None:
+    stage = Stage()
+    stage.world.create_topic("t", {number: (1, 2, 3) for number in range(4)})
+    data = await run_generate(stage, 4, 5, 6)
+    proposed = data["proposed"]["partitions"]
+    assert isinstance(proposed, list)
+    assert [one["partition"] for one in proposed] == [0, 1, 2, 3]
+    assert all(sorted(one["replicas"]) == [4, 5, 6] for one in proposed)
+    assert stage.lines[0].startswith("Current partition replica assignment\n{")
+    assert stage.lines[1].startswith("Proposed partition reassignment configuration\n{")
+    assert stage.client.writes == 0
+
+
+async def test_current_assignment_of_a_move_is_its_origin() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    data = await run_generate(stage, 1, 2, 3)
+    (current,) = data["current"]["partitions"]  # type: ignore[misc]
+    assert current["replicas"] == [1, 2, 3]
+    assert "t-0: being reassigned;" in stage.warnings[0]
+
+
+async def test_missing_brokers_and_topics_are_rejected() -> None:
+    stage = Stage()
+    with pytest.raises(Refused, match="not alive: 8,9"):
+        await run_generate(stage, 1, 8, 9)
+    with pytest.raises(Refused, match=f"{DAEMON} is the controller, which holds no replicas"):
+        await run_generate(stage, 1, DAEMON)
+    with pytest.raises(Refused, match="Replication factor: 3 larger than available brokers: 2"):
+        await run_generate(stage, 1, 2)
+    with pytest.raises(Refused, match=r"Topic x not found\."):
+        await generate(stage.cluster, stage.report(), ["x"], [1], rack_aware=True)
+
+
+def racks(*names: str | None) -> list[Broker]:
+    return [Broker(number, 1, (), rack) for number, rack in enumerate(names, 1)]
+
+
+def test_proposal_alternates_racks_unless_they_are_disabled() -> None:
+    current = {("t", number): (1, 2) for number in range(6)}
+    brokers = racks("a", "a", "b", "b")
+    proposed = propose(current, brokers, lambda bound: 0, rack_aware=True)
+    assert all(len({brokers[one - 1].rack for one in two}) == 2 for two in proposed.values())
+    with pytest.raises(Refused, match="Add --disable-rack-aware"):
+        propose(current, racks("a", None), lambda bound: 0, rack_aware=True)
+    assert propose(current, racks("a", None), lambda bound: 0, rack_aware=False)

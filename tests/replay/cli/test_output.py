@@ -1,0 +1,81 @@
+"""Output that cannot be written, and output without a reader."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eventstore.writer import LogWriter
+from tests.eventstore.samples import event, header
+
+REFOLD = [sys.executable, "-m", "replay.cli.main"]
+COMMANDS = ("log verify", "log show", "log stats", "log tail", "log verify --json")
+CANNOT_WRITE = "refold: cannot write the output: No space left on device\n"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append([event(1)])
+    return tmp_path / "log"
+
+
+def on_a_full_disk(*arguments: str | Path) -> tuple[int, str]:
+    """Exit status and standard error of a command whose output goes to a full disk."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*REFOLD, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    return done.returncode, done.stderr
+
+
+def unread(*arguments: str | Path) -> tuple[int, str]:
+    """Exit status and standard error of a command whose output pipe is closed."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [*REFOLD, *arguments], stdout=write_end, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write_end)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_full_disk_is_reported_in_one_line(log: Path, command: str) -> None:
+    assert on_a_full_disk(*command.split(), log) == (2, CANNOT_WRITE)
+
+
+def test_streamed_output_to_a_full_disk_is_reported(log: Path) -> None:
+    assert on_a_full_disk("log", "copy", log, "-") == (2, CANNOT_WRITE)
+
+
+@pytest.mark.parametrize("command", ["--help", "--version", "run --help", "log verify --help"])
+def test_help_and_version_to_a_full_disk_are_reported(command: str) -> None:
+    assert on_a_full_disk(*command.split()) == (2, CANNOT_WRITE)
+    assert unread(*command.split()) == (0, "")
+
+
+def test_exit_status_is_kept_without_a_reader(log: Path) -> None:
+    assert unread("log", "verify", log) == (0, "")
+    assert unread("log", "stats", log) == (0, "")
+    [segment] = log.glob("*.refold")
+    with sqlite3.connect(segment) as database:
+        database.execute("update events set payload = x'00'")
+    database.close()
+    assert unread("log", "verify", log) == (1, "")
+    assert unread("log", "verify", "--json", log) == (1, "")
+
+
+def test_closed_standard_output_is_no_error(log: Path) -> None:
+    command = f'exec "{sys.executable}" -m replay.cli.main log show "{log}" >&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["run", "check", "replay", "log"])
+def test_no_sub_command_offers_shell_completion(command: str) -> None:
+    done = subprocess.run([*REFOLD, command, "--help"], capture_output=True, text=True, check=True)
+    assert "completion" not in done.stdout
