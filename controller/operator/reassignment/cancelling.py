@@ -75,6 +75,8 @@ async def cancel_all(
                 "reassignments of other routes, which --cancel does not end: "
                 f"{format_partitions(others)}"
             )
+        if state.znodes.cancel_exists:
+            report.warn(_CANCEL_REMAINS)
         return
     signal = _signal(state, force=force)
     if signal is None:

@@ -42,7 +42,13 @@ from controller.core.procedures.reassignment.submission import (
     submit,
 )
 from controller.core.state import EntrySeen, Partition
-from controller.core.znodes import REASSIGNMENT_REQUESTS, Entries, Name, Reassignment
+from controller.core.znodes import (
+    REASSIGN_CANCEL,
+    REASSIGNMENT_REQUESTS,
+    Entries,
+    Name,
+    Reassignment,
+)
 
 
 class Sources(NamedTuple):
@@ -60,13 +66,32 @@ async def load_reassignments(controller: Controller) -> LegacyZnode:
     """
     context = controller.context
     await make_parents(controller)
-    await _forget_ended(controller, await load_records(controller))
+    ended = await load_records(controller)
+    completed = [one for one in ended if _is_completed_entry(context.reassignments[one], one)]
+    await _forget_ended(controller, ended)
     legacy = await read_legacy(controller)
     found = await read_cancel(controller)
     context.cancel, context.cancel_forced = found.czxid, found.forced
+    if found.czxid:
+        _report_too_late(controller, completed)
     older = are_older(controller, legacy.entries, found.czxid)
     await adopt(controller, older if found.czxid else legacy.entries, legacy)
     return legacy
+
+
+def _is_completed_entry(record: Reassignment, partition: Partition) -> bool:
+    return record.legacy and partition.replicas == record.replicas
+
+
+def _report_too_late(controller: Controller, completed: list[Partition]) -> None:
+    """Report the reassignments that an earlier controller completed: a cancellation does not undo
+    them."""
+    for partition in completed:
+        text = (
+            f"{REASSIGN_CANCEL} does not undo it: an earlier controller has completed its move to "
+            f"{list(partition.replicas)}"
+        )
+        controller.notice("warning", "reassignment_not_cancelled", repr(partition), text)
 
 
 async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition]:

@@ -89,6 +89,16 @@ async def test_cancel_without_pending_reassignments_creates_nothing() -> None:
     assert stage.client.writes == 0
 
 
+async def test_cancel_without_pending_reassignments_names_an_existing_cancellation() -> None:
+    stage = Stage()
+    cancel_all(stage.world)
+    await run_cancel(stage)
+    assert stage.warnings == [
+        "Warning: /admin/reassign_cancel exists until it is removed with --remove-cancel; until "
+        "then no reassignment starts, and those of other routes do not end"
+    ]
+
+
 async def test_cancel_names_reassignments_of_other_routes() -> None:
     stage = Stage()
     stage.without_controller()
@@ -197,7 +207,8 @@ async def test_entry_waiting_for_the_removal_is_not_cancelled() -> None:
     submit(stage.world, {T0: (4, 5, 6)})
     await list_reassignments(stage.cluster, stage.report())
     assert stage.lines[-1] == (
-        "  t-0: 0 of 3 replicas caught up, waits for 4,5,6 (/admin/reassign_partitions)"
+        "  t-0: to 4,5,6, starts after /admin/reassign_cancel is removed "
+        "(/admin/reassign_partitions)"
     )
 
 
