@@ -102,12 +102,12 @@ def _watch(patch: pytest.MonkeyPatch, found: Analysed, spark: SparkSession) -> N
     """Record the plan of each table, and how many rows reach the driver at once."""
     write = run_analysis.AnalysisRun.write
 
-    def noting_plans(self: Any, name: str, frame: DataFrame) -> DataFrame:
+    def storing_plans(self: Any, name: str, frame: DataFrame) -> DataFrame:
         # `explain` prints, and several tables are computed at the same time.
         found.plans[name] = frame._jdf.queryExecution().toString()
         return write(self, name, frame)
 
-    patch.setattr(run_analysis.AnalysisRun, "write", noting_plans)
+    patch.setattr(run_analysis.AnalysisRun, "write", storing_plans)
     found.rows_collected = rows_collected(patch, spark)
 
 

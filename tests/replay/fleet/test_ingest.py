@@ -98,7 +98,7 @@ def test_longest_of_several_copies_is_ingested(
     with tarfile.open(tmp_path / "logs" / "later.tar", "w") as tar:
         log = write_log(tmp_path / "later", short_history, "c", 1, until=250, is_closed=False)
         tar.add(log, "log")
-    (tmp_path / "logs" / "README").write_text("what else lies there")
+    (tmp_path / "logs" / "README").write_text("a file that is not a log")
     monkeypatch.chdir(tmp_path)
     first = ingest(spark, ["logs/*"], Path("table"))
     assert (first.events, first.segments, first.set_aside) == (150, 1, 0)

@@ -48,10 +48,10 @@ def batches_begun(out: Path) -> int:
     return len(list(out.glob("checkpoint/offsets/*")))
 
 
-def until(process: subprocess.Popen[str], is_so: Callable[[], bool], within_s: float) -> float:
-    """Wait until `is_so` holds; returns the seconds that it took."""
+def until(process: subprocess.Popen[str], condition: Callable[[], bool], within_s: float) -> float:
+    """Wait until `condition` holds; returns the seconds that it took."""
     begun = time.monotonic()
-    while not is_so():
+    while not condition():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() - begun < within_s
         time.sleep(0.02)

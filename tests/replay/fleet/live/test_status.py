@@ -28,20 +28,22 @@ def test_quiet_topic_is_up_to_date_as_of_now() -> None:
 
 
 def test_unreachable_topic_is_reported_once_and_when_it_is_reached_again() -> None:
-    said: list[str] = []
-    watch = StatusTracker(PLACE, said.append)
+    messages: list[str] = []
+    watch = StatusTracker(PLACE, messages.append)
     watch.found({0: 7}, {0: 7}, BEGUN)
     status = watch.unreachable(GONE, after(2))
     assert (status.state, status.trouble, status.as_of) == ("unreachable", GONE, BEGUN)
     assert watch.found({0: 7}, {0: 7}, after(4)).state == "up_to_date"
-    assert said == []
+    assert messages == []
     for seconds in (10, 12, 10 + REPORT_AFTER_S, 30, 40):
         watch.unreachable(GONE, after(seconds))
-    assert said == [f"{GONE}: not reached for 10 s, the table was last up to date at 10:00:04 UTC"]
+    assert messages == [
+        f"{GONE}: not reached for 10 s, the table was last up to date at 10:00:04 UTC"
+    ]
     watch.found({0: 7}, {0: 7}, after(44))
-    assert said[1:] == [f"{PLACE} is reached again, after 34 s"]
+    assert messages[1:] == [f"{PLACE} is reached again, after 34 s"]
     watch.found({0: 7}, {0: 7}, after(46))
-    assert len(said) == 2
+    assert len(messages) == 2
 
 
 def test_ended_job_reports_its_trouble() -> None:

@@ -20,10 +20,10 @@ from tests.replay.fleet.plain_count import PlainCount
 from tests.replay.fleet.plain_decisions import (
     OFFLINE,
     agreed_by,
+    decisions_not_made,
     decisions_of,
     diverging,
     elections_of,
-    otherwise_of,
 )
 from tests.replay.fleet.plain_races import Race, races_of
 
@@ -62,11 +62,11 @@ def content(log: Path) -> list[object]:
 
 
 def test_logs_of_the_topic_are_those_of_the_daemons(played: Played) -> None:
-    own = [*played.first, *played.second]
+    logs = [*played.first, *played.second]
     assert (len(played.first), len(played.second)) == (2, 1)
     fetched = {log.name: log for log in logs_in(played.fetched)}
-    assert fetched.keys() == {log.name for log in own}
-    for log in own:
+    assert fetched.keys() == {log.name for log in logs}
+    for log in logs:
         assert content(fetched[log.name]) == content(log)
 
 
@@ -173,14 +173,14 @@ def test_divergences_equal_those_of_diff_and_agree(fleet: Fleet) -> None:
         assert (row["decisions"], row["agreed"]) == (decisions, agreed), log.name
         assert Counter(one["first_rule"] for one in fleet.divergences(log)) == rules, log.name
     of_diff = diverging([log.path for log in fleet.of_daemons], fleet.versions)
-    otherwise = otherwise_of([log.path for log in fleet.of_daemons], fleet.versions[1])
+    not_made = decisions_not_made([log.path for log in fleet.of_daemons], fleet.versions[1])
     for log in fleet.of_daemons:
         keys = ("first_rule", "what", "kind", "seq")
         found = Counter(tuple(one[key] for key in keys) for one in fleet.divergences(log))
         assert found == of_diff[str(log.path)], log.name
         reordered = sum(one["what"] == "reordered" for one in fleet.divergences(log))
         row, decisions = rows[log.id], decisions_of(log.plain)
-        agreed = decisions - otherwise[str(log.path)] - reordered
+        agreed = decisions - not_made[str(log.path)] - reordered
         assert (row["decisions"], row["agreed"]) == (decisions, agreed), log.name
 
 

@@ -180,9 +180,9 @@ def test_first_divergence_is_reported_for_each_version_and_log(
     """Versions with the same name are distinguished by their code. Harmless divergences do not
     count."""
     [log] = {row.log for row in segments(spark, folder).select("log").collect()}
-    whose = {"cluster": "a", "log": log, "version": "working-tree"}
+    key = {"cluster": "a", "log": log, "version": "working-tree"}
     found = [
-        {**whose, "code": code, "what": "changed", "rule": rule, "seq": seq, "time": AT,
+        {**key, "code": code, "what": "changed", "rule": rule, "seq": seq, "time": AT,
          "is_first": True, "is_harmless": seq == 90, "explained": "", "partitions": [f"t-{seq}"],
          "differences": [{"part": "data.leader", "recorded": "1", "version": "2"}]}
         for code, seq, rule in [
@@ -191,7 +191,7 @@ def test_first_divergence_is_reported_for_each_version_and_log(
         ]
     ]  # fmt: skip
     counts = {"decisions": 10, "agreed": 8, "divergences": 2}
-    replayed = [{**whose, **counts, "code": code} for code in ("c0de1111ff", "c0de2222ff")]
+    replayed = [{**key, **counts, "code": code} for code in ("c0de1111ff", "c0de2222ff")]
     for name, rows, schema in (
         ("logs", replayed, REPLAYED),
         ("divergences", found, DIVERGENCES),
