@@ -73,7 +73,7 @@ def test_unusable_source_or_option_is_rejected_and_leaves_no_log(
 def test_existing_log_is_rejected(imported: Path) -> None:
     done = refold("import", CRASH, "--out", imported)
     assert done.returncode == 2
-    assert "already contains a log" in done.stderr
+    assert "already contains a log: choose another --out, or delete the folder" in done.stderr
 
 
 def test_progress_is_shown_to_a_terminal_only(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_replay_of_an_imported_log_recommends_another_command(imported: Path) ->
     for arguments in (("replay", imported), ("log", "show", imported, "--format", "kafka")):
         done = refold(*arguments)
         assert done.returncode == 2
-        assert "this log is imported (world-backed)" in done.stderr
+        assert "this is an imported log" in done.stderr
         assert "refold log show" in done.stderr
 
 

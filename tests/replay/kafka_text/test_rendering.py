@@ -134,7 +134,7 @@ def test_imported_log_is_refused(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", incident())
     with LogReader.open(log, UPCASTERS) as reader:
         reader.header = msgspec.structs.replace(reader.header, kind="world-backed")
-        with pytest.raises(ReplayError, match="world-backed"):
+        with pytest.raises(ReplayError, match="imported log"):
             next(kafka_lines(reader))
 
 
