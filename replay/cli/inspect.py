@@ -1,7 +1,7 @@
 """`refold inspect`: the cluster at a moment of a log, or the changes between two moments."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.table import Table
@@ -17,6 +17,9 @@ from replay.inspect.at import cluster_at
 from replay.inspect.changes import Change, changes
 from replay.logs.open_log import open_log, seq_at
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
+
+_KINDS: Final = {"recorded": "recorded", "world-backed": "imported"}
+"""What people read for the kinds of logs in headers."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -69,7 +72,7 @@ def inspect(
 
 
 def _print(cluster: Cluster) -> None:
-    typer.echo(f"after event {cluster.seq}, {cluster.time}, {cluster.log} log")
+    typer.echo(f"after event {cluster.seq}, {cluster.time}, {_KINDS[cluster.log]} log")
     typer.echo(f"controller: {_controller(cluster)}")
     if cluster.controller.role == "standby":
         typer.echo("A standby daemon knows nothing of the cluster: choose an earlier moment.")

@@ -76,7 +76,8 @@ def test_daemon_without_role_refuses_request_with_answer_of_its_kind(kind: type[
 def test_log_describes_request_and_refusal(kind: type[Any]) -> None:
     request = sample(kind)
     assert described_request(request)[0].startswith(name_of(kind))
-    assert f"request {request.request}" in described_response(request.refusal(41))[0]
+    refusal = described_response(request.refusal(41))[0]
+    assert refusal.startswith(f"answer to request {request.request}: ")
 
 
 @EVERY_REQUEST

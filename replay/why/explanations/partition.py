@@ -21,10 +21,12 @@ from replay.description.phrases import joined, leader, listed
 from replay.why.explanations.finding import (
     Finding,
     at,
+    being_undone,
     last,
     last_undone,
     loss_of,
     state_changes,
+    undone,
     why_lost,
 )
 from replay.why.explanations.replica import why_out_of_isr
@@ -177,7 +179,14 @@ def _now(history: History, view: PartitionView, broker: int) -> str:
 def _way_back(history: History, view: PartitionView) -> str:
     awaited = [str(one) for one in view.isr]
     whom = f"broker {' or '.join(awaited)}" if awaited else "a replica that is in sync"
-    return f"it comes back with {whom}, or by an unclean election, which may lose records"
+    way = f"it comes back with {whom}, or by an unclean election, which may lose records"
+    move = being_undone(history, view)
+    if move is None:
+        return way
+    return (
+        f"{way} and elects only the original replicas {listed(move.origin)}, because the move to "
+        f"{listed(move.target)} is cancelled"
+    )
 
 
 def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
@@ -295,17 +304,6 @@ def _out_of_isr(history: History, view: PartitionView) -> list[str]:
     return [
         f"{why_out_of_isr(history, view, one)}." for one in view.replicas if one not in view.isr
     ]
-
-
-def undone(move: Move) -> str:
-    """When and why a move was rolled back: the predicate of a sentence about it."""
-    goes = f"from {listed(move.origin)} to {listed(move.target)}"
-    why = f": {move.cancelled.text}" if move.cancelled is not None else ""
-    if move.was_over_before:
-        return f"{goes} had been rolled back before this log begins{why}."
-    if not why:
-        why = ": another process wrote that" if move.is_ended_by_others else ""
-    return f"{goes} was rolled back at {move.ended}{why}."
 
 
 def _moves(history: History, view: PartitionView, move: Move | None) -> str:

@@ -1,16 +1,16 @@
 """Commands in words."""
 
 from controller.core import error_codes
-from controller.core.api_requests import AnswerElectLeaders
-from controller.core.api_requests.partition_answer import PartitionAnswer
+from controller.core.api_requests import ElectLeadersResponse
+from controller.core.api_requests.partition_result import PartitionResult
 from replay.description.commands import command_in_words
 
 
 def test_answer_in_one_line_has_only_the_parts_with_errors() -> None:
     answered = (
-        PartitionAnswer("t", 0, error_codes.NONE),
-        PartitionAnswer("t", 1, error_codes.ELECTION_NOT_NEEDED),
+        PartitionResult("t", 0, error_codes.NONE),
+        PartitionResult("t", 1, error_codes.ELECTION_NOT_NEEDED),
     )
-    assert command_in_words(AnswerElectLeaders(7, error_codes.NONE, answered)) == (
+    assert command_in_words(ElectLeadersResponse(7, error_codes.NONE, answered)) == (
         "answer to request 7: NONE: t-1 ELECTION_NOT_NEEDED"
     )

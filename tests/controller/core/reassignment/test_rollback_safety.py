@@ -124,7 +124,7 @@ def too_few_originals_alone() -> Cluster:
     return cluster
 
 
-def test_waiting_rollback_keeps_other_live_replicas_out_of_sync() -> None:
+def test_waiting_rollback_does_not_remove_live_targets_out_of_sync() -> None:
     """Targets may be in sync before enough originals are."""
     cluster = too_few_originals_alone()
     seen = cluster.seen()
