@@ -40,6 +40,12 @@ def start(header: Header, body: bytes) -> Tip:
     )
 
 
+def value_of(row: Row) -> bytes:
+    """The stored chain value of a row; a damaged row may have none."""
+    value = row[-1]
+    return value if isinstance(value, bytes) else b""
+
+
 def event_fault(previous: bytes, expected: int, row: Row) -> str | None:
     """What is wrong with an event that should be number `expected` and follow the chain value
     `previous`; None if nothing is."""

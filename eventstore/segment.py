@@ -124,14 +124,14 @@ class Segment:
         parameters = {"first": first_cause, "last": last_cause}
         previous: bytes | None = None
         for page in self._pages(_COMMANDS, conditions, parameters):
-            for number, *row in page:
-                if previous is None:
-                    previous = self._command_chain_before(number)
-                fault = chain.command_fault(previous, tuple(row))
+            if previous is None:
+                previous = self._command_chain_before(page[0][0])
+            for row in _unnumbered(page):
+                fault = chain.command_fault(previous, row)
                 if fault:
                     raise self._changed(fault, f"command {row[0]}.{row[1]}")
                 yield CommandRecord._make(row[:-1])
-                previous = row[-1]
+                previous = chain.value_of(row)
 
     def event_rows(
         self, conditions: Sequence[str] = (), parameters: Mapping[str, Any] = NO_PARAMETERS
@@ -197,8 +197,9 @@ class Segment:
                 fault = chain.event_fault(previous, expected, row)
                 if fault:
                     raise self._changed(fault, f"event {row[0]}")
-                yield EventRecord._make(row[:-1])
-                previous, expected = row[-1], row[0] + 1
+                event = EventRecord._make(row[:-1])
+                yield event
+                previous, expected = chain.value_of(row), event.seq + 1
 
     def _event_chain_before(self, seq: int) -> bytes:
         """The chain value that event `seq` follows."""
@@ -206,11 +207,12 @@ class Segment:
             return chain.start(self.header, self.header_body).event_chain
         return self._chain_value(f"select chain from events where seq = {seq - 1:d}")
 
-    def _command_chain_before(self, number: int) -> bytes:
+    def _command_chain_before(self, number: object) -> bytes:
         """The chain value that command `number`, counted from 1 in stored order, follows."""
+        assert isinstance(number, int), "a rowid"
         if number == 1:
             return chain.start(self.header, self.header_body).command_chain
-        return self._chain_value(f"select chain from commands where rowid = {number - 1:d}")
+        return self._chain_value(f"select chain from commands where rowid = {number - 1}")
 
     def _chain_value(self, sql: str) -> bytes:
         value = next((one for (one,) in self.query(sql)), None)

@@ -5,7 +5,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from eventstore import chain, folders
-from eventstore.chain import Row
 from eventstore.errors import LogCorrupt
 from eventstore.records import EventRecord, Header, Tip
 from eventstore.segment import Segment, open_segment
@@ -132,8 +131,9 @@ class _Checks:
             self._check_commands_complete(segment)
 
     def _check_commands_complete(self, segment: Segment) -> None:
-        """An event that answers a command is stored with or after all commands of that event."""
-        if self.damages or not self._is_recorded:
+        """An event that answers a command is stored with or after all commands of that event. The
+        closing record of a closed log counts the commands."""
+        if self.damages or self._closed or not self._is_recorded:
             return
         if self._last_cause < self._answered >= (self._first_seq or 1):
             text = (
@@ -174,7 +174,7 @@ class _Checks:
                     self.found(segment.path, f"event {event.seq}", fault)
                 elif event.cause is not None and event.seq <= end:
                     self._answered = max(self._answered, event.cause)
-                previous, expected = _chain_value(row), event.seq + 1
+                previous, expected = chain.value_of(row), event.seq + 1
                 self._events += 1
         return expected - 1, previous
 
@@ -187,15 +187,10 @@ class _Checks:
                 fault = chain.command_fault(previous, row)
                 if fault:
                     self.found(segment.path, f"command {cause}.{ordinal}", fault)
-                previous, number = _chain_value(row), number + 1
+                previous, number = chain.value_of(row), number + 1
                 last_cause = max(last_cause, cause if isinstance(cause, int) else 0)
         self._commands += number
         return number, previous, last_cause
-
-
-def _chain_value(row: Row) -> bytes:
-    value = row[-1]
-    return value if isinstance(value, bytes) else b""
 
 
 def _difference(expected: Tip, found: Tip) -> str:

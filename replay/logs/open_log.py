@@ -57,7 +57,8 @@ def _check_chain(reader: LogReader, seq: int) -> None:
 
 def seq_at(reader: LogReader, seq: int | None, wall_ns: int | None) -> int:
     """The number of the last event up to an event number or a wall-clock time in ns; the number of
-    the log's last event if both are None. Raises ReplayError if there is no such event, LogCorrupt."""
+    the log's last event if both are None. Raises LogCorrupt, and ReplayError if there is no such
+    event."""
     last = reader.last_seq
     first = reader.header.first_seq
     if wall_ns is not None:
