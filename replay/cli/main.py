@@ -28,7 +28,7 @@ SUB_COMMANDS: Final = {
         "controller.cli.reassign:app", "Reassign replicas; interrupt and cancel reassignments."
     ),
     "import": SubCommand(
-        "replay.cli.import_source:app", "Make a log of the files of a stock cluster."
+        "replay.cli.import_source:app", "Make a log from the files of a stock cluster."
     ),
     "agree": SubCommand(
         "replay.cli.agree:app", "Compare a stock cluster's decisions with derived ones."

@@ -261,7 +261,7 @@ class _StoryBuilder:
             if draft.is_waiting:
                 draft.waits[-1].until = fact
             draft.waits.append(DraftWait(fact.text, fact))
-            draft.add_line(fact, "waits", f"the rollback waits: {fact.text}")
+            draft.add_line(fact, "waits", fact.text)
 
     def _stop_waiting(self, draft: Draft, fact: Fact, ended_by: str) -> None:
         draft.waits[-1].until, draft.waits[-1].ended_by = fact, ended_by
