@@ -47,6 +47,7 @@ from replay.stock_clusters.imports.report import (
     Counts,
     ImportResult,
     clock_notes,
+    cut_notes,
     import_ended,
 )
 from replay.stock_clusters.imports.terms import Terms
@@ -116,6 +117,7 @@ def import_source(
                 *misplaced,
                 *one.versions.notes,
                 *one.digests.notes,
+                *cut_notes(logs),
             )
             notes = [*of_zookeeper, *broker_logs.notes, *requests.notes, *clocks]
             missing = before.left_out + sum(gap.at_least for gap in before.gaps)
