@@ -89,8 +89,8 @@ def _changed_statements(
     before: Function | None, after: Function
 ) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
     """The statements that only `before` has, without those that `after` replaces; and those that
-    only `after` has. If only parameters or decorators differ, the first statement stands for
-    them."""
+    only `after` has. If only parameters or decorators differ, the first statement is returned
+    for them."""
     if before is None:
         return (), after.statements
     old = [one.key for one in before.statements]
