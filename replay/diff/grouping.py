@@ -17,6 +17,8 @@ What = Literal["changed", "missing", "new", "reordered"]
 _LATE_NS: Final = 1_000_000_000
 """A decision that is so much later than in the other version counts as changed."""
 _NUMBERS: Final = re.compile(r"\d+")
+_IDS: Final = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
+"""The ids in the name of a rule, such as "remove 3 from ISR", but not KIP-236."""
 _TIMERS: Final = ("start_timer", "cancel_timer")
 _ANSWER: Final = "answer_"
 _PASSED_OVER_MAX: Final = 10
@@ -44,9 +46,12 @@ class Divergence(Struct):
     @property
     def rule(self) -> str:
         """The rule, or both rules if they differ."""
-        if not self.base_rule or not self.head_rule or self.base_rule == self.head_rule:
-            return self.base_rule or self.head_rule
-        return f"{self.base_rule} / {self.head_rule}"
+        return _both(self.base_rule, self.head_rule)
+
+    @property
+    def general_rule(self) -> str:
+        """The rule, or both rules, without ids of brokers."""
+        return _both(_without_ids(self.base_rule), _without_ids(self.head_rule))
 
 
 class Root(Struct):
@@ -159,12 +164,21 @@ def signature(one: Divergence) -> tuple[str, ...]:
     """What all divergences of a group have in common, without ids of brokers and partitions."""
     parts = sorted({_general(difference.part) for difference in one.differences})
     harmless = "harmless" if one.is_harmless else ""
-    return (one.what, harmless, one.base_rule, one.head_rule, one.kind, ", ".join(parts))
+    rules = _without_ids(one.base_rule), _without_ids(one.head_rule)
+    return (one.what, harmless, *rules, one.kind, ", ".join(parts))
 
 
 def group_id(parts: Sequence[str]) -> str:
     """The short name of a group for the file of accepted changes. It is the same in each run."""
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=4).hexdigest()
+
+
+def _both(base: str, head: str) -> str:
+    return base or head if not base or not head or base == head else f"{base} / {head}"
+
+
+def _without_ids(rule: str) -> str:
+    return _IDS.sub("N", rule)
 
 
 def _general(part: str) -> str:

@@ -24,7 +24,7 @@ _WHAT: Final = {
 def title(group: Group) -> str:
     """One line: the rule, the kind of decision, and what differs."""
     first = group.first.root.first
-    text = f"{first.rule or 'no rule'}: {first.kind} {_WHAT[first.what]}"
+    text = f"{first.general_rule or 'no rule'}: {first.kind} {_WHAT[first.what]}"
     parts = group.signature[-1]
     text += f" ({parts})" if parts else ""
     return f"{text}, harmless" if group.is_harmless else text

@@ -155,3 +155,22 @@ def test_divergences_with_equal_rule_and_parts_are_one_group() -> None:
     [other] = divergences([decision({"isr": 1})], [decision({"isr": 2})])
     assert signature(one) == signature(same) != signature(other)
     assert len(group_id(signature(one))) == 8
+
+
+def test_rules_that_differ_in_the_broker_only_are_one_group() -> None:
+    found = []
+    for broker in (3, 12):
+        rule = f"remove {broker} from ISR"
+        base, head = decision({"isr": [1]}, rule=rule), decision({"isr": [2]}, rule=rule)
+        found += divergences([base], [head])
+    assert {one.rule for one in found} == {"remove 3 from ISR", "remove 12 from ISR"}
+    assert {one.general_rule for one in found} == {"remove N from ISR"}
+    assert len({group_id(signature(one)) for one in found}) == 1
+
+
+def test_number_of_a_document_is_part_of_a_rule() -> None:
+    groups = set()
+    for rule in ("KIP-236 rollback", "KIP-455 rollback"):
+        base, head = decision({"isr": [1]}, rule=rule), decision({"isr": [2]}, rule=rule)
+        groups |= {signature(one) for one in divergences([base], [head])}
+    assert len(groups) == 2
