@@ -20,6 +20,7 @@ _NUMBERS: Final = re.compile(r"\d+")
 _IDS: Final = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
 """The ids in the name of a rule, such as "remove 3 from ISR", but not KIP-236."""
 _TIMERS: Final = ("start_timer", "cancel_timer")
+_TIME: Final = "time"
 _ANSWER: Final = "answer_"
 _PASSED_OVER_MAX: Final = 10
 
@@ -55,7 +56,8 @@ class Divergence(Struct):
 
 
 class Root(Struct):
-    """A first cause: a divergence that follows from no other, and those that follow from it."""
+    """A first cause: the first divergence in content, and those that follow from the same event or
+    partition."""
 
     first: Divergence
     followers: list[Divergence] = field(default_factory=list)
@@ -157,7 +159,26 @@ def roots(found: Iterable[Divergence]) -> list[Root]:
             of_partition.setdefault(name, root)
         of_event.setdefault((one.seq, one.cause), root)
         of_cause[one.cause] = root
+    for root in all_roots:
+        _show_content_first(root)
     return all_roots
+
+
+def _show_content_first(root: Root) -> None:
+    """A timer, or only another time, explains less than the first decision whose content differs:
+    that one becomes the first cause."""
+    if _differs_in_content(root.first):
+        return
+    shown = next((one for one in root.followers if _differs_in_content(one)), None)
+    if shown is not None:
+        root.followers.remove(shown)
+        root.followers.insert(0, root.first)
+        root.first = shown
+
+
+def _differs_in_content(one: Divergence) -> bool:
+    is_only_late = [difference.part for difference in one.differences] == [_TIME]
+    return one.kind not in _TIMERS and one.what != "reordered" and not is_only_late
 
 
 def signature(one: Divergence) -> tuple[str, ...]:
@@ -209,7 +230,7 @@ def _of_reordered(one: Reordered, base: Sequence[Decision], head: Sequence[Decis
 
 
 def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> Divergence:
-    time = Difference("time", f"event {ours.seq}", f"event {theirs.seq}")
+    time = Difference(_TIME, f"event {ours.seq}", f"event {theirs.seq}")
     return _divergence("changed", ours, theirs, touched_by(ours), (_when(late_ns),), (time,))
 
 
