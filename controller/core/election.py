@@ -27,6 +27,7 @@ from controller.core.values import NO_LEADER, RECOVERING, LeaderAndIsr
 NOT_ONLINE: Final = "not online"
 NOT_IN_SYNC: Final = "not in sync"
 SHUTTING_DOWN: Final = "shutting down"
+NOT_ORIGINAL: Final = "not an original replica of the cancelled reassignment"
 
 FIRST_LEADER: Final = "create first leader"
 """The rule by which new partitions get their first leader."""
@@ -37,7 +38,8 @@ UNCLEAN_LEADER: Final = "unclean leader"
 
 IsOnline = Callable[[int], bool]
 Ineligible = tuple[tuple[int, str], ...]
-"""Replicas that cannot lead, each with the reason: NOT_ONLINE, NOT_IN_SYNC or SHUTTING_DOWN."""
+"""Replicas that cannot lead, each with the reason: NOT_ONLINE, NOT_IN_SYNC, SHUTTING_DOWN or
+NOT_ORIGINAL."""
 
 
 class Elected(NamedTuple):
@@ -237,7 +239,20 @@ def _replicas_not_offline(context: ControllerContext, partition: Partition) -> l
 def _choose_offline(context: ControllerContext, candidate: Candidate) -> Elected:
     is_online = online_test(context, candidate.partition)
     isr, allow_unclean = candidate.current.isr, candidate.allow_unclean
-    return offline_partition_leader(candidate.replicas, isr, is_online, allow_unclean)
+    elected = offline_partition_leader(candidate.replicas, isr, is_online, allow_unclean)
+    return _with_excluded(context, candidate, elected)
+
+
+def _with_excluded(context: ControllerContext, candidate: Candidate, elected: Elected) -> Elected:
+    """The election, which also passes over the live replicas that a cancellation excludes, where no
+    replica in sync can lead. Without the cancellation they could become unclean leaders."""
+    if not candidate.originals or (elected.leader != NO_LEADER and not elected.unclean):
+        return elected
+    is_online, may_lead = online_test(context, candidate.partition), candidate.replicas
+    reason = NOT_ORIGINAL if candidate.allow_unclean else NOT_IN_SYNC
+    excluded = [one for one in candidate.partition.replicas if one not in may_lead]
+    added = tuple((one, reason) for one in excluded if is_online(one))
+    return elected._replace(passed_over=elected.passed_over + added)
 
 
 def _choose_preferred(context: ControllerContext, candidate: Candidate) -> Elected:
@@ -259,12 +274,13 @@ def _choose_among_replicas(context: ControllerContext, candidate: Candidate) -> 
 
 def _choose_at_shutdown(context: ControllerContext, candidate: Candidate) -> Elected:
     partition = candidate.partition
-    return controlled_shutdown_leader(
+    elected = controlled_shutdown_leader(
         candidate.replicas,
         candidate.current.isr,
         lambda broker: context.is_online_or_shutting_down(broker, partition),
         context.shutting_down.__contains__,
     )
+    return _with_excluded(context, candidate, elected)
 
 
 OFFLINE: Final = Strategy(

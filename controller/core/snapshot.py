@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from controller.core.api_requests.topics import WaitingRequest
+from controller.core.canonical import decoded
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
@@ -65,6 +66,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     cancel: int
     cancel_forced: bool
     entries_seen: list[tuple[tuple[str, int], EntrySeen]]
+    entries_mzxid: int
     requests_done: list[str]
     deletions: dict[str, PendingDeletion]
     deletion_count: int
@@ -120,6 +122,7 @@ def take_snapshot(fold: Fold) -> bytes:
             cancel=context.cancel,
             cancel_forced=context.cancel_forced,
             entries_seen=list(context.entries_seen.items()),
+            entries_mzxid=context.entries_mzxid,
             requests_done=list(context.requests_done),
             deletions=context.deletions,
             deletion_count=context.deletion_count,
@@ -145,7 +148,7 @@ def take_snapshot(fold: Fold) -> bytes:
 
 def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     """The fold of a snapshot. Raises msgspec.DecodeError for anything else."""
-    snapshot = _decoder.decode(data)
+    snapshot = decoded(_decoder.decode, data)
     fold = Fold(configuration)
     controller, context = fold.controller, fold.controller.context
     controller.session_id = snapshot.session_id
@@ -178,6 +181,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     context.cancel = snapshot.cancel
     context.cancel_forced = snapshot.cancel_forced
     context.entries_seen = dict(snapshot.entries_seen)
+    context.entries_mzxid = snapshot.entries_mzxid
     context.requests_done = dict.fromkeys(snapshot.requests_done)
     context.deletions = snapshot.deletions
     context.deletion_count = snapshot.deletion_count

@@ -7,6 +7,7 @@ that of a hash.
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from msgspec import Struct
 
@@ -26,6 +27,8 @@ from controller.core.values import (
     LeaderAndIsr,
 )
 from controller.core.znodes import Reassignment
+
+UNKNOWN_ZXID: Final = -1
 
 
 class Partition:
@@ -139,10 +142,14 @@ class PendingDeletion(Struct, array_like=True):
 
 class EntrySeen(Struct, array_like=True, frozen=True):
     """An entry of /admin/reassign_partitions, and the transaction that had written the znode when
-    the entry was first read."""
+    the entry was first read.
+
+    `is_requested`: a legacy request below /admin/reassignment_requests waits that asks for it.
+    """
 
     replicas: tuple[int, ...]
     mzxid: int
+    is_requested: bool = False
 
 
 class PropagatingResponse(Struct, array_like=True):
@@ -187,6 +194,8 @@ class ControllerContext:
       reassignment makes progress.
     - `cancel_forced`: that znode asks for rollbacks without enough originals in sync.
     - `entries_seen`: the entries of /admin/reassign_partitions, by partition, as they were read.
+    - `entries_mzxid`: the transaction that had written that znode when its watch was set, 0: it did
+      not exist; UNKNOWN_ZXID: the watch has fired since, or is not set yet.
     - `informed_by_failover`: of the reassignments that a failover finds under way, those whose
       brokers learn everything from the failover's own requests.
     - `requests_done`: requests below /admin/reassignment_requests that were carried out and could
@@ -219,6 +228,7 @@ class ControllerContext:
         self.cancel = 0
         self.cancel_forced = False
         self.entries_seen: dict[tuple[str, int], EntrySeen] = {}
+        self.entries_mzxid = UNKNOWN_ZXID
         self.informed_by_failover: dict[Partition, None] = {}
         self.requests_done: dict[str, None] = {}
         self.deletions: dict[str, PendingDeletion] = {}

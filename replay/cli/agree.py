@@ -37,7 +37,7 @@ def agree_command(
         Path,
         typer.Argument(
             metavar="SOURCE|LOG",
-            help="A folder, .tar.gz or .tar.xz as for refold import, or a log made by it.",
+            help="A folder, .tar, .tar.gz or .tar.xz as for refold import, or a log made by it.",
         ),
     ],
     as_json: Json = False,

@@ -1,4 +1,4 @@
-"""`refold import`: make a log of the files of a stock cluster's ZooKeeper and brokers."""
+"""`refold import`: make a log from the files of a stock cluster's ZooKeeper and brokers."""
 
 from datetime import tzinfo
 from pathlib import Path
@@ -9,6 +9,8 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, TextColumn
 
 from controller.cli.output import is_lost, print_result
+from eventstore.errors import LogExists
+from eventstore.folders import segments_in
 from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
 from replay.cli.options import From, Json, To, period
 from replay.cli.progress import progress
@@ -38,8 +40,8 @@ def import_command(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A folder, .tar.gz or .tar.xz with the data of a ZooKeeper server (version-2), and"
-            " optionally the brokers' logs."
+            help="A folder, .tar, .tar.gz or .tar.xz with the data of a ZooKeeper server"
+            " (version-2), and optionally the brokers' logs."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="LOG", help="The folder for the new log.")],
@@ -49,12 +51,14 @@ def import_command(
     zone: Zone = UTC,
     as_json: Json = False,
 ) -> None:
-    """Make a world-backed log of SOURCE, for refold agree and the other commands that read logs.
+    """Make an event log from the files of a stock cluster in SOURCE. `refold agree`, `why` and the
+    other commands that read logs accept it as an imported log.
 
     The log begins with the state at --from. The undamaged part of a damaged file is imported, and
     the report says where it ends.
 
-    Exit status: 0 done, 2 the source cannot be used or the log cannot be written.
+    Exit status: 0 done, 2 the source cannot be used or the log cannot be written, 130 Ctrl-C,
+    143 SIGTERM.
     """
     selection = selection_of(chroot, first, last, zone)
     is_new = not out.exists()
@@ -63,6 +67,9 @@ def import_command(
         unwound_by_sigterm(),
         progress(*_COLUMNS, every=1) as report,
     ):
+        if out.is_dir() and segments_in(out):
+            text = "already contains a log: choose another --out, or delete the folder"
+            raise LogExists(out, text)
         result = import_source(source, out, selection, report)
     print_result(result, lambda: _print(result, source), as_json=as_json)
     if is_lost():
@@ -83,6 +90,7 @@ def _print(result: ImportResult, source: Path) -> None:
         if by_kind:
             listed = ", ".join(f"{kind} {count}" for kind, count in by_kind.items())
             typer.echo(f"{what}: {listed}")
+    warm = f" ({result.warm} more warm)" if result.warm else ""
     times = ""
     if result.from_ms is not None and result.to_ms is not None:
         times = (
@@ -92,7 +100,7 @@ def _print(result: ImportResult, source: Path) -> None:
         f"{source}: {counted(result.transactions, 'transaction')} after zxid"
         f" {result.from_zxid:#x}{times}, {counted(result.sessions, 'session')},"
         f" {counted(result.terms, 'term')}, {counted(result.decisions, 'decision')}"
-        f" ({result.warm} more warm) of the cluster under {result.chroot or '/'}"
+        f"{warm} of the cluster under {result.chroot or '/'}"
     )
     typer.echo(f"{result.log}: {counted(result.events, 'event')}")
 

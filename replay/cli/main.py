@@ -22,13 +22,13 @@ class SubCommand(NamedTuple):
 
 
 SUB_COMMANDS: Final = {
-    "run": SubCommand("controller.cli.run:app", "Run the controller of a Kafka cluster."),
+    "run": SubCommand("replay.cli.run:app", "Run the controller of a Kafka cluster."),
     "check": SubCommand("controller.cli.check:app", "Check whether a take-over would succeed."),
     "reassign": SubCommand(
         "controller.cli.reassign:app", "Reassign replicas; interrupt and cancel reassignments."
     ),
     "import": SubCommand(
-        "replay.cli.import_source:app", "Make a log of the files of a stock cluster."
+        "replay.cli.import_source:app", "Make a log from the files of a stock cluster."
     ),
     "agree": SubCommand(
         "replay.cli.agree:app", "Compare a stock cluster's decisions with derived ones."

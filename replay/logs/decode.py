@@ -23,7 +23,7 @@ def require_recorded(header: Header) -> None:
     """Raises ReplayError if refold's daemon did not write the log."""
     if header.kind != "recorded":
         raise ReplayError(
-            "this log is imported (world-backed): it has no decisions of refold to fold again. "
+            "this is an imported log: it has no decisions of refold to fold again. "
             "`refold log show` without --format shows its records"
         )
 

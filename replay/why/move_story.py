@@ -30,7 +30,8 @@ from replay.why.facts import (
 )
 from replay.why.move import Move, StoryLine
 from replay.why.move_draft import Draft, DraftWait
-from replay.why.move_observer import API, REQUESTS
+from replay.why.move_observer import REQUESTS
+from replay.why.noted_facts import API
 from replay.why.rollback_steps import DELETE, LAST, STORE
 from replay.why.sentences import cause_of_rollback, change, deletion, sentence
 
@@ -261,7 +262,7 @@ class _StoryBuilder:
             if draft.is_waiting:
                 draft.waits[-1].until = fact
             draft.waits.append(DraftWait(fact.text, fact))
-            draft.add_line(fact, "waits", f"the rollback waits: {fact.text}")
+            draft.add_line(fact, "waits", fact.text)
 
     def _stop_waiting(self, draft: Draft, fact: Fact, ended_by: str) -> None:
         draft.waits[-1].until, draft.waits[-1].ended_by = fact, ended_by

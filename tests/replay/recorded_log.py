@@ -1,4 +1,4 @@
-"""Logs as the daemon writes them, made from a simulated incident."""
+"""Logs of simulated incidents, as the daemon writes them."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def header(
     configuration: Configuration = CONFIGURATION,
     cluster_id: str = "simulated",
 ) -> Header:
-    """The header of such a log."""
+    """The header of a log."""
     return Header(
         kind="recorded",
         core_fingerprint=fingerprint or core_fingerprint(),
@@ -31,7 +31,7 @@ def header(
 
 
 def incident() -> Simulation:
-    """Brokers come, a topic is made, a broker dies and returns, the session ends, and so on."""
+    """An incident: brokers start, a topic is created, a broker restarts, the session expires."""
     simulation = Simulation(CONFIGURATION)
     for broker in (1, 2, 3):
         simulation.start_broker(broker)
@@ -54,7 +54,7 @@ def write_log(
     commands_until: int | None = None,
     cluster_id: str = "simulated",
 ) -> Path:
-    """Store the history. Commands of events after `commands_until` are left out: a crash."""
+    """Stores the history. Commands after event `commands_until` are not stored, as in a crash."""
     configuration = simulation.fold.controller.configuration
     writer = LogWriter.create(folder, header(fingerprint, configuration, cluster_id))
     for recorded, issued in simulation.history:

@@ -1,4 +1,4 @@
-"""A log that rolled over can be folded from the snapshot at the start of a segment."""
+"""A log with several segments can be folded from the snapshot at the start of a segment."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from tests.replay.recorded_log import CONFIGURATION, header, incident
 
 
 def rolled_log(folder: Path) -> Simulation:
-    """A log that begins a new segment whenever the fold is idle."""
+    """Writes a log that begins a new segment whenever the fold is idle."""
     simulation = Simulation(CONFIGURATION)
     writer = LogWriter.create(folder, header(), segment_bytes=1)
     stored = 0
@@ -49,7 +49,7 @@ def rolled_log(folder: Path) -> Simulation:
     return simulation
 
 
-def test_a_fold_goes_on_from_a_snapshot_as_if_nothing_had_been() -> None:
+def test_fold_continues_from_a_snapshot_with_the_same_commands() -> None:
     whole = incident()
     simulation = Simulation(CONFIGURATION)
     for broker in (1, 2, 3):
@@ -67,7 +67,7 @@ def test_a_fold_goes_on_from_a_snapshot_as_if_nothing_had_been() -> None:
     assert simulation.commands() == whole.commands()
 
 
-def test_a_snapshot_knows_the_releases_of_brokers() -> None:
+def test_snapshot_has_the_releases_of_brokers() -> None:
     simulation = Simulation(CONFIGURATION)
     simulation.start_broker(1)
     simulation.connect()
@@ -77,7 +77,7 @@ def test_a_snapshot_knows_the_releases_of_brokers() -> None:
     assert loaded.controller.context.releases == {1: (2, 8)}
 
 
-def test_segments_before_a_snapshot_can_go_and_the_rest_still_agrees(tmp_path: Path) -> None:
+def test_log_agrees_after_segments_before_a_snapshot_are_deleted(tmp_path: Path) -> None:
     log = tmp_path / "run"
     rolled_log(log)
     before = segments_of(log)
@@ -94,7 +94,7 @@ def test_segments_before_a_snapshot_can_go_and_the_rest_still_agrees(tmp_path: P
     assert result.mismatched == 0
 
 
-def test_without_its_snapshot_a_later_segment_cannot_be_folded(tmp_path: Path) -> None:
+def test_later_segment_without_its_snapshot_cannot_be_folded(tmp_path: Path) -> None:
     log = tmp_path / "run"
     rolled_log(log)
     segments_of(log)[0].unlink()

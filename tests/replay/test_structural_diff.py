@@ -1,4 +1,4 @@
-"""Where two values differ, part by part."""
+"""The parts in which two values differ."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a znode is about, as its path says."""
+"""The subject of a znode, from its path."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Replay agrees with a log that this core wrote, and finds whatever does not."""
+"""Replay agrees with a log of this core, and finds every difference."""
 
 import json
 import os
@@ -12,6 +12,7 @@ import pytest
 from msgspec import structs
 from typer.testing import CliRunner
 
+from controller.core.canonical import cause_of
 from controller.core.commands import (
     CancelTimer,
     Command,
@@ -62,7 +63,7 @@ def refold_replay(
     )
 
 
-def test_a_log_of_this_core_agrees(tmp_path: Path) -> None:
+def test_log_of_this_core_agrees(tmp_path: Path) -> None:
     simulation = incident()
     result = verified(write_log(tmp_path / "log", simulation))
     assert result.mismatches == []
@@ -72,25 +73,53 @@ def test_a_log_of_this_core_agrees(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "4242"])
-def test_agrees_in_a_fresh_process_under_any_hash_seed(tmp_path: Path, seed: str) -> None:
+def test_log_agrees_in_a_new_process_with_any_hash_seed(tmp_path: Path, seed: str) -> None:
     log = write_log(tmp_path / "log", incident())
     done = refold_replay(log, PYTHONHASHSEED=seed)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["mismatches"] == []
-    counts = {"events", "commands", "agreed", "unrecorded"}
-    assert set(result) == counts | {"mismatches", "other_core"}
+    counts = {"events", "commands", "agreed", "unrecorded", "events_without_commands"}
+    assert set(result) == counts | {"mismatches", "other_core", "is_closed", "notes"}
     assert result["agreed"] == result["commands"] > 50
+
+
+def answered(simulation: Simulation) -> int:
+    """The last event whose command an event of the history answers."""
+    return max(cause_of(recorded.event) or 0 for recorded, _ in simulation.history)
 
 
 def test_commands_lost_in_a_crash_are_unrecorded(tmp_path: Path) -> None:
     simulation = incident()
-    last = len(simulation.history)
-    log = write_log(tmp_path / "log", simulation, close=False, commands_until=last - 12)
+    del simulation.history[-6:]
+    log = write_log(tmp_path / "log", simulation, close=False, commands_until=answered(simulation))
     result = verified(log)
     assert result.mismatched == 0
     assert result.unrecorded > 0
     assert result.agreed + result.unrecorded == result.commands
+    assert result.events_without_commands == 1
+    done = CliRunner().invoke(app, ["replay", str(log)])
+    assert done.exit_code == 0
+    assert "not closed: records at the end may be missing; the last 1 events have no" in done.output
+
+
+def test_command_that_a_later_event_answers_is_not_lost_in_a_crash(tmp_path: Path) -> None:
+    """The daemon stores the commands of an event before it stores an answer to one of them."""
+    simulation = incident()
+    history = simulation.history
+    cause = max(recorded.seq for recorded, issued in history[:-30] if len(issued) > 1)
+    answer = next(one.seq for one, _ in history if cause_of(one.event) == cause)
+    del history[answer:]
+    history[cause - 1] = (history[cause - 1][0], history[cause - 1][1][:-1])
+    log = write_log(tmp_path / "log", simulation, close=False, commands_until=cause)
+    [mismatch] = verified(log).mismatches
+    assert (mismatch.event, mismatch.what) == (cause, "extra")
+
+
+def test_log_without_any_command_is_refused(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", incident(), close=False, commands_until=0)
+    with pytest.raises(ReplayError, match=r"commands of event .* missing"):
+        verified(log)
 
 
 def test_commands_missing_from_a_closed_log_do_not_agree(tmp_path: Path) -> None:
@@ -102,7 +131,7 @@ def test_commands_missing_from_a_closed_log_do_not_agree(tmp_path: Path) -> None
     assert {one.what for one in result.mismatches} == {"extra"}
 
 
-def test_a_different_command_is_named_with_its_event_and_fields(tmp_path: Path) -> None:
+def test_different_command_is_reported_with_its_event_and_fields(tmp_path: Path) -> None:
     simulation = incident()
     place = next(
         place
@@ -125,7 +154,7 @@ def test_a_different_command_is_named_with_its_event_and_fields(tmp_path: Path) 
     assert mismatch.differences == [Difference(part, "{}", operations[-1].data.decode())]
 
 
-def test_a_command_that_is_not_derived_is_missing(tmp_path: Path) -> None:
+def test_command_that_is_not_derived_is_missing(tmp_path: Path) -> None:
     simulation = incident()
     recorded, issued = simulation.history[3]
     invented = issued[-1]._replace(
@@ -139,7 +168,7 @@ def test_a_command_that_is_not_derived_is_missing(tmp_path: Path) -> None:
 
 
 def reworded(simulation: Simulation) -> Simulation:
-    """The incident as a version with other words recorded it."""
+    """The incident as a version with other texts would have recorded it."""
     for place, (recorded, issued) in enumerate(simulation.history):
         simulation.history[place] = (
             recorded,
@@ -156,7 +185,7 @@ def reworded(simulation: Simulation) -> Simulation:
     return simulation
 
 
-def test_log_of_another_core_agrees_where_only_the_wording_differs(tmp_path: Path) -> None:
+def test_log_of_another_core_agrees_if_only_texts_differ(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", reworded(incident()), fingerprint="another")
     result = verified(log)
     assert result.mismatches == []
@@ -166,7 +195,7 @@ def test_log_of_another_core_agrees_where_only_the_wording_differs(tmp_path: Pat
     assert verified(same_core).mismatched > 50
 
 
-def test_log_of_another_core_does_not_agree_where_a_decision_differs(tmp_path: Path) -> None:
+def test_log_of_another_core_does_not_agree_if_a_decision_differs(tmp_path: Path) -> None:
     simulation = incident()
     recorded, issued = simulation.history[3]
     simulation.history[3] = (recorded, [*issued[:-1], issued[-1]._replace(term=7)])
@@ -176,10 +205,10 @@ def test_log_of_another_core_does_not_agree_where_a_decision_differs(tmp_path: P
     done = CliRunner().invoke(app, ["replay", str(log)])
     assert done.exit_code == 1
     assert "recorded by core another (refold " in done.output
-    assert "refold diff compares two versions" in done.output
+    assert f"refold diff {log} --base REF --head installed" in done.output
 
 
-def test_log_of_another_core_that_cannot_be_folded_names_its_version(
+def test_log_of_another_core_that_cannot_be_folded_recommends_its_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_log(tmp_path / "log", incident(), fingerprint="another")
@@ -191,7 +220,7 @@ def test_log_of_another_core_that_cannot_be_folded_names_its_version(
 
 
 @pytest.mark.parametrize("incident", RECORDED, ids=lambda one: one.name)
-def test_incidents_that_older_cores_recorded_agree(incident: Path) -> None:
+def test_incidents_of_older_cores_agree(incident: Path) -> None:
     with log_at(incident) as log:
         result = verified(log)
     assert result.mismatches == []
@@ -199,14 +228,14 @@ def test_incidents_that_older_cores_recorded_agree(incident: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", ["", "log.tar.xz"], ids=["incident", "packed log"])
-def test_incidents_and_packed_logs_are_replayed_as_they_are(packed: str) -> None:
+def test_incidents_and_packed_logs_are_replayed_without_unpacking(packed: str) -> None:
     done = CliRunner().invoke(app, ["replay", str(RECORDED[0] / packed)])
     assert done.exit_code == 0, done.stderr
     assert " agrees: " in done.stdout
 
 
-def test_another_event_leads_to_other_commands(tmp_path: Path) -> None:
-    """The events are what the commands are derived from: one ISR changed, decisions differ."""
+def test_changed_event_changes_the_commands(tmp_path: Path) -> None:
+    """Commands are derived from events: a changed ISR changes the decisions."""
     simulation = incident()
     changed = 0
     for place, (recorded, issued) in enumerate(simulation.history):
@@ -221,7 +250,7 @@ def test_another_event_leads_to_other_commands(tmp_path: Path) -> None:
 
 
 def flip_byte(log: Path, query: str, table: str, column: str) -> None:
-    """Change one byte of one value, as a bad disk would."""
+    """Changes one byte of a value, as a defective disk would."""
     [segment] = segments_of(log)
     with sqlite3.connect(segment) as database:
         rowid, value = database.execute(query).fetchone()
@@ -233,14 +262,14 @@ def flip_byte(log: Path, query: str, table: str, column: str) -> None:
 
 
 @pytest.mark.parametrize("column", ["payload", "kind", "channel", "chain"])
-def test_one_byte_changed_in_an_event_is_never_status_0(tmp_path: Path, column: str) -> None:
+def test_one_byte_changed_in_an_event_is_an_error(tmp_path: Path, column: str) -> None:
     log = write_log(tmp_path / "log", incident())
     flip_byte(log, f"select rowid, {column} from events where rowid = 20", "events", column)
     assert refold_replay(log).returncode in (1, 2)
 
 
 @pytest.mark.parametrize("column", ["digest", "body", "target", "reason", "kind"])
-def test_one_byte_changed_in_a_command_is_never_status_0(tmp_path: Path, column: str) -> None:
+def test_one_byte_changed_in_a_command_is_an_error(tmp_path: Path, column: str) -> None:
     log = write_log(tmp_path / "log", incident())
     query = f"select rowid, {column} from commands where kind = 'write_znodes' limit 1"
     flip_byte(log, query, "commands", column)
@@ -265,24 +294,24 @@ def test_one_byte_changed_in_a_rule_is_another_core(tmp_path: Path) -> None:
     assert "partitions[t-0].leadership.leader_epoch" in changed
 
 
-def test_status_where_the_result_cannot_be_written(tmp_path: Path) -> None:
-    """Nobody reads it: the status tells all the same. The disk is full: nobody could have."""
+def test_result_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    """A closed pipe does not change the status; a full disk is an error."""
     log = write_log(tmp_path / "log", incident())
     replay = [sys.executable, "-m", "replay.cli.main", "replay"]
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "wb") as unread, Path("/dev/full").open("wb") as full:
-        quiet, told = (
+        quiet, failed = (
             subprocess.run([*replay, log], stdout=to, stderr=subprocess.PIPE, check=False)
             for to in (unread, full)
         )
     assert (quiet.returncode, quiet.stderr) == (0, b"")
-    assert told.returncode == 2
-    assert told.stderr == b"refold: cannot write the output: No space left on device\n"
+    assert failed.returncode == 2
+    assert failed.stderr == b"refold: cannot write the output: No space left on device\n"
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "text", "folder"])
-def test_unusable_input_is_one_clear_line(tmp_path: Path, damage: str) -> None:
+def test_unusable_input_is_reported_in_one_line(tmp_path: Path, damage: str) -> None:
     log = tmp_path / "log"
     if damage == "empty":
         log.write_bytes(b"")
@@ -297,7 +326,7 @@ def test_unusable_input_is_one_clear_line(tmp_path: Path, damage: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_event_of_a_newer_refold_is_refused_by_name(tmp_path: Path) -> None:
+def test_event_of_a_newer_refold_is_refused(tmp_path: Path) -> None:
     simulation = incident()
     log = write_log(tmp_path / "log", simulation, close=False)
     assert event_record(simulation.history[0][0]).kind == "session_connected"
@@ -312,7 +341,7 @@ def test_an_event_of_a_newer_refold_is_refused_by_name(tmp_path: Path) -> None:
     assert "newer refold" in done.stderr
 
 
-def test_a_log_without_its_first_segment_needs_a_snapshot(tmp_path: Path) -> None:
+def test_log_without_its_first_segment_needs_a_snapshot(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", incident())
     [segment] = segments_of(log)
     with sqlite3.connect(segment) as database:
@@ -321,7 +350,7 @@ def test_a_log_without_its_first_segment_needs_a_snapshot(tmp_path: Path) -> Non
         verified(log)
 
 
-# What differs -----------------------------------------------------------------------------------
+# Differences between commands --------------------------------------------------------------------
 
 
 def stored(command: Command, rule: str = "a rule", *, body: bool = True) -> CommandRecord:
@@ -356,19 +385,21 @@ T1 = StopReplicaPartition("t", 1, 4, False)
         ),
     ],
 )
-def test_what_differs_is_named(now: Command, expected: tuple[str, str | None, str | None]) -> None:
+def test_differing_parts_of_a_command_are_reported(
+    now: Command, expected: tuple[str, str | None, str | None]
+) -> None:
     issued = Issued(CommandId(1, 0), 1, now, Reason("a rule"))
     assert differences(stored(stop(T0, T1)), issued) == [Difference(*expected)]
 
 
-def test_of_a_body_that_is_not_stored_the_reason_is_compared() -> None:
+def test_reason_is_compared_if_the_body_is_not_stored() -> None:
     issued = Issued(CommandId(1, 0), 1, stop(T0), Reason("another rule"))
     assert differences(stored(stop(T1), body=False), issued) == [
         Difference("reason.rule", "a rule", "another rule")
     ]
 
 
-def test_a_body_that_cannot_be_read_is_told() -> None:
+def test_unreadable_body_is_reported() -> None:
     broken = stored(stop(T0))._replace(body=b"no command")
-    [told] = differences(broken, Issued(CommandId(1, 0), 1, stop(T0), Reason("a rule")))
-    assert "cannot be read" in (told.recorded or "")
+    [difference] = differences(broken, Issued(CommandId(1, 0), 1, stop(T0), Reason("a rule")))
+    assert "cannot be read" in (difference.recorded or "")

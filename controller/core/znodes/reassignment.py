@@ -81,6 +81,11 @@ def is_forced(data: bytes | None) -> bool:
         return False
 
 
+def _check_version(path: str, version: int) -> None:
+    if version != _VERSION:
+        raise ZnodeError(f"{path} has version {version}, and only {_VERSION} is known")
+
+
 # /admin/replica_deletions/$child ----------------------------------------------------------------
 
 
@@ -101,8 +106,9 @@ _deletion_decoder = msgspec.json.Decoder(_ReplicaDeletion)
 
 
 def read_deletion(path: str, data: bytes | None) -> ReplicaDeletion:
-    """A deletion that is not confirmed yet. Raises ZnodeError."""
+    """A deletion that is not confirmed yet. Raises ZnodeError, also for an unknown version."""
     znode = decoded(_deletion_decoder, path, "a replica deletion", data)
+    _check_version(path, znode.version)
     names = [(topic, number) for topic, found in znode.partitions.items() for number in found]
     return ReplicaDeletion(znode.broker, tuple(names))
 
@@ -112,7 +118,7 @@ def write_deletion(one: ReplicaDeletion) -> bytes:
     by_topic: dict[str, list[int]] = {}
     for topic, number in one.partitions:
         by_topic.setdefault(topic, []).append(number)
-    return msgspec.json.encode(_ReplicaDeletion(1, one.broker, by_topic))
+    return msgspec.json.encode(_ReplicaDeletion(_VERSION, one.broker, by_topic))
 
 
 # /admin/reassign_partitions, as Kafka reads it ----------------------------------------------------
@@ -223,11 +229,10 @@ def without_originals(entries: Mapping[Name, Entry]) -> Entries:
 
 class Request(Struct, frozen=True):
     """A request: the replicas that each partition shall have. `legacy`: made by the controller from
-    /admin/reassign_partitions, in the term of `controller_epoch` (None: it does not say)."""
+    /admin/reassign_partitions."""
 
     assignments: dict[Name, Replicas]
     legacy: bool = False
-    controller_epoch: int | None = None
 
 
 class _Request(Struct, frozen=True, omit_defaults=True):
@@ -243,8 +248,7 @@ _request_decoder = msgspec.json.Decoder(_Request)
 def read_request(path: str, data: bytes | None) -> Request:
     """A request. Raises ZnodeError, also for an unknown version."""
     znode = decoded(_request_decoder, path, "a reassignment request", data)
-    if znode.version != _VERSION:
-        raise ZnodeError(f"{path} has version {znode.version}, and only {_VERSION} is known")
+    _check_version(path, znode.version)
     assignments: dict[Name, Replicas] = {}
     for topic, partitions in znode.assignments.items():
         for text, replicas in partitions.items():
@@ -252,7 +256,7 @@ def read_request(path: str, data: bytes | None) -> Request:
             if number is None:
                 raise ZnodeError(f"{path}: {topic!r} has no partition {text[:40]!r}")
             assignments[topic, number] = replicas
-    return Request(assignments, znode.legacy, znode.controller_epoch)
+    return Request(assignments, znode.legacy)
 
 
 def write_request(
@@ -261,7 +265,8 @@ def write_request(
     legacy: bool = False,
     controller_epoch: int | None = None,
 ) -> bytes:
-    """The content of a request: valid JSON (docs/kip-236-design.md#output-and-json)."""
+    """The content of a request: valid JSON (docs/kip-236-design.md#output-and-json). The
+    `controller_epoch` informs operators: the term in which a legacy request was made."""
     by_topic: dict[str, dict[str, Replicas]] = {}
     for (topic, number), replicas in assignments.items():
         by_topic.setdefault(topic, {})[str(number)] = tuple(replicas)

@@ -75,6 +75,8 @@ async def cancel_all(
                 "reassignments of other routes, which --cancel does not end: "
                 f"{format_partitions(others)}"
             )
+        if state.znodes.cancel_exists:
+            report.warn(_CANCEL_REMAINS)
         return
     signal = _signal(state, force=force)
     if signal is None:
@@ -154,10 +156,11 @@ def _warn_force(report: Report, state: ClusterState, entries: Entries) -> None:
         least = len(origin) if needed is None else needed
         if name in state.leaderships and len(in_sync) < least:
             number = f"as many as {MIN_INSYNC_REPLICAS} of the controller's configuration"
+            which = f"in sync: brokers {format_brokers(in_sync)}; " if in_sync else ""
             report.warn(
-                f"{format_partition(name)}: originals in sync: "
-                f"{format_brokers(in_sync) or 'none'}, of {format_brokers(origin)}; required "
-                f"without --force: {needed or number}"
+                f"{format_partition(name)}: {len(in_sync)} of {len(origin)} originals are in sync "
+                f"({which}originals: brokers {format_brokers(origin)}); required without --force: "
+                f"{needed or number}"
             )
 
 

@@ -204,6 +204,13 @@ class ClusterState(Struct, frozen=True):
             return partition in kip.records or partition in kip.unusable
         return self._is_moving(partition) or partition in kip.records
 
+    def waits_to_start(self, partition: Partition) -> bool:
+        """Whether the reassignment was submitted while /admin/reassign_cancel existed, and starts
+        when that znode is removed."""
+        is_held_up = self.is_interruptible and self.znodes.cancel_exists
+        is_started = self.is_cancelled(partition) or self._is_moving(partition)
+        return is_held_up and bool(self.route(partition)) and not is_started
+
     def _is_moving(self, partition: Partition) -> bool:
         assignment = self.assignments.get(partition)
         return assignment is not None and assignment.is_being_reassigned

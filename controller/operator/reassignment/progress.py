@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
+from controller.core.znodes import REASSIGN_CANCEL
 from controller.operator.reassignment.cluster_state import ClusterState
 from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
 
@@ -21,6 +22,7 @@ class Progress(Struct, frozen=True):
     - `caught_up` and `lagging`: replicas of the target that are in the ISR, and those that are not.
     - `bytes_left`: how much less the lagging replicas have than the leader; None if unknown.
     - `cancelled`: the target is the original assignment.
+    - `waits_to_start`: the reassignment starts when /admin/reassign_cancel is removed.
     - `waits_for_originals`: how many originals must be alive and in sync before the rollback
       continues; 0 if it does not wait, None if only the controller's configuration has the number.
     """
@@ -35,11 +37,15 @@ class Progress(Struct, frozen=True):
     bytes_left: int | None = None
     cancelled: bool = False
     waits_for_originals: int | None = 0
+    waits_to_start: bool = False
 
     @property
     def line(self) -> str:
         """One line for people."""
         name = format_partition((self.topic, self.partition))
+        if self.waits_to_start:
+            target = format_brokers(self.target)
+            return f"{name}: to {target}, starts after {REASSIGN_CANCEL} is removed ({self.route})"
         text = f"{name}: {len(self.caught_up)} of {len(self.target)} replicas caught up"
         if self.lagging:
             text += f", waits for {format_brokers(self.lagging)}"
@@ -100,6 +106,7 @@ def _progress(state: ClusterState, partition: Partition, sizes: Sizes) -> Progre
         bytes_left,
         state.is_cancelled(partition),
         state.waits_for_originals(partition),
+        state.waits_to_start(partition),
     )
 
 

@@ -189,7 +189,7 @@ async def settle_throttles(cluster: Cluster, report: Report, origins: Targets) -
     command = _clearing_command(cluster, origins)
     report.data |= {"throttles_left": left, "clear_throttles_with": command}
     report.warn(f"throttles remain{_reason(state, origins)}: {_format_throttles(left)}")
-    report.say(f"Clear them when no reassignment is in progress, with:\n{command}")
+    report.say(f"Clear the throttles when no reassignment is in progress, with:\n{command}")
 
 
 def _rolls_back(state: ClusterState, origins: Targets) -> bool:

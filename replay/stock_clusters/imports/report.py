@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from replay.stock_clusters.broker_logs.reading import BrokerLogs
+from replay.stock_clusters.broker_logs.reading import AllBrokerLogs
 from replay.stock_clusters.imported_log.encoding import kind_of
 from replay.stock_clusters.imported_log.events import (
     BrokerLogged,
@@ -57,6 +57,20 @@ class ImportResult(Struct, frozen=True):
     damages: list[str]
     gaps: list[str]
     notes: list[str]
+
+
+class Findings(NamedTuple):
+    """What an import found out about its source: the logs as they were read, the gaps, notes about
+    altered transactions, other notes that no file is the reason of, the number of requests that
+    cannot be read, and the last record."""
+
+    source: Source
+    logs: MergedLogs
+    gaps: Sequence[Gap]
+    altered: Sequence[str]
+    others: Sequence[str]
+    unreadable: int
+    ended: ImportEnded
 
 
 class Counts:
@@ -135,7 +149,7 @@ def _sorted(counter: Counter[str]) -> dict[str, int]:
 def import_ended(
     source: Source,
     logs: MergedLogs,
-    broker_logs: BrokerLogs,
+    broker_logs: AllBrokerLogs,
     requests: LoggedRequests,
     notes: Sequence[str],
     missing_before: int,

@@ -6,7 +6,7 @@ A record is a checksum (Adler32, 8 bytes), a length (4), that many bytes and the
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 from zlib import adler32
 
 from replay.stock_clusters.zookeeper_log.damage import Damage
@@ -22,6 +22,18 @@ _FILE_HEADER: Final = struct.Struct(">4siq")
 _RECORD_HEADER: Final = struct.Struct(">qi")
 _TRAILER: Final = ord("B")
 _CHUNK_BYTES: Final = 1024 * 1024
+
+
+class TransactionReader(Protocol):
+    """Iterates over the transactions of one file, in the order of the file.
+
+    `offset` is the position of the last one. `damage` says what ends the file early, if anything.
+    """
+
+    offset: int
+    damage: Damage | None
+
+    def __iter__(self) -> Iterator[Transaction]: ...
 
 
 class LogReader:

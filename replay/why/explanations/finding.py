@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
+from replay.cluster_view.views import PartitionView
+from replay.description.phrases import listed
 from replay.times import iso_time
 from replay.why.facts import AnyFact, BrokerChanged, Fact, StateWritten
 from replay.why.history import History
@@ -24,6 +26,24 @@ class Finding(NamedTuple):
 def last_undone(moves: Sequence[Move]) -> Move | None:
     """The last move if it was undone, otherwise the one before, which the last one replaced."""
     return next((one for one in reversed(moves[-2:]) if one.is_undone), None)
+
+
+def being_undone(history: History, view: PartitionView) -> Move | None:
+    """The reassignment under way, if it is cancelled: it waits to be rolled back, or is rolled back
+    just now."""
+    moves = history.moves() if view.is_being_reassigned else []
+    return moves[-1] if moves and moves[-1].is_undone else None
+
+
+def undone(move: Move) -> str:
+    """When and why a move was rolled back: the predicate of a sentence about it."""
+    goes = f"from {listed(move.origin)} to {listed(move.target)}"
+    why = f": {move.cancelled.text}" if move.cancelled is not None else ""
+    if move.was_over_before:
+        return f"{goes} had been rolled back before this log begins{why}."
+    if not why:
+        why = ": another process wrote that" if move.is_ended_by_others else ""
+    return f"{goes} was rolled back at {move.ended}{why}."
 
 
 def at(fact: Fact) -> str:

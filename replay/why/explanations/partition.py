@@ -21,10 +21,12 @@ from replay.description.phrases import joined, leader, listed
 from replay.why.explanations.finding import (
     Finding,
     at,
+    being_undone,
     last,
     last_undone,
     loss_of,
     state_changes,
+    undone,
     why_lost,
 )
 from replay.why.explanations.replica import why_out_of_isr
@@ -130,7 +132,7 @@ def _offline(history: History, view: PartitionView, changes: list[StateWritten])
     since = loss_of(history, lost) if lost != NO_BROKER else None
     head = f"{view.name} is offline"
     if since is not None:
-        head += f" since {at(since)}: {why_lost(history, lost)}, and it was the leader"
+        head += f" since {at(since)}: {why_lost(history, lost)}, and broker {lost} was the leader"
     elif lost != NO_BROKER:
         head += f": its leader, broker {lost}, is not registered"
     failed = _failed_election(history, view, since)
@@ -140,7 +142,7 @@ def _offline(history: History, view: PartitionView, changes: list[StateWritten])
     else:
         rivals = joined(_now(history, view, one) for one in view.replicas)
         head += f"; of its replicas {rivals}"
-    return f"{head}. The ISR is {listed(view.isr)}: {_way_back(history, view)}."
+    return f"{head}. {_isr(view)} {_way_back(history, view)}."
 
 
 def _lost_leader(view: PartitionView, changes: list[StateWritten]) -> int:
@@ -174,10 +176,30 @@ def _now(history: History, view: PartitionView, broker: int) -> str:
     return f"{broker} is {why_not_in_sync(view, broker, live)}"
 
 
+def _isr(view: PartitionView) -> str:
+    match view.isr:
+        case ():
+            return "The ISR is empty."
+        case (broker,):
+            return f"Only broker {broker} is in the ISR."
+        case several:
+            return f"The ISR is {listed(several)}."
+
+
 def _way_back(history: History, view: PartitionView) -> str:
     awaited = [str(one) for one in view.isr]
     whom = f"broker {' or '.join(awaited)}" if awaited else "a replica that is in sync"
-    return f"it comes back with {whom}, or by an unclean election, which may lose records"
+    way = (
+        f"The partition is online again when {whom} returns, or after an unclean election, which "
+        "may lose records"
+    )
+    move = being_undone(history, view)
+    if move is None:
+        return way
+    return (
+        f"{way} and elects only the original replicas {listed(move.origin)}, because the move to "
+        f"{listed(move.target)} is cancelled"
+    )
 
 
 def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
@@ -237,7 +259,7 @@ def _why_then(history: History, one: StateWritten, led_before: int) -> str:
         return "a client requested an election"
     if one.before is not None and one.before.leader != NO_BROKER:
         lost = why_lost(history, led_before, one.seq)
-        return f"{lost}, and it was the leader" if lost else f"rule {one.rule}"
+        return f"{lost}, and broker {led_before} was the leader" if lost else f"rule {one.rule}"
     came = _came_last(history, one.after.leader, one.seq)
     left = _left_without(history, one)
     if came is not None and (left is None or came.seq > left.seq):
@@ -247,7 +269,7 @@ def _why_then(history: History, one: StateWritten, led_before: int) -> str:
     lost = why_lost(history, led_before, left.seq if left is not None else one.seq)
     text = f"its leader, broker {led_before}, was no longer online"
     if lost:
-        text = f"{lost}, and it was the leader"
+        text = f"{lost}, and broker {led_before} was the leader"
     if left is not None:
         text += f", so that it had none from event {left.seq} on"
     return text + (_elected_by(history, one) if began in FAILOVERS else "")
@@ -295,17 +317,6 @@ def _out_of_isr(history: History, view: PartitionView) -> list[str]:
     return [
         f"{why_out_of_isr(history, view, one)}." for one in view.replicas if one not in view.isr
     ]
-
-
-def undone(move: Move) -> str:
-    """When and why a move was rolled back: the predicate of a sentence about it."""
-    goes = f"from {listed(move.origin)} to {listed(move.target)}"
-    why = f": {move.cancelled.text}" if move.cancelled is not None else ""
-    if move.was_over_before:
-        return f"{goes} had been rolled back before this log begins{why}."
-    if not why:
-        why = ": another process wrote that" if move.is_ended_by_others else ""
-    return f"{goes} was rolled back at {move.ended}{why}."
 
 
 def _moves(history: History, view: PartitionView, move: Move | None) -> str:

@@ -9,8 +9,8 @@ from replay.cluster_view.views import NotInSync, PartitionView, lacking_replicas
 from replay.description.error_names import error_name
 from replay.description.phrases import assignment, listed
 from replay.times import iso_time
-from replay.why.explanations.finding import Finding, at, last, last_undone, why_lost
-from replay.why.explanations.partition import causes_of_state, undone
+from replay.why.explanations.finding import Finding, at, last, last_undone, undone, why_lost
+from replay.why.explanations.partition import causes_of_state
 from replay.why.facts import (
     AssignmentWritten,
     CancelKnown,

@@ -5,7 +5,15 @@ from typing import Final
 from controller.core.election import UNCLEAN_LEADER
 from replay.cluster_view.views import PartitionView, why_not_in_sync
 from replay.description.phrases import listed
-from replay.why.explanations.finding import Finding, at, state_changes, why_lost
+from replay.why.explanations.finding import (
+    Finding,
+    at,
+    being_undone,
+    last_undone,
+    state_changes,
+    undone,
+    why_lost,
+)
 from replay.why.facts import AnyFact, BrokerChanged, IsrRequested, StateWritten
 from replay.why.history import History
 from replay.why.sentences import sentence
@@ -19,16 +27,33 @@ def explain_replica(history: History) -> Finding:
     assert view is not None, "a question about an unknown partition was rejected before"
     assert broker is not None, "the question is about a broker"
     facts = _facts(history, view, broker)
+    return Finding(_summary(history, view, broker) + _cancelled(history, view, broker), facts)
+
+
+def _summary(history: History, view: PartitionView, broker: int) -> str:
     if broker not in view.replicas:
-        return Finding(f"Broker {broker} has no replica of {view.name}: {_replicas(view)}.", facts)
+        return f"Broker {broker} has no replica of {view.name}: {_replicas(view)}."
     if broker not in view.isr:
-        return Finding(f"{why_out_of_isr(history, view, broker)}.", facts)
+        return f"{why_out_of_isr(history, view, broker)}."
     entered = _last_change(history, view, broker, is_in=True)
     leads = " and leads it" if view.leader == broker else ""
     head = f"Broker {broker} is in the ISR of {view.name}{leads}"
     if entered is None:
-        return Finding(f"{head} since before this log begins.", facts)
-    return Finding(f"{head} since {at(entered)}: {sentence(entered)}.", facts)
+        return f"{head} since before this log begins."
+    return f"{head} since {at(entered)}: {sentence(entered)}."
+
+
+def _cancelled(history: History, view: PartitionView, broker: int) -> str:
+    """That the move which adds the broker, or would have added it, is cancelled."""
+    move = being_undone(history, view)
+    if move is not None and broker in view.adding:
+        why = f": {move.cancelled.text}" if move.cancelled is not None else ""
+        return f" The move to {listed(move.target)}, which adds it, is cancelled{why}."
+    move = last_undone(history.moves())
+    if move is None or move.outcome != "rolled back":
+        return ""
+    is_gone = broker in move.target and broker not in view.replicas
+    return f" The move {undone(move)}" if is_gone else ""
 
 
 def why_out_of_isr(history: History, view: PartitionView, broker: int) -> str:
@@ -38,7 +63,10 @@ def why_out_of_isr(history: History, view: PartitionView, broker: int) -> str:
     live = {one.id: one for one in history.cluster.brokers}
     now = why_not_in_sync(view, broker, live)
     if removed is None:
-        status = "it is being added" if broker in view.adding else "it never was in this log"
+        status = "it never was in this log"
+        if broker in view.adding:
+            is_undone = being_undone(history, view) is not None
+            status = "it was being added" if is_undone else "it is being added"
         return f"{head}: {status}; now it is {now}"
     return f"{head} since {at(removed)}: {_why_removed(history, removed, broker)}; now it is {now}"
 

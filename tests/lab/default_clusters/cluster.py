@@ -23,14 +23,14 @@ LATEST_PROTOCOL = "3.9"
 BROKER_CONFIG = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
-    # Not the defaults: a follower is out of sync soon, and long before its session ends.
+    # Not the defaults: a follower soon leaves the ISR, long before its session ends.
     "replica.lag.time.max.ms": "2000",
-    # Longer than a test waits: a broker that is paused keeps its session on a busy machine, too.
+    # Longer than a test waits: a paused broker keeps its session even on a busy machine.
     "zookeeper.session.timeout.ms": "30000",
 }
 
 SHUTDOWN_SECONDS_MAX = 5.0
-"""A broker that gets no answer asks again after 5 s."""
+"""A broker that gets no answer repeats its request after 5 s."""
 
 _SHUT_DOWN_IN_ORDER = "Controlled shutdown request returned successfully"
 
@@ -46,7 +46,7 @@ class DefaultScene(Scene):
         self.listeners = {name: free_port() for name in lab.brokers[0].listeners}
 
     @property
-    def own_address(self) -> str:
+    def daemon_address(self) -> str:
         """host:port of the daemon's first listener."""
         return f"{HOST}:{next(iter(self.listeners.values()))}"
 
@@ -61,66 +61,66 @@ class DefaultScene(Scene):
         )
 
     async def replicas_of(self, topic: str) -> dict[int, list[int]]:
-        """The assignment of a topic by partition number; empty where there is no such topic."""
+        """The assignment of a topic by partition number; empty if the topic does not exist."""
         znode = await self.view.topic(topic)
         return {int(key): value for key, value in znode["partitions"].items()} if znode else {}
 
     async def until_auto_created(self, topics: list[str]) -> None:
-        """Have clients make topics by asking for them, all at once, and wait until each
+        """Makes clients create topics by asking for their metadata, all at once. Waits until each
         partition is in sync on three brokers."""
         async with AIOKafkaProducer(bootstrap_servers=self.lab.bootstrap) as producer:
             await asyncio.gather(*(producer.send_and_wait(one, b"first") for one in topics))
         for topic in topics:
             await self.until_in_sync(topic, 3)
 
-    def asked_by_none(self) -> KafkaBroker:
-        """A broker that no other one would ask to change an ISR: for 30 s they wait for one that is
-        held up, were it controller only when they looked last."""
-        asked = {_asked_by(broker) for broker in self.lab.brokers}
-        return next(one for one in self.lab.brokers if one.broker_id not in asked)
+    def broker_not_taken_for_controller(self) -> KafkaBroker:
+        """A broker that no other broker takes for the controller. A broker waits up to 30 s for a
+        response of a paused broker that was controller when it last looked."""
+        taken = {_known_controller(broker) for broker in self.lab.brokers}
+        return next(one for one in self.lab.brokers if one.broker_id not in taken)
 
     async def stop_in_order(self, broker: KafkaBroker) -> float:
-        """Stop a broker by SIGTERM; the seconds that it took.
+        """Stops a broker by SIGTERM; returns the seconds that it took.
 
         Its controlled shutdown must have succeeded.
         """
-        before = _orderly_ends(broker)
+        before = _controlled_shutdowns(broker)
         began = time.monotonic()
         await broker.stop()
         seconds = time.monotonic() - began
-        assert _orderly_ends(broker) == before + 1, f"see {broker.folder / 'server.log'}"
+        assert _controlled_shutdowns(broker) == before + 1, f"see {broker.folder / 'server.log'}"
         return seconds
 
     async def events(self, kind: str) -> list[dict[str, Any]]:
-        """The events of a kind in the latest log, which may still be written."""
+        """The events of a kind in the latest log, which may still be growing."""
         status, output = await run("log", "show", str(self.logs()[-1]), "--json", "--kind", kind)
         assert status == 0, output
         return [json.loads(line) for line in output.splitlines()]
 
 
-def _orderly_ends(broker: KafkaBroker) -> int:
+def _controlled_shutdowns(broker: KafkaBroker) -> int:
     return (broker.folder / "server.log").read_text().count(_SHUT_DOWN_IN_ORDER)
 
 
-def _asked_by(broker: KafkaBroker) -> int | None:
-    """Who was controller when the broker looked last; None before its first look."""
+def _known_controller(broker: KafkaBroker) -> int | None:
+    """The controller when the broker last looked for it; None before that."""
     log = (broker.folder / "server.log").read_text()
     looks = re.findall(r"alter.*: Recorded new .*\(id: (\d+)", log, re.IGNORECASE)
     return int(looks[-1]) if looks else None
 
 
 async def until_more(traffic: Traffic, records: int = 50) -> None:
-    """So many more records than now are acknowledged."""
+    """Waits until this many more records are acknowledged."""
     before = traffic.acknowledged
 
     async def more() -> bool:
         return traffic.acknowledged > before + records
 
-    await timed(more, "writes go on")
+    await timed(more, "writes continue")
 
 
 async def tool(lab: Lab, main_class: str, *arguments: str, given: str = "") -> str:
-    """What one of Kafka's own tools prints when it reads `given`; it must end well."""
-    said = await run_main_class(lab.kafka, main_class, *arguments, given=given)
-    assert said.status == 0, said.output + said.problems
-    return said.output
+    """The output of one of Kafka's tools with `given` as its input; the tool must succeed."""
+    done = await run_main_class(lab.kafka, main_class, *arguments, given=given)
+    assert done.status == 0, done.output + done.problems
+    return done.output

@@ -1,4 +1,4 @@
-"""The same requests to a stock controller and to refold, in equal clusters, and what they answer.
+"""Answers of a stock controller and of refold to the same requests, in equal clusters.
 
     python -m tests.lab.default_clusters.comparison
 
@@ -50,37 +50,37 @@ PAGE = Path(__file__).parents[3] / "docs" / "endpoint-answers.md"
 BEGIN = "<!-- The table is written by python -m tests.lab.default_clusters.comparison -->\n"
 END = "<!-- end of the table -->\n"
 _BY_ANY_RULES = {
-    ("AlterPartition", "an unknown topic without partitions"): "its event holds partitions only"
+    ("AlterPartition", "an unknown topic without partitions"): "the event has partitions only"
 }
-_BY_OWN_RULES = {
+_BY_REFOLDS_RULES = {
     ("AlterPartition", case): ISR_BY_LEADER.name
     for case in (
-        "a member that does not live",
-        "a live member that is no replica",
+        "a member that is not alive",
+        "a live member that is not a replica",
         "an ISR without the leader",
         "an empty ISR",
-        "a member twice",
+        "a duplicate member",
         "sent by a follower",
         "sent by a broker without a replica",
     )
 } | {
-    ("ControlledShutdown", case.what): "of what earlier rows have changed"
+    ("ControlledShutdown", case.what): "because of changes by earlier rows"
     for case in LAST_SHUTDOWN_CASES
 }
 EXPLAINED: Mapping[str, Mapping[tuple[str, str], str]] = {
     "kafka": _BY_ANY_RULES,
-    "refold": {**_BY_ANY_RULES, **_BY_OWN_RULES},
+    "refold": {**_BY_ANY_RULES, **_BY_REFOLDS_RULES},
 }
-"""Why an answer differs on purpose, by refold.rules, and then by request and case."""
+"""Why an answer differs on purpose, by refold.rules, and by request and case."""
 
 CLOSED = "the connection is closed"
 CLOSED_SECONDS_MAX = 10.0
 
-Answers = dict["Asked", Any]
+Answers = dict["Row", Any]
 
 
-class Asked(NamedTuple):
-    """A request of a case, as the table names it."""
+class Row(NamedTuple):
+    """A request in the table: its API, the case, and the version."""
 
     request: str
     case: str
@@ -88,53 +88,49 @@ class Asked(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A request that the two answer differently."""
+    """A request that the two controllers answer differently."""
 
-    asked: Asked
+    row: Row
     stock: Any
     refold: Any
 
 
 async def answers_of_stock(folder: Path) -> Answers:
-    """What a stock controller answers."""
+    """The answers of a stock controller."""
     async with _cluster(folder) as (lab, epochs):
-        return await _ask_everything(lab.brokers[0].port, epochs)
+        return await _all_answers(lab.brokers[0].port, epochs)
 
 
 async def answers_of_refold(folder: Path, rules: str) -> Answers:
-    """What refold answers; its log must agree in a replay."""
+    """The answers of refold, whose log must agree in a replay."""
     async with _cluster(folder) as (lab, epochs):
         async with DefaultScene(lab, folder) as scene:
             daemon = await scene.controlling(settings={"refold.rules": rules})
-            answers = await _ask_everything(int(scene.own_address.partition(":")[2]), epochs)
+            answers = await _all_answers(int(scene.daemon_address.partition(":")[2]), epochs)
             assert daemon.running, daemon.last_words()
         await scene.check_logs()
         return answers
 
 
 def differences(stock: Answers, refold: Answers) -> list[Difference]:
-    """Every request that is answered differently, explained or not."""
+    """The requests that are answered differently, explained or not."""
     assert stock.keys() == refold.keys()
-    return [
-        Difference(asked, stock[asked], refold[asked])
-        for asked in stock
-        if stock[asked] != refold[asked]
-    ]
+    return [Difference(row, stock[row], refold[row]) for row in stock if stock[row] != refold[row]]
 
 
 def unexplained(stock: Answers, refold: Answers, rules: str) -> list[Difference]:
-    """Those that should not be."""
+    """The differences without an explanation."""
     explained = EXPLAINED[rules]
     return [
         one
         for one in differences(stock, refold)
-        if (one.asked.request, one.asked.case) not in explained
+        if (one.row.request, one.row.case) not in explained
     ]
 
 
 @asynccontextmanager
 async def _cluster(folder: Path) -> AsyncIterator[tuple[Lab, dict[int, int]]]:
-    """One broker that may be controller, three stubs, and the population; with each broker's
+    """One broker that may become controller, three stubs, and the topics; returns each broker's
     epoch."""
     async with Lab(folder / "lab") as lab:
         zookeeper = await lab.start_zookeeper()
@@ -156,13 +152,13 @@ async def _cluster(folder: Path) -> AsyncIterator[tuple[Lab, dict[int, int]]]:
                 await stubs.close()
 
 
-async def _ask_everything(port: int, epochs: Mapping[int, int]) -> Answers:
+async def _all_answers(port: int, epochs: Mapping[int, int]) -> Answers:
     answers: Answers = {}
     async with Client(port) as client:
         await _until_loaded(client, epochs)
-        # They change nothing, and want all leaders as they were.
+        # These requests change nothing, and need the leaders as they were.
         of_frames = {
-            Asked(case.request, case.what, case.version): await _sent(port, case.frame(epochs))
+            Row(case.request, case.what, case.version): await _sent(port, case.frame(epochs))
             for case in FRAME_CASES
         }
         for case in ALTER_CASES:
@@ -177,7 +173,7 @@ async def _ask_everything(port: int, epochs: Mapping[int, int]) -> Answers:
 
 
 async def _until_loaded(client: Client, epochs: Mapping[int, int]) -> None:
-    """Wait until the controller has done its failover: it answers with a partition's state."""
+    """Waits for the end of the failover, when the controller answers with a partition's state."""
     present = next(case for case in ALTER_CASES if case.what == "the present state")
     async with asyncio.timeout(20):
         while True:
@@ -188,7 +184,7 @@ async def _until_loaded(client: Client, epochs: Mapping[int, int]) -> None:
 
 
 async def _sent(port: int, frame: bytes) -> Any:
-    """What comes of these bytes on a connection of their own."""
+    """The answer to these bytes on a separate connection."""
     async with Client(port) as client, asyncio.timeout(CLOSED_SECONDS_MAX):
         client.writer.write(frame)
         try:
@@ -202,9 +198,10 @@ async def _sent(port: int, frame: bytes) -> Any:
 
 
 def _error_of_api_versions(answer: bytes) -> Any:
-    """All of an answer with an error; of another one that it is one, for what is offered differs.
+    """An answer with an error is returned completely; of another answer only the error code is
+    returned, because the offered versions differ.
 
-    The header and the error have the same form in every version.
+    The header and the error code have the same layout in every version.
     """
     (error,) = unpack_from(">h", answer, 4)
     name = ErrorCode(error).name
@@ -219,14 +216,14 @@ async def _alter(
         for _ in range(case.times - 1):
             await client.ask(ALTER_PARTITION, version, request)
         answer = await client.ask(ALTER_PARTITION, version, request)
-        answers[Asked("AlterPartition", case.what, version)] = plain(answer)
+        answers[Row("AlterPartition", case.what, version)] = plain(answer)
 
 
 async def _allocate(client: Client, epochs: Mapping[int, int], answers: Answers) -> None:
     for case in PRODUCER_ID_CASES:
         request = allocate_producer_ids(case.broker, case.epoch(epochs.get(case.broker, 1)))
         answer = await client.ask(ALLOCATE_PRODUCER_IDS, 0, request)
-        answers[Asked("AllocateProducerIds", case.what, 0)] = plain(answer)
+        answers[Row("AllocateProducerIds", case.what, 0)] = plain(answer)
 
 
 async def _shut_down(
@@ -236,15 +233,15 @@ async def _shut_down(
         request = controlled_shutdown(case, epochs)
         head = client.send(CONTROLLED_SHUTDOWN, case.version, request)
     else:
-        # The one request whose header has no client id.
+        # This is the only request whose header has no client id.
         head = RequestHead(CONTROLLED_SHUTDOWN, 0, 1)
         client.writer.write(pack(">ihhii", 12, *head, case.broker))
     answer = await client.answer_to(head)
-    answers[Asked("ControlledShutdown", case.what, case.version)] = plain(answer)
+    answers[Row("ControlledShutdown", case.what, case.version)] = plain(answer)
 
 
 def plain(value: Any) -> Any:
-    """An answer as dicts and tuples, what Kafka gives in no order in one of ours."""
+    """An answer as dicts and tuples; lists that Kafka returns in no order are sorted."""
     if is_dataclass(value):
         named = [one.name for one in fields(value) if not one.name.startswith("__")]
         return {name: plain(getattr(value, name)) for name in named}
@@ -258,28 +255,28 @@ def plain(value: Any) -> Any:
 
 
 def table(stock: Answers, refold: Answers) -> str:
-    """The answers as a Markdown table, versions that are answered alike in one row."""
+    """The answers as a Markdown table, with versions of equal answers in one row."""
     explained = EXPLAINED["refold"]
     rows: dict[tuple[str, str, str], list[int]] = {}
-    for asked, answer in refold.items():
+    for row, answer in refold.items():
         text = brief(answer)
-        if answer != stock[asked]:
-            why = explained[asked.request, asked.case]
-            text = f"{text}. Kafka: {brief(stock[asked])} ({why})"
-        rows.setdefault((asked.request, asked.case, text), []).append(asked.version)
+        if answer != stock[row]:
+            why = explained[row.request, row.case]
+            text = f"{text}. Kafka: {brief(stock[row])} ({why})"
+        rows.setdefault((row.request, row.case, text), []).append(row.version)
     lines = ["| request | case | versions | answer |", "|---|---|---|---|"]
     for (request, case, text), versions in rows.items():
-        spelt = ", ".join(map(str, versions))
-        lines.append(f"| {request} | {case} | {spelt} | {text} |")
+        version_list = ", ".join(map(str, versions))
+        lines.append(f"| {request} | {case} | {version_list} | {text} |")
     return "\n".join(lines) + "\n"
 
 
 def brief(answer: Any) -> str:
-    """One answer in a few words."""
+    """A short description of an answer."""
     if answer == CLOSED:
         return CLOSED
     if answer["error_code"] != "none":
-        return f"{answer['error_code'].upper()} for all of it"
+        return f"{answer['error_code'].upper()} for the whole request"
     if "producer_id_start" in answer:
         return f"{answer['producer_id_len']} ids from {answer['producer_id_start']}"
     if "remaining_partitions" in answer:
@@ -289,7 +286,7 @@ def brief(answer: Any) -> str:
     states = [one for topic in answer["topics"] for one in topic["partitions"]]
     if answer["topics"] and not states:
         return "the topic, without partitions"
-    return "; ".join(map(_brief_state, states)) or "nothing"
+    return "; ".join(map(_brief_state, states)) or "an empty answer"
 
 
 def _brief_state(one: Mapping[str, Any]) -> str:
@@ -303,19 +300,19 @@ def _brief_state(one: Mapping[str, Any]) -> str:
 
 
 def with_table(page: str, text: str) -> str:
-    """The page with that table in the place of its own."""
+    """The page with its table replaced."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{text}\n{END}{after}"
 
 
 def report(found: Iterable[Difference]) -> str:
-    """The differences, one a paragraph."""
-    return "\n\n".join(f"{one.asked}\nstock:  {one.stock}\nrefold: {one.refold}" for one in found)
+    """The differences, one per paragraph."""
+    return "\n\n".join(f"{one.row}\nstock:  {one.stock}\nrefold: {one.refold}" for one in found)
 
 
 async def _write_page() -> str:
-    """Write the page; gives what it does not explain."""
+    """Writes the page; returns the unexplained differences."""
     with tempfile.TemporaryDirectory() as name:
         stock_folder, refold_folder = Path(name) / "stock", Path(name) / "refold"
         for one in (stock_folder, refold_folder):

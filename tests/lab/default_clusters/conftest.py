@@ -1,4 +1,4 @@
-"""Clusters at default settings; every log that their daemons leave must agree in a replay."""
+"""Clusters at default settings; the logs of their daemons must agree in a replay."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ from tools.lab.shared import shared_cluster
 async def staged(
     lab: Lab, folder: Path, *, protocol: str = LATEST_PROTOCOL, chroot: str = ""
 ) -> AsyncIterator[DefaultScene]:
-    """A scene in a running cluster; at its end the daemons' logs are checked."""
+    """A scene in a running cluster; the daemons' logs are checked at its end."""
     async with DefaultScene(lab, folder, protocol=protocol, chroot=chroot) as scene:
         await scene.until_stock_controller()
         yield scene
@@ -25,7 +25,7 @@ async def staged(
 
 @pytest.fixture(scope="module")
 def versions(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """Kafka's version and the protocol version; a module may have others by parametrizing."""
+    """Kafka's version and the protocol version; a module chooses others by parametrizing."""
     chosen: tuple[str, str] = getattr(request, "param", (LATEST_KAFKA, LATEST_PROTOCOL))
     return chosen
 
@@ -46,7 +46,7 @@ def shared_lab(
 async def scene(
     shared_lab: Lab, versions: tuple[str, str], tmp_path: Path
 ) -> AsyncIterator[DefaultScene]:
-    """The shared cluster with all its brokers up; topics of earlier tests may be there."""
+    """The shared cluster with all brokers running; topics of earlier tests may exist."""
     for broker in shared_lab.brokers:
         if broker.state == "paused":
             broker.resume()

@@ -1,6 +1,6 @@
-"""Requests to a controller that are bent byte by byte: each is sent on a connection of its own.
+"""Damaged requests to a controller, each sent on a separate connection.
 
-None of them changes anything.
+None of the requests changes anything.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ from tests.lab.default_clusters.crafted_requests import (
     ALTER_PARTITION_VERSIONS,
     FIRST_BY_TOPIC_ID,
     LEADER,
-    NOBODY,
+    UNKNOWN_BROKER,
     EpochCase,
     alter_partition,
     controlled_shutdown,
@@ -47,7 +47,7 @@ Frame = Callable[[Epochs], bytes]
 
 @dataclass(frozen=True)
 class FrameCase:
-    """`frame` gives all bytes that are sent, its size among them."""
+    """`frame` returns all bytes that are sent, including the size."""
 
     request: str
     what: str
@@ -91,24 +91,24 @@ def _with_negative_client_id(frame: bytes) -> bytes:
     return _framed(frame[4:12] + b"\xff\xfe" + frame[HEADER_TAGS_AT:])
 
 
-_BENT: Mapping[str, Callable[[bytes], bytes]] = {
-    "more bytes than it has": _with_more,
-    "cut short": _cut,
+_DAMAGES: Mapping[str, Callable[[bytes], bytes]] = {
+    "trailing bytes": _with_more,
+    "truncated": _cut,
     "an unknown tagged field": _with_unknown_tag,
     "an unknown tagged field in its header": _with_unknown_tag_in_header,
     "without a client id": _without_client_id,
     "a client id of length -2": _with_negative_client_id,
 }
-"""What is done to a frame of a flexible version."""
+"""Changes to a frame of a flexible version."""
 
 
-def _bent(name: str, api_key: int, version: int, request: Request) -> Iterator[FrameCase]:
-    for what, bent in _BENT.items():
+def _damaged(name: str, api_key: int, version: int, request: Request) -> Iterator[FrameCase]:
+    for what, damage in _DAMAGES.items():
         yield FrameCase(
             name,
             what,
             version,
-            lambda epochs, bent=bent: bent(_encoded(api_key, version, request(epochs))),
+            lambda epochs, damage=damage: damage(_encoded(api_key, version, request(epochs))),
         )
 
 
@@ -119,7 +119,7 @@ def _fixed(name: str, what: str, version: int, frame: bytes) -> FrameCase:
 def _alter_partition_cases() -> Iterator[FrameCase]:
     present = next(one for one in ALTER_CASES if one.what == "the present state")
     for version in ALTER_PARTITION_VERSIONS:
-        yield from _bent(
+        yield from _damaged(
             "AlterPartition",
             ALTER_PARTITION,
             version,
@@ -148,7 +148,7 @@ def _without_partitions(version: int, *, is_known: bool) -> Frame:
 
 
 def _api_versions_cases() -> Iterator[FrameCase]:
-    yield from _bent("ApiVersions", API_VERSIONS, 3, lambda _: api_versions())
+    yield from _damaged("ApiVersions", API_VERSIONS, 3, lambda _: api_versions())
     schema = request_schema(API_VERSIONS, 3)
     for name, number in (("-a", "1"), ("a b", "1"), ("a", ""), ("a", "1-")):
         request = schema.ApiVersionsRequest(
@@ -163,13 +163,13 @@ def _api_versions_cases() -> Iterator[FrameCase]:
         ("an unknown version", 99, client_id + b"\0"),
         ("an unknown version with half a header", 99, client_id),
         ("a negative version", -1, client_id),
-        ("more bytes than it has", 0, client_id + b"\1\2"),
+        ("trailing bytes", 0, client_id + b"\1\2"),
     ):
         yield _fixed("ApiVersions", what, version, _framed(_head(API_VERSIONS, version) + rest))
 
 
-def _no_requests() -> Iterator[FrameCase]:
-    """What a controller cannot know."""
+def _invalid_requests() -> Iterator[FrameCase]:
+    """Requests with APIs, versions or sizes that do not exist."""
     for name, api_key, version in (
         ("AlterPartition", ALTER_PARTITION, 4),
         ("AlterPartition", ALTER_PARTITION, -1),
@@ -193,15 +193,15 @@ def _no_requests() -> Iterator[FrameCase]:
 def _cases() -> Iterator[FrameCase]:
     yield from _alter_partition_cases()
     stale = allocate_producer_ids(LEADER, 1)
-    yield from _bent("AllocateProducerIds", ALLOCATE_PRODUCER_IDS, 0, lambda _: stale)
-    nobody = EpochCase("an unknown broker", NOBODY, version=3)
-    yield from _bent(
-        "ControlledShutdown", CONTROLLED_SHUTDOWN, 3, partial(controlled_shutdown, nobody)
+    yield from _damaged("AllocateProducerIds", ALLOCATE_PRODUCER_IDS, 0, lambda _: stale)
+    unknown = EpochCase("an unknown broker", UNKNOWN_BROKER, version=3)
+    yield from _damaged(
+        "ControlledShutdown", CONTROLLED_SHUTDOWN, 3, partial(controlled_shutdown, unknown)
     )
     yield from _api_versions_cases()
     groups = request_schema(LIST_GROUPS, 4).ListGroupsRequest()
-    yield from _bent("ListGroups", LIST_GROUPS, 4, lambda _: groups)
-    yield from _no_requests()
+    yield from _damaged("ListGroups", LIST_GROUPS, 4, lambda _: groups)
+    yield from _invalid_requests()
 
 
 FRAME_CASES = tuple(_cases())

@@ -1,6 +1,6 @@
-"""Requests to a controller, good ones and bad ones, and the cluster that they are made for.
+"""Valid and invalid requests to a controller, and the topics that they need.
 
-Brokers 11, 12 and 13 are stubs that only stand in ZooKeeper: nobody else changes anything.
+Brokers 11, 12 and 13 are stubs that are only registered, so that no other broker writes states.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ from tests.controller.api_keys import ALTER_PARTITION, CONTROLLED_SHUTDOWN
 
 STUBS = (11, 12, 13)
 STOCK = 1
-NOBODY = 99
+UNKNOWN_BROKER = 99
 LEADER, FOLLOWER, OUT_OF_SYNC = STUBS
 
 LEADER_EPOCH = 5
@@ -32,19 +32,19 @@ FIRST_WITH_ISR_EPOCHS = 3
 
 @dataclass(frozen=True)
 class State:
-    """What a leader asks for one partition; by default its present state."""
+    """What a leader requests for one partition; by default its present state."""
 
     isr: tuple[int, ...] = ISR
     leader_epoch: int = LEADER_EPOCH
     partition_epoch: int = PARTITION_EPOCH
     recovery: int = 0
     is_known: bool = True
-    """False: a partition that the topic does not have."""
+    """Whether the topic has the partition."""
 
 
 @dataclass(frozen=True)
 class AlterCase:
-    """An AlterPartition; each of its states is for a partition that no other case touches."""
+    """An AlterPartition; no other case uses the partitions of its states."""
 
     what: str
     states: tuple[State, ...] = (State(),)
@@ -52,12 +52,12 @@ class AlterCase:
     epoch: Callable[[int], int] = lambda registered: registered
     topic_is_known: bool = True
     recovering: bool = False
-    """The partition stands as led by one replica that is recovering."""
+    """Whether the leader of the partition is recovering and the only replica in sync."""
     first_version: int = 0
     times: int = 1
-    """Sent so often; the last answer counts."""
+    """How often the request is sent; the last answer is used."""
     one_partition: bool = False
-    """All states are for the same partition."""
+    """Whether all states are for the same partition."""
 
 
 def _one(**fields: Any) -> tuple[State, ...]:
@@ -84,11 +84,11 @@ ALTER_CASES = (
         "an older leader epoch, a newer partition epoch",
         _one(isr=_SHRINK, leader_epoch=4, partition_epoch=3),
     ),
-    AlterCase("a member that does not live", _one(isr=(*ISR, NOBODY))),
-    AlterCase("a live member that is no replica", _one(isr=(*ISR, STOCK))),
+    AlterCase("a member that is not alive", _one(isr=(*ISR, UNKNOWN_BROKER))),
+    AlterCase("a live member that is not a replica", _one(isr=(*ISR, STOCK))),
     AlterCase("an ISR without the leader", _one(isr=(FOLLOWER,))),
     AlterCase("an empty ISR", _one(isr=())),
-    AlterCase("a member twice", _one(isr=(*ISR, FOLLOWER))),
+    AlterCase("a duplicate member", _one(isr=(*ISR, FOLLOWER))),
     AlterCase("sent by a follower", sender=FOLLOWER),
     AlterCase("sent by a broker without a replica", _one(isr=_SHRINK), sender=STOCK),
     AlterCase("an unknown topic", topic_is_known=False),
@@ -96,14 +96,14 @@ ALTER_CASES = (
     AlterCase("a lower broker epoch", epoch=lambda registered: registered - 1),
     AlterCase("a higher broker epoch", epoch=lambda registered: registered + 1),
     AlterCase("broker epoch -1", epoch=lambda registered: -1),
-    AlterCase("an unknown broker", sender=NOBODY),
-    AlterCase("no partition at all", ()),
+    AlterCase("an unknown broker", sender=UNKNOWN_BROKER),
+    AlterCase("no partitions", ()),
     AlterCase("one good and two bad", (State(_GROW), State(leader_epoch=4), State(is_known=False))),
     AlterCase(
-        "one partition twice", (State(_SHRINK), State((*ISR, OUT_OF_SYNC))), one_partition=True
+        "a duplicate partition", (State(_SHRINK), State((*ISR, OUT_OF_SYNC))), one_partition=True
     ),
     AlterCase(
-        "one partition of an unknown topic twice",
+        "a duplicate partition of an unknown topic",
         (State(), State()),
         topic_is_known=False,
         one_partition=True,
@@ -131,13 +131,13 @@ ALTER_CASES = (
     ),
 )
 SHUTTING_DOWN_CASE = AlterCase("a member that is shutting down", _one(isr=_GROW))
-"""To be sent when OUT_OF_SYNC has asked for its controlled shutdown."""
+"""This request is sent after the controlled shutdown of OUT_OF_SYNC was requested."""
 
 ALL_CASES = (*ALTER_CASES, SHUTTING_DOWN_CASE)
 
 
 def topic_of(version: int) -> str:
-    """Each version has a topic of its own, so that every case begins from the same state."""
+    """Each version has a separate topic, so that every case begins with the same state."""
     return f"version-{version}"
 
 
@@ -146,7 +146,7 @@ def topic_id_of(version: int) -> UUID:
 
 
 def partitions_of(case: AlterCase) -> tuple[int, ...]:
-    """The partitions of a case: as many as no case has states."""
+    """The partitions of a case: one for each state, or one for all."""
     first = 4 * ALL_CASES.index(case)
     return tuple(
         (first + (0 if case.one_partition else place)) if state.is_known else 9000 + first
@@ -155,7 +155,7 @@ def partitions_of(case: AlterCase) -> tuple[int, ...]:
 
 
 def population() -> Iterator[WriteOperation]:
-    """What stands in ZooKeeper before the brokers start, the parents first."""
+    """The writes of the znodes before the brokers start, parents first."""
     yield from map(Create, ("/brokers", znodes.BROKER_IDS, znodes.TOPICS))
     recovering = {number for case in ALL_CASES if case.recovering for number in partitions_of(case)}
     numbers = sorted(number for case in ALL_CASES for number in partitions_of(case))
@@ -173,7 +173,7 @@ def population() -> Iterator[WriteOperation]:
             path, data = znodes.state_path(topic, number), znodes.write_state(state)
             yield Create(znodes.partition_path(topic, number))
             yield Create(path, data)
-            # Each write makes the partition epoch one higher.
+            # Each write increases the partition epoch by one.
             yield from (SetData(path, data, ANY_VERSION) for _ in range(PARTITION_EPOCH))
 
 
@@ -212,7 +212,7 @@ def _partition_data(schema: Any, version: int, number: int, state: State) -> Any
 
 @dataclass(frozen=True)
 class EpochCase:
-    """A request that carries a broker and its epoch only."""
+    """A request that contains only a broker and its epoch."""
 
     what: str
     broker: int
@@ -226,17 +226,17 @@ PRODUCER_ID_CASES = (
     EpochCase("a lower broker epoch", LEADER, lambda registered: registered - 1),
     EpochCase("a higher broker epoch", LEADER, lambda registered: registered + 1),
     EpochCase("broker epoch -1", LEADER, lambda registered: -1),
-    EpochCase("an unknown broker", NOBODY),
+    EpochCase("an unknown broker", UNKNOWN_BROKER),
 )
 
 _REFUSED_SHUTDOWNS = (
     EpochCase("a lower broker epoch", LEADER, lambda registered: registered - 1),
-    EpochCase("an unknown broker", NOBODY),
-    EpochCase("an unknown broker, epoch -1", NOBODY, lambda registered: -1),
+    EpochCase("an unknown broker", UNKNOWN_BROKER),
+    EpochCase("an unknown broker, epoch -1", UNKNOWN_BROKER, lambda registered: -1),
 )
 REFUSED_SHUTDOWN_CASES = tuple(
     replace(case, version=version) for case in _REFUSED_SHUTDOWNS for version in (2, 3)
-) + tuple(EpochCase("an unknown broker", NOBODY, version=version) for version in (0, 1))
+) + tuple(EpochCase("an unknown broker", UNKNOWN_BROKER, version=version) for version in (0, 1))
 
 SHUTDOWN_CASES = (
     *(EpochCase("leads nothing", OUT_OF_SYNC, version=version) for version in range(4)),
@@ -244,9 +244,9 @@ SHUTDOWN_CASES = (
     EpochCase("leads nothing, epoch -1", OUT_OF_SYNC, lambda one: -1, version=3),
 )
 LAST_SHUTDOWN_CASES = (
-    EpochCase("leads what another can take over, and what none can", LEADER, version=3),
-    EpochCase("the same again", LEADER, version=3),
-    EpochCase("the last one that is in sync", FOLLOWER, version=3),
+    EpochCase("leads partitions with and without another replica in sync", LEADER, version=3),
+    EpochCase("the same request again", LEADER, version=3),
+    EpochCase("the last broker in sync", FOLLOWER, version=3),
 )
 
 

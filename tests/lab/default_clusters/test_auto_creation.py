@@ -1,4 +1,4 @@
-"""Topics that brokers make for their clients: they take the daemon for one of the brokers."""
+"""Topics that brokers create for their clients: brokers may place replicas on the daemon's id."""
 
 import asyncio
 
@@ -15,58 +15,62 @@ MANY = 40
 
 
 @pytest.mark.ci
-async def test_many_topics_at_once_have_brokers_for_replicas(scene: DefaultScene) -> None:
+async def test_many_auto_created_topics_have_no_replica_on_the_daemon(scene: DefaultScene) -> None:
     daemon = await scene.controlling()
-    # Its brokers know the daemon from here on.
+    # From here on the brokers know the daemon.
     await scene.create_topic("before", {0: [1, 2, 3]})
     topics = [f"auto-{number}" for number in range(MANY)]
     await scene.until_auto_created(topics)
     for topic in topics:
         assert OWN_ID not in (await scene.replicas_of(topic))[0], topic
-    assert any(_is_repair(one) for one in daemon.messages()), "it was chosen for some of them"
+    assert any(_is_repair(one) for one in daemon.messages()), "no topic was placed on the daemon"
     assert await daemon.stop() == 0
 
 
-async def test_topics_made_during_the_hand_back_are_repaired(scene: DefaultScene) -> None:
-    """Brokers go on placing replicas on the daemon until they hear that it leaves."""
+async def test_topics_created_during_the_hand_back_are_repaired(scene: DefaultScene) -> None:
+    """Brokers place replicas on the daemon until they learn that it left."""
     daemon = await scene.controlling()
     await scene.create_topic("early", {0: [1, 2, 3]})
-    going_on = True
-    asked: list[str] = []
+    is_running = True
+    created: list[str] = []
 
     async def make_topics(producer: AIOKafkaProducer) -> None:
-        while going_on:
-            asked.append(f"late-{len(asked)}")
+        while is_running:
+            created.append(f"late-{len(created)}")
             try:
-                await asyncio.wait_for(producer.send(asked[-1], b"first"), 10)
+                await asyncio.wait_for(producer.send(created[-1], b"first"), 10)
             except (KafkaError, TimeoutError):
                 continue
 
     async with AIOKafkaProducer(bootstrap_servers=scene.lab.bootstrap, acks=1) as producer:
         makers = [asyncio.create_task(make_topics(producer)) for _ in range(4)]
-        await timed(lambda: _has(asked, 20), "topics are being made")
+        await timed(lambda: _has(created, 20), "topics are created")
         assert await daemon.stop() == 0, daemon.last_words()
         await scene.until_stock_controller()
-        made_until_then = len(asked)
-        await timed(lambda: _has(asked, made_until_then + 8), "topics are made after it")
-        going_on = False
+        created_before = len(created)
+        await timed(
+            lambda: _has(created, created_before + 8), "topics are created after the hand-back"
+        )
+        is_running = False
         await asyncio.gather(*makers)
     assert any(_is_repair(one) for one in daemon.messages())
-    for topic in asked:
+    for topic in created:
         replicas = await scene.replicas_of(topic)
         assert all(OWN_ID not in one for one in replicas.values()), topic
         if replicas:
             await scene.until_in_sync(topic, 3)
 
 
-async def test_what_a_killed_daemon_left_is_repaired_by_the_next(scene: DefaultScene) -> None:
-    """Of two topics with its id one got leaders from a stock controller, one can have none."""
+async def test_topics_with_the_id_of_a_killed_daemon_are_repaired_by_the_next(
+    scene: DefaultScene,
+) -> None:
+    """Two topics have the daemon's id: one has leaders from a stock controller, the other none."""
     await scene.view.create_topic("led", {0: [1, OWN_ID, 2], 1: [OWN_ID, 2, 3]})
 
     async def has_states() -> bool:
         return len(await scene.view.states("led")) == 2
 
-    await timed(has_states, "the stock controller gives leaders to what has live brokers")
+    await timed(has_states, "the stock controller elects leaders where brokers are alive")
     await scene.view.create_topic("stranded", {0: [OWN_ID]})
     daemon = await scene.controlling()
 
@@ -81,8 +85,8 @@ async def test_what_a_killed_daemon_left_is_repaired_by_the_next(scene: DefaultS
     assert await daemon.stop() == 0
 
 
-async def _has(asked: list[str], count: int) -> bool:
-    return len(asked) >= count
+async def _has(created: list[str], count: int) -> bool:
+    return len(created) >= count
 
 
 def _is_repair(message: dict[str, object]) -> bool:

@@ -1,4 +1,4 @@
-"""Clients that cost the controller nothing: AlterPartition beside them is answered in time."""
+"""Misbehaving clients do not delay the controller's answers to AlterPartition."""
 
 import asyncio
 import os
@@ -28,14 +28,14 @@ from tests.lab.default_clusters.cluster import SHUTDOWN_SECONDS_MAX, DefaultScen
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
 
-TOPIC = "beside"
+TOPIC = "undisturbed"
 ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
 ANSWERED_SECONDS_MAX = 5.0
-"""A broker waits for 30 s; the machine may be busy."""
+"""A broker waits up to 30 s for an answer; the machine may be busy."""
 ANSWERED_SECONDS_MEDIAN = 1.0
 ENOUGH = 10
 IDLE = 1000
-ASKED = RequestHead(ALTER_PARTITION, 1, 5)
+HEAD = RequestHead(ALTER_PARTITION, 1, 5)
 MIB = 1024 * 1024
 
 Misbehaviour = Callable[[Client], Awaitable[None]]
@@ -49,22 +49,22 @@ async def huge_size(client: Client) -> None:
     client.writer.write(pack(">ihhi", 2**31 - 1, METADATA, 12, 1) + bytes(100_000))
 
 
-async def as_large_as_may_be_and_never_whole(client: Client) -> None:
+async def largest_incomplete_frame(client: Client) -> None:
     client.writer.write(pack(">ihhi", 8 * MIB, ALTER_PARTITION, 3, 1) + bytes(8 * MIB - 1000))
 
 
-async def large_and_never_whole(client: Client) -> None:
-    """As large as may be of others than brokers."""
+async def large_incomplete_frame(client: Client) -> None:
+    """The largest frame that is accepted from a client that is not a broker."""
     client.writer.write(pack(">ihhi", MIB, ALTER_PARTITION, 3, 1) + bytes(MIB - 1000))
 
 
-LARGE_LIE = encode_request(ASKED, "test", alter_partition(35_000))
+LARGE_REQUEST = encode_request(HEAD, "test", alter_partition(35_000))
 
 
-async def lies_at_length_again_and_again(client: Client) -> None:
-    """A whole AlterPartition of 1 MB, of a broker that it is not."""
+async def large_requests_of_another_broker(client: Client) -> None:
+    """A complete AlterPartition of 1 MB in the name of another broker."""
     while True:
-        client.writer.write(LARGE_LIE)
+        client.writer.write(LARGE_REQUEST)
         await client.receive()
 
 
@@ -84,23 +84,23 @@ async def another_protocol(client: Client) -> None:
     client.writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
 
-async def lies(client: Client) -> None:
-    """AlterPartition of a broker that it is not."""
+async def requests_of_another_broker(client: Client) -> None:
+    """AlterPartition in the name of another broker."""
     for _ in range(50):
         client.send(ALTER_PARTITION, 1, alter_partition(500))
 
 
-async def asks_and_never_reads(client: Client) -> None:
+async def requests_without_reading(client: Client) -> None:
     for _ in range(500):
         client.send(METADATA, 12, metadata_request())
 
 
-async def silence(client: Client) -> None:
-    """Connected, and nothing else."""
+async def idle_connection(client: Client) -> None:
+    """A connection without a request."""
 
 
 async def misbehave(port: int, behaviour: Misbehaviour) -> None:
-    """On a connection that is kept, as long as the daemon lets it."""
+    """Misbehaves on a connection that stays open until the daemon closes it."""
     async with Client(port) as client:
         try:
             await behaviour(client)
@@ -111,7 +111,7 @@ async def misbehave(port: int, behaviour: Misbehaviour) -> None:
 
 @asynccontextmanager
 async def clients(address: str, behaviour: Sequence[Misbehaviour]) -> AsyncIterator[None]:
-    """A client for each during the block."""
+    """A client for each behaviour during the block."""
     port = int(address.rpartition(":")[2])
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(misbehave(port, one)) for one in behaviour]
@@ -122,24 +122,22 @@ async def clients(address: str, behaviour: Sequence[Misbehaviour]) -> AsyncItera
 
 @asynccontextmanager
 async def answers_timed(scene: DefaultScene) -> AsyncIterator[list[float]]:
-    """Has a broker's AlterPartition answered again and again during the block; how long each
-    answer took.
+    """Sends AlterPartition repeatedly during the block; returns the seconds until each answer.
 
-    It names a topic that there is not, so that nothing is changed.
+    The request names an unknown topic, so that it changes nothing.
     """
     epoch = await scene.view.broker_epoch(1)
     frames = [
-        encode_request(ASKED, "1", alter_partition(partitions, 1, epoch))
-        for partitions in (1, 1000)
+        encode_request(HEAD, "1", alter_partition(partitions, 1, epoch)) for partitions in (1, 1000)
     ]
     seconds: list[float] = []
 
     async def ask() -> None:
-        async with Client(int(scene.own_address.rpartition(":")[2])) as client:
+        async with Client(int(scene.daemon_address.rpartition(":")[2])) as client:
             for frame in cycle(frames):
                 began = time.monotonic()
                 client.writer.write(frame)
-                answer = await client.answer_to(ASKED)
+                answer = await client.answer_to(HEAD)
                 seconds.append(time.monotonic() - began)
                 assert answer.error_code == 0
                 await asyncio.sleep(0.05)
@@ -154,16 +152,16 @@ async def answers_timed(scene: DefaultScene) -> AsyncIterator[list[float]]:
     "behaviour",
     [
         [half_a_frame, huge_size, unknown_api, unknown_version] * 10,
-        [garbage, another_protocol, lies, asks_and_never_reads] * 5,
+        [garbage, another_protocol, requests_of_another_broker, requests_without_reading] * 5,
         [
-            *[as_large_as_may_be_and_never_whole, large_and_never_whole] * 6,
-            *[lies_at_length_again_and_again] * 3,
+            *[largest_incomplete_frame, large_incomplete_frame] * 6,
+            *[large_requests_of_another_broker] * 3,
         ],
-        pytest.param([silence] * IDLE, marks=pytest.mark.ci),
+        pytest.param([idle_connection] * IDLE, marks=pytest.mark.ci),
     ],
     ids=["frames", "contents", "large", "idle"],
 )
-async def test_isr_changes_are_answered_beside_them(
+async def test_isr_changes_are_answered_in_spite_of_misbehaving_clients(
     scene: DefaultScene, behaviour: Sequence[Misbehaviour]
 ) -> None:
     daemon = await scene.controlling()
@@ -172,8 +170,8 @@ async def test_isr_changes_are_answered_beside_them(
     await scene.until_in_sync(TOPIC, 3)
     epoch = await scene.view.controller_epoch()
     follower = scene.lab.brokers[2]
-    async with clients(scene.own_address, behaviour), answers_timed(scene) as seconds:
-        # The controller is asked when it stops, and for each ISR that it comes back to.
+    async with clients(scene.daemon_address, behaviour), answers_timed(scene) as seconds:
+        # The broker asks the controller when it stops, and for each ISR to which it returns.
         assert await scene.stop_in_order(follower) < SHUTDOWN_SECONDS_MAX
         await follower.start()
         await scene.until_in_sync(TOPIC, 3)
@@ -182,26 +180,26 @@ async def test_isr_changes_are_answered_beside_them(
     assert statistics.median(seconds) < ANSWERED_SECONDS_MEDIAN
     assert daemon.running
     assert await scene.view.controller() == OWN_ID
-    assert await scene.view.controller_epoch() == epoch, "the session lived"
+    assert await scene.view.controller_epoch() == epoch, "the session was lost"
     assert await daemon.stop() == 0
 
 
-async def test_a_broker_stops_in_order_though_the_front_hangs(scene: DefaultScene) -> None:
-    """It is found out, and the broker's next try reaches a new one."""
+async def test_controlled_shutdown_succeeds_although_the_front_hangs(scene: DefaultScene) -> None:
+    """The front is replaced, and the broker's next request reaches the new front."""
     daemon = await scene.controlling()
     if not await scene.replicas_of(TOPIC):
         await scene.create_topic(TOPIC, ASSIGNMENT)
     await scene.until_in_sync(TOPIC, 3)
     follower = scene.lab.brokers[2]
-    async with Client(int(scene.own_address.rpartition(":")[2])) as client:
+    async with Client(int(scene.daemon_address.rpartition(":")[2])) as client:
         await client.ask(API_VERSIONS, 3, api_versions())
         hung = daemon.front
         os.kill(hung, signal.SIGSTOP)
         await scene.stop_in_order(follower)
     assert daemon.front != hung
-    told = [one["message"] for one in daemon.messages() if one["level"] == "error"]
-    assert any("did not answer for 10 s and was killed" in one for one in told)
-    assert await scene.view.controller() == OWN_ID, "the role is kept"
+    errors = [one["message"] for one in daemon.messages() if one["level"] == "error"]
+    assert any("did not answer for 10 s and was killed" in one for one in errors)
+    assert await scene.view.controller() == OWN_ID, "the role was lost"
     await follower.start()
     await scene.until_in_sync(TOPIC, 3)
     assert await daemon.stop() == 0

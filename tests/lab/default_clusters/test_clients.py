@@ -1,4 +1,4 @@
-"""Clients that know nothing but the daemon's own address."""
+"""Clients that know only the daemon's address."""
 
 import re
 
@@ -18,7 +18,7 @@ RECORDS = [b"one", b"two", b"three"]
 
 @pytest.fixture
 async def daemon(scene: DefaultScene) -> Refold:
-    """In control, and known to the brokers."""
+    """A daemon that is controller and known to the brokers."""
     daemon = await scene.controlling()
     if not await scene.replicas_of(TOPIC):
         await scene.create_topic(TOPIC, {0: [1, 2, 3], 1: [2, 3, 1]})
@@ -27,15 +27,17 @@ async def daemon(scene: DefaultScene) -> Refold:
 
 
 @pytest.mark.ci
-async def test_a_python_client(scene: DefaultScene, daemon: Refold) -> None:
+async def test_python_client_produces_consumes_and_administers(
+    scene: DefaultScene, daemon: Refold
+) -> None:
     async with AIOKafkaProducer(
-        bootstrap_servers=scene.own_address, acks="all", enable_idempotence=True
+        bootstrap_servers=scene.daemon_address, acks="all", enable_idempotence=True
     ) as producer:
         for one in RECORDS:
             await producer.send_and_wait(TOPIC, one)
     consumer = AIOKafkaConsumer(
         TOPIC,
-        bootstrap_servers=scene.own_address,
+        bootstrap_servers=scene.daemon_address,
         group_id="readers",
         auto_offset_reset="earliest",
     )
@@ -43,7 +45,7 @@ async def test_a_python_client(scene: DefaultScene, daemon: Refold) -> None:
         read = [(await consumer.getone()).value for _ in RECORDS]
         await consumer.commit()
     assert sorted(read) == sorted(RECORDS)
-    admin = AIOKafkaAdminClient(bootstrap_servers=scene.own_address)
+    admin = AIOKafkaAdminClient(bootstrap_servers=scene.daemon_address)
     await admin.start()
     try:
         cluster = await admin.describe_cluster()
@@ -58,8 +60,8 @@ async def test_a_python_client(scene: DefaultScene, daemon: Refold) -> None:
     assert await daemon.stop() == 0
 
 
-async def test_kafkas_own_tools(scene: DefaultScene, daemon: Refold) -> None:
-    address = ("--bootstrap-server", scene.own_address)
+async def test_kafkas_tools_produce_consume_and_list(scene: DefaultScene, daemon: Refold) -> None:
+    address = ("--bootstrap-server", scene.daemon_address)
     written = "".join(f"line {number}\n" for number in range(5))
     await tool(
         scene.lab,
@@ -82,30 +84,38 @@ async def test_kafkas_own_tools(scene: DefaultScene, daemon: Refold) -> None:
     assert await daemon.stop() == 0
 
 
-async def test_its_settings_as_a_broker_tells_them(scene: DefaultScene, daemon: Refold) -> None:
-    asked = ("--bootstrap-server", scene.own_address, "--describe", "--entity-type", "brokers")
-    named = (*asked, "--entity-name", str(OWN_ID))
-    told = await tool(scene.lab, "kafka.admin.ConfigCommand", *named, "--all")
+async def test_settings_are_described_as_those_of_a_broker(
+    scene: DefaultScene, daemon: Refold
+) -> None:
+    arguments = (
+        "--bootstrap-server",
+        scene.daemon_address,
+        "--describe",
+        "--entity-type",
+        "brokers",
+    )
+    named = (*arguments, "--entity-name", str(OWN_ID))
+    output = await tool(scene.lab, "kafka.admin.ConfigCommand", *named, "--all")
     synonym = f"synonyms={{STATIC_BROKER_CONFIG:broker.id={OWN_ID}}}"
-    assert f"broker.id={OWN_ID} sensitive=false {synonym}" in told
-    assert "delete.topic.enable=true" in told
-    assert "broker.rack=null" in told
-    # None of them is dynamic, which is all that is shown without --all.
+    assert f"broker.id={OWN_ID} sensitive=false {synonym}" in output
+    assert "delete.topic.enable=true" in output
+    assert "broker.rack=null" in output
+    # No setting is dynamic, and only dynamic settings are printed without --all.
     assert "=" not in await tool(scene.lab, "kafka.admin.ConfigCommand", *named)
     assert await daemon.stop() == 0
 
 
-async def test_a_standby_in_the_bootstrap_list_sends_clients_on(scene: DefaultScene) -> None:
-    """It knows no broker to pass anything on to before its first take-over. An answer without the
-    APIs that a client needs would end it there."""
+async def test_standby_in_the_bootstrap_list_refers_clients_to_brokers(scene: DefaultScene) -> None:
+    """Before its first take-over a standby knows no broker to which it could forward a request. An
+    answer without the APIs that a client needs would make the client fail."""
     standby = scene.daemon()
     await standby.start()
     await scene.until_reported(standby, "standing_by")
-    addresses = [scene.own_address, scene.lab.brokers[0].connect]
+    addresses = [scene.daemon_address, scene.lab.brokers[0].connect]
     topics = "org.apache.kafka.tools.TopicCommand"
-    asked = ("--bootstrap-server", ",".join(addresses), "--list")
-    for _ in range(3):  # Which address comes first is a draw.
-        await tool(scene.lab, topics, *asked)
+    arguments = ("--bootstrap-server", ",".join(addresses), "--list")
+    for _ in range(3):  # The client chooses the first address at random.
+        await tool(scene.lab, topics, *arguments)
         async with AIOKafkaProducer(bootstrap_servers=addresses) as producer:
             await producer.send_and_wait("of-a-standby", b"one")
     assert not [one for one in standby.messages() if one["level"] != "info"]

@@ -1,4 +1,4 @@
-"""The role goes to a stock broker and back while leaders ask for another ISR."""
+"""The role changes between refold and stock brokers while leaders request ISR changes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,38 +16,38 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
 TOPIC = "followed"
 ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
 FOUND_SECONDS_MAX = 2.0
-"""For brokers to find the new controller and to be answered by it."""
+"""The time in which brokers find the new controller and get its answer."""
 
 LAG_SECONDS_MAX = 3.0
-"""replica.lag.time.max.ms, and half of it again: when a leader looks."""
+"""replica.lag.time.max.ms, and half of it again: the interval in which a leader checks its ISR."""
 
 SESSION_MS = 2000
 
 
 async def test_brokers_find_each_new_controller(scene: DefaultScene) -> None:
-    """A follower is held up while the role changes, so that it cannot get it and its leaders have
-    something to ask."""
-    follower = scene.asked_by_none()
+    """A follower is paused while the role changes. It cannot become controller then, and the
+    leaders of its partitions request ISR changes."""
+    follower = scene.broker_not_taken_for_controller()
     daemon = await take_role(scene)
     await scene.create_topic(TOPIC, ASSIGNMENT)
     await scene.until_in_sync(TOPIC, 3)
     async with Traffic(scene.lab.bootstrap, TOPIC) as traffic:
-        async with held_up(scene, follower):
+        async with paused(scene, follower):
             await until_shrunk(scene, follower)
-        async with held_up(scene, follower):
+        async with paused(scene, follower):
             daemon.kill()
             await daemon.ended()
             await scene.until_stock_controller()
             seconds = await until_shrunk(scene, follower)
         assert seconds < FOUND_SECONDS_MAX + LAG_SECONDS_MAX - SESSION_MS / 1000
         await until_more(traffic)
-        async with held_up(scene, follower):
+        async with paused(scene, follower):
             again = await take_role(scene)
             seconds = await until_shrunk(scene, follower)
         assert seconds < FOUND_SECONDS_MAX + LAG_SECONDS_MAX
-        assert await scene.events("alter_partition_received"), "refold was asked"
+        assert await scene.events("alter_partition_received"), "refold received no request"
         await until_more(traffic)
-        async with held_up(scene, follower):
+        async with paused(scene, follower):
             assert await again.stop() == 0
             await scene.until_stock_controller()
             seconds = await until_shrunk(scene, follower)
@@ -61,9 +61,9 @@ async def take_role(scene: DefaultScene) -> Refold:
 
 
 @asynccontextmanager
-async def held_up(scene: DefaultScene, broker: KafkaBroker) -> AsyncIterator[None]:
-    """The broker does nothing during the block, which must be shorter than its session; then it
-    comes back into every ISR."""
+async def paused(scene: DefaultScene, broker: KafkaBroker) -> AsyncIterator[None]:
+    """Pauses the broker during the block, which must be shorter than its session. Afterwards the
+    broker returns to every ISR."""
     broker.pause()
     try:
         yield
@@ -73,11 +73,11 @@ async def held_up(scene: DefaultScene, broker: KafkaBroker) -> AsyncIterator[Non
 
 
 async def until_shrunk(scene: DefaultScene, follower: KafkaBroker) -> float:
-    """Wait until it is in no ISR but of what it leads itself; the seconds that it took."""
+    """Waits until the follower is in no other leader's ISR; returns the seconds."""
 
     async def is_alone() -> bool:
         states = (await scene.view.states(TOPIC)).values()
-        # A leader that was held up may take followers out of its own ISR when it goes on.
+        # A paused leader may remove followers from its ISR when it is resumed.
         others = [one for one in states if one["leader"] != follower.broker_id]
         return bool(others) and all(follower.broker_id not in one["isr"] for one in others)
 

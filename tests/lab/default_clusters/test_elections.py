@@ -1,4 +1,4 @@
-"""Leaders that change though no broker died: by themselves, and when unclean ones are allowed."""
+"""Leaders change without a dead broker: by the rebalance, and by unclean elections."""
 
 import pytest
 
@@ -11,7 +11,9 @@ CONFIGS = "kafka.admin.ConfigCommand"
 UNCLEAN = "unclean.leader.election.enable=true"
 
 
-async def test_after_a_rolling_restart_leaders_go_back_by_themselves(scene: DefaultScene) -> None:
+async def test_leaders_return_to_preferred_replicas_after_a_rolling_restart(
+    scene: DefaultScene,
+) -> None:
     daemon = await scene.controlling(settings={INTERVAL: 2})
     preferred = {0: 1, 1: 2, 2: 3}
     await scene.create_topic("rolled", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
@@ -31,10 +33,10 @@ async def test_after_a_rolling_restart_leaders_go_back_by_themselves(scene: Defa
         ("default", ("--entity-type", "brokers", "--entity-default")),
     ],
 )
-async def test_a_partition_that_waits_is_led_once_unclean_leaders_are_allowed(
+async def test_offline_partition_gets_a_leader_when_unclean_election_is_enabled(
     scene: DefaultScene, topic: str, entity: tuple[str, ...]
 ) -> None:
-    """2 was out of sync when 1 died; 3 is asked to change the configuration."""
+    """Broker 2 was out of sync when broker 1 died; broker 3 receives the configuration change."""
     daemon = await scene.controlling()
     first, second, third = scene.lab.brokers
     await scene.create_topic(topic, {0: [1, 2]})

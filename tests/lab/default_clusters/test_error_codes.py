@@ -1,4 +1,4 @@
-"""What refold answers is what a stock controller answers, and the page says the same."""
+"""refold answers as a stock controller does, and as docs/endpoint-answers.md says."""
 
 import asyncio
 from pathlib import Path
@@ -30,7 +30,9 @@ async def test_refold_answers_as_a_stock_controller_does(stock: Answers, tmp_pat
     assert not found, report(found)
 
 
-async def test_the_page_tells_what_its_own_rules_change(stock: Answers, tmp_path: Path) -> None:
+async def test_page_lists_the_answers_that_deviations_change(
+    stock: Answers, tmp_path: Path
+) -> None:
     refold = await answers_of_refold(tmp_path, "refold")
     found = unexplained(stock, refold, "refold")
     assert not found, report(found)

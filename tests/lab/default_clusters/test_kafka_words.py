@@ -1,4 +1,4 @@
-"""A log of refold in Kafka's words, beside what a stock controller wrote of the same incident."""
+"""A log of refold in Kafka's words equals what a stock controller wrote in the same incident."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tools.lab.refold import run
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
 FILES = ("controller.log", "state-change.log")
-TOLD = (
+INCIDENT_LINES = (
     "New topics:",
     "New partition creation callback",
     "Shutting down broker",
@@ -21,11 +21,11 @@ TOLD = (
     "New broker startup callback",
     "Updated broker epochs cache:",
 )
-"""What the incident is about. Other lines come when a leader or the time wants them."""
+"""Beginnings of lines about the incident. Other lines depend on leaders and on time."""
 
 
 async def incident(scene: DefaultScene, topic: str, spared: int) -> None:
-    """A topic is made, a broker stops in order and is back; not the one that is `spared`."""
+    """Creates a topic, and stops and starts a broker other than `spared`."""
     await scene.create_topic(topic, {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
     await scene.until_in_sync(topic, 3)
     broker = next(one for one in scene.lab.brokers if one.broker_id != spared)
@@ -35,7 +35,7 @@ async def incident(scene: DefaultScene, topic: str, spared: int) -> None:
 
 
 def written_by_controller(folder: Path) -> list[str]:
-    """What a stock broker wrote as controller, at INFO and above; each file in its order."""
+    """A stock broker's lines as controller, at INFO and above, in the order of each file."""
     lines = [
         line
         for name in FILES
@@ -46,12 +46,12 @@ def written_by_controller(folder: Path) -> list[str]:
 
 
 def rows(lines: list[str]) -> list[str]:
-    """The rows of the page that lines of the incident are listed in; each must be listed."""
+    """The rows of the page for lines about the incident; each line must have a row."""
     listed = [(line, row_of(parsed(line)).text) for line in lines if line.startswith("[2")]
-    return [row for line, row in listed if any(f"] {one}" in line for one in TOLD)]
+    return [row for line, row in listed if any(f"] {one}" in line for one in INCIDENT_LINES)]
 
 
-async def test_the_same_incident_reads_alike(scene: DefaultScene) -> None:
+async def test_log_in_kafkas_words_has_the_lines_of_a_stock_controller(scene: DefaultScene) -> None:
     stock = await scene.view.controller()
     assert stock is not None
     [controller] = [one for one in scene.lab.brokers if one.broker_id == stock]

@@ -1,4 +1,4 @@
-"""A cluster below a chroot, with a listener for its clients, and with racks."""
+"""A cluster below a chroot, with a separate listener for clients, and with racks."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """Three brokers, each in a rack of its own, that talk to each other on the first listener."""
+    """Three brokers in different racks, with the first listener for their own requests."""
     with shared_cluster(
         tmp_path_factory.mktemp("cluster"),
         3,
@@ -49,13 +49,15 @@ async def scene(laid_out: Lab, tmp_path: Path) -> AsyncIterator[DefaultScene]:
 
 @pytest.fixture
 async def daemon(scene: DefaultScene) -> Refold:
-    """In control, and known to the brokers."""
+    """A daemon that is controller and known to the brokers."""
     daemon = await scene.controlling(settings=SETTINGS)
-    await scene.create_topic(f"before-{scene.own_address.rpartition(':')[2]}", {0: [1, 2, 3]})
+    await scene.create_topic(f"before-{scene.daemon_address.rpartition(':')[2]}", {0: [1, 2, 3]})
     return daemon
 
 
-async def test_clients_reach_it_on_their_listener(scene: DefaultScene, daemon: Refold) -> None:
+async def test_clients_reach_the_daemon_on_their_listener(
+    scene: DefaultScene, daemon: Refold
+) -> None:
     bootstrap = f"{HOST}:{scene.listeners[CLIENTS]}"
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True) as producer:
         await producer.send_and_wait("of-a-client", b"a record")
@@ -77,8 +79,10 @@ async def test_clients_reach_it_on_their_listener(scene: DefaultScene, daemon: R
     assert await daemon.stop() == 0
 
 
-async def test_a_broker_stops_in_order(scene: DefaultScene, daemon: Refold) -> None:
-    """It asks on the listener of the brokers, below the chroot."""
+async def test_controlled_shutdown_succeeds_below_a_chroot(
+    scene: DefaultScene, daemon: Refold
+) -> None:
+    """The broker sends its request to the listener of the brokers, below the chroot."""
     await scene.create_topic("led", {0: [1, 2, 3], 1: [2, 3, 1]})
     await scene.until_in_sync("led", 3)
     first = scene.lab.brokers[0]
@@ -89,8 +93,10 @@ async def test_a_broker_stops_in_order(scene: DefaultScene, daemon: Refold) -> N
     assert await daemon.stop() == 0
 
 
-async def test_topics_are_made_over_racks(scene: DefaultScene, daemon: Refold) -> None:
-    """Were the daemon without a rack, brokers with racks would make no topic for a client."""
+async def test_auto_created_topics_are_spread_over_racks(
+    scene: DefaultScene, daemon: Refold
+) -> None:
+    """Brokers with racks create no topic for a client while another broker has no rack."""
     topics = [f"racked-{number}" for number in range(10)]
     async with AIOKafkaProducer(bootstrap_servers=f"{HOST}:{scene.listeners[CLIENTS]}") as producer:
         for topic in topics:

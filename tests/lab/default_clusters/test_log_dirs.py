@@ -1,4 +1,4 @@
-"""A broker of which one log directory fails."""
+"""A broker with a failing log directory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +15,12 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
 TOPIC = "spread"
 PARTITIONS = 6
 FAILING = 2
-# A broker writes its checkpoints into each directory: how it finds one that fails.
+# A broker finds a failed directory when it writes its checkpoints there.
 CONFIG = BROKER_CONFIG | {"replica.high.watermark.checkpoint.interval.ms": "500"}
 
 
 @pytest.mark.parametrize("protocol", ["2.6", "3.9"])
-async def test_what_lies_in_a_failed_directory_gets_other_leaders(
+async def test_partitions_in_a_failed_log_directory_get_other_leaders(
     lab: Lab, tmp_path: Path, protocol: str
 ) -> None:
     await lab.start_zookeeper()
@@ -40,7 +40,7 @@ async def test_what_lies_in_a_failed_directory_gets_other_leaders(
             await scene.until_led(TOPIC, leaders)
             sizes = {number: 2 if number in hit else 3 for number in range(PARTITIONS)}
             await scene.until_isr(TOPIC, sizes)
-            assert broker.running, "its other directory is well"
+            assert broker.running, "the other directory has not failed"
             await broker.stop()
         await broker.start()
         await scene.until_in_sync(TOPIC, 3)
@@ -49,7 +49,7 @@ async def test_what_lies_in_a_failed_directory_gets_other_leaders(
 
 @contextmanager
 def failing(folder: Path) -> Iterator[None]:
-    """A file stands in the directory's place: nothing can be written below it."""
+    """A file takes the directory's place, so that no file below the directory can be written."""
     aside = folder.with_name("aside")
     folder.rename(aside)
     folder.write_text("no directory")

@@ -1,5 +1,5 @@
-"""Brokers before Kafka 3.0: they look for their controller in ZooKeeper when they stop, and break
-on configurations that they do not know."""
+"""Brokers before Kafka 3.0 look up their controller in ZooKeeper when they stop, and fail at
+configurations that they do not know."""
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -18,8 +18,8 @@ TOPIC = "old"
 INVALID_CONFIG = 40
 
 
-async def test_a_broker_stops_without_the_controller(scene: DefaultScene) -> None:
-    """The daemon stands not under /brokers/ids: the broker gives up, and nothing is lost."""
+async def test_old_broker_stops_without_controlled_shutdown(scene: DefaultScene) -> None:
+    """The daemon is not in /brokers/ids: the broker gives up, and no record is lost."""
     daemon = await scene.controlling()
     await scene.create_topic(TOPIC, {0: [1, 2, 3], 1: [2, 3, 1]})
     await scene.until_in_sync(TOPIC, 3)
@@ -35,25 +35,25 @@ async def test_a_broker_stops_without_the_controller(scene: DefaultScene) -> Non
         await until_more(traffic)
         await first.start()
         await scene.until_in_sync(TOPIC, 3)
-        assert await scene.events("alter_partition_received"), "for the ISR it asks the endpoint"
+        assert await scene.events("alter_partition_received"), "ISR requests go to the endpoint"
         assert await traffic.finish() == set()
     assert await daemon.stop() == 0
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("message.format.version", "3.5", "Version 3.5 is not a valid version"),
         ("local.retention.ms", "5", "Unknown topic config name: local.retention.ms"),
     ],
 )
-async def test_what_they_cannot_read_is_not_written(
-    scene: DefaultScene, name: str, value: str, told: str
+async def test_configuration_unknown_to_old_brokers_is_rejected(
+    scene: DefaultScene, name: str, value: str, message: str
 ) -> None:
-    """Partitions of other topics would go with it, and the broker would not start again."""
+    """A broker that read such a configuration would lose other partitions and fail to start."""
     daemon = await scene.controlling()
-    await timed(lambda: offered_by(scene, 3), "all brokers have told what they offer")
-    admin = AIOKafkaAdminClient(bootstrap_servers=scene.own_address)
+    await timed(lambda: offered_by(scene, 3), "all brokers have sent their API versions")
+    admin = AIOKafkaAdminClient(bootstrap_servers=scene.daemon_address)
     await admin.start()
     try:
         refused = NewTopic("refused", -1, -1, {0: [1, 2]}, {name: value})
@@ -64,7 +64,7 @@ async def test_what_they_cannot_read_is_not_written(
     errors = {topic: (code, text) for topic, code, text in answer.topic_errors}
     code, text = errors["refused"]
     assert code == INVALID_CONFIG
-    assert told in text
+    assert message in text
     assert errors[f"old-{name}"] == (0, None)
     assert await scene.view.topic("refused") is None
     await scene.until_in_sync(f"old-{name}", 2)
@@ -72,5 +72,5 @@ async def test_what_they_cannot_read_is_not_written(
 
 
 async def offered_by(scene: DefaultScene, brokers: int) -> bool:
-    """Whether so many brokers have told what they offer."""
+    """Whether this many brokers have sent their API versions."""
     return len(await scene.events("versions_offered")) >= brokers

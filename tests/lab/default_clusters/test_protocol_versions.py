@@ -1,4 +1,4 @@
-"""What brokers of each protocol version ask of their controller, and that they get it."""
+"""Requests of brokers of each protocol version to their controller, and the results."""
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -29,31 +29,31 @@ ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
 
 
 async def test_an_isr_shrinks_and_grows(scene: DefaultScene) -> None:
-    """At 2.6 the leader writes it and tells the controller; later it asks the controller."""
-    held_up = scene.asked_by_none()
-    sizes = {number: 3 if by == held_up.broker_id else 2 for number, (by, *_) in ASSIGNMENT.items()}
+    """At 2.6 the leader writes the ISR and notifies the controller; later it sends a request."""
+    paused = scene.broker_not_taken_for_controller()
+    sizes = {number: 3 if by == paused.broker_id else 2 for number, (by, *_) in ASSIGNMENT.items()}
     daemon = await scene.controlling()
     await scene.create_topic("lagging", ASSIGNMENT)
     await scene.until_in_sync("lagging", 3)
     before = await scene.view.states("lagging")
     async with Traffic(scene.lab.bootstrap, "lagging") as traffic:
         await until_more(traffic)
-        held_up.pause()
+        paused.pause()
         try:
             await scene.until_isr("lagging", sizes)
         finally:
-            held_up.resume()
+            paused.resume()
         await scene.until_in_sync("lagging", 3)
         assert await traffic.finish() == set()
     after = await scene.view.states("lagging")
     assert after[0]["leader"] == before[0]["leader"]
-    assert after[0]["leader_epoch"] == before[0]["leader_epoch"], "the broker did not die"
-    asked = await scene.events("alter_partition_received")
-    assert bool(asked) == (float(scene.protocol) >= FIRST_WITH_ALTER_PARTITION)
+    assert after[0]["leader_epoch"] == before[0]["leader_epoch"], "the broker's session ended"
+    received = await scene.events("alter_partition_received")
+    assert bool(received) == (float(scene.protocol) >= FIRST_WITH_ALTER_PARTITION)
     assert await daemon.stop() == 0
 
 
-async def test_every_broker_is_stopped_in_its_turn(scene: DefaultScene) -> None:
+async def test_rolling_restart_moves_leaders_before_each_stop(scene: DefaultScene) -> None:
     daemon = await scene.controlling()
     await scene.create_topic("rolled", ASSIGNMENT)
     await scene.until_in_sync("rolled", 3)
@@ -79,15 +79,15 @@ async def test_idempotent_and_transactional_producers_get_their_ids(scene: Defau
     await scene.create_topic("transactions", ASSIGNMENT)
     await scene.until_in_sync("transactions", 3)
     for broker in scene.lab.brokers:
-        # Each broker needs a block of ids of its own, and one that it got of another controller
-        # it has no more.
+        # Each broker needs a block of ids, and a restarted broker has lost the block of an earlier
+        # controller.
         await scene.stop_in_order(broker)
         await broker.start()
         await scene.until_in_sync("transactions", 3)
         await _write_in_a_transaction(broker.connect, f"writer-{broker.broker_id}")
     assert await _committed(scene.lab.bootstrap) == {b"writer-1", b"writer-2", b"writer-3"}
-    asked = await scene.events("allocate_producer_ids_received")
-    assert bool(asked) == (float(scene.protocol) >= FIRST_WITH_ALLOCATED_IDS)
+    received = await scene.events("allocate_producer_ids_received")
+    assert bool(received) == (float(scene.protocol) >= FIRST_WITH_ALLOCATED_IDS)
     assert await daemon.stop() == 0
 
 

@@ -1,4 +1,4 @@
-"""What has to hold when an incident is over, in ZooKeeper and in the eyes of the brokers."""
+"""The required state at the end of an incident, in ZooKeeper and in the brokers' metadata."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
@@ -15,8 +15,8 @@ _REQUESTS = (REASSIGN_PARTITIONS, PREFERRED_ELECTION)
 
 
 def wrong_in_zookeeper(whole: Tree, expected: Iterable[str]) -> list[str]:
-    """Each partition that has not its full ISR or no leader, each left-over of what is over."""
-    wrong = [f"{path} is there" for path in _REQUESTS if path in whole]
+    """Partitions without a full ISR or a leader, and remains of completed operations."""
+    wrong = [f"{path} exists" for path in _REQUESTS if path in whole]
     for parent in (_TOPICS, "/config/topics"):
         found, wanted = set(_children(whole, parent)), set(expected)
         wrong += [f"{parent}/{one} is left over" for one in sorted(found - wanted)]
@@ -55,12 +55,12 @@ def _state_path(topic: str, number: str) -> str:
 
 
 async def wrong_on_brokers(
-    whole: Tree, brokers: Sequence[KafkaBroker], held_up: Container[int]
+    whole: Tree, brokers: Sequence[KafkaBroker], paused: Container[int]
 ) -> list[str]:
-    """Each topic that a broker knows otherwise than it stands in ZooKeeper, where nothing is wrong.
+    """Topics for which a broker's metadata differs from ZooKeeper, if ZooKeeper is as required.
 
-    Those that were held up may know topics that are gone: whoever lost its session and goes on
-    is never told of what was deleted meanwhile, as UpdateMetadata carries what there is only.
+    Brokers that were paused may know deleted topics. A broker that lost its session and continues
+    is never informed of deletions, because UpdateMetadata contains existing partitions only.
     """
     wanted = _partitions(whole)
     wrong: list[str] = []
@@ -70,7 +70,7 @@ async def wrong_on_brokers(
         except (KafkaError, OSError) as error:
             wrong.append(f"{broker.name} does not answer: {error!r}")
             continue
-        names = wanted.keys() if broker.broker_id in held_up else known.keys() | wanted.keys()
+        names = wanted.keys() if broker.broker_id in paused else known.keys() | wanted.keys()
         wrong += [
             f"{broker.name} has {known.get(name)} of {name}, ZooKeeper {wanted.get(name)}"
             for name in sorted(names)

@@ -1,4 +1,4 @@
-"""Carries out a random plan in a cluster that is written to, and tells how it ends."""
+"""Executes a random plan in a cluster with producers, and checks the final state."""
 
 import time
 from collections import Counter
@@ -44,7 +44,7 @@ BROKER_CONFIG = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "leader.imbalance.check.interval.seconds": "10",
-    # Not the defaults: a follower is out of sync soon, and long before its session ends.
+    # Not the defaults: a follower soon leaves the ISR, long before its session ends.
     "replica.lag.time.max.ms": "3000",
     "zookeeper.session.timeout.ms": "6000",
 }
@@ -57,14 +57,14 @@ SPARE_SECONDS_MAX = 60.0
 ROLE_SECONDS_MAX = 30.0
 SETTLED_SECONDS_MAX = 120.0
 EXPECTED = {"broker_failed", "channel_unreachable", "no_leader_elected"}
-"""What the daemon tells of because brokers are down."""
+"""Codes of messages that the daemon logs because brokers are down."""
 
-NEVER_TOLD = {"procedure_failed", "failover_failed"}
-"""What it tells of its own faults."""
+NEVER_LOGGED = {"procedure_failed", "failover_failed"}
+"""Codes of messages about faults of the daemon."""
 
 
 class RandomIncident:
-    """Acts on a cluster as the plan says; `say` is told each act with its time."""
+    """Executes the plan in a cluster; `say` receives each act with its time."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class RandomIncident:
         self._refold: Refold | None = None
         self._paused: Refold | None = None
         self._topics = dict.fromkeys(STAYING)
-        self._held_up: set[int] = set()
+        self._were_paused: set[int] = set()
 
     async def play(self, plan: RandomPlan, seconds: float) -> None:
-        """Act after act for so long, beginning with refold as controller."""
+        """Executes acts for a number of seconds, beginning with refold as controller."""
         await self._say(await self._take_over())
         end = time.monotonic() + seconds
         for act, pause in plan.acts():
@@ -94,9 +94,9 @@ class RandomIncident:
             await anyio.sleep(pause)
 
     async def settle(self) -> None:
-        """Everybody is back, refold is controller: wait until all stands as it has to.
+        """Starts all brokers, makes refold the controller, and waits for the required state.
 
-        Raises TimeoutError that names what does not.
+        Raises TimeoutError with the differences.
         """
         for broker in self._scene.lab.brokers:
             await self._bring_back(broker)
@@ -106,24 +106,24 @@ class RandomIncident:
         await self._until_right("everything is online and in sync")
 
     async def hand_back(self) -> None:
-        """A stock controller is left with nothing to do."""
+        """Hands the role to a stock controller, for which no work is left."""
         await self._leave("hands the role back")
         await self._scene.until_stock_controller()
         await self._until_right("everything stays online and in sync under a stock controller")
 
     async def check_logs(self) -> None:
-        """Every log is sound and agrees in a replay, and tells no fault of the daemon's own."""
+        """Checks that logs are sound, agree in a replay, and report no fault of the daemon."""
         for log in self._scene.logs():
             status, output = await run("log", "verify", str(log))
             assert status == 0, output
         await self._scene.check_logs()
         messages = [one for daemon in self._scene.daemons for one in daemon.messages()]
-        told = Counter(one["code"] for one in messages if "code" in one)
-        self._write(f"refold told: {dict(told.most_common())}")
+        logged = Counter(one["code"] for one in messages if "code" in one)
+        self._write(f"refold logged: {dict(logged.most_common())}")
         for one in messages:
             if one["level"] != "info" and one.get("code") not in EXPECTED:
                 self._write(f"{one['time']}  {one.get('code')}  {one['message']}")
-        assert not told.keys() & NEVER_TOLD
+        assert not logged.keys() & NEVER_LOGGED
 
     # Acts ---------------------------------------------------------------------------------------
 
@@ -153,11 +153,11 @@ class RandomIncident:
                 return await self._take_over()
 
     async def _reassign(self, targets: Targets) -> str:
-        """Add to the request that stands there, if the controller is one that sees it."""
+        """Adds to the existing request, if the controller is one that reads it again."""
         while True:
             znode = await self._tree.read(REASSIGN_PARTITIONS)
             if znode is not None and await self._scene.view.controller() != OWN_ID:
-                return "no reassignment: a request is there, which stock controllers do not reread"
+                return "no reassignment: a request exists, which stock controllers do not reread"
             entries = (targets_of(znode.content) if znode else {}) | targets
             request = reassignment_request(entries)
             try:
@@ -171,14 +171,14 @@ class RandomIncident:
             return f"reassignment {_spelt(targets)}{added}"
 
     async def _cancel(self, which: int) -> str:
-        under_way = await self._under_way()
-        if not under_way:
+        in_progress = await self._in_progress()
+        if not in_progress:
             return "nothing to cancel"
-        name = sorted(under_way)[which % len(under_way)]
-        return f"cancelled: {await self._reassign({name: under_way[name]})}"
+        name = sorted(in_progress)[which % len(in_progress)]
+        return f"cancelled: {await self._reassign({name: in_progress[name]})}"
 
-    async def _under_way(self) -> Targets:
-        """The partitions that are being reassigned, with their origins."""
+    async def _in_progress(self) -> Targets:
+        """The partitions that are being reassigned, with their original replicas."""
         found = {}
         for topic in await self._tree.children("/brokers/topics"):
             znode = await self._tree.read(f"/brokers/topics/{topic}")
@@ -191,18 +191,18 @@ class RandomIncident:
         return found
 
     async def _elect(self, names: list[Name]) -> str:
-        """Of those that have a state: without one Kafka's controller fails at the request, and at
-        every failover as long as it stands there (KB 3.9 step 5)."""
+        """Requests preferred leaders for partitions that have a state. Without a state Kafka's
+        controller fails at the request, and at every failover while it exists (KB 3.9 step 5)."""
         led = [one for one in names if one[1] in await self._scene.view.states(one[0])]
         try:
             await self._tree.create(PREFERRED_ELECTION, election_request(led))
         except NodeExists:
-            return "no preferred election: a request is there"
+            return "no preferred election: a request exists"
         return f"preferred election of {', '.join(f'{topic}-{number}' for topic, number in led)}"
 
     async def _take_down(self, broker: KafkaBroker, how: str) -> str:
         if not await self._can_spare(broker.broker_id):
-            return f"{broker.name} is left alone: it cannot be spared under a stock controller"
+            return f"{broker.name} is not stopped: producers need it under a stock controller"
         match how:
             case "killed":
                 broker.kill()
@@ -210,11 +210,11 @@ class RandomIncident:
                 await broker.stop()
             case "paused":
                 broker.pause()
-                self._held_up.add(broker.broker_id)
+                self._were_paused.add(broker.broker_id)
         return f"{broker.name} is {how}"
 
     async def _can_spare(self, broker: int) -> bool:
-        """Wait until producers can go on without this broker. Under refold that has to come."""
+        """Waits until producers do not need this broker, which must happen under refold."""
 
         async def spare() -> bool:
             states = [
@@ -239,13 +239,13 @@ class RandomIncident:
         match broker.state:
             case "paused":
                 broker.resume()
-                return f"{broker.name} goes on"
+                return f"{broker.name} is resumed"
             case "down":
                 await broker.start()
-                self._held_up.discard(broker.broker_id)
+                self._were_paused.discard(broker.broker_id)
                 return f"{broker.name} is started"
             case "running":
-                return f"{broker.name} runs"
+                return f"{broker.name} is running"
 
     async def _leave(self, how: Leave) -> str:
         assert self._refold is not None
@@ -277,18 +277,18 @@ class RandomIncident:
             return gave_up or await self._scene.view.controller() == OWN_ID
 
         await until(decided, ROLE_SECONDS_MAX, "refold takes the role with a new session")
-        return await self._take_over() if gave_up else "refold goes on and takes the role"
+        return await self._take_over() if gave_up else "refold is resumed and takes the role"
 
     def _gave_up(self) -> bool:
-        """Whether refold ended by itself, as it does when it was paused in the middle of an append
-        to its log (docs/design.md#terms)."""
+        """Whether refold exited, as it does if it was paused during an append to its log
+        (docs/design.md#terms)."""
         if self._refold is None or self._refold.running:
             return False
         assert "one append to the log" in self._refold.last_words(), self._refold.last_words()
         self._refold = None
         return True
 
-    # What came of it ------------------------------------------------------------------------------
+    # The final state -----------------------------------------------------------------------------
 
     async def _until_right(self, what: str) -> None:
         wrong: list[str] = []
@@ -298,7 +298,7 @@ class RandomIncident:
             wrong[:] = wrong_in_zookeeper(whole, self._topics)
             if not wrong:
                 brokers = self._scene.lab.brokers
-                wrong[:] = await wrong_on_brokers(whole, brokers, self._held_up)
+                wrong[:] = await wrong_on_brokers(whole, brokers, self._were_paused)
             return not wrong
 
         try:
@@ -311,7 +311,7 @@ class RandomIncident:
         return self._scene.lab.brokers[broker - 1]
 
     async def _say(self, text: str) -> None:
-        """With the time, who is controller, and how many records are acknowledged."""
+        """Writes a line with the time, the controller, and the number of acknowledged records."""
         seconds = time.monotonic() - self._began
         controller = await self._scene.view.controller()
         written = "+".join(str(one.acknowledged) for one in self._traffic)

@@ -1,7 +1,7 @@
-"""What happens in a random incident: acts that follow from a seed alone, in an endless order.
+"""The acts of a random incident, which follow from a seed alone, in an endless order.
 
-The plan knows only itself. It keeps at most one broker down at a time, and always brings it back;
-what an act meets when its time comes is not known here.
+The plan does not know the state of the cluster at the time of an act. It stops at most one broker
+at a time, and always starts the broker again.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,10 +16,10 @@ STAYING: Mapping[str, list[list[int]]] = {
     "stays-a": [[1, 2, 3], [2, 3, 4], [3, 4, 1], [4, 1, 2]],
     "stays-b": [[3, 1, 4], [4, 2, 1]],
 }
-"""The topics that are written to all the time, by partition."""
+"""The topics with producers, by partition."""
 
 SHORT_SEED = 2761
-"""One whose first acts are of every kind."""
+"""A seed whose first acts are of every kind."""
 
 _TOPICS_MAX = 10
 _DOWN_ACTS_MAX = 8
@@ -32,7 +32,7 @@ Leave = Literal["hands the role back", "is killed", "is paused"]
 
 @dataclass(frozen=True)
 class CreateTopic:
-    """A topic with these replicas, by partition."""
+    """Creates a topic with these replicas, by partition."""
 
     topic: str
     assignment: list[list[int]]
@@ -40,35 +40,35 @@ class CreateTopic:
 
 @dataclass(frozen=True)
 class DeleteTopic:
-    """A topic that was created before."""
+    """Deletes a topic that was created before."""
 
     topic: str
 
 
 @dataclass(frozen=True)
 class Reassign:
-    """A request for new replicas."""
+    """Requests new replicas."""
 
     targets: Targets
 
 
 @dataclass(frozen=True)
 class Cancel:
-    """A request back to the origin for one of those under way, counted round and round."""
+    """Requests the original replicas for a reassignment in progress, chosen by this number."""
 
     which: int
 
 
 @dataclass(frozen=True)
 class ElectPreferred:
-    """A request for preferred leaders."""
+    """Requests preferred leaders."""
 
     names: list[Name]
 
 
 @dataclass(frozen=True)
 class TakeDown:
-    """A broker is killed, stopped in order or paused."""
+    """Kills, stops or pauses a broker."""
 
     broker: int
     how: Down
@@ -76,14 +76,14 @@ class TakeDown:
 
 @dataclass(frozen=True)
 class BringBack:
-    """That broker is started, or goes on."""
+    """Starts or resumes that broker."""
 
     broker: int
 
 
 @dataclass(frozen=True)
 class LeaveToStock:
-    """refold is controller no longer, where it is paused as soon as its session is over."""
+    """refold gives up the role; a paused refold loses it when its session ends."""
 
     how: Leave
 
@@ -107,7 +107,7 @@ Act = (
 
 
 class RandomPlan:
-    """The acts of one seed. `topics` are those that are there by the plan, with their sizes."""
+    """The acts of one seed. `topics` are the topics that exist by the plan, with their sizes."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -120,7 +120,7 @@ class RandomPlan:
         self._take_over_in = 0
 
     def acts(self) -> Iterator[tuple[Act, float]]:
-        """Every act with the seconds to wait after it."""
+        """Every act with the seconds to wait after the act."""
         while True:
             yield self._next(), self._random.choice(_PAUSES_SECONDS)
 
@@ -137,7 +137,7 @@ class RandomPlan:
         return chosen()
 
     def _possible(self) -> Iterator[tuple[Callable[[], Act], int]]:
-        """What may come next, with its weight."""
+        """The possible next acts with their weights."""
         yield self._reassign, 6
         yield self._cancel, 6 if self._waits else 1
         yield self._elect, 2
@@ -159,7 +159,7 @@ class RandomPlan:
         return CreateTopic(topic, [self._replicas(factor) for _ in range(partitions)])
 
     def _replicas(self, factor: int) -> list[int]:
-        """Distinct brokers, not the one that is down alone."""
+        """Distinct brokers; a single replica is not on the stopped broker."""
         up = [one for one in BROKERS if one != self.down]
         return self._random.sample(BROKERS if factor > 1 else up, factor)
 
@@ -169,14 +169,14 @@ class RandomPlan:
         return DeleteTopic(topic)
 
     def _reassign(self) -> Act:
-        """Some partitions, those that stay more often. These keep three replicas, so that the
-        producers go on."""
+        """Moves some partitions, more often those of the permanent topics. These keep three
+        replicas, so that their producers can continue."""
         names = self._names(self._random.randint(1, 3))
         targets = {
             name: self._replicas(3 if name[0] in STAYING else self._random.randint(1, 3))
             for name in names
         }
-        # Only what waits for a broker that is down stays under way for long.
+        # Only a reassignment to the stopped broker stays in progress for a long time.
         self._waits |= any(self.down in target for target in targets.values())
         return Reassign(targets)
 

@@ -1,4 +1,4 @@
-"""What administrators write into ZooKeeper to ask something of the controller."""
+"""The contents of znodes with which administrators request something from the controller."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ Name = tuple[str, int]
 """A partition: its topic and number."""
 
 Targets = dict[Name, list[int]]
-"""The replicas that partitions shall have."""
+"""The new replicas of partitions."""
 
 
 def reassignment_request(targets: Mapping[Name, list[int]]) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def reassignment_request(targets: Mapping[Name, list[int]]) -> dict[str, Any]:
 
 
 def targets_of(request: Mapping[str, Any]) -> Targets:
-    """What such a content asks for."""
+    """The requested replicas in such a content."""
     return {(one["topic"], one["partition"]): one["replicas"] for one in request["partitions"]}
 
 

@@ -1,8 +1,8 @@
-"""One incident, scripted: every step waits until ZooKeeper stands as it has to stand.
+"""One scripted incident: every step waits until ZooKeeper has the required state.
 
-Nothing is left to chance: whoever is controller meets the same events in the same order, so that
-what stands in ZooKeeper at the end can be compared znode by znode. Broker 1 holds no replicas; a
-stock controller runs there.
+Nothing is left to chance: every controller meets the same events in the same order, so that the
+final states can be compared znode by znode. Broker 1 has no replicas; a stock controller runs
+there.
 """
 
 import time
@@ -20,7 +20,7 @@ BROKERS = 5
 BROKER_CONFIG = {
     "auto.create.topics.enable": "false",
     "auto.leader.rebalance.enable": "false",
-    # The controller takes a dead broker out of the ISR long before leaders would.
+    # The controller removes a dead broker from the ISR long before leaders would.
     "zookeeper.session.timeout.ms": "9000",
     "replica.lag.time.max.ms": "60000",
 }
@@ -42,8 +42,8 @@ Say = Callable[[str], None]
 
 
 @dataclass
-class Picture:
-    """How a partition has to stand in ZooKeeper."""
+class RequiredState:
+    """The required state of a partition in ZooKeeper."""
 
     replicas: list[int]
     leader: int
@@ -53,10 +53,10 @@ class Picture:
 
 
 class ScriptedIncident:
-    """Plays the incident in a cluster of BROKERS; `steps` holds the tree after each step.
+    """Executes the incident in a cluster of BROKERS; `steps` has the tree after each step.
 
-    `moves_leaders_first`: the controller does not drop an added replica that leads without another
-    leader in its place (the deviation leader-moved-first).
+    `moves_leaders_first`: the controller does not drop an added replica that leads before another
+    replica leads (the deviation leader-moved-first).
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class ScriptedIncident:
         self._lab = lab
         self._tree = tree
         self._say = say
-        self._pictures: dict[Name, Picture] = {}
+        self._required: dict[Name, RequiredState] = {}
 
     async def play(self) -> None:
-        """Every step. Raises TimeoutError that names the step and what does not stand there."""
+        """Executes every step. Raises TimeoutError with the step and the differences."""
         await self._step("topics are created", self._create_topics)
         await self._step("broker 3 is killed", lambda: self._kill(3))
         await self._step("broker 3 comes back", lambda: self._start(3))
@@ -81,10 +81,10 @@ class ScriptedIncident:
         await self._step("broker 5 is killed", lambda: self._kill(5))
         await self._step("a topic with a replica on a dead broker is deleted", self._delete_doomed)
         await self._step("reassignments to dead brokers", self._reassign)
-        await self._step("broker 5 comes back, one is completed", self._complete_one)
+        await self._step("broker 5 comes back, one reassignment is completed", self._complete_one)
         await self._step("added replicas lead", self._elect_added)
         await self._step("reassignments are cancelled and replaced", self._cancel_and_replace)
-        await self._step("broker 4 comes back, the topic is gone", self._finish_deletion)
+        await self._step("broker 4 comes back, the topic is deleted", self._finish_deletion)
         await self._step("partitions are added", self._add_partitions)
         await self._step("broker 2 shuts down in order", self._stop_2)
         await self._step("broker 2 comes back", lambda: self._start(2))
@@ -110,17 +110,17 @@ class ScriptedIncident:
         self._expect_back(broker)
 
     async def _elect_preferred(self, *names: Name) -> None:
-        names = names or tuple(self._pictures)
+        names = names or tuple(self._required)
         await self._request(PREFERRED_ELECTION, election_request(names))
         await self._until_gone(PREFERRED_ELECTION)
         for name in names:
-            self._pictures[name].leader = self._pictures[name].replicas[0]
+            self._required[name].leader = self._required[name].replicas[0]
 
     async def _delete_doomed(self) -> None:
         await self._tree.create("/admin/delete_topics/doomed")
-        # The last one in sync stays in the ISR.
-        self._pictures["doomed", 0] = Picture([3, 4], NO_LEADER, {3})
-        self._pictures["doomed", 1] = Picture([4, 2], NO_LEADER, {2})
+        # The last replica in sync stays in the ISR.
+        self._required["doomed", 0] = RequiredState([3, 4], NO_LEADER, {3})
+        self._required["doomed", 1] = RequiredState([4, 2], NO_LEADER, {2})
 
         async def deleted() -> bool:
             return not any(self._has_data(one, "doomed") for one in (2, 3))
@@ -137,24 +137,24 @@ class ScriptedIncident:
         }
         await self._request(REASSIGN_PARTITIONS, reassignment_request(targets))
         for name, target in targets.items():
-            picture = self._pictures[name]
-            origin = picture.replicas
-            picture.replicas = target + [one for one in origin if one not in target]
-            picture.adding = [one for one in target if one not in origin]
-            picture.removing = [one for one in origin if one not in target]
+            required = self._required[name]
+            origin = required.replicas
+            required.replicas = target + [one for one in origin if one not in target]
+            required.adding = [one for one in target if one not in origin]
+            required.removing = [one for one in origin if one not in target]
 
     async def _complete_one(self) -> None:
-        # Kafka's controller looks at a request when its znode is created. It watches for that again
-        # when a reassignment ends and there is no request.
+        # Kafka's controller reads a request when its znode is created. When a reassignment ends
+        # and no request exists, the controller watches for the creation again.
         await self._tree.delete(REASSIGN_PARTITIONS)
         await self._start(5)
-        self._pictures["moved", 0] = Picture([3, 5], 3, {3, 5})
+        self._required["moved", 0] = RequiredState([3, 5], 3, {3, 5})
 
     async def _elect_added(self) -> None:
         await self._elect_preferred(("led-by-new", 0), ("left-alone", 0))
 
     async def _cancel_and_replace(self) -> None:
-        """In ZooKeeper a cancellation is a request back to the origin."""
+        """In ZooKeeper a cancellation is a request for the original replicas."""
         targets: Targets = {
             ("cancelled", 0): [2, 3],
             ("led-by-new", 0): [2, 3],
@@ -162,22 +162,22 @@ class ScriptedIncident:
             ("left-alone", 0): [3, 4],
         }
         await self._request(REASSIGN_PARTITIONS, reassignment_request(targets))
-        self._pictures["cancelled", 0] = Picture([2, 3], 2, {2, 3})
-        self._pictures["led-by-new", 0] = Picture([2, 3], 2, {2, 3})
-        self._pictures["replaced", 0] = Picture([3, 5], 3, {3, 5})
+        self._required["cancelled", 0] = RequiredState([2, 3], 2, {2, 3})
+        self._required["led-by-new", 0] = RequiredState([2, 3], 2, {2, 3})
+        self._required["replaced", 0] = RequiredState([3, 5], 3, {3, 5})
         # Its leader, 5, is dropped, and 4 is down.
         leader = 3 if self._moves_leaders_first else NO_LEADER
-        self._pictures["left-alone", 0] = Picture([3, 4, 2], leader, {2, 3}, [4], [2])
+        self._required["left-alone", 0] = RequiredState([3, 4, 2], leader, {2, 3}, [4], [2])
 
     async def _finish_deletion(self) -> None:
-        for name in [one for one in self._pictures if one[0] == "doomed"]:
-            del self._pictures[name]
+        for name in [one for one in self._required if one[0] == "doomed"]:
+            del self._required[name]
         await self._start(4)
         if self._moves_leaders_first:
-            self._pictures["left-alone", 0] = Picture([3, 4], 3, {3, 4})
+            self._required["left-alone", 0] = RequiredState([3, 4], 3, {3, 4})
         else:
-            # There is nobody whom 4 could follow.
-            self._pictures["left-alone", 0].isr.discard(4)
+            # 4 has no leader to follow.
+            self._required["left-alone", 0].isr.discard(4)
         await self._until_gone("/admin/delete_topics/doomed")
         assert not self._has_data(4, "doomed")
 
@@ -194,26 +194,26 @@ class ScriptedIncident:
     async def _stop_2(self) -> None:
         await self._server(2).stop()
         self._expect_lost(2)
-        # At the latest now it has a leader, which 4 can follow.
-        self._pictures["left-alone", 0] = Picture([3, 4], 3, {3, 4})
+        # From here on it has a leader, which 4 can follow.
+        self._required["left-alone", 0] = RequiredState([3, 4], 3, {3, 4})
         await self._until_gone(REASSIGN_PARTITIONS)
 
-    # What has to stand there ----------------------------------------------------------------------
+    # The required state --------------------------------------------------------------------------
 
     def _expect_new(self, topic: str, number: int, replicas: list[int]) -> None:
-        self._pictures[topic, number] = Picture(replicas, replicas[0], set(replicas))
+        self._required[topic, number] = RequiredState(replicas, replicas[0], set(replicas))
 
     def _expect_lost(self, broker: int) -> None:
-        """The next of the assignment that is in sync leads."""
-        for picture in self._pictures.values():
-            picture.isr.discard(broker)
-            if picture.leader == broker:
-                picture.leader = next(one for one in picture.replicas if one in picture.isr)
+        """The first replica of the assignment that is in sync becomes leader."""
+        for required in self._required.values():
+            required.isr.discard(broker)
+            if required.leader == broker:
+                required.leader = next(one for one in required.replicas if one in required.isr)
 
     def _expect_back(self, broker: int) -> None:
-        for picture in self._pictures.values():
-            if broker in picture.replicas:
-                picture.isr.add(broker)
+        for required in self._required.values():
+            if broker in required.replicas:
+                required.isr.add(broker)
 
     async def _step(self, what: str, act: Callable[[], Awaitable[None]]) -> None:
         began = time.monotonic()
@@ -232,34 +232,34 @@ class ScriptedIncident:
         self._say(f"{what} ({time.monotonic() - began:.1f} s)")
 
     async def _wrong(self) -> list[str]:
-        """What does not stand as it has to, in words."""
-        topics = {topic: None for topic, _ in self._pictures}
+        """The differences from the required state."""
+        topics = {topic: None for topic, _ in self._required}
         found = await self._tree.children("/brokers/topics")
-        wrong = [f"topic {one} should be gone" for one in found if one not in topics]
-        for (topic, number), picture in self._pictures.items():
+        wrong = [f"topic {one} should be deleted" for one in found if one not in topics]
+        for (topic, number), required in self._required.items():
             path = f"/brokers/topics/{topic}"
             assignment = await self._tree.read(path)
             state = await self._tree.read(f"{path}/partitions/{number}/state")
             if assignment is None or state is None:
-                wrong.append(f"{topic}-{number} is not there")
+                wrong.append(f"{topic}-{number} does not exist")
                 continue
-            actual = _picture(assignment.content, number, state.content)
-            if actual != picture:
-                wrong.append(f"{topic}-{number} should be {picture}, is {actual}")
+            actual = _state_of(assignment.content, number, state.content)
+            if actual != required:
+                wrong.append(f"{topic}-{number} should be {required}, is {actual}")
         return wrong
 
-    # Means ----------------------------------------------------------------------------------------
+    # Servers and znodes -------------------------------------------------------------------------
 
     def _server(self, broker: int) -> KafkaBroker:
         return self._lab.brokers[broker - 1]
 
     def _has_data(self, broker: int, topic: str) -> bool:
-        """Whether a broker's data of a topic is there, and not only waits to be removed."""
+        """Whether a broker has data of a topic that is not marked for deletion."""
         data = self._server(broker).folder / "data"
         return any(one.name.removeprefix(f"{topic}-").isdigit() for one in data.iterdir())
 
     async def _request(self, path: str, content: Any) -> None:
-        """Create a request once the controller watches for it."""
+        """Creates a request when the controller watches for it."""
         zookeeper = self._lab.zookeepers[0]
 
         async def watched() -> bool:
@@ -272,12 +272,12 @@ class ScriptedIncident:
         async def gone() -> bool:
             return await self._tree.read(path) is None
 
-        await until(gone, STEP_SECONDS_MAX, f"{path} is gone")
+        await until(gone, STEP_SECONDS_MAX, f"{path} is deleted")
 
 
-def _picture(assignment: Any, number: int, state: Any) -> Picture:
+def _state_of(assignment: Any, number: int, state: Any) -> RequiredState:
     key = str(number)
-    return Picture(
+    return RequiredState(
         replicas=assignment["partitions"].get(key, []),
         leader=state["leader"],
         isr=set(state["isr"]),

@@ -1,8 +1,8 @@
-"""Random acts on a cluster that is written to, from a printed seed.
+"""Random acts on a cluster with producers, from a printed seed.
 
     REFOLD_SEED=7 pytest -s tests/lab/incidents/test_random_incidents.py -k at-3.9
 
-plays an incident again: the same acts in the same order, not at the same moments.
+repeats an incident: the same acts in the same order, but not at the same times.
 """
 
 import logging
@@ -23,22 +23,22 @@ from tools.lab.traffic import Traffic
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 SEED = "REFOLD_SEED"
-"""The environment variable that names a seed to play again."""
+"""The environment variable with the seed to repeat."""
 
 
 @pytest.fixture(autouse=True)
 def quiet_clients(caplog: pytest.LogCaptureFixture) -> None:
-    """What they complain of while brokers are down is part of the incident."""
+    """Clients' warnings about brokers that are down are part of the incident."""
     caplog.set_level(logging.CRITICAL, logger="aiokafka")
 
 
 @pytest.mark.parametrize("protocol", ["3.9", "2.6"], ids="at-{}".format)
-async def test_nothing_acknowledged_is_lost(protocol: str, tmp_path: Path) -> None:
+async def test_random_incident_loses_no_acknowledged_record(protocol: str, tmp_path: Path) -> None:
     await play(protocol, seed_or(random.randrange(10**6)), seconds=120, folder=tmp_path)
 
 
 @pytest.mark.ci
-async def test_a_short_incident(tmp_path: Path) -> None:
+async def test_short_random_incident_loses_no_acknowledged_record(tmp_path: Path) -> None:
     await play("3.9", seed_or(SHORT_SEED), seconds=20, folder=tmp_path)
 
 
@@ -47,7 +47,7 @@ def seed_or(other: int) -> int:
 
 
 async def play(protocol: str, seed: int, *, seconds: float, folder: Path) -> None:
-    """The incident and its checks, in a cluster of its own."""
+    """Runs an incident and its checks in a new cluster."""
     say(f"{SEED}={seed}, inter.broker.protocol.version {protocol}")
     async with Lab(folder / "cluster") as lab:
         zookeeper = await lab.start_zookeeper()
@@ -65,7 +65,7 @@ async def play(protocol: str, seed: int, *, seconds: float, folder: Path) -> Non
 async def play_in(
     scene: DefaultScene, tree: ZooKeeperTree, plan: RandomPlan, seconds: float
 ) -> None:
-    """With a producer to each topic that stays, which reads all again in the end."""
+    """Runs an incident with a producer for each permanent topic; reads all records at the end."""
     first, second = (Traffic(scene.lab.bootstrap, topic) for topic in STAYING)
     incident = RandomIncident(scene, tree, (first, second), say)
     async with first, second:

@@ -1,4 +1,4 @@
-"""A plan follows from its seed, and leaves producers enough brokers."""
+"""A plan follows from its seed, and leaves enough brokers for producers."""
 
 from itertools import islice
 from typing import get_args
@@ -26,16 +26,16 @@ def acts_of(seed: int) -> list[Act]:
     return [act for act, _ in islice(RandomPlan(seed).acts(), ACTS)]
 
 
-def test_the_same_seed_gives_the_same_acts() -> None:
+def test_same_seed_makes_the_same_acts() -> None:
     assert acts_of(7) == acts_of(7)
     assert acts_of(7) != acts_of(8)
 
 
-def test_the_short_incident_has_acts_of_every_kind() -> None:
+def test_short_incident_has_acts_of_every_kind() -> None:
     assert {type(one) for one in acts_of(SHORT_SEED)[:16]} == set(get_args(Act))
 
 
-def test_one_broker_is_down_at_a_time() -> None:
+def test_at_most_one_broker_is_down_at_a_time() -> None:
     for seed in SEEDS:
         down = None
         for act in acts_of(seed):
@@ -48,7 +48,7 @@ def test_one_broker_is_down_at_a_time() -> None:
                     down = None
 
 
-def test_refold_takes_the_role_only_after_it_left() -> None:
+def test_refold_takes_the_role_only_after_leaving_it() -> None:
     for seed in SEEDS:
         moves = [act for act in acts_of(seed) if isinstance(act, LeaveToStock | TakeOver)]
         assert moves
@@ -56,7 +56,7 @@ def test_refold_takes_the_role_only_after_it_left() -> None:
         assert all(isinstance(act, TakeOver) for act in moves[1::2])
 
 
-def test_replicas_are_distinct_brokers_and_producers_have_three() -> None:
+def test_replicas_are_distinct_and_permanent_topics_have_three() -> None:
     for seed in SEEDS:
         for act in acts_of(seed):
             if isinstance(act, Reassign):

@@ -1,4 +1,4 @@
-"""The same incident once under a stock controller and once under refold."""
+"""The same incident, once under a stock controller and once under refold."""
 
 import sys
 import time
@@ -29,12 +29,12 @@ REFOLD_SETTINGS: Mapping[str, str | int] = {
 }
 
 Explained = Mapping[str, deviations.Deviation]
-"""What differences come from, by the znode of a topic, or of something else, where they are."""
+"""The cause of differences, by the znode of the topic or another znode in which they are."""
 
 EXPLAINED: Explained = dict.fromkeys(
     (
         "/brokers/topics/led-by-new",
-        # Under Kafka's rules it has no leader until another broker goes, and its request stays.
+        # By Kafka's rules it has no leader until another broker leaves, and its request stays.
         "/brokers/topics/left-alone",
         "/admin/reassign_partitions",
     ),
@@ -50,26 +50,26 @@ def protocol(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def stock(protocol: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tree]:
-    """The tree after each step, with a stock controller from start to end."""
+    """The tree after each step, with a stock controller throughout."""
     return anyio.run(under_stock, tmp_path_factory.mktemp("stock"), protocol)
 
 
 @pytest.mark.parametrize(
     ("rules", "explained"), [("refold", EXPLAINED), ("kafka", {})], ids=["refold", "kafka"]
 )
-async def test_end_states_are_equal(
+async def test_trees_after_each_step_are_equal(
     stock: dict[str, Tree], protocol: str, tmp_path: Path, rules: str, explained: Explained
 ) -> None:
     refold = await under_refold(tmp_path, protocol, rules)
     assert stock.keys() == refold.keys()
     found = {step: differences(tree, refold[step]) for step, tree in stock.items()}
-    say(told(found, explained))
+    say(report(found, explained))
     places = {place_of(one) for step in found for one in found[step]}
-    assert places == explained.keys(), told(found, explained)
+    assert places == explained.keys(), report(found, explained)
 
 
-def told(found: Mapping[str, list[Difference]], explained: Explained) -> str:
-    """All differences, by the step after which they were there."""
+def report(found: Mapping[str, list[Difference]], explained: Explained) -> str:
+    """All differences by the step after which they exist."""
     lines = []
     for step, differing in found.items():
         lines.append(f"after {step!r}: {len(differing) or 'no'} differences")
@@ -80,14 +80,14 @@ def told(found: Mapping[str, list[Difference]], explained: Explained) -> str:
 
 
 def place_of(difference: Difference) -> str:
-    """The znode of its topic; of a difference elsewhere its own."""
+    """The znode of the topic of a difference, or the znode of the difference."""
     path, _ = difference.field
     parts = path.split("/")
     return "/".join(parts[:4]) if parts[1:3] == ["brokers", "topics"] else path
 
 
 async def under_stock(folder: Path, protocol: str) -> dict[str, Tree]:
-    """With broker 1 as controller all the time."""
+    """The trees with broker 1 as controller throughout."""
     async with cluster(folder, protocol) as (scene, tree):
         incident = ScriptedIncident(scene.lab, tree, narrator("stock"), moves_leaders_first=False)
         await incident.play()
@@ -97,7 +97,7 @@ async def under_stock(folder: Path, protocol: str) -> dict[str, Tree]:
 
 
 async def under_refold(folder: Path, protocol: str, rules: str) -> dict[str, Tree]:
-    """With refold as controller all the time; its log must agree in a replay."""
+    """The trees with refold as controller throughout; its log must agree in a replay."""
     async with cluster(folder, protocol) as (scene, tree):
         daemon = await scene.controlling(settings={**REFOLD_SETTINGS, "refold.rules": rules})
         incident = ScriptedIncident(
@@ -112,7 +112,7 @@ async def under_refold(folder: Path, protocol: str, rules: str) -> dict[str, Tre
 
 @asynccontextmanager
 async def cluster(folder: Path, protocol: str) -> AsyncIterator[tuple[DefaultScene, ZooKeeperTree]]:
-    """Five brokers, the first of them controller."""
+    """Five brokers, of which the first is controller."""
     async with Lab(folder / "cluster") as lab:
         zookeeper = await lab.start_zookeeper()
         await lab.start_brokers(1, inter_broker_protocol=protocol, config=BROKER_CONFIG)
@@ -127,7 +127,7 @@ async def cluster(folder: Path, protocol: str) -> AsyncIterator[tuple[DefaultSce
 
 
 def narrator(who: str) -> Say:
-    """Tells what happens, each with its time."""
+    """Returns a function that prints lines with their time."""
     began = time.monotonic()
     return lambda text: say(f"{time.monotonic() - began:6.1f} s  {who}: {text}")
 

@@ -1,4 +1,4 @@
-"""`refold why` on incidents of real servers: the first line tells what the script did."""
+"""`refold why` on incidents of real servers: the first line states what the script did."""
 
 import re
 from collections.abc import AsyncIterator
@@ -26,12 +26,12 @@ async def stage(tmp_path: Path) -> AsyncIterator[IncidentCluster]:
 
 
 async def why(stage: IncidentCluster, *about: str) -> str:
-    """The first line, now, while the daemon writes its log."""
+    """The first line of the answer, while the daemon writes its log."""
     log = logs_in(stage.log_dir)[-1]
     status, output = await refold.run("why", str(log), *about)
     assert status == 0, output
     first = output.splitlines()[0]
-    print(" ".join(about), "->", first)  # noqa: T201 - for whoever runs it with -s
+    print(" ".join(about), "->", first)  # noqa: T201 - shown by pytest -s
     return first
 
 
@@ -39,7 +39,7 @@ def fits(pattern: str, answer: str) -> bool:
     return re.fullmatch(pattern.replace("EVENT", EVENT), answer) is not None
 
 
-async def test_partition_that_goes_offline_and_gets_an_unclean_leader(
+async def test_why_explains_an_offline_partition_and_its_unclean_leader(
     stage: IncidentCluster,
 ) -> None:
     stage.broker(3).kill()
@@ -50,7 +50,7 @@ async def test_partition_that_goes_offline_and_gets_an_unclean_leader(
     answer = await why(stage, "--partition", f"{TOPIC}-2")
     assert fits(
         r"orders-2 has leader 1 since EVENT: the registration of broker 3 is gone \(event \d+\), "
-        r"and it was the leader; 1 is the first replica that was online and in sync; passed over: "
+        r"and broker 3 was the leader; 1 is the first replica that was online and in sync; passed over: "
         r"3 is not online\. Broker 3 is not in the ISR .*",
         answer,
     )
@@ -61,9 +61,9 @@ async def test_partition_that_goes_offline_and_gets_an_unclean_leader(
     answer = await why(stage, "--partition", f"{TOPIC}-3")
     assert fits(
         r"orders-3 is offline since EVENT: the registration of broker 1 is gone \(event \d+\), and "
-        r"it was the leader; no replica could lead at event \d+: 1 is not online, 3 is not "
-        r"(online|in sync)\. The ISR is 1: it comes back with broker 1, or by an unclean election, "
-        r"which may lose records\.",
+        r"broker 1 was the leader; no replica could lead at event \d+: 1 is not online, 3 is not "
+        r"(online|in sync)\. Only broker 1 is in the ISR\. The partition is online again when "
+        r"broker 1 returns, or after an unclean election, which may lose records\.",
         answer,
     )
     partition = {TOPIC: [3]}
@@ -85,7 +85,7 @@ async def test_partition_that_goes_offline_and_gets_an_unclean_leader(
     )
 
 
-async def test_broker_that_stops_in_order(stage: IncidentCluster) -> None:
+async def test_why_explains_a_controlled_shutdown(stage: IncidentCluster) -> None:
     await stage.broker(1).stop()
     await stage.until_no_leader_is(1)
     answer = await why(stage, "--broker", "1")
@@ -109,7 +109,7 @@ async def test_broker_that_stops_in_order(stage: IncidentCluster) -> None:
     )
 
 
-async def test_reassignment_to_a_dead_broker_and_back(stage: IncidentCluster) -> None:
+async def test_why_explains_a_stuck_and_cancelled_reassignment(stage: IncidentCluster) -> None:
     stage.broker(3).kill()
     await stage.until_no_leader_is(3)
     moved = TopicPartition("moved", 1)
@@ -117,8 +117,7 @@ async def test_reassignment_to_a_dead_broker_and_back(stage: IncidentCluster) ->
     answer = await why(stage, "--reassignment", "moved-1")
     assert fits(
         r"moved-1 is not being reassigned: at EVENT a client asked to move it to 1,3, rejected "
-        r"with "
-        r"INVALID_REPLICA_ASSIGNMENT: .*",
+        r"with INVALID_REPLICA_ASSIGNMENT: .*",
         answer,
     )
     await stage.submit({("moved", 1): [1, 3]})
@@ -140,7 +139,7 @@ async def test_reassignment_to_a_dead_broker_and_back(stage: IncidentCluster) ->
     )
 
 
-async def test_deletion_that_waits_for_a_broker(stage: IncidentCluster) -> None:
+async def test_why_explains_a_stuck_deletion(stage: IncidentCluster) -> None:
     stage.broker(2).kill()
     await stage.until_no_leader_is(2)
     await stage.ask(lambda admin: admin.delete_topics([TOPIC], raise_errors=False))
@@ -156,7 +155,7 @@ async def test_deletion_that_waits_for_a_broker(stage: IncidentCluster) -> None:
     assert fits(r"There is no topic orders any more at EVENT: orders is deleted: .*", answer)
 
 
-async def test_role_that_goes_elsewhere(stage: IncidentCluster) -> None:
+async def test_why_explains_the_end_of_a_term(stage: IncidentCluster) -> None:
     stage.refold.pause()
     await stage.until_controller_is_not(stage.daemon_id)
     stage.refold.resume()

@@ -1,4 +1,4 @@
-"""What counts as a difference between two trees."""
+"""Differences between two trees that count."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def tree(epoch: int) -> Tree:
 
 
 def credential(of: str) -> Tree:
-    """A cluster where a user has a credential with that much of everything."""
+    """A cluster with a user whose credential has this salt and key."""
     config = {
         "producer_byte_rate": "5",
         "SCRAM-SHA-256": f"salt={of},stored_key={of},iterations=4096",
@@ -32,17 +32,17 @@ def credential(of: str) -> Tree:
     return tree(1) | {"/config/users/ann": Znode({"version": 1, "config": config}, 0, False)}
 
 
-def test_of_a_credential_its_form_counts() -> None:
+def test_credentials_are_compared_by_their_lengths() -> None:
     assert differences(credential("eHg="), credential("eXk=")) == []
     assert len(differences(credential("eHg="), credential("eXl5eQ=="))) == 1
 
 
-def test_ids_ports_and_epochs_of_the_run_are_none() -> None:
+def test_ids_ports_and_epochs_of_a_run_are_ignored() -> None:
     assert differences(tree(1), tree(2)) == []
 
 
 @pytest.mark.parametrize(
-    ("path", "znode", "told"),
+    ("path", "znode", "text"),
     [
         (STATE, Znode({"leader": 1}, 5, False), f"{STATE} version: stock 4, refold 5"),
         (TOPIC, Znode({"topic_id": "short"}, 1, False), "refold 'short'"),
@@ -50,16 +50,16 @@ def test_ids_ports_and_epochs_of_the_run_are_none() -> None:
         ("/admin/left", Znode("", 0, False), "/admin/left version: stock None, refold 0"),
     ],
 )
-def test_every_other_field_is_one(path: str, znode: Znode, told: str) -> None:
+def test_different_field_is_reported(path: str, znode: Znode, text: str) -> None:
     other = tree(2)
     before = other.get(path)
     if before is not None and isinstance(znode.content, dict):
         znode = znode._replace(content=before.content | znode.content)
     found = differences(tree(1), other | {path: znode})
-    assert told in "\n".join(map(str, found))
+    assert text in "\n".join(map(str, found))
 
 
-def test_a_state_written_by_an_earlier_controller_is_one() -> None:
+def test_state_of_an_earlier_controller_is_reported() -> None:
     other = tree(2)
     other[STATE] = other[STATE]._replace(content=other[STATE].content | {"controller_epoch": 1})
     [found] = differences(tree(1), other)

@@ -1,4 +1,4 @@
-"""The whole tree of a ZooKeeper, and how the trees of two runs of one incident differ."""
+"""The whole tree of a ZooKeeper, and the differences between the trees of two runs."""
 
 import json
 import re
@@ -11,13 +11,13 @@ from aiozk.exc import NoNode
 TOPIC_ID_LENGTH = 22
 _NOT_KAFKAS = ("/zookeeper",)
 _SALT = re.compile(r"salt=[^,]+")
-_MADE_WITH_IT = re.compile(r"(stored_key|server_key)=([^,]+)")
+_DERIVED_FROM_SALT = re.compile(r"(stored_key|server_key)=([^,]+)")
 _OF_THE_RUN = ("timestamp", "port", "endpoints")
-"""Fields of /controller and of brokers' registrations that no two runs have alike."""
+"""Fields of /controller and of brokers' registrations that differ between runs."""
 
 
 class Znode(NamedTuple):
-    """What a znode holds: JSON where it can be read as such, else text."""
+    """The content of a znode, JSON if possible, otherwise text."""
 
     content: Any
     version: int
@@ -26,11 +26,11 @@ class Znode(NamedTuple):
 
 Tree = dict[str, Znode]
 Field = tuple[str, str]
-"""A znode's path and what of it: "version", "data.leader"."""
+"""A znode's path and the field: "version", "data.leader"."""
 
 
 class Difference(NamedTuple):
-    """A field that two trees do not have alike; None where one of them lacks it."""
+    """A field that differs between two trees; None if a tree lacks the field."""
 
     field: Field
     stock: Any
@@ -42,7 +42,7 @@ class Difference(NamedTuple):
 
 
 class ZooKeeperTree:
-    """Reads everything and writes requests, in a session of its own; an async context manager."""
+    """Reads the whole tree and writes requests, in a separate session; an async context manager."""
 
     def __init__(self, connect: str) -> None:
         self._client = ZKClient(connect, session_timeout=20)
@@ -55,7 +55,7 @@ class ZooKeeperTree:
         await self._client.close()
 
     async def read(self, path: str) -> Znode | None:
-        """A znode; None where there is none."""
+        """A znode, or None if it does not exist."""
         try:
             data, stat = await self._client.get(path)
         except NoNode:
@@ -70,7 +70,7 @@ class ZooKeeperTree:
             return []
 
     async def whole(self) -> Tree:
-        """Every znode but ZooKeeper's own; what vanishes while it is read is left out."""
+        """Every znode except ZooKeeper's; znodes that are deleted during the read are skipped."""
         tree: Tree = {}
         paths = ["/"]
         for path in paths:
@@ -82,15 +82,15 @@ class ZooKeeperTree:
         return tree
 
     async def create(self, path: str, content: Any = None) -> None:
-        """Create a znode, with JSON in it where there is content. Raises NodeExists."""
+        """Creates a znode, with JSON if there is content. Raises NodeExists."""
         await self._client.create(path, None if content is None else json.dumps(content))
 
     async def set(self, path: str, content: Any, version: int = -1) -> None:
-        """Write JSON. Raises NoNode, or BadVersion where it has been written meanwhile."""
+        """Writes JSON. Raises NoNode, or BadVersion if the znode has been written since."""
         await self._client.set(path, json.dumps(content), version)
 
     async def delete(self, path: str) -> None:
-        """Delete a znode. Raises NoNode."""
+        """Deletes a znode. Raises NoNode."""
         await self._client.delete(path, force=True)
 
 
@@ -103,7 +103,7 @@ def _content(data: bytes | None) -> Any:
 
 
 def differences(stock: Tree, refold: Tree) -> list[Difference]:
-    """The fields that differ, but for what differs from run to run."""
+    """The fields that differ, except those that differ from run to run."""
     ours, theirs = comparable(refold), comparable(stock)
     return [
         Difference(field, theirs.get(field), ours.get(field))
@@ -113,7 +113,7 @@ def differences(stock: Tree, refold: Tree) -> list[Difference]:
 
 
 def comparable(tree: Tree) -> dict[Field, Any]:
-    """A tree as its fields, without timestamps, ports, ids and the count of controllers so far."""
+    """The fields of a tree without timestamps, ports, ids and the number of earlier controllers."""
     epoch = tree["/controller_epoch"].content
     fields: dict[Field, Any] = {}
     for path, znode in tree.items():
@@ -129,13 +129,13 @@ def _fields(path: str, znode: Znode, epoch: int) -> Iterator[tuple[str, Any]]:
         return
     yield "version", znode.version
     if path == "/cluster/id":
-        content = {**content, "id": "one of its own"}
+        content = {**content, "id": "an id"}
     elif path == "/controller":
         content = _without(content, "brokerid", *_OF_THE_RUN)
     elif path.startswith("/brokers/ids/"):
         content = _without(content, *_OF_THE_RUN)
     elif path == "/latest_producer_id_block" and content:
-        # Below IBP 3.0 each broker takes a block when it starts, above it is empty.
+        # Below IBP 3.0 each broker takes a block when it starts; above, the znode is empty.
         content = _without(content, "broker")
     elif path.startswith("/config/users/") and content:
         content = {**content, "config": _without_salts(content["config"])}
@@ -143,14 +143,14 @@ def _fields(path: str, znode: Znode, epoch: int) -> Iterator[tuple[str, Any]]:
         content = _state(content, epoch)
     elif path.startswith("/brokers/topics/") and "topic_id" in (content or {}):
         is_id = len(content["topic_id"]) == TOPIC_ID_LENGTH
-        content = {**content, "topic_id": "one of its own" if is_id else content["topic_id"]}
+        content = {**content, "topic_id": "an id" if is_id else content["topic_id"]}
     yield from _flat("data", content)
 
 
 def _without_salts(configs: Mapping[str, str]) -> dict[str, str]:
-    """A user's configuration; of a credential, which is made with a random salt, its form."""
+    """A user's configuration, with only the lengths of a credential that is made with a salt."""
     return {
-        key: _MADE_WITH_IT.sub(
+        key: _DERIVED_FROM_SALT.sub(
             lambda found: f"{found[1]}={len(found[2])} characters", _SALT.sub("salt", value)
         )
         for key, value in configs.items()
@@ -158,8 +158,8 @@ def _without_salts(configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def _state(content: Mapping[str, Any], epoch: int) -> dict[str, Any]:
-    """A partition's state: by which controller counted from the present one, and its ISR without
-    the order in which followers happened to catch up."""
+    """A partition's state with the controller epoch relative to the present one, and the ISR
+    without the order in which followers caught up."""
     written_by = content["controller_epoch"] - epoch
     return {**content, "controller_epoch": written_by, "isr": sorted(content["isr"])}
 

@@ -1,4 +1,4 @@
-"""Seven stock brokers for reassignments that are interrupted."""
+"""Clusters of seven stock brokers for reassignments that are interrupted."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -15,7 +15,7 @@ from tools.lab.shared import shared_cluster
 
 BROKERS = 7
 CRASH_CLUSTERS = 2
-"""Clusters on which crash points are played at the same time: most of the time is waiting."""
+"""Clusters on which crash points are tested at the same time: most of the time is waiting."""
 
 
 @pytest.fixture(scope="package")
@@ -30,7 +30,7 @@ def wide_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture
 async def moving(wide_lab: Lab, tmp_path: Path) -> AsyncIterator[Moving]:
-    """The cluster with all its brokers up and no reassignment."""
+    """The cluster with all brokers running and no reassignment."""
     for broker in wide_lab.brokers:
         if broker.state == "paused":
             broker.resume()
@@ -62,7 +62,7 @@ def crash_labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Lab]]:
 
 @pytest.fixture
 async def crash_scenes(crash_labs: list[Lab], tmp_path: Path) -> AsyncIterator[list[Moving]]:
-    """Those clusters with no reassignment."""
+    """The clusters without a reassignment."""
     async with AsyncExitStack() as stack:
         scenes = []
         for number, lab in enumerate(crash_labs):

@@ -37,13 +37,13 @@ from tools.lab.refold import Refold
 from tools.lab.traffic import Traffic
 
 SUCCESSOR_ID = 1001
-"""Not the id of the killed daemon, whose session would be waited for."""
+"""Not the id of the killed daemon, whose session would have to end first."""
 MIN_INSYNC = 2
 PAUSE_SECONDS = 0.05
 STOCK_SESSION_MS = 2000
-"""The session of a daemon that a stock controller succeeds: the shorter, the sooner."""
+"""The session of a daemon with a stock successor; a short session shortens the test."""
 QUIET_SECONDS = 1.0
-"""A procedure is over when its daemon has carried out nothing for so long."""
+"""A procedure has ended when its daemon has carried out no command for this time."""
 SET_UP_SECONDS = 30.0
 REACH_SECONDS = 10.0
 END_SECONDS = 15.0
@@ -76,14 +76,14 @@ class Cell:
     successor: Successor
     point: int
     counted: list[Counted]
-    """All commands up to the crash, the one that was not carried out included."""
+    """All commands up to the crash, including the one that was not carried out."""
     is_last: bool
     """Whether the daemon died after its last command."""
     successor_seconds: float
     """From the death of the daemon until the next controller has the role."""
     outcomes: list[Outcome]
     longest_pause: float
-    """Between two looks at the invariants."""
+    """Between two polls of the invariants."""
 
     @property
     def name(self) -> str:
@@ -94,13 +94,13 @@ class Cell:
 
 
 async def throttle_brokers(moving: Moving) -> None:
-    """Limit what the replicas on these brokers fetch of topics that name them."""
+    """Limits what these brokers fetch of topics that name them."""
     for broker in THROTTLED:
         await moving.view.configure(f"brokers/{broker}", {_FOLLOWER_RATE: "1"})
 
 
 def _reports_end(daemon: Refold, topic: Topic) -> bool:
-    """Whether refold says that another controller completed the reassignment."""
+    """Whether refold reports that another controller completed the reassignment."""
     return any(
         one.get("code") == "reassignment_ended" and f"{topic.name}-0" in one.get("subject", "")
         for one in daemon.messages()
@@ -108,7 +108,7 @@ def _reports_end(daemon: Refold, topic: Topic) -> bool:
 
 
 class Run:
-    """The steps of one cell in order; `play` takes them all."""
+    """The steps of one cell in order; `play` executes all of them."""
 
     def __init__(
         self, moving: Moving, procedure: Procedure, successor: Successor, at: int | None
@@ -118,7 +118,7 @@ class Run:
         self.successor = successor
         self.at = at
         name = "last" if at is None else str(at)
-        # Unlike the names of an earlier try at the same point.
+        # The names differ from those of an earlier attempt at the same point.
         serial = len(moving.daemons)
         prefix = f"{procedure.key}-{name}-{successor.name.lower()}-{serial}-"
         self.topics = [
@@ -128,7 +128,7 @@ class Run:
         ]
         self.outcomes = {one.name: Outcome(one) for one in self.topics}
         self._commands = CommandLog(moving.folder / prefix, prefix)
-        # The daemon of the cell before still listens.
+        # The daemon of the previous cell still listens.
         moving.listeners = {one: free_port() for one in moving.listeners}
         self._failing = moving.failing(self._commands.program(at), settings=self._settings)
         self._traffic: dict[str, Traffic] = {}
@@ -144,8 +144,8 @@ class Run:
         return {**_NEVER_REBALANCED, "zookeeper.session.timeout.ms": STOCK_SESSION_MS}
 
     async def play(self, before: Refold | None = None) -> tuple[Cell, Refold]:
-        """The cell and the daemon that is controller at the end; `before` is the one of the cell
-        before, which is stopped."""
+        """Returns the cell and the daemon that is controller at its end; `before` is the daemon of
+        the previous cell, which is stopped."""
         async with AsyncExitStack() as stack:
             await self._set_up(stack, before)
             originals = {one.name: one.situation.originals for one in self.topics}
@@ -180,17 +180,17 @@ class Run:
     # Before the crash -----------------------------------------------------------------------------
 
     async def _set_up(self, stack: AsyncExitStack, before: Refold | None) -> None:
-        """Every partition is in its situation, with a producer; the daemon is controller."""
+        """Brings every partition into its situation, with a producer; the daemon is controller."""
         moving = self.moving
         for topic in self.topics:
             await moving.view.create_topic(topic.name, {0: self._created(topic)})
-            # Brokers do not look at throttles when they create a replica, only at changes.
+            # Brokers read throttles when they change, not when a replica is created.
             await self._configure(topic, THROTTLED, min_insync=1)
-        await self._until_each(lambda topic: 1, self._created)
+        await self._until_states(lambda topic: 1, self._created)
         await self._fill()
         for topic in self.topics:
             if topic.situation.lags:
-                # The daemon finds another replica when it takes the role, out of sync.
+                # The daemon finds another replica, out of sync, when it takes the role.
                 content = await moving.view.topic(topic.name) or {}
                 content["partitions"] = {"0": topic.situation.originals}
                 path = znodes.topic_path(topic.name)
@@ -204,11 +204,11 @@ class Run:
             self._traffic[topic.name] = traffic
         await asyncio.gather(*map(stack.enter_async_context, self._traffic.values()))
         await self.procedure.begin(moving, self.topics)
-        await self._until_each(lambda topic: 1, lambda topic: topic.situation.isr)
+        await self._until_states(lambda topic: 1, lambda topic: topic.situation.isr)
         for topic in self.topics:
             await self._configure(topic, THROTTLED)
         await self._elect()
-        await self._until_each(
+        await self._until_states(
             lambda topic: topic.situation.leader, lambda topic: topic.situation.isr
         )
         await self._until_written()
@@ -231,22 +231,22 @@ class Run:
             content = json.dumps({"version": 1, "partitions": partitions})
             await self.moving.view.create(znodes.PREFERRED_ELECTION, content)
 
-    async def _until_each(
+    async def _until_states(
         self, leader: Callable[[Topic], int], isr: Callable[[Topic], list[int]]
     ) -> None:
-        wanted = {one.name: (leader(one), isr(one)) for one in self.topics}
+        required = {one.name: (leader(one), isr(one)) for one in self.topics}
         found: dict[str, tuple[object, object]] = {}
 
         async def reached() -> bool:
             for topic in self.topics:
                 state = await self._state(topic) or {"leader": -1, "isr": []}
                 found[topic.name] = (state["leader"], sorted(state["isr"]))
-            return found == wanted
+            return found == required
 
         try:
             await until(reached, SET_UP_SECONDS, "set up")
         except TimeoutError:
-            raise TimeoutError(f"not in {SET_UP_SECONDS:g} s: {wanted}; there is {found}") from None
+            raise TimeoutError(f"not in {SET_UP_SECONDS:g} s: {required}; found {found}") from None
 
     async def _state(self, topic: Topic) -> dict[str, Any] | None:
         found: dict[str, Any] | None = await self.moving.view.content(
@@ -262,7 +262,7 @@ class Run:
                 one.acknowledged >= before[name] + records for name, one in self._traffic.items()
             )
 
-        await timed(more, "all topics take records")
+        await timed(more, "all topics accept records")
 
     async def _configure(
         self, topic: Topic, throttled: Sequence[int], *, min_insync: int = MIN_INSYNC
@@ -284,7 +284,7 @@ class Run:
             async with asyncio.timeout(REACH_SECONDS):
                 assert await self._failing.ended() == -signal.SIGKILL, self._failing.last_words()
         except TimeoutError:
-            # It had fewer commands than the run without a crash: it dies after its last one.
+            # It had fewer commands than the run without a crash: it is killed after its last one.
             self._failing.kill()
             await self._failing.ended()
         self._died = time.monotonic()
@@ -303,7 +303,7 @@ class Run:
     # The successor --------------------------------------------------------------------------------
 
     async def _stock(self, watch: PartitionWatch) -> None:
-        """A stock controller continues: some moves end, the others stay under way."""
+        """A stock controller continues: some moves end, the others stay in progress."""
         await self.moving.until_stock_controller()
         self._successor_seconds = time.monotonic() - self._died
         watch.stock_epochs.add(await self.moving.view.controller_epoch())
@@ -313,13 +313,13 @@ class Run:
 
         async def nothing_moves() -> bool:
             found = [await self.moving.replicas(one.name) for one in completing]
-            return not any(under_way for _, under_way in found)
+            return not any(in_progress for _, in_progress in found)
 
         await self._within(STOCK_SECONDS, nothing_moves, completing, "the stock controller ends it")
         for topic in self.topics:
-            replicas, under_way = await self.moving.replicas(topic.name)
+            replicas, in_progress = await self.moving.replicas(topic.name)
             self.outcomes[topic.name].end = (
-                "" if under_way or replicas != FIRST_TARGET else "completed by stock; "
+                "" if in_progress or replicas != FIRST_TARGET else "completed by stock; "
             )
         watch.stock_epochs.add(await self.moving.view.controller_epoch())
 
@@ -337,14 +337,14 @@ class Run:
     # The end --------------------------------------------------------------------------------------
 
     async def _check_end(self, daemon: Refold) -> None:
-        """Originals that lag come back, and what has a second target reaches it."""
+        """Replicas that lag catch up, and partitions with a second target reach it."""
         for topic in self.topics:
             if self.procedure.second_target:
                 await self._configure(topic, ())
             elif topic.situation.lags:
                 await self._configure(topic, [one for one in THROTTLED if one in FIRST_TARGET])
         await self._within(END_SECONDS, self._all_at_end, self.topics, "the procedure ends")
-        await self._within(5.0, self._nothing_is_left, self.topics, "nothing is left in /admin")
+        await self._within(5.0, self._nothing_is_left, self.topics, "no znode is left in /admin")
         for topic in self.topics:
             outcome = self.outcomes[topic.name]
             outcome.end += await self._end_of(topic)
@@ -366,11 +366,11 @@ class Run:
         return all([await self._is_at_end(one) for one in self.topics])
 
     async def _is_at_end(self, topic: Topic) -> bool:
-        """A whole assignment, a complete ISR, a leader among it, files on exactly its brokers."""
-        replicas, under_way = await self.moving.replicas(topic.name)
+        """A complete assignment and ISR, a leader in the ISR, and files on exactly its brokers."""
+        replicas, in_progress = await self.moving.replicas(topic.name)
         state = (await self.moving.view.states(topic.name))[0]
         return (
-            not under_way
+            not in_progress
             and replicas in self.procedure.ends(topic, self.successor)
             and sorted(state["isr"]) == sorted(replicas)
             and state["leader"] in replicas
@@ -383,10 +383,10 @@ class Run:
         )
 
     async def _end_of(self, topic: Topic) -> str:
-        replicas, under_way = await self.moving.replicas(topic.name)
+        replicas, in_progress = await self.moving.replicas(topic.name)
         state = (await self.moving.view.states(topic.name))[0]
         files = self.moving.with_files(topic.name)
-        moving = ", under way" if under_way else ""
+        moving = ", in progress" if in_progress else ""
         text = f"{replicas}{moving}, leader {state['leader']}, ISR {sorted(state['isr'])}"
         return text if files == sorted(replicas) else f"{text}, files on {files}"
 
@@ -402,13 +402,13 @@ class Run:
                 text = f"{len(lost)} acknowledged records are lost, {min(lost)} to {max(lost)}"
                 violations.append(f"{text}; {len(again)} at a second reading")
         except TimeoutError:
-            violations.append("its records cannot be read in time")
+            violations.append("the records cannot be read in time")
         if traffic.refused:
             reasons = ", ".join(sorted(traffic.reasons))
             violations.append(f"{traffic.refused} records were refused: {reasons}")
 
     def _keep(self, topic: Topic) -> None:
-        """Copy the partition's files, which are deleted with the topic, to the scene's folder."""
+        """Copies the partition's files, which are deleted with the topic, to the scene's folder."""
         name = f"{topic.name}-0"
         for broker in self.moving.lab.brokers:
             files = broker.folder / "data" / name

@@ -1,8 +1,9 @@
-"""The procedures that are cut short: a cancellation, a conflict in the extra znode, and a drop.
+"""The interrupted procedures: a cancellation, a conflict in the extra znode, and a drop.
 
-A throttle of 1 B/s keeps replicas out of the ISR until it is lifted; each topic names the brokers
-whose replicas are throttled. Kafka never throttles a replica that has caught up once. So every
-topic has more data than one fetch may bring (`BROKER_CONFIG`) before a throttled replica is added.
+A throttle of 1 B/s keeps replicas out of the ISR until it is removed; each topic names the brokers
+whose replicas are throttled. Kafka never throttles a replica that has caught up once. Therefore
+every topic has more data than one fetch returns (`BROKER_CONFIG`) before a throttled replica is
+added.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from tests.lab.interrupted.moving import Moving
 
 FIRST_TARGET = [4, 5, 6]
 THROTTLED = (6, 7)
-"""Brokers whose replicas are throttled from the beginning: reassignments stay under way."""
+"""Brokers whose replicas are throttled from the beginning: reassignments stay in progress."""
 
 BROKER_CONFIG = {
     "default.replication.factor": "3",
@@ -23,12 +24,12 @@ BROKER_CONFIG = {
     "replica.lag.time.max.ms": "2000",
     "replica.fetch.max.bytes": "2000",
     "zookeeper.session.timeout.ms": "30000",
-    # The only elections of leaders are those of the procedures.
+    # Leaders are elected only by the procedures.
     "auto.leader.rebalance.enable": "false",
 }
 RECORDS = 10
 RECORD_BYTES = 4000
-"""What is written to each topic first: a multiple of `replica.fetch.max.bytes`."""
+"""The first records of each topic are larger than `replica.fetch.max.bytes`."""
 
 
 class Successor(StrEnum):
@@ -40,11 +41,11 @@ class Successor(StrEnum):
 
 @dataclass(frozen=True)
 class Situation:
-    """How a partition is when its procedure begins.
+    """The state of a partition when its procedure begins.
 
-    With `lags`, one of two originals is live and out of sync: fewer originals are in sync than
-    min.insync.replicas asks for. With `completes`, the target of the partition is not throttled
-    any more once a stock controller has the role.
+    `lags`: one of two originals is alive and out of sync, so that fewer originals are in sync than
+    min.insync.replicas requires. `completes`: the target of the partition is no longer throttled
+    when a stock controller has the role.
     """
 
     name: str
@@ -74,10 +75,10 @@ class Topic:
 
 @dataclass(frozen=True)
 class Procedure:
-    """A procedure and the situations in which it is cut short.
+    """A procedure and the situations in which it is interrupted.
 
-    With `second_target` it ends there, else in the originals. A stock controller may bring a
-    partition to `stock_end`, which is a whole end too.
+    It ends with `second_target` if there is one, otherwise with the originals. A stock controller
+    may bring a partition to `stock_end`, which is a complete end as well.
     """
 
     key: str
@@ -87,14 +88,14 @@ class Procedure:
     stock_end: tuple[int, ...] = ()
 
     async def begin(self, moving: Moving, topics: Sequence[Topic]) -> None:
-        """Ask for the first target."""
+        """Requests the first target."""
         if self.key == "drop":
             await moving.request({one.name: {0: FIRST_TARGET} for one in topics})
         else:
             await moving.submit({(one.name, 0): FIRST_TARGET for one in topics})
 
     async def interrupt(self, moving: Moving, topics: Sequence[Topic]) -> None:
-        """Start the procedure that is cut short."""
+        """Starts the procedure that is interrupted."""
         match self.key:
             case "cancellation":
                 await moving.view.create(REASSIGN_CANCEL, CANCEL_CONTENT.decode())
@@ -104,7 +105,7 @@ class Procedure:
                 await moving.request({one.name: {0: self.second_target} for one in topics})
 
     def ends(self, topic: Topic, successor: Successor) -> list[list[int]]:
-        """The assignments that a topic's partition may end in."""
+        """The assignments with which a topic's partition may end."""
         wanted = [list(self.second_target) or topic.situation.originals]
         if successor is Successor.STOCK and self.stock_end:
             wanted.append(list(self.stock_end))

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.lab.interrupted.crash_cell import Cell, Outcome
 
 TABLE_VARIABLE = "REFOLD_CRASH_TABLE"
-"""Names a file to which rows are appended: JSON lines, and a Markdown table next to it (.md)."""
+"""The file to which rows are appended as JSON lines, with a Markdown table next to it (.md)."""
 
 _HEAD = (
     "| procedure | # | crash point | successor | has the role after | unclean | longest stall | "
@@ -22,7 +22,7 @@ def of_column(cell: Cell, *, unclean: bool) -> list[Outcome]:
 
 
 def markdown(cells: Sequence[Cell], *, head: bool = True) -> str:
-    """One line for each cell of the table: the worst of its situations."""
+    """One line for each cell of the table, with the worst of its situations."""
     return (_HEAD if head else "") + "".join(
         _line(cell, unclean) for cell in cells for unclean in (False, True)
     )
@@ -72,7 +72,7 @@ def json_lines(cell: Cell) -> str:
 
 
 def save(cell: Cell) -> None:
-    """Append a cell to the files of the table, if the environment names them."""
+    """Appends a cell to the files of the table, if the environment variable is set."""
     name = os.environ.get(TABLE_VARIABLE)
     if not name:
         return

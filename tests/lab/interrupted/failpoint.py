@@ -1,10 +1,12 @@
-"""A daemon that is killed between two of its writes and requests.
+"""A daemon that is killed between two of its writes and requests, or after a step of a rollback.
 
-`program` returns Python source for `Moving.failing`. The daemon that runs it counts the commands
-that it carries out for some topics, from the moment at which the file `armed` appears in a folder.
-Each counted command is one line of the file `commands.jsonl` in that folder. With `at`, the daemon
-carries out nothing from command number `at` on; the commands before it have 0.3 s to reach
+`CommandLog.program` and `program_after_step` return Python source for `Moving.failing`. From the
+failpoint on, the daemon carries out no command. The commands before it have 0.3 s to reach
 ZooKeeper and the brokers, then the daemon kills itself with SIGKILL.
+
+The daemon of `CommandLog.program` counts the commands that it carries out for some topics, from the
+moment at which the file `armed` appears in a folder. Each counted command is one line of the file
+`commands.jsonl` in that folder. With `at`, the failpoint is before command number `at`.
 
 What counts as one crash point:
 
@@ -13,7 +15,10 @@ What counts as one crash point:
 - each LeaderAndIsr and each StopReplica, also those of one batch to different brokers;
 - the first UpdateMetadata of a batch. The copies for the other brokers belong to the same point.
 
-Only `Daemon.carry_out` is wrapped: how procedures are divided into functions is of no concern.
+A rollback reports each step before it takes the step: the failpoint after a step is the report of
+the next step, or of the end.
+
+Only `Daemon.carry_out` is wrapped, so that no failpoint depends on the functions of the core.
 """
 
 import asyncio
@@ -22,6 +27,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +38,7 @@ from controller.core.commands import (
     Command,
     Issued,
     LeaderAndIsrRequest,
+    Notice,
     StopReplicaRequest,
     UpdateMetadataRequest,
     WriteAtomically,
@@ -54,20 +61,20 @@ _REASSIGNMENTS = ("/admin/reassign", "/admin/replica_deletions")
 _PROGRAM = """
 import sys
 sys.path.insert(0, {root!r})
-from tests.lab.interrupted.failpoint import run
-run({folder!r}, {prefix!r}, {at!r})
+from tests.lab.interrupted import failpoint
+failpoint.{call}
 """
 
 
 class Counted(NamedTuple):
-    """One counted command: its name in the table of crash points, and the rule that issued it."""
+    """A counted command: its name in the table of crash points, and the rule that issued it."""
 
     name: str
     rule: str
 
 
 class CommandLog:
-    """The test's side of the folder: arms the failpoint and reads what the daemon counted."""
+    """The test's side of the folder: arms the failpoint and reads the counted commands."""
 
     def __init__(self, folder: Path, prefix: str) -> None:
         self._folder = folder
@@ -76,14 +83,14 @@ class CommandLog:
 
     def program(self, at: int | None) -> str:
         """The source of a daemon that dies before command `at`; None: it only counts."""
-        return _PROGRAM.format(root=str(ROOT), folder=str(self._folder), prefix=self._prefix, at=at)
+        return _program(f"run({str(self._folder)!r}, {self._prefix!r}, {at!r})")
 
     def arm(self) -> None:
-        """Count from the next command on."""
+        """Starts to count with the next command."""
         (self._folder / _ARMED).touch()
 
     def read(self) -> list[Counted]:
-        """The commands that were counted so far, the one before which the daemon died included."""
+        """The counted commands, including the one before which the daemon died."""
         path = self._folder / _COMMANDS
         if not path.exists():
             return []
@@ -91,8 +98,17 @@ class CommandLog:
         return [Counted(*json.loads(one)) for one in lines if one.endswith("\n")]
 
 
-class _Failpoint:
-    """The daemon's side."""
+def program_after_step(step: int) -> str:
+    """The source of a daemon that dies when it has completed this step of a rollback."""
+    return _program(f"run_to_step({step})")
+
+
+def _program(call: str) -> str:
+    return _PROGRAM.format(root=str(ROOT), call=call)
+
+
+class _CountedCommands:
+    """The daemon's side of a `CommandLog`."""
 
     def __init__(self, folder: Path, prefix: str, at: int | None) -> None:
         self._folder = folder
@@ -101,22 +117,15 @@ class _Failpoint:
         self._armed = False
         self._count = 0
         self._fan_out: int | None = None
-        self._dying = False
 
-    def carries_out(self, issued: Issued) -> bool:
-        """Whether the daemon may carry this command out; counts it."""
-        if self._dying:
-            return False
+    def is_reached(self, issued: Issued) -> bool:
+        """Whether the failpoint is before this command; counts the command."""
         self._armed = self._armed or (self._folder / _ARMED).exists()
         if not self._armed or not self._concerns(issued.command) or self._is_copy(issued):
-            return True
+            return False
         self._count += 1
         self._note(issued)
-        if self._count != self._at:
-            return True
-        self._dying = True
-        asyncio.get_running_loop().call_later(FLUSH_SECONDS, os.kill, os.getpid(), signal.SIGKILL)
-        return False
+        return self._count == self._at
 
     def _concerns(self, command: Command) -> bool:
         if isinstance(command, WriteZnodes | WriteAtomically) and any(
@@ -155,8 +164,8 @@ def _name(command: Command, prefix: str) -> str:
 
 
 def _operation(operation: WriteOperation, prefix: str) -> str:
-    """Such as "set /brokers/topics/T/partitions/0/state": T stands for every topic of the run, N
-    for the number of a request or of a deletion, which is another one in each run."""
+    """A name such as "set /brokers/topics/T/partitions/0/state". T replaces every topic of the run,
+    and N the number of a request or of a deletion, which differs between runs."""
     path = "/".join("T" if one.startswith(prefix) else one for one in operation.path.split("/"))
     if path.startswith(_NUMBERED):
         path = re.sub(r"[0-9]+", "N", path)
@@ -166,12 +175,37 @@ def _operation(operation: WriteOperation, prefix: str) -> str:
 
 
 def run(folder: str, prefix: str, at: int | None) -> None:
-    """`refold` with the failpoint."""
-    failpoint = _Failpoint(Path(folder), prefix, at)
+    """`refold` that counts commands, and dies before command `at`."""
+    _run(_CountedCommands(Path(folder), prefix, at).is_reached)
+
+
+def run_to_step(step: int) -> None:
+    """`refold` that dies when it has completed this step of a rollback."""
+    _run(lambda issued: _ends_step(issued.command, step))
+
+
+def _ends_step(command: Command, step: int) -> bool:
+    match command:
+        case Notice(code="reassignment_rolled_back"):
+            return True
+        case Notice(code="rollback", text=text):
+            return text.startswith(f"step {step + 1} of ")
+    return False
+
+
+def _run(is_reached: Callable[[Issued], bool]) -> None:
     carry_out = Daemon.carry_out
+    is_dying = False
 
     def fails(daemon: Daemon, issued: Issued) -> None:
-        if failpoint.carries_out(issued):
+        nonlocal is_dying
+        if is_dying:
+            return
+        is_dying = is_reached(issued)
+        if is_dying:
+            loop = asyncio.get_running_loop()
+            loop.call_later(FLUSH_SECONDS, os.kill, os.getpid(), signal.SIGKILL)
+        else:
             carry_out(daemon, issued)
 
     Daemon.carry_out = fails  # type: ignore[method-assign]

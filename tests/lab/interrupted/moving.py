@@ -27,13 +27,13 @@ Name = tuple[str, int]
 Targets = Mapping[Name, Sequence[int]]
 
 NOBODY = 9
-"""A broker that never comes: whatever waits for it stays under way."""
+"""A broker that never starts: a reassignment to it stays in progress."""
 RECORD_BYTES = 50_000
 AT_ONCE = 50
 
 
 class Moving(DefaultScene):
-    """A `DefaultScene` with what reassignments are made and looked at with."""
+    """A `DefaultScene` with methods to start and observe reassignments."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
         super().__init__(lab, folder)
@@ -42,7 +42,7 @@ class Moving(DefaultScene):
         self._failing: list[Refold] = []
 
     async def reassign(self, *options: str, given: Targets | None = None, status: int = 0) -> str:
-        """`refold reassign` through ZooKeeper; what it printed."""
+        """Runs `refold reassign` through ZooKeeper; returns its output."""
         arguments = list(options)
         if given is not None:
             arguments += ["--reassignment-json-file", str(self._file(given))]
@@ -51,7 +51,7 @@ class Moving(DefaultScene):
         return output
 
     async def reassign_by_api(self, given: Targets, *options: str) -> str:
-        """`refold reassign --execute` as Kafka's tool does it; what it printed."""
+        """Runs `refold reassign --execute` as Kafka's tool does; returns its output."""
         arguments = ("--execute", "--reassignment-json-file", str(self._file(given)), *options)
         servers = self.lab.bootstrap
         ended, output = await run("reassign", "--bootstrap-server", servers, *arguments)
@@ -59,11 +59,11 @@ class Moving(DefaultScene):
         return output
 
     async def submit(self, given: Targets, path: str = znodes.REASSIGN_PARTITIONS) -> None:
-        """Some tool creates a znode; brokers that are not there are no matter to it."""
+        """Creates a znode as a tool does that does not check whether its brokers exist."""
         await self.view.create(path, entries_json(given))
 
     async def request(self, given: Mapping[str, Mapping[int, Sequence[int]]]) -> None:
-        """Some client creates a request, as freely."""
+        """Creates a request without checking whether its brokers exist."""
         assignments = {
             topic: {str(number): list(replicas) for number, replicas in partitions.items()}
             for topic, partitions in given.items()
@@ -78,13 +78,13 @@ class Moving(DefaultScene):
         return path
 
     async def limit(self, broker: int, bytes_a_second: int) -> None:
-        """Another throttle for a broker than those of `--throttle`."""
+        """Sets another throttle for a broker than that of `--throttle`."""
         given = rates(bytes_a_second)
         async with connected(self.connect, None, None) as cluster:
             await cluster.admin.configure(Configure(f"brokers/{broker}", given))
 
     async def fill(self, topic: str, records: int, partition: int = 0) -> None:
-        """Write so many records of 50 kB, which `Traffic` does not take for its own."""
+        """Writes this many records of 50 kB, which `Traffic` does not count."""
         async with AIOKafkaProducer(bootstrap_servers=self.lab.bootstrap) as producer:
             for start in range(0, records, AT_ONCE):
                 await asyncio.gather(
@@ -96,20 +96,20 @@ class Moving(DefaultScene):
                     )
                 )
 
-    # What there is
+    # State
 
     async def replicas(self, topic: str, partition: int = 0) -> tuple[list[int], bool]:
-        """A partition's replicas in ZooKeeper, and whether something is under way."""
+        """A partition's replicas in ZooKeeper, and whether a reassignment is in progress."""
         znode = await self.view.topic(topic) or {}
-        under_way = any(
+        in_progress = any(
             str(partition) in znode.get(key, {}) for key in ("adding_replicas", "removing_replicas")
         )
-        return list(znode["partitions"][str(partition)]), under_way
+        return list(znode["partitions"][str(partition)]), in_progress
 
     async def until_assigned(
         self, topic: str, replicas: Sequence[int], partition: int = 0
     ) -> float:
-        """Wait until a partition has these replicas and nothing is under way; the seconds."""
+        """Waits until a partition has these replicas and no reassignment; returns the seconds."""
 
         async def assigned() -> bool:
             return await self.replicas(topic, partition) == (list(replicas), False)
@@ -117,7 +117,7 @@ class Moving(DefaultScene):
         return await timed(assigned, f"{topic}-{partition} is on {list(replicas)}")
 
     async def until_adding(self, topic: str, partition: int = 0) -> float:
-        """Wait until a reassignment of a partition is under way."""
+        """Waits until a reassignment of a partition is in progress."""
 
         async def adding() -> bool:
             return (await self.replicas(topic, partition))[1]
@@ -125,7 +125,7 @@ class Moving(DefaultScene):
         return await timed(adding, f"{topic}-{partition} is being reassigned")
 
     async def until_files(self, topic: str, brokers: Sequence[int], partition: int = 0) -> float:
-        """Wait until exactly these brokers have the partition's files; the seconds."""
+        """Waits until exactly these brokers have the partition's files; returns the seconds."""
 
         async def there() -> bool:
             return self.with_files(topic, partition) == list(brokers)
@@ -133,18 +133,18 @@ class Moving(DefaultScene):
         return await timed(there, f"{topic}-{partition} has files on {list(brokers)}")
 
     def with_files(self, topic: str, partition: int = 0) -> list[int]:
-        """The brokers whose disk has the partition; what is to be deleted has another name."""
+        """The brokers whose disk has the partition; directories to be deleted have another name."""
         name = f"{topic}-{partition}"
         return [one.broker_id for one in self.lab.brokers if (one.folder / "data" / name).exists()]
 
     def bytes_on(self, broker: int, topic: str, partition: int = 0) -> int:
-        """How much of a partition a broker has."""
+        """The number of bytes that a broker has of a partition."""
         folder = self.lab.brokers[broker - 1].folder / "data" / f"{topic}-{partition}"
         return sum(one.stat().st_size for one in folder.glob("*.log"))
 
     async def until_nothing_is_left(self) -> float:
-        """Wait until no znode of a reassignment stands, but a cancellation perhaps."""
-        return await timed(self.is_nothing_left, "nothing is left of reassignments")
+        """Waits until no znode of a reassignment exists, except perhaps a cancellation."""
+        return await timed(self.is_nothing_left, "no znode of a reassignment exists")
 
     async def is_nothing_left(self) -> bool:
         """Whether no znode of a reassignment exists, except perhaps a cancellation."""
@@ -156,7 +156,7 @@ class Moving(DefaultScene):
         return not any(stand) and not any(left)
 
     async def tidy(self) -> None:
-        """Nothing that a test left hinders the next one: what is under way still is Kafka's."""
+        """Deletes the znodes that a test left, so that Kafka ends the reassignments in progress."""
         for path in (REASSIGN_CANCEL, znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA):
             if await self.view.exists(path):
                 await self.view.delete(path)
@@ -168,13 +168,13 @@ class Moving(DefaultScene):
             await self.view.delete(f"{REASSIGNMENT_REQUESTS}/{request}")
 
     def failing(self, program: str, *, settings: Mapping[str, str | int] | None = None) -> Refold:
-        """A daemon with a failpoint, which takes the role when it is started."""
+        """A daemon with a failpoint, which takes the role when it starts."""
         made = self.daemon("--take-over", program=program, settings=settings)
         self._failing.append(made)
         return made
 
     def logs(self) -> list[Path]:
-        """But for those of daemons with a failpoint: they decide otherwise than their replay."""
+        """The logs except those of daemons with a failpoint, which differ from their replay."""
         left_out = {log.resolve() for one in self._failing for log in one.log_dir.glob("run-*")}
         return [log for log in super().logs() if log not in left_out]
 

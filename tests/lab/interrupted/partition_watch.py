@@ -1,13 +1,11 @@
-"""Watches partitions in ZooKeeper at 50 ms and notes what a reassignment may never do.
-
-Two invariants:
+"""Polls partitions in ZooKeeper every 50 ms and records violations of two invariants:
 
 - the ISR is never smaller than min(`min.insync.replicas`, its size when the watch began);
-- while a cancellation stands refold elects no replica outside of the originals, unless none of the
-  originals was in the ISR.
+- while a cancellation exists, refold elects no replica outside of the originals, unless none of
+  the originals was in the ISR.
 
-The ISR is what ZooKeeper says. The controller epoch in the state says which controller elected a
-leader: elections by a stock controller are left out.
+The ISR is that in ZooKeeper. The controller epoch in the state identifies the controller that
+elected a leader: elections by a stock controller are ignored.
 """
 
 import asyncio
@@ -28,7 +26,7 @@ POLL_SECONDS = 0.05
 
 @dataclass
 class Watched:
-    """Partition 0 of a topic: the originals, and what was seen of its state."""
+    """Partition 0 of a topic: its originals, and what the polls found."""
 
     originals: Sequence[int]
     floor: int = 0
@@ -55,12 +53,12 @@ class PartitionWatch:
         self._min_insync = min_insync
         self._task: asyncio.Task[None] | None = None
         self.longest_pause = 0.0
-        """Between two polls, in seconds: the machine may be too busy for 50 ms."""
+        """Between two polls, in seconds, because the machine may be too busy for 50 ms."""
         self.stock_epochs: set[int] = set()
-        """The controller epochs of stock controllers; the caller adds them."""
+        """The controller epochs of stock controllers, which the caller adds."""
 
     def violations(self, topic: str) -> list[str]:
-        """What was seen of a topic's partition that may not be."""
+        """The violations by a topic's partition."""
         watched = self.partitions[topic]
         elected = [text for epoch, text in watched.elected if epoch not in self.stock_epochs]
         return [*watched.shrunk, *elected]
@@ -101,7 +99,7 @@ class PartitionWatch:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _look(self) -> None:
-        """The cancellation is read first: a state may only be newer."""
+        """The cancellation is read first, so that a state can only be newer."""
         cancelled = await self._view.exists(REASSIGN_CANCEL)
         states = await asyncio.gather(*map(self._state, self.partitions))
         for watched, state in zip(self.partitions.values(), states, strict=True):
@@ -124,7 +122,7 @@ class PartitionWatch:
         if cancelled and is_elected and leader not in watched.originals and has_original:
             text = (
                 f"{at}: {leader} is elected while {before['isr']} are in the ISR and the "
-                f"cancellation to {list(watched.originals)} stands"
+                f"cancellation to {list(watched.originals)} exists"
             )
             watched.elected.append((state["controller_epoch"], text))
 

@@ -1,4 +1,4 @@
-"""/admin/reassign_cancel is created and deleted before the daemon looks: it has cancelled."""
+"""/admin/reassign_cancel is deleted before the daemon reads it: it cancels nevertheless."""
 
 import asyncio
 
@@ -13,13 +13,13 @@ DELAYS_MS = (0, 0, 1, 1, 2, 2, 3, 3)
 
 
 async def cancel_briefly(moving: Moving, delay_ms: float) -> None:
-    """Somebody creates the znode and deletes it again."""
+    """Creates the znode and deletes it after a delay."""
     await moving.view.create(REASSIGN_CANCEL, CANCEL_CONTENT.decode())
     await asyncio.sleep(delay_ms / 1000)
     await moving.view.delete(REASSIGN_CANCEL)
 
 
-async def test_a_cancellation_of_some_milliseconds_is_not_lost(moving: Moving) -> None:
+async def test_cancellation_of_a_few_milliseconds_is_processed(moving: Moving) -> None:
     daemon = await moving.controlling()
     topic = "briefly-cancelled"
     await moving.create_topic(topic, {0: [1, 2]})
@@ -33,7 +33,7 @@ async def test_a_cancellation_of_some_milliseconds_is_not_lost(moving: Moving) -
     assert await daemon.stop() == 0
 
 
-async def test_a_cancellation_while_the_daemon_is_paused_is_not_lost(moving: Moving) -> None:
+async def test_cancellation_while_the_daemon_is_paused_is_processed(moving: Moving) -> None:
     daemon = await moving.controlling()
     topic = "cancelled-while-paused"
     await moving.create_topic(topic, {0: [1, 2]})
@@ -45,6 +45,6 @@ async def test_a_cancellation_while_the_daemon_is_paused_is_not_lost(moving: Mov
     daemon.resume()
     await moving.until_assigned(topic, [1, 2])
     await moving.until_nothing_is_left()
-    told = await moving.until_reported(daemon, "reassignments_cancelled")
-    assert "the znode was removed before the controller read it" in told["message"]
+    notice = await moving.until_reported(daemon, "reassignments_cancelled")
+    assert "the znode was removed before the controller read it" in notice["message"]
     assert await daemon.stop() == 0

@@ -1,4 +1,4 @@
-"""Znodes that somebody changes by hand in a real cluster while partitions are on their way."""
+"""Znodes that are changed by hand in a real cluster during reassignments."""
 
 import json
 
@@ -22,7 +22,9 @@ TOPIC_BY_HAND = {
 
 
 @pytest.mark.parametrize("what", TOPIC_BY_HAND)
-async def test_a_topic_on_its_way_is_written_again_and_goes_back(moving: Moving, what: str) -> None:
+async def test_overwritten_topic_is_repaired_and_can_be_cancelled(
+    moving: Moving, what: str
+) -> None:
     daemon = await moving.controlling()
     topic = f"by-hand-{what.replace(' ', '-')}"
     path = znodes.topic_path(topic)
@@ -31,9 +33,9 @@ async def test_a_topic_on_its_way_is_written_again_and_goes_back(moving: Moving,
     await moving.until_isr(topic, {0: 3})
     before = await moving.view.content(path)
     await moving.view.overwrite(path, TOPIC_BY_HAND[what])
-    told = await moving.until_reported(daemon, "assignment_mended")
-    assert told["subject"] == f"{topic}-0"
-    assert f"another client changed them in {path}" in told["message"]
+    notice = await moving.until_reported(daemon, "assignment_mended")
+    assert notice["subject"] == f"{topic}-0"
+    assert f"another client changed them in {path}" in notice["message"]
 
     async def as_before() -> bool:
         return bool(await moving.view.content(path) == before)
@@ -47,9 +49,9 @@ async def test_a_topic_on_its_way_is_written_again_and_goes_back(moving: Moving,
     assert await daemon.stop() == 0
 
 
-async def test_a_topic_that_nobody_can_read_holds_up_only_itself(moving: Moving) -> None:
+async def test_unreadable_topic_does_not_delay_other_reassignments(moving: Moving) -> None:
     daemon = await moving.controlling()
-    for topic in ("unreadable", "moved-beside", "asked-beside"):
+    for topic in ("unreadable", "moved-meanwhile", "requested-meanwhile"):
         await moving.create_topic(topic, {0: [1, 2]})
     path = znodes.topic_path("unreadable")
     before = json.dumps(await moving.view.topic("unreadable"))
@@ -57,10 +59,10 @@ async def test_a_topic_that_nobody_can_read_holds_up_only_itself(moving: Moving)
     await moving.until_reported(daemon, "unreadable_znode")
     output = await moving.reassign("--execute", given={("unreadable", 0): [3, 4]}, status=1)
     assert f"{path} cannot be read as a topic" in output
-    await moving.reassign("--execute", given={("moved-beside", 0): [3, 4]})
-    await moving.reassign("--request", given={("asked-beside", 0): [4, 3]})
-    await moving.until_assigned("moved-beside", [3, 4])
-    await moving.until_assigned("asked-beside", [4, 3])
+    await moving.reassign("--execute", given={("moved-meanwhile", 0): [3, 4]})
+    await moving.reassign("--request", given={("requested-meanwhile", 0): [4, 3]})
+    await moving.until_assigned("moved-meanwhile", [3, 4])
+    await moving.until_assigned("requested-meanwhile", [4, 3])
     assert f"{path} cannot be read as a topic" in await moving.reassign("--list")
     await moving.view.overwrite(path, before)
     await moving.reassign("--request", given={("unreadable", 0): [3, 4]})
@@ -68,8 +70,8 @@ async def test_a_topic_that_nobody_can_read_holds_up_only_itself(moving: Moving)
     assert await daemon.stop() == 0
 
 
-async def test_a_record_that_is_deleted_is_told_and_made_again(moving: Moving) -> None:
-    """A daemon that looks only when something is submitted."""
+async def test_deleted_record_is_reported_and_created_again(moving: Moving) -> None:
+    """The daemon reads the records only when a reassignment is submitted."""
     never = {"auto.leader.rebalance.enable": "false"}
     daemon = await moving.controlling(settings=never)
     await moving.create_topic("no-record", {0: [1, 2]})
@@ -81,8 +83,8 @@ async def test_a_record_that_is_deleted_is_told_and_made_again(moving: Moving) -
     await moving.view.delete(path)
     assert "no-record-0: under way without a record" in await moving.reassign("--list")
     await moving.reassign("--request", given={("another", 0): [3, 4]})
-    told = await moving.until_reported(daemon, "record_mended")
-    assert told["subject"] == path
+    notice = await moving.until_reported(daemon, "record_mended")
+    assert notice["subject"] == path
     assert await moving.view.content(path) == before
     assert "without a record" not in await moving.reassign("--list")
     await moving.request({"no-record": {0: [1, 2]}})

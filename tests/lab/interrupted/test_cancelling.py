@@ -1,4 +1,4 @@
-"""Cancelling real reassignments: throttled with a producer, and with brokers dead."""
+"""Cancellations of real reassignments: throttled with a producer, and with dead brokers."""
 
 import asyncio
 import time
@@ -19,16 +19,16 @@ Record = Callable[[str, object], None]
 
 BYTES_A_SECOND = 200_000
 RECORDS = 400
-"""20 MB: at that rate it takes 100 s and more to move."""
+"""20 MB, which takes at least 100 s at that rate."""
 COMPARED_BYTES_A_SECOND = 1_500_000
-"""The leader sends 60 MB to three others."""
+"""The rate at which the leader sends 60 MB to three brokers."""
 MUCH_FASTER = 3
 SECONDS_MAX = 15.0
-"""For "within seconds": a busy machine may take some more."""
+"""A limit for "within seconds", with reserve for a busy machine."""
 
 
 async def half_way(moving: Moving, topic: str) -> None:
-    """Wait until the new replicas have some of the data and are far from all of it."""
+    """Waits until the new replicas have some of the data, but less than half of it."""
 
     async def some() -> bool:
         return all(moving.bytes_on(broker, topic) > 0 for broker in (4, 5, 6))
@@ -38,12 +38,12 @@ async def half_way(moving: Moving, topic: str) -> None:
 
 
 async def execute(moving: Moving, topic: str, target: list[int]) -> None:
-    """Start it at a throttle under which it takes some 40 s."""
+    """Starts a reassignment with a throttle with which it takes about 40 s."""
     given = {(topic, 0): target}
     await moving.reassign("--execute", "--throttle", str(COMPARED_BYTES_A_SECOND), given=given)
 
 
-async def test_a_throttled_reassignment_is_cancelled_half_way(
+async def test_throttled_reassignment_is_cancelled_within_seconds(
     moving: Moving, record_property: Record
 ) -> None:
     daemon = await moving.controlling()
@@ -57,15 +57,15 @@ async def test_a_throttled_reassignment_is_cancelled_half_way(
         await moving.reassign("--execute", "--throttle", str(BYTES_A_SECOND), given=given)
         await half_way(moving, topic)
         before = (await moving.view.states(topic))[0]
-        printed, assigned, gone = await asyncio.gather(
+        printed, assigned, deleted = await asyncio.gather(
             moving.reassign("--cancel"),
             moving.until_assigned(topic, [1, 2, 3]),
             moving.until_files(topic, [1, 2, 3]),
         )
         await until_more(traffic)
         lost = await traffic.finish()
-    record_property("cancelled, seconds", (assigned, gone))
-    assert max(assigned, gone) < SECONDS_MAX
+    record_property("cancelled, seconds", (assigned, deleted))
+    assert max(assigned, deleted) < SECONDS_MAX
     assert lost == set()
     assert traffic.refused == 0
     assert "Successfully submitted cancellation of reassignments." in printed
@@ -80,11 +80,11 @@ async def test_a_throttled_reassignment_is_cancelled_half_way(
     assert await daemon.stop() == 0
 
 
-async def test_reversing_by_a_second_reassignment_takes_much_longer(
+async def test_second_reassignment_takes_much_longer_than_a_cancellation(
     moving: Moving, record_property: Record
 ) -> None:
-    """Without a cancellation /admin/reassign_partitions takes nothing else before it is done: what
-    shall go back has to arrive first. The same data, producer and throttle for both."""
+    """Without a cancellation, /admin/reassign_partitions accepts no other target before the first
+    reassignment has ended. Data, producer and throttle are the same for both."""
     daemon = await moving.controlling()
     seconds = {}
     for topic in ("cancelled", "reversed"):
@@ -112,7 +112,7 @@ async def test_reversing_by_a_second_reassignment_takes_much_longer(
     assert await daemon.stop() == 0
 
 
-async def test_with_the_leader_moved_a_target_and_an_original_dead(moving: Moving) -> None:
+async def test_cancellation_with_dead_brokers_loses_no_record(moving: Moving) -> None:
     daemon = await moving.controlling()
     topic = "moved-leader"
     await moving.create_topic(topic, {0: [1, 2, 3]})
@@ -137,8 +137,8 @@ async def test_with_the_leader_moved_a_target_and_an_original_dead(moving: Movin
     assert await daemon.stop() == 0
 
 
-async def test_only_a_target_in_sync_waits_for_an_original(moving: Moving) -> None:
-    """A rollback never makes an unclean leader."""
+async def test_rollback_waits_for_an_original_in_sync(moving: Moving) -> None:
+    """A rollback never elects an unclean leader."""
     daemon = await moving.controlling()
     topic = "waits"
     await moving.create_topic(topic, {0: [1, 2]})
@@ -152,16 +152,16 @@ async def test_only_a_target_in_sync_waits_for_an_original(moving: Moving) -> No
         paths = (f"{znodes.BROKER_IDS}/{one}" for one in (1, 2))
         return not any([await moving.view.exists(one) for one in paths])
 
-    # It may lead before, as the preferred replica of what it moves to.
-    await timed(are_gone, "the sessions of brokers 1 and 2 are over")
+    # It may become leader earlier, as the preferred replica of the target.
+    await timed(are_gone, "the sessions of brokers 1 and 2 have ended")
     await moving.until_led(topic, {0: 3})
     await moving.reassign("--cancel")
-    told = await moving.until_reported(daemon, "rollback_waits")
-    assert "none of its original replicas [1, 2] is live and in sync" in told["message"]
+    notice = await moving.until_reported(daemon, "rollback_waits")
+    assert "none of its original replicas [1, 2] is live and in sync" in notice["message"]
     assert (await moving.view.states(topic))[0]["leader"] == 3
     await moving.reassign("--remove-cancel")
-    told = await moving.until_reported(daemon, "rollback_given_up")
-    assert told["message"].endswith(f"its rollback is given up, it proceeds to {[3, NOBODY]}")
+    notice = await moving.until_reported(daemon, "rollback_given_up")
+    assert notice["message"].endswith(f"its rollback is given up, it proceeds to {[3, NOBODY]}")
     await moving.reassign("--cancel")
     await moving.lab.brokers[0].start()
     await moving.until_assigned(topic, [1, 2])

@@ -1,12 +1,12 @@
 """The daemon is killed between every two writes and requests of a cancellation, of a conflict in
-the extra znode and of a drop. Then refold continues, or first a stock controller and then refold.
+the extra znode, and of a drop. Then refold continues, or a stock controller followed by refold.
 
-A run without a crash finds the crash points of a procedure, and is itself the crash after the last
-one. What counts as a crash point is written in failpoint.py, the situations of the partitions in
-crash_procedures.py, the invariants in partition_watch.py.
+A run without a crash finds the crash points of a procedure, and is also the crash after the last
+command. failpoint.py defines the crash points, crash_procedures.py the situations of partitions,
+and partition_watch.py the invariants.
 
-REFOLD_CRASH_TABLE=FILE collects the table (crash_table.py). REFOLD_CRASH_POINTS=3,4,9 plays only
-these points, for debugging.
+REFOLD_CRASH_TABLE=FILE collects the table (crash_table.py). REFOLD_CRASH_POINTS=3,4,9 selects crash
+points, for debugging.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ pytestmark = [pytest.mark.lab]
 
 POINTS_VARIABLE = "REFOLD_CRASH_POINTS"
 TRIES = 3
-"""An ISR that changes meanwhile shifts the numbers of commands: the same number is tried again."""
+"""A concurrent change of an ISR shifts the numbers of commands: the same number is tried again."""
 
 Record = Callable[[str, object], None]
 Task = tuple[Successor, int | None]
-"""A crash before this command, or after the last one."""
+"""A crash before this command, or after the last command."""
 
 each_procedure = pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda one: one.key)
 
 
 class Table:
-    """Plays the cells of a procedure on several clusters at the same time, and keeps them."""
+    """Runs the cells of a procedure on several clusters at the same time, and keeps them."""
 
     def __init__(self, scenes: Sequence[Moving], procedure: Procedure) -> None:
         self.cells: dict[tuple[Successor, int], Cell] = {}
@@ -45,13 +45,13 @@ class Table:
         self._daemons: dict[int, Refold] = {}
 
     async def set_up(self) -> None:
-        """Find the crash points of each successor's half."""
+        """Finds the crash points for each successor."""
         for scene in self._scenes:
             await throttle_brokers(scene)
         await self._play([(successor, None) for successor in Successor])
 
     async def play(self, choose: Callable[[int], Sequence[int]]) -> None:
-        """Play the points that `choose` names, given their number."""
+        """Runs the points that `choose` returns for the number of points."""
         await self._play(
             [
                 (successor, point)
@@ -83,11 +83,11 @@ class Table:
         crash_table.save(cell)
 
     def check(self, record_property: Record) -> None:
-        """Nothing was violated in any cell."""
+        """Asserts that no cell has a violation."""
         cells = [self.cells[key] for key in sorted(self.cells)]
         table = crash_table.markdown(cells)
         record_property("crash points", table)
-        print(f"\n{table}")  # noqa: T201 - pytest shows it with -s, and when the test fails
+        print(f"\n{table}")  # noqa: T201 - shown by pytest -s and for a failed test
         assert not [
             f"{cell.point} {cell.name}, {cell.successor}, {outcome.topic.situation.name}: {text}"
             for cell in cells
@@ -96,7 +96,7 @@ class Table:
         ]
 
     def empty_cells(self) -> list[tuple[Successor, int, bool]]:
-        """What the table lacks: successor, crash point, unclean elections."""
+        """The cells that the table lacks: successor, crash point, unclean elections."""
         return [
             (successor, point, unclean)
             for successor, last in self.last.items()
@@ -108,14 +108,14 @@ class Table:
 
 
 def every(count: int) -> Sequence[int]:
-    """A point before each of so many commands; fewer where the environment says so."""
+    """A point before each of this many commands, or those in the environment variable."""
     chosen = os.environ.get(POINTS_VARIABLE)
     return [int(one) for one in chosen.split(",")] if chosen else range(1, count + 1)
 
 
 @each_procedure
 @pytest.mark.timeout(2400)
-async def test_killed_at_any_crash_point_the_successor_ends_the_procedure(
+async def test_successor_ends_the_procedure_after_a_crash_at_any_point(
     crash_scenes: list[Moving], procedure: Procedure, record_property: Record
 ) -> None:
     table = Table(crash_scenes, procedure)
@@ -129,7 +129,7 @@ async def test_killed_at_any_crash_point_the_successor_ends_the_procedure(
 @each_procedure
 @pytest.mark.ci
 @pytest.mark.timeout(300)
-async def test_killed_half_way_or_at_the_end_the_successor_ends_the_procedure(
+async def test_successor_ends_the_procedure_after_a_crash_half_way_or_at_the_end(
     crash_scenes: list[Moving], procedure: Procedure, record_property: Record
 ) -> None:
     table = Table(crash_scenes, procedure)

@@ -1,5 +1,5 @@
-"""The daemon is killed after each of the seven steps of a cancellation; then it is started again,
-another takes its place at once, or a stock controller has the role in between."""
+"""The daemon is killed after each of the seven steps of a rollback. Then it is started again,
+another daemon takes the role at once, or a stock controller has the role first."""
 
 import signal
 
@@ -7,40 +7,20 @@ import pytest
 
 from tests.controller.daemon.scene import OWN_ID
 from tests.lab.default_clusters.cluster import until_more
+from tests.lab.interrupted.failpoint import program_after_step
 from tests.lab.interrupted.moving import NOBODY, Moving
 from tools.lab.refold import Refold
 from tools.lab.traffic import Traffic
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
-FAILS = """
-import os
-import signal
-
-from replay.cli.main import main
-from controller.core.procedures import rollback
-from controller.core.procedures.reassignment.cancel_znode import read_cancel
-
-AFTER = {after}
-
-async def fails(controller, rolled_back):
-    await steps[AFTER - 1](controller, rolled_back)
-    # Nothing is carried out before something is waited for.
-    await read_cancel(controller)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-steps = rollback.STEPS
-rollback.STEPS = (*steps[: AFTER - 1], fails, *steps[AFTER:])
-main()
-"""
-"""A daemon that dies when a step is done."""
-
 OTHER_ID = 1001
 
 
 async def killed_after(moving: Moving, topic: str, step: int) -> None:
-    """[1,2] on the way to a dead broker and 3, which is in sync; cancelled, cut short."""
-    daemon = moving.failing(FAILS.format(after=step))
+    """Kills the daemon during the rollback of a move from [1,2] to a dead broker and 3, which is in
+    sync."""
+    daemon = moving.failing(program_after_step(step))
     await daemon.start()
     await moving.until_controller(OWN_ID, daemon)
     await moving.create_topic(topic, {0: [1, 2]})
@@ -51,7 +31,7 @@ async def killed_after(moving: Moving, topic: str, step: int) -> None:
 
 
 async def assert_rolled_back(moving: Moving, topic: str, daemon: Refold) -> None:
-    """Exactly the originals, in order, and no file of another."""
+    """Asserts that the replicas are exactly the originals, in order, also on disk."""
     await moving.until_assigned(topic, [1, 2])
     await moving.until_files(topic, [1, 2])
     await moving.until_in_sync(topic, 2)
@@ -60,8 +40,8 @@ async def assert_rolled_back(moving: Moving, topic: str, daemon: Refold) -> None
 
 
 @pytest.mark.parametrize("step", range(1, 8))
-async def test_started_again_it_goes_on(moving: Moving, step: int) -> None:
-    """With its id. Brokers are too slow to take the role when its session ends."""
+async def test_restarted_daemon_continues_the_rollback(moving: Moving, step: int) -> None:
+    """It has the same id. Brokers are paused, so that none takes the role when its session ends."""
     topic = f"started-again-{step}"
     await killed_after(moving, topic, step)
     with moving.brokers_paused():
@@ -73,7 +53,7 @@ async def test_started_again_it_goes_on(moving: Moving, step: int) -> None:
 
 
 @pytest.mark.parametrize("step", range(1, 8))
-async def test_another_daemon_goes_on(moving: Moving, step: int) -> None:
+async def test_another_daemon_continues_the_rollback(moving: Moving, step: int) -> None:
     topic = f"next-daemon-{step}"
     await killed_after(moving, topic, step)
     daemon = await moving.controlling(broker_id=OTHER_ID)
@@ -81,21 +61,23 @@ async def test_another_daemon_goes_on(moving: Moving, step: int) -> None:
 
 
 @pytest.mark.parametrize("step", range(1, 8))
-async def test_a_stock_controller_in_between_and_then_the_daemon(moving: Moving, step: int) -> None:
+async def test_daemon_after_a_stock_controller_continues_the_rollback(
+    moving: Moving, step: int
+) -> None:
     topic = f"stock-between-{step}"
     await killed_after(moving, topic, step)
     await moving.until_stock_controller()
     if step < 5:
-        # It goes on with what stands in the topic's znode.
+        # The stock controller continues the reassignment in the topic's znode.
         await moving.until_files(topic, [1, 2, 3])
         await moving.until_isr(topic, {0: 3})
     daemon = await moving.controlling()
     await assert_rolled_back(moving, topic, daemon)
 
 
-async def test_no_acknowledged_record_is_lost_meanwhile(moving: Moving) -> None:
+async def test_interrupted_rollback_loses_no_acknowledged_record(moving: Moving) -> None:
     topic = "traffic-meanwhile"
-    daemon = moving.failing(FAILS.format(after=3))
+    daemon = moving.failing(program_after_step(3))
     await daemon.start()
     await moving.until_controller(OWN_ID, daemon)
     await moving.create_topic(topic, {0: [1, 2]})
@@ -113,10 +95,10 @@ async def test_no_acknowledged_record_is_lost_meanwhile(moving: Moving) -> None:
     await assert_rolled_back(moving, topic, again)
 
 
-async def test_after_an_orderly_end_a_stock_controller_goes_on_with_the_entries(
+async def test_stock_controller_continues_with_the_entries_after_a_hand_back(
     moving: Moving,
 ) -> None:
-    """They are stripped of what stock brokers cannot read."""
+    """The daemon removes the fields that stock brokers cannot read."""
     topic = "handed-back"
     daemon = await moving.controlling()
     await moving.create_topic(topic, {0: [1, 2]})

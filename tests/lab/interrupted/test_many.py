@@ -1,4 +1,4 @@
-"""2,000 partitions of 200 topics reassigned and cancelled in one go; the brokers only answer."""
+"""2,000 partitions of 200 topics are reassigned and cancelled at once; brokers are stubs."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(1500)]
 BROKERS = 6
 POPULATION = Population(2000, 10, BROKERS, 3)
 SECONDS_MAX = 600.0
-"""On a busy machine; alone it is some seconds."""
+"""A limit for a busy machine; on a quiet machine it takes some seconds."""
 
 
 @asynccontextmanager
@@ -51,7 +51,7 @@ async def large_cluster(folder: Path) -> AsyncIterator[Scene]:
 
 
 async def create(zookeeper: Client, path: str, data: bytes) -> None:
-    """A tool creates a znode."""
+    """Creates a znode as a tool does."""
     assert await zookeeper.call(WriteZnodes((Create(path, data),), None), 1) == [OK]
 
 
@@ -63,7 +63,7 @@ async def test_2000_partitions_are_reassigned_and_cancelled_in_one_go(
 
 
 async def reassigned_and_cancelled(scene: Scene) -> tuple[float, float]:
-    """The seconds until all were under way, and then until all had gone back."""
+    """The seconds until all were in progress, and until all were rolled back."""
     daemon = await scene.controlling(settings={PROTOCOL: LATEST_PROTOCOL})
     await scene.until_reported(daemon, "failover_done")
     given = {
@@ -82,11 +82,11 @@ async def reassigned_and_cancelled(scene: Scene) -> tuple[float, float]:
     async with client_of(scene.connect) as zookeeper:
         start = time.monotonic()
         await create(zookeeper, znodes.REASSIGN_PARTITIONS, write_entries(given))
-        await until(begun, SECONDS_MAX, "all are under way")
+        await until(begun, SECONDS_MAX, "all are in progress")
         submitted = time.monotonic() - start
         start = time.monotonic()
         await create(zookeeper, REASSIGN_CANCEL, CANCEL_CONTENT)
-        await until(back, SECONDS_MAX, "all went back")
+        await until(back, SECONDS_MAX, "all are rolled back")
         cancelled = time.monotonic() - start
     for topic, partitions in POPULATION.topics.items():
         znode = await scene.view.topic(topic)
@@ -98,6 +98,6 @@ async def reassigned_and_cancelled(scene: Scene) -> tuple[float, float]:
     async def no_records() -> bool:
         return await scene.view.children("/admin/reassignments") == []
 
-    await until(no_records, WAIT_SECONDS, "no record is left")
+    await until(no_records, WAIT_SECONDS, "no record exists")
     assert await daemon.stop() == 0
     return submitted, cancelled

@@ -1,4 +1,4 @@
-"""Extra reassignments and requests in a real cluster; nobody in control; the drop examples."""
+"""Extra reassignments and requests in a real cluster, also without a controller; drop examples."""
 
 import pytest
 
@@ -15,16 +15,16 @@ RECORDS = 400
 SECONDS_MAX = 15.0
 
 
-async def test_what_is_stuck_on_a_dead_target_holds_up_nothing_else(moving: Moving) -> None:
+async def test_stuck_reassignment_does_not_delay_others(moving: Moving) -> None:
     daemon = await moving.controlling()
-    for topic in ("stuck", "extra", "asked"):
+    for topic in ("stuck", "extra", "requested"):
         await moving.create_topic(topic, {0: [1, 2]})
     await moving.submit({("stuck", 0): [3, NOBODY]})
     await moving.until_adding("stuck")
     await moving.reassign("--execute-extra", given={("extra", 0): [3, 4]})
-    printed = await moving.reassign("--request", "--json", given={("asked", 0): [4, 3]})
+    printed = await moving.reassign("--request", "--json", given={("requested", 0): [4, 3]})
     await moving.until_assigned("extra", [3, 4])
-    await moving.until_assigned("asked", [4, 3])
+    await moving.until_assigned("requested", [4, 3])
     assert (await moving.replicas("stuck"))[1]
     assert "czxid" in printed
     await moving.reassign("--cancel")
@@ -33,8 +33,8 @@ async def test_what_is_stuck_on_a_dead_target_holds_up_nothing_else(moving: Movi
     assert await daemon.stop() == 0
 
 
-async def test_the_two_examples_of_kip_236(moving: Moving) -> None:
-    """Brokers 4 and 5 are down, so foo1-0 waits; there are no brokers 8 to 10 for foo2-1."""
+async def test_examples_of_kip_236_have_their_results(moving: Moving) -> None:
+    """Brokers 4 and 5 are down, so foo1-0 waits; brokers 8 to 10 for foo2-1 do not exist."""
     daemon = await moving.controlling()
     await moving.create_topic("foo1", {0: [1, 2, 3]})
     await moving.create_topic("foo2", {0: [1, 2, 3], 1: [6, 7, 8]})
@@ -49,11 +49,11 @@ async def test_the_two_examples_of_kip_236(moving: Moving) -> None:
             for one in (znode or {"partitions": []})["partitions"]
         }
 
-    async def until(wanted: dict[tuple[str, int], tuple[list[int], list[int]]]) -> None:
+    async def until(expected: dict[tuple[str, int], tuple[list[int], list[int]]]) -> None:
         async def there() -> bool:
-            return await entries() == wanted
+            return await entries() == expected
 
-        await timed(there, f"the entries {wanted}")
+        await timed(there, f"the entries {expected}")
 
     await moving.submit({foo1: [1, 2, 4], foo2: [5, 9, 8]})
     await until({foo1: ([1, 2, 4], [1, 2, 3]), foo2: ([5, 9, 8], [6, 7, 8])})
@@ -78,7 +78,7 @@ async def test_the_two_examples_of_kip_236(moving: Moving) -> None:
         ([1, 2, 3], [4, 5, 6], [1, 2, 3, 4], [4, 5, 7], [1, 2, 3, 4, 5, 7]),
     ],
 )
-async def test_a_dropped_replicas_files_go_at_once(
+async def test_files_of_a_dropped_replica_are_deleted_at_once(
     moving: Moving,
     original: list[int],
     first: list[int],
@@ -86,8 +86,8 @@ async def test_a_dropped_replicas_files_go_at_once(
     second: list[int],
     files: list[int],
 ) -> None:
-    """The examples KIP-236 P-04 and KIP-236 P-06. The throttle keeps the new ones out of sync, but
-    those that shall be."""
+    """The examples KIP-236 P-04 and KIP-236 P-06. The throttle keeps the new replicas out of sync,
+    except those in `in_sync`."""
     daemon = await moving.controlling()
     topic = f"dropped-{len(original)}"
     await moving.create_topic(topic, {0: original})
@@ -102,8 +102,8 @@ async def test_a_dropped_replicas_files_go_at_once(
     assert sorted((await moving.view.states(topic))[0]["isr"]) == in_sync
     await moving.reassign("--request", *throttle, given={(topic, 0): second})
     seconds = await moving.until_files(topic, files)
-    replicas, under_way = await moving.replicas(topic)
-    assert under_way
+    replicas, in_progress = await moving.replicas(topic)
+    assert in_progress
     assert sorted(replicas) == files
     assert seconds < SECONDS_MAX
     await moving.reassign("--request", given={(topic, 0): original})
@@ -111,7 +111,7 @@ async def test_a_dropped_replicas_files_go_at_once(
     assert await daemon.stop() == 0
 
 
-async def test_the_three_cases_with_nobody_in_control(moving: Moving) -> None:
+async def test_reassignments_requested_without_a_controller_are_processed(moving: Moving) -> None:
     first = await moving.controlling()
     for topic in ("case-1", "case-2", "case-3"):
         await moving.create_topic(topic, {0: [1, 2]})
@@ -132,15 +132,15 @@ async def test_the_three_cases_with_nobody_in_control(moving: Moving) -> None:
     assert await daemon.stop() == 0
 
 
-async def test_what_is_changed_by_hand_meanwhile_is_put_right(moving: Moving) -> None:
+async def test_znodes_changed_by_hand_are_repaired(moving: Moving) -> None:
     daemon = await moving.controlling()
-    for topic in ("entry", "asked-by-hand", "more"):
+    for topic in ("entry", "requested-by-hand", "more"):
         await moving.create_topic(topic, {0: [1, 2]})
     await moving.submit({("entry", 0): [3, NOBODY]})
-    await moving.request({"asked-by-hand": {0: [3, NOBODY]}})
+    await moving.request({"requested-by-hand": {0: [3, NOBODY]}})
     await moving.until_adding("entry")
-    await moving.until_adding("asked-by-hand")
-    path = reassignment_path("asked-by-hand", 0)
+    await moving.until_adding("requested-by-hand")
+    path = reassignment_path("requested-by-hand", 0)
     before = await moving.view.content(path)
     await moving.view.overwrite(path, "garbage")
     await moving.view.delete(reassignment_path("entry", 0))
@@ -156,6 +156,6 @@ async def test_what_is_changed_by_hand_meanwhile_is_put_right(moving: Moving) ->
     await moving.reassign("--cancel")
     await moving.until_assigned("entry", [1, 2])
     await moving.reassign("--remove-cancel")
-    await moving.reassign("--request", given={("asked-by-hand", 0): [1, 2]})
+    await moving.reassign("--request", given={("requested-by-hand", 0): [1, 2]})
     await moving.until_nothing_is_left()
     assert await daemon.stop() == 0

@@ -1,4 +1,4 @@
-"""The admin clients of aiokafka and kafka-python, asking what tools ask."""
+"""The admin clients of aiokafka and kafka-python, with the same requests as Kafka's tools."""
 
 import asyncio
 import base64
@@ -12,24 +12,24 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from kafka import KafkaAdminClient, TopicPartition
 
 from tests.lab.stock_tools.calls import FEWER_EPOCHS
-from tests.lab.stock_tools.plain_words import of_client
+from tests.lab.stock_tools.comparable_output import of_client
 from tests.lab.stock_tools.stage import Stage
 from tests.lab.stock_tools.steps import Reason, Row
 
 OPEN_FIELDS = ("topic_id", "throttle_time_ms", "correlation_id", "cluster_id")
-"""What two runs do not have alike, or an answer has for its carriage."""
+"""Fields that differ between runs, or that belong to the transport of an answer."""
 
 OPEN_ORDERS = ("isr", "isr_nodes")
 
 
 async def of_aiokafka(stage: Stage) -> list[Row]:
-    """Topics are created, altered, described and deleted."""
-    client = AIOKafkaAdminClient(bootstrap_servers=stage.words()["brokers"])
+    """Creates, alters, describes and deletes topics."""
+    client = AIOKafkaAdminClient(bootstrap_servers=stage.placeholders()["brokers"])
     await client.start()
     rows: list[Row] = []
 
-    async def ask(asked: str, answer: Awaitable[Any]) -> None:
-        rows.append(Row("aiokafka", asked, of_client(await _answered(answer), stage)))
+    async def ask(call_name: str, answer: Awaitable[Any]) -> None:
+        rows.append(Row("aiokafka", call_name, of_client(await _answered(answer), stage)))
 
     made = [
         NewTopic("aio", -1, -1, {0: [1, 2], 1: [2, 3]}, {"retention.ms": "1000"}),
@@ -53,14 +53,14 @@ async def of_aiokafka(stage: Stage) -> list[Row]:
 
 
 async def of_kafka_python(stage: Stage) -> list[Row]:
-    """The same, and reassignments and elections."""
+    """The same calls, and reassignments and elections."""
     rows: list[Row] = []
-    bootstrap = stage.words()["brokers"].split(",")
+    bootstrap = stage.placeholders()["brokers"].split(",")
     client = await asyncio.to_thread(KafkaAdminClient, bootstrap_servers=bootstrap)
 
-    async def ask(asked: str, call: Callable[[], Any], reason: Reason | None = None) -> None:
+    async def ask(call_name: str, call: Callable[[], Any], reason: Reason | None = None) -> None:
         answer = await _answered(asyncio.to_thread(call))
-        rows.append(Row("kafka-python", asked, of_client(answer, stage), reason))
+        rows.append(Row("kafka-python", call_name, of_client(answer, stage), reason))
 
     made = {
         "kp-by-id": {"assignments": {0: [2, 4]}},
@@ -91,7 +91,7 @@ async def of_kafka_python(stage: Stage) -> list[Row]:
         await stage.settled()
         await ask("list_partition_reassignments", client.list_partition_reassignments)
         await ask(
-            "cancel what is not under way",
+            "cancel a reassignment that does not exist",
             lambda: client.alter_partition_reassignments({TopicPartition("kp", 0): None}),
         )
         for election in (0, 1):
@@ -119,13 +119,13 @@ async def of_kafka_python(stage: Stage) -> list[Row]:
 
 
 async def kafka_python_lists(stage: Stage) -> list[Row]:
-    """What is being reassigned meanwhile."""
-    bootstrap = stage.words()["brokers"].split(",")
+    """Lists the reassignments in progress."""
+    bootstrap = stage.placeholders()["brokers"].split(",")
     client = await asyncio.to_thread(KafkaAdminClient, bootstrap_servers=bootstrap)
     with closing(client):
         listed = await _answered(asyncio.to_thread(client.list_partition_reassignments))
     return [
-        Row("kafka-python", "list_partition_reassignments, of a move", of_client(listed, stage))
+        Row("kafka-python", "list_partition_reassignments, in progress", of_client(listed, stage))
     ]
 
 
@@ -135,17 +135,17 @@ def uuid_of(topic_id: str) -> uuid.UUID:
 
 
 def _node_of_controller(cluster: dict[str, Any], stage: Stage) -> dict[str, Any]:
-    """A described cluster, the controller's node by that name."""
+    """A described cluster, with the controller's node described relative to the cluster."""
     ids = sorted(one["broker_id"] for one in cluster["brokers"])
     return {
         "brokers with data": [one for one in ids if one <= len(stage.lab.brokers)],
-        "the controller is one": cluster["controller_id"] in ids,
-        "it is the right one": cluster["controller_id"] == stage.controller_id,
+        "the controller is in the list": cluster["controller_id"] in ids,
+        "the controller is the right one": cluster["controller_id"] == stage.controller_id,
     }
 
 
 async def _answered(answer: Awaitable[Any]) -> Any:
-    """An answer as plain values; an exception is one, too."""
+    """An answer, or an exception, as plain values."""
     try:
         return _plain(await answer)
     except Exception as error:
@@ -165,7 +165,7 @@ def _plain(value: Any) -> Any:
         }
     if isinstance(value, list | tuple):
         found = [_plain(one) for one in value]
-        # Kafka answers topics and configurations in the order of a hash map.
+        # Kafka returns topics and configurations in the order of a hash map.
         return sorted(found, key=repr) if found and isinstance(found[0], dict) else found
     if isinstance(value, type):
         return value.__name__

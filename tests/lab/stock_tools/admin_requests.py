@@ -1,4 +1,4 @@
-"""What admin tools ask the controller, as kio's requests."""
+"""Requests of admin tools to the controller, as kio's classes."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -19,16 +19,16 @@ Assignment = Mapping[int, Sequence[int]]
 def create_topics(
     topics: Mapping[str, Assignment | int], *, partitions: int = 1, timeout: timedelta = TIMEOUT
 ) -> Any:
-    """Topics by their assignment, or by how many replicas the controller is to choose."""
+    """Topics with an assignment, or with a number of replicas that the controller places."""
     schema = request_schema(CREATE_TOPICS, CREATE_TOPICS_VERSION)
-    wanted = []
+    requested = []
     for name, replicas in topics.items():
         given = {} if isinstance(replicas, int) else replicas
         assignments = tuple(
             schema.CreatableReplicaAssignment(partition_index=number, broker_ids=tuple(brokers))
             for number, brokers in given.items()
         )
-        wanted.append(
+        requested.append(
             schema.CreatableTopic(
                 name=name,
                 num_partitions=-1 if given else partitions,
@@ -37,46 +37,48 @@ def create_topics(
                 configs=(),
             )
         )
-    return schema.CreateTopicsRequest(topics=tuple(wanted), timeout=timeout, validate_only=False)
+    return schema.CreateTopicsRequest(topics=tuple(requested), timeout=timeout, validate_only=False)
 
 
 def delete_topics(names: Sequence[str]) -> Any:
-    """Topics by their names."""
+    """A deletion of topics by their names."""
     schema = request_schema(DELETE_TOPICS, DELETE_TOPICS_VERSION)
     return schema.DeleteTopicsRequest(topic_names=tuple(names), timeout=TIMEOUT)
 
 
 def create_partitions(topic: str, count: int, added: Sequence[Sequence[int]] | None = None) -> Any:
-    """So many partitions; the replicas of those that are added, or the controller chooses."""
+    """A number of partitions, with the replicas of the added ones, or chosen by the controller."""
     schema = request_schema(CREATE_PARTITIONS, CREATE_PARTITIONS_VERSION)
     assignments = added and tuple(
         schema.CreatePartitionsAssignment(broker_ids=tuple(one)) for one in added
     )
-    wanted = schema.CreatePartitionsTopic(name=topic, count=count, assignments=assignments)
-    return schema.CreatePartitionsRequest(topics=(wanted,), timeout=TIMEOUT, validate_only=False)
+    requested = schema.CreatePartitionsTopic(name=topic, count=count, assignments=assignments)
+    return schema.CreatePartitionsRequest(topics=(requested,), timeout=TIMEOUT, validate_only=False)
 
 
 def alter_reassignments(targets: Mapping[tuple[str, int], Sequence[int]]) -> Any:
-    """Moves by topic and partition number."""
+    """Reassignments by topic and partition number."""
     schema = request_schema(ALTER_REASSIGNMENTS, ALTER_REASSIGNMENTS_VERSION)
     topics: dict[str, list[Any]] = {}
     for (topic, number), replicas in targets.items():
         partition = schema.ReassignablePartition(partition_index=number, replicas=tuple(replicas))
         topics.setdefault(topic, []).append(partition)
-    wanted = tuple(
+    requested = tuple(
         schema.ReassignableTopic(name=topic, partitions=tuple(partitions))
         for topic, partitions in topics.items()
     )
-    return schema.AlterPartitionReassignmentsRequest(topics=wanted, timeout=TIMEOUT)
+    return schema.AlterPartitionReassignmentsRequest(topics=requested, timeout=TIMEOUT)
 
 
-def metadata(made: Sequence[str] | None = None) -> Any:
-    """All nodes and topics; or these topics, which are made where there are none."""
+def metadata(created: Sequence[str] | None = None) -> Any:
+    """All nodes and topics; or these topics, which are created if they do not exist."""
     schema = request_schema(METADATA, METADATA_VERSION)
-    topics = None if made is None else tuple(schema.MetadataRequestTopic(name=one) for one in made)
+    topics = (
+        None if created is None else tuple(schema.MetadataRequestTopic(name=one) for one in created)
+    )
     return schema.MetadataRequest(
         topics=topics,
-        allow_auto_topic_creation=made is not None,
+        allow_auto_topic_creation=created is not None,
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
     )

@@ -1,17 +1,17 @@
-"""The calls and deeds that a script is written with, and the reasons for which sides may differ."""
+"""The calls and actions of a script, and the reasons for which outputs may differ."""
 
 import json
 import re
 from collections.abc import Sequence
 
 from tests.controller.daemon.scene import OWN_ID
-from tests.lab.stock_tools.plain_words import without_daemon
+from tests.lab.stock_tools.comparable_output import without_daemon
 from tests.lab.stock_tools.stage import STOCK, Stage
 from tests.lab.stock_tools.steps import (
     OLDEST,
     WORDS_OF_39,
+    Action,
     Call,
-    Deed,
     Reason,
     Row,
     Shape,
@@ -31,13 +31,13 @@ NO_LOGGERS = Reason(
     "no loggers",
     "The daemon has none of a broker's loggers. The tool asks for them first and finds none with "
     "that name. A stock controller is a broker and has them.",
-    lambda said: "(of a controller's loggers)" if said in _LOGGERS_ALTERED else said,
+    lambda output: "(of a controller's loggers)" if output in _LOGGERS_ALTERED else output,
 )
 FEWER_EPOCHS = Reason(
     "fewer leader epochs",
     "A reassignment ends with one new leader epoch: refold removes the old replicas from the ISR "
     "in the same write (isr-within-replicas). A stock controller increases it for each of them.",
-    lambda said: re.sub(r'"leader_epoch": \d+', '"leader_epoch": (number)', said),
+    lambda output: re.sub(r'"leader_epoch": \d+', '"leader_epoch": (number)', output),
 )
 REASONS = (NODE, NO_LOGGERS, WORDS_OF_39, FEWER_EPOCHS)
 
@@ -74,19 +74,22 @@ def elect(arguments: str) -> Call:
     return Call("kafka-leader-election", f"--bootstrap-server {{brokers}} {arguments}")
 
 
-def controller_by_name(said: str) -> str:
+def controller_by_name(output: str) -> str:
     """The controller's id by what it is."""
-    return re.sub(rf"\bbroker ({STOCK}|{OWN_ID})\b", "broker (the controller)", said)
+    return re.sub(rf"\bbroker ({STOCK}|{OWN_ID})\b", "broker (the controller)", output)
 
 
 def log_dirs(arguments: str, *, reason: Reason | None = None) -> Call:
-    """A call of kafka-log-dirs, whose sizes are those of what followers happen to have."""
+    """Replaces the controller's id by a description."""
     return Call(
         "kafka-log-dirs",
         f"--bootstrap-server {{brokers}} --describe {arguments}",
         reason=reason,
         shape=_log_dirs,
     )
+
+
+"""A call of kafka-log-dirs; sizes are ignored, because they depend on the followers."""
 
 
 def targets(*moves: tuple[str, int, list[int]], log_dirs: Sequence[str] = ()) -> str:
@@ -99,15 +102,15 @@ def targets(*moves: tuple[str, int, list[int]], log_dirs: Sequence[str] = ()) ->
     return json.dumps({"version": 1, "partitions": partitions})
 
 
-def _log_dirs(said: str) -> str:
+def _log_dirs(output: str) -> str:
     lines = []
-    for line in said.splitlines():
+    for line in output.splitlines():
         if line.startswith("{"):
             found = json.loads(line)
             found["brokers"].sort(key=lambda one: one["broker"])
             for broker in found["brokers"]:
                 for log_dir in broker["logDirs"]:
-                    # A broker's directory; the daemon's is its own.
+                    # Directories differ between a broker and the daemon.
                     log_dir["logDir"] = log_dir["logDir"].rpartition("/")[2]
                     log_dir["partitions"].sort(key=lambda one: str(one["partition"]))
                     for partition in log_dir["partitions"]:
@@ -117,31 +120,31 @@ def _log_dirs(said: str) -> str:
     return "\n".join(lines)
 
 
-def kill(broker: int) -> Deed:
-    """kill -9."""
+def kill(broker: int) -> Action:
+    """Kills a broker by SIGKILL."""
 
-    async def act(stage: Stage) -> list[Row]:
+    async def execute(stage: Stage) -> list[Row]:
         stage.broker(broker).kill()
         return []
 
-    return Deed(f"broker {broker} is killed", act)
+    return Action(f"broker {broker} is killed", execute)
 
 
-def stop(broker: int) -> Deed:
-    """SIGTERM."""
+def stop(broker: int) -> Action:
+    """Stops a broker by SIGTERM."""
 
-    async def act(stage: Stage) -> list[Row]:
+    async def execute(stage: Stage) -> list[Row]:
         await stage.broker(broker).stop()
         return []
 
-    return Deed(f"broker {broker} stops in order", act)
+    return Action(f"broker {broker} is stopped", execute)
 
 
-def start(broker: int) -> Deed:
-    """It comes back."""
+def start(broker: int) -> Action:
+    """Starts a broker."""
 
-    async def act(stage: Stage) -> list[Row]:
+    async def execute(stage: Stage) -> list[Row]:
         await stage.broker(broker).start()
         return []
 
-    return Deed(f"broker {broker} comes back", act)
+    return Action(f"broker {broker} is started", execute)

@@ -1,8 +1,8 @@
-"""The script under a stock controller and under refold, and how what is said and left differs.
+"""The script under a stock controller and under refold: differences in output and in ZooKeeper.
 
     python -m tests.lab.stock_tools.comparison
 
-plays it with all VERSIONS and writes its matrix into docs/stock-tools.md.
+runs it with all VERSIONS and writes its matrix into docs/stock-tools.md.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tests.lab.incidents.zookeeper_tree import Difference, Tree, Znode
 from tests.lab.incidents.zookeeper_tree import differences as tree_differences
 from tests.lab.stock_tools.calls import REASONS
-from tests.lab.stock_tools.plain_words import DICED, spread
+from tests.lab.stock_tools.comparable_output import RANDOM, distribution
 from tests.lab.stock_tools.script import FILES, SCRIPT
 from tests.lab.stock_tools.stage import Versions, stage
 from tests.lab.stock_tools.steps import Row, Step
@@ -41,18 +41,18 @@ _ONLY_REFOLD = (
     "/admin/replica_deletions",
 )
 _MOVED = re.compile(r"/brokers/topics/(assigned|kp)/partitions/[0-9]+/state")
-"""Partitions that the script moves: refold raises the leader epoch once, a stock controller again
-for each replica that leaves (isr-within-replicas)."""
+"""Partitions that the script moves: refold raises the leader epoch once, a stock controller for
+each replica that is removed (isr-within-replicas)."""
 _NOT_COMPARED = (
-    # Which broker a producer asks first is open, and so how many blocks of ids are taken.
+    # A producer asks any broker first, so that the number of allocated blocks varies.
     "/latest_producer_id_block",
-    # Their order is: a tool asks all brokers at once.
+    # The order of these znodes is not fixed: a tool sends requests to all brokers at once.
     _CHANGES,
 )
 
 
 class Played(NamedTuple):
-    """What was said, and the tree after each step that changes something."""
+    """The rows of the calls, and the tree after each step that changes the cluster."""
 
     rows: list[Row]
     trees: dict[str, Tree]
@@ -64,7 +64,7 @@ async def play(
     settings: Mapping[str, str | int] | None,
     script: Sequence[Step] = SCRIPT,
 ) -> Played:
-    """The script in a new cluster; settings are refold's, None is a stock controller."""
+    """Runs the script in a new cluster; `settings` are refold's, None means a stock controller."""
     rows: list[Row] = []
     trees: dict[str, Tree] = {}
     who = "stock" if settings is None else "refold"
@@ -82,21 +82,23 @@ async def play(
 
 
 def unexplained(stock: Played, refold: Played) -> str:
-    """What differs without a reason, or has a reason and does not differ, in words."""
-    lines = [one for pair in zip(stock.rows, refold.rows, strict=True) for one in _told(*pair)]
+    """Differences without a reason, and reasons without a difference."""
+    lines = [
+        one for pair in zip(stock.rows, refold.rows, strict=True) for one in _differences_of(*pair)
+    ]
     for step, tree in stock.trees.items():
         for one in differing(tree, refold.trees[step]):
             lines.append(f"in ZooKeeper after {step}: {one}")
     return "\n".join(lines)
 
 
-def _told(stock: Row, refold: Row) -> list[str]:
-    assert (stock.tool, stock.asked) == (refold.tool, refold.asked)
-    head = f"{stock.tool} {stock.asked}"
-    if stock.reason and stock.said == refold.said:
+def _differences_of(stock: Row, refold: Row) -> list[str]:
+    assert (stock.tool, stock.command) == (refold.tool, refold.command)
+    head = f"{stock.tool} {stock.command}"
+    if stock.reason and stock.output == refold.output:
         return [f"{head}: no difference, though {stock.reason.name!r} should make one", ""]
     shape = stock.reason.shape if stock.reason else str
-    theirs, ours = shape(stock.said).splitlines(), shape(refold.said).splitlines()
+    theirs, ours = shape(stock.output).splitlines(), shape(refold.output).splitlines()
     if theirs == ours:
         return []
     shown = difflib.unified_diff(theirs, ours, "stock", "refold", lineterm="", n=1)
@@ -104,7 +106,7 @@ def _told(stock: Row, refold: Row) -> list[str]:
 
 
 def differing(stock: Tree, refold: Tree) -> list[Difference]:
-    """How two trees differ, but for dice and what is open."""
+    """The differences between two trees, except random choices and orders that are not fixed."""
     return tree_differences(_comparable(stock), _comparable(refold))
 
 
@@ -119,10 +121,10 @@ def _comparable(tree: Tree) -> Tree:
             content = {**znode.content, "leader_epoch": "(number)"}
             kept[path] = znode._replace(content=content, version=0)
     changes = [znode.content for path, znode in tree.items() if path.startswith(_CHANGES)]
-    told = sorted(json.dumps(one, sort_keys=True) for one in changes)
-    kept[_CHANGES] = Znode(told, 0, False)
+    contents = sorted(json.dumps(one, sort_keys=True) for one in changes)
+    kept[_CHANGES] = Znode(contents, 0, False)
     for path, znode in tree.items():
-        # Before Kafka 3.5 a user's configuration with nothing in it stays.
+        # Before Kafka 3.5 the znode of a user with an empty configuration is not deleted.
         if path.startswith(_USERS) and znode.content and not znode.content["config"]:
             del kept[path]
     # Before Kafka 3.4 the znode has no KRaft epoch.
@@ -131,13 +133,13 @@ def _comparable(tree: Tree) -> Tree:
     kept["/controller"] = controller._replace(content=content)
     for path, znode in tree.items():
         if path.startswith("/brokers/ids/"):
-            # A broker writes it anew when it hears that its configuration was changed.
+            # A broker writes the znode again when its configuration changes.
             kept[path] = znode._replace(version=0)
-        if path.startswith(f"/brokers/topics/{DICED}"):
+        if path.startswith(f"/brokers/topics/{RANDOM}"):
             if "/partitions" in path:
                 del kept[path]
             else:
-                content = {**znode.content, "partitions": spread(znode.content["partitions"])}
+                content = {**znode.content, "partitions": distribution(znode.content["partitions"])}
                 kept[path] = znode._replace(content=content)
     return kept
 
@@ -146,11 +148,11 @@ def _comparable(tree: Tree) -> Tree:
 
 
 def cells(stock: Played, refold: Played) -> dict[tuple[str, str], str]:
-    """What the matrix says of each thing asked; a thing asked twice has the worse of two."""
+    """The cell of each command; a command that occurs twice has the worse result."""
     found: dict[tuple[str, str], str] = {}
     for theirs, ours in zip(stock.rows, refold.rows, strict=True):
-        key = (theirs.tool, theirs.asked)
-        if theirs.said == ours.said:
+        key = (theirs.tool, theirs.command)
+        if theirs.output == ours.output:
             found.setdefault(key, SAME)
         else:
             found[key] = theirs.reason.name if theirs.reason else "differs"
@@ -159,12 +161,12 @@ def cells(stock: Played, refold: Played) -> dict[tuple[str, str], str]:
 
 def matrix(columns: Mapping[str, Mapping[tuple[str, str], str]]) -> str:
     """The cells of each version as a Markdown table."""
-    asked = list(dict.fromkeys(key for column in columns.values() for key in column))
+    command = list(dict.fromkeys(key for column in columns.values() for key in column))
     lines = [
-        f"| tool | asked | {' | '.join(columns)} |",
+        f"| tool | command | {' | '.join(columns)} |",
         f"|---|---|{'---|' * len(columns)}",
     ]
-    for tool, what in sorted(asked, key=lambda key: key[0]):
+    for tool, what in sorted(command, key=lambda key: key[0]):
         words = [column.get((tool, what), OLDER) for column in columns.values()]
         shown = _short(what).replace("|", "\\|")
         lines.append(f"| {tool} | `{shown}` | {' | '.join(words)} |")
@@ -172,7 +174,7 @@ def matrix(columns: Mapping[str, Mapping[tuple[str, str], str]]) -> str:
 
 
 def cells_of(page: str, name: str) -> dict[tuple[str, str], str]:
-    """The cells of a version as a page has them, by tool and what is shown of what was asked."""
+    """The cells of a version in a page, by tool and shortened command."""
     _, _, rest = page.partition(BEGIN)
     table = [line.strip("|").split(" | ") for line in rest.splitlines() if line.startswith("| ")]
     if not table or name not in (names := [one.strip() for one in table[0]]):
@@ -183,32 +185,32 @@ def cells_of(page: str, name: str) -> dict[tuple[str, str], str]:
 
 
 def shown(found: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
-    """Cells as `cells_of` reads them from a page."""
-    return {(tool, f"`{_short(asked)}`"): text for (tool, asked), text in found.items()}
+    """Cells in the form in which `cells_of` reads them from a page."""
+    return {(tool, f"`{_short(command)}`"): text for (tool, command), text in found.items()}
 
 
-def _short(asked: str) -> str:
-    """A command line without its bootstrap server, where that is the usual one."""
-    return asked.replace("--bootstrap-server {brokers} ", "").replace(
+def _short(command: str) -> str:
+    """A command line without the usual bootstrap server."""
+    return command.replace("--bootstrap-server {brokers} ", "").replace(
         " --bootstrap-server {brokers}", ""
     )
 
 
 def reasons() -> str:
-    """Why cells are not "same"."""
+    """The explanations of cells that are not "same"."""
     rows = (f"| {one.name} | {one.text} |\n" for one in REASONS)
     return "".join(["| name | reason |\n", "|---|---|\n", *rows])
 
 
 def with_matrix(page: str, text: str) -> str:
-    """The page with that text in the place of its own."""
+    """The page with its matrix replaced."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{text}\n{END}{after}"
 
 
 def say(line: str) -> None:
-    """To who runs it."""
+    """Prints a line at once."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -216,7 +218,7 @@ def say(line: str) -> None:
 async def compared(
     folder: Path, versions: Versions, script: Sequence[Step]
 ) -> tuple[Played, Played]:
-    """The script with a stock controller, then with refold."""
+    """Runs the script with a stock controller, and then with refold."""
     folders = folder / "stock", folder / "refold"
     for one in folders:
         one.mkdir()
@@ -225,7 +227,7 @@ async def compared(
 
 
 async def _write_page() -> str:
-    """Write the page; gives what it does not explain."""
+    """Writes the page; returns the unexplained differences."""
     columns = {}
     wrong = ""
     for name, versions in VERSIONS.items():

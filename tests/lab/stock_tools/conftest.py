@@ -1,4 +1,4 @@
-"""Clusters at default settings, as the tests of default_clusters have them."""
+"""Clusters at default settings, as for the tests of default_clusters."""
 
 from tests.lab.default_clusters.conftest import scene, shared_lab, versions
 

@@ -1,7 +1,7 @@
-"""The script: what administrators do with Kafka's own tools, in an order that covers them all.
+"""The script: administrators' work with Kafka's tools, in an order that covers all tools.
 
-Brokers 2, 3 and 4 are its bootstrap servers but where it asks the controller itself. Topics whose
-replicas the controller dices are gone before leaders are elected.
+Brokers 2, 3 and 4 are the bootstrap servers, except for requests to the controller. Topics with
+random replicas are deleted before leaders are elected.
 """
 
 import json
@@ -19,19 +19,19 @@ from tests.lab.stock_tools.calls import (
     targets,
     topics,
 )
+from tests.lab.stock_tools.comparable_output import RANDOM, proposal
 from tests.lab.stock_tools.configuration import CONFIGURATION
 from tests.lab.stock_tools.credentials import CREDENTIALS
-from tests.lab.stock_tools.plain_words import DICED, proposal
 from tests.lab.stock_tools.stage import HEAVY
-from tests.lab.stock_tools.steps import Call, Change, Deed, Reads, Step
+from tests.lab.stock_tools.steps import Action, Call, Change, Reads, Step
 
 RECORDS = "".join(f"record-{number}\n" for number in range(50))
 HEAVY_RECORDS = "".join(f"{number:04}-{'x' * 1000}\n" for number in range(1000))
 THROTTLE = 5_000
-"""Bytes a second: what HEAVY_RECORDS takes longer for than what is done meanwhile."""
+"""Bytes per second, so that moving HEAVY_RECORDS takes longer than the calls meanwhile."""
 
 NAMES_SINCE = (3, 3)
-"""Kafka's present words for a topic name that is not legal."""
+"""The first Kafka version with the present text for an invalid topic name."""
 
 FILES = {
     "to-move.json": '{"version": 1, "topics": [{"topic": "moved"}, {"topic": "assigned"}]}',
@@ -49,7 +49,7 @@ FILES = {
     ),
     "to-elect-unclean.json": json.dumps({"partitions": [{"topic": "unclean-too", "partition": 0}]}),
 }
-"""What tools read, by name; (lab) stands for the folder of all brokers."""
+"""The files that tools read, by name; (lab) is replaced by the folder of all brokers."""
 
 CREATION: tuple[Step, ...] = (
     Reads(
@@ -67,8 +67,8 @@ CREATION: tuple[Step, ...] = (
             "--config retention.ms=86400000 --config cleanup.policy=delete"
         )
     ),
-    Change(topics(f"--create --topic {DICED} --partitions 8 --replication-factor 2")),
-    Change(topics(f"--create --topic {DICED}-by-default", via="controller")),
+    Change(topics(f"--create --topic {RANDOM} --partitions 8 --replication-factor 2")),
+    Change(topics(f"--create --topic {RANDOM}-by-default", via="controller")),
     Change(topics("--create --topic under.score --replica-assignment 1:2")),
     Change(topics("--create --topic unknown-broker --replica-assignment 2:9")),
     Change(
@@ -112,14 +112,14 @@ CREATION: tuple[Step, ...] = (
             Call(
                 "kafka-topics",
                 "--bootstrap-server {brokers} --create --topic __cluster_metadata --partitions 1",
-                # Earlier it is a topic as any, or one that needs an authorisation.
+                # Earlier versions create it as any topic, or require an authorization.
                 since=(3, 9),
             ),
         )
     ),
 )
 
-LOOKING: tuple[Step, ...] = (
+DESCRIPTION: tuple[Step, ...] = (
     Reads(
         (
             topics("--list"),
@@ -172,7 +172,7 @@ TRAFFIC: tuple[Step, ...] = (
             "kafka-console-consumer",
             "--bootstrap-server {controller} --topic moved --from-beginning --max-messages 50 "
             "--group readers",
-            shape=lambda said: "\n".join(sorted(said.splitlines())),
+            shape=lambda output: "\n".join(sorted(output.splitlines())),
         )
     ),
     Reads(
@@ -187,7 +187,7 @@ TRAFFIC: tuple[Step, ...] = (
 )
 
 ALTERATION: tuple[Step, ...] = (
-    Change(topics(f"--alter --topic {DICED} --partitions 12")),
+    Change(topics(f"--alter --topic {RANDOM} --partitions 12")),
     Change(topics("--alter --topic moved --partitions 3 --replica-assignment 1:2,2:3,3:1")),
     Reads(
         (
@@ -198,7 +198,7 @@ ALTERATION: tuple[Step, ...] = (
             topics("--alter --topic moved --partitions 4 --replica-assignment 1:2,2:3,3:1,3:9"),
             topics("--alter --topic moved --partitions 4 --replica-assignment 1:2,2:3,3:1,3"),
             topics("--alter --topic moved --partitions 5 --replica-assignment 1:2,2:3,3:1,3:4"),
-            topics(f"--describe --topic {DICED}"),
+            topics(f"--describe --topic {RANDOM}"),
             topics("--describe --topic moved"),
         )
     ),
@@ -252,7 +252,7 @@ REASSIGNMENT: tuple[Step, ...] = (
             reassign("--execute --reassignment-json-file {folder}/first.json"),
         )
     ),
-    Deed("kafka-python lists what is under way", admin_clients.kafka_python_lists, changes=False),
+    Action("kafka-python lists reassignments", admin_clients.kafka_python_lists, changes=False),
     Change(
         reassign(
             f"--execute --additional --reassignment-json-file {{folder}}/{HEAVY}-too.json "
@@ -275,7 +275,7 @@ REASSIGNMENT: tuple[Step, ...] = (
 )
 
 DELETION: tuple[Step, ...] = (
-    Change(topics(f"--delete --topic '{DICED}.*'")),
+    Change(topics(f"--delete --topic '{RANDOM}.*'")),
     Change(topics("--delete --topic under.score", via="controller")),
     Reads(
         (
@@ -344,8 +344,8 @@ ELECTION: tuple[Step, ...] = (
 )
 
 CLIENTS: tuple[Step, ...] = (
-    Deed("aiokafka's admin client", admin_clients.of_aiokafka),
-    Deed("kafka-python's admin client", admin_clients.of_kafka_python),
+    Action("aiokafka's admin client", admin_clients.of_aiokafka),
+    Action("kafka-python's admin client", admin_clients.of_kafka_python),
 )
 
 END: tuple[Step, ...] = (
@@ -355,7 +355,7 @@ END: tuple[Step, ...] = (
 
 SCRIPT: tuple[Step, ...] = (
     *CREATION,
-    *LOOKING,
+    *DESCRIPTION,
     *TRAFFIC,
     *ALTERATION,
     *CONFIGURATION,
@@ -372,7 +372,7 @@ SHORT: tuple[Step, ...] = (
     Reads(
         (
             topics("--list"),
-            topics(f"--describe --topic {DICED}"),
+            topics(f"--describe --topic {RANDOM}"),
             topics("--create --topic assigned --partitions 1", via="controller"),
             topics("--create --topic a --partitions 1 --replication-factor 5"),
         )
@@ -395,4 +395,4 @@ SHORT: tuple[Step, ...] = (
     Change(topics("--delete --topic assigned")),
     *CLIENTS,
 )
-"""What fits into three minutes with both controllers."""
+"""The script that takes three minutes with both controllers."""

@@ -1,4 +1,4 @@
-"""The cluster that the script runs in: four brokers, and who is controller of them."""
+"""The cluster of a script: four brokers, and the controller, which is a broker or refold."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ STOCK = 1
 RACKS = ("a", "b")
 RACK_OF = {broker: RACKS[broker % len(RACKS)] for broker in range(1, BROKERS + 1)}
 HEAVY = "heavy"
-"""Topics with this prefix have more data than a throttled reassignment moves in a run."""
+"""Topics with this prefix have more data than a throttled reassignment moves during a run."""
 
 SHARED_CONFIG = {
     "num.partitions": "4",
@@ -32,14 +32,14 @@ SHARED_CONFIG = {
     "auto.leader.rebalance.enable": "false",
     "zookeeper.session.timeout.ms": "4000",
 }
-"""What brokers and daemon have alike."""
+"""The settings that brokers and daemon have in common."""
 
 BROKER_CONFIG = {
     **SHARED_CONFIG,
     "auto.create.topics.enable": "false",
-    # The controller takes a dead broker out of the ISR long before leaders would.
+    # The controller removes a dead broker from the ISR long before leaders would.
     "replica.lag.time.max.ms": "60000",
-    # A throttle is kept to from one answer to the next: the answers have to be small.
+    # A throttle takes effect between two fetches, so fetches must be small.
     "replica.fetch.max.bytes": "10000",
     "offsets.topic.replication.factor": "2",
 }
@@ -50,14 +50,14 @@ ID_OF_NOTHING = "nothing-has-this-topiA"
 
 
 class Versions(NamedTuple):
-    """Kafka's version, of brokers and tools, and inter.broker.protocol.version."""
+    """The version of brokers and tools, and inter.broker.protocol.version."""
 
     kafka: str
     protocol: str
 
 
 class Stage:
-    """A cluster with its controller: a stock one, or refold."""
+    """A cluster with its controller: a stock broker, or refold."""
 
     def __init__(self, scene: DefaultScene, tree: ZooKeeperTree, *, under_refold: bool) -> None:
         self.scene = scene
@@ -71,7 +71,7 @@ class Stage:
     @property
     def controller(self) -> str:
         """host:port of the controller."""
-        return self.scene.own_address if self.under_refold else self.broker(STOCK).connect
+        return self.scene.daemon_address if self.under_refold else self.broker(STOCK).connect
 
     @property
     def controller_id(self) -> int:
@@ -82,8 +82,8 @@ class Stage:
         """The broker of this id."""
         return self.lab.brokers[broker - 1]
 
-    def words(self) -> dict[str, str]:
-        """What stands for a cluster's own addresses and paths in a command line, by name."""
+    def placeholders(self) -> dict[str, str]:
+        """The addresses and paths of the cluster for the placeholders in a command line."""
         brokers = ",".join(self.broker(one).connect for one in (2, 3, 4))
         return {
             "brokers": brokers,
@@ -93,14 +93,14 @@ class Stage:
         }
 
     async def topic_id(self, topic: str) -> str:
-        """A topic's id; that of no topic where the protocol version has none."""
+        """A topic's id, or an unknown id if the protocol version has no topic ids."""
         znode = await self.tree.read(f"/brokers/topics/{topic}")
         assert znode is not None
         return str(znode.content.get("topic_id", ID_OF_NOTHING))
 
     async def settled(self) -> Tree:
-        """Wait until every live replica is in sync, nothing is under way that can end, and all
-        live brokers know; the tree then."""
+        """Waits until live replicas are in sync, all reassignments and deletions that can end have
+        ended, and all live brokers know; returns the tree."""
         trees: list[Tree] = []
         wrong: list[str] = []
 
@@ -132,7 +132,7 @@ class Stage:
             name: (state["leader"], tuple(sorted(state["isr"])))
             for name, state in _states(tree).items()
         }
-        differing = known_to_it.items() ^ _no_dying(tree, in_zookeeper).items()
+        differing = known_to_it.items() ^ _without_deletions(tree, in_zookeeper).items()
         return [f"broker {broker} does not agree on {one}" for one in sorted(map(str, differing))]
 
 
@@ -140,7 +140,7 @@ class Stage:
 async def stage(
     folder: Path, versions: Versions, settings: Mapping[str, str | int] | None
 ) -> AsyncIterator[Stage]:
-    """A new cluster; refold with these settings is controller, or where there are none a broker."""
+    """A new cluster with refold as controller with these settings, or with a stock controller."""
     kafka, protocol = versions
     async with Lab(folder / "cluster", kafka=kafka) as lab:
         zookeeper = await lab.start_zookeeper()
@@ -167,7 +167,7 @@ async def stage(
 
 async def _warm(made: Stage) -> Stage:
     await made.settled()
-    await made.tools.warm_up(made.words()["brokers"])
+    await made.tools.warm_up(made.placeholders()["brokers"])
     return made
 
 
@@ -177,19 +177,19 @@ def _live(tree: Tree) -> set[int]:
 
 
 def unsettled(tree: Tree) -> list[str]:
-    """What is still under way and can end, in words."""
+    """The operations in progress that can end."""
     wrong = []
     live = _live(tree)
     states = _states(tree)
-    dying = _dying(tree)
+    being_deleted = _being_deleted(tree)
     assignments = _assignments(tree)
-    # The marker of a deletion is the last znode of its topic that goes.
-    wrong += [f"{topic} is not deleted" for topic in sorted(dying - assignments.keys())]
+    # The znode of a deletion is the last znode of its topic that is deleted.
+    wrong += [f"{topic} is not deleted" for topic in sorted(being_deleted - assignments.keys())]
     for topic, znode in assignments.items():
         if topic.startswith(HEAVY):
             continue
         can_end = live.issuperset(_brokers_of(znode))
-        if topic in dying:
+        if topic in being_deleted:
             wrong += [f"{topic} is not deleted"] * can_end
             continue
         if any(znode.get(one) for one in ("adding_replicas", "removing_replicas")) and can_end:
@@ -205,12 +205,12 @@ def unsettled(tree: Tree) -> list[str]:
     return wrong
 
 
-def _no_dying(tree: Tree, of_partitions: Mapping[tuple[str, int], Any]) -> dict[Any, Any]:
-    dying = _dying(tree)
-    return {name: one for name, one in of_partitions.items() if name[0] not in dying}
+def _without_deletions(tree: Tree, of_partitions: Mapping[tuple[str, int], Any]) -> dict[Any, Any]:
+    deleted = _being_deleted(tree)
+    return {name: one for name, one in of_partitions.items() if name[0] not in deleted}
 
 
-def _dying(tree: Tree) -> set[str]:
+def _being_deleted(tree: Tree) -> set[str]:
     prefix = "/admin/delete_topics/"
     return {path.removeprefix(prefix) for path in tree if path.startswith(prefix)}
 
@@ -236,5 +236,5 @@ def _states(tree: Tree) -> dict[tuple[str, int], Any]:
 
 
 def as_json(value: object) -> str:
-    """A value for a tool's file or a comparison."""
+    """A value as JSON, for a tool's file or a comparison."""
     return json.dumps(value, indent=1, sort_keys=True, default=str)

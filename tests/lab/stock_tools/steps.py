@@ -1,4 +1,4 @@
-"""What a script consists of: tools that run, admin clients that ask, deeds done to the cluster."""
+"""The steps of a script: calls of tools and admin clients, and actions on the cluster."""
 
 import asyncio
 import shlex
@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from tests.lab.stock_tools.plain_words import of_tool, outcome
+from tests.lab.stock_tools.comparable_output import of_tool, outcome
 from tests.lab.stock_tools.stage import Stage
 
 Shape = Callable[[str], str]
-"""Leaves out of what was said what is open."""
+"""Removes the parts of an output that are not compared."""
 
 
 class Reason(NamedTuple):
-    """Why the two sides may say different things, and what of it is the same all the same."""
+    """Why outputs may differ; `shape` keeps the part that must be equal."""
 
     name: str
     text: str
@@ -31,16 +31,16 @@ OLDEST = (2, 8)
 
 
 class Row(NamedTuple):
-    """One thing asked and what was said, as the comparison and its page have it."""
+    """A command and its output in the comparison and on its page."""
 
     tool: str
-    asked: str
-    said: str
+    command: str
+    output: str
     reason: Reason | None = None
 
 
 class Step(Protocol):
-    """`changes`: it changes the cluster, which has to settle before the next one."""
+    """`changes`: the step changes the cluster, which must settle before the next step."""
 
     @property
     def changes(self) -> bool: ...
@@ -49,15 +49,15 @@ class Step(Protocol):
     def what(self) -> str: ...
 
     async def play(self, stage: Stage) -> list[Row]:
-        """Do it; what was asked and said."""
+        """Executes the step; returns its commands and outputs."""
         ...
 
 
 @dataclass(frozen=True)
 class Call:
-    """One run of a tool. Words in braces in its arguments are those of `Stage.words`; {id of T} is
-    a topic's id. `since`: the first Kafka version whose tools can do this. `alike_since`: the first
-    one whose controller has the words of that of 3.9."""
+    """One run of a tool. Braces in the arguments are replaced by `Stage.placeholders`; {id of T} by
+    a topic's id. `since`: the first Kafka version whose tools have the option. `alike_since`: the
+    first version whose controller has the error texts of 3.9."""
 
     tool: str
     arguments: str
@@ -68,24 +68,24 @@ class Call:
     shape: Shape = str
 
     async def run(self, stage: Stage) -> list[Row]:
-        """Nothing where the version is too old."""
+        """Returns no row if the version is too old."""
         if version_of(stage) < self.since:
             return []
-        words: Mapping[str, str] = stage.words()
+        placeholders: Mapping[str, str] = stage.placeholders()
         arguments = []
         for one in shlex.split(self.arguments):
             if one.startswith("{id of "):
                 one = await stage.topic_id(one.removeprefix("{id of ").removesuffix("}"))
-            arguments.append(one.format_map(words))
-        said = await stage.tools.run(self.tool, *arguments, given=self.given)
-        text = self.shape(of_tool(said, stage))
+            arguments.append(one.format_map(placeholders))
+        result = await stage.tools.run(self.tool, *arguments, given=self.given)
+        text = self.shape(of_tool(result, stage))
         reason = WORDS_OF_39 if version_of(stage) < self.alike_since else self.reason
         return [Row(self.tool, self.arguments, text, reason)]
 
 
 @dataclass(frozen=True)
 class Reads:
-    """Calls that change nothing, three at a time."""
+    """Calls that change nothing, three at the same time."""
 
     calls: tuple[Call, ...]
     changes: bool = False
@@ -121,18 +121,18 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Deed:
+class Action:
     """Something that is done without a tool."""
 
     what: str
-    act: Callable[[Stage], Awaitable[list[Row]]]
+    execute: Callable[[Stage], Awaitable[list[Row]]]
     changes: bool = True
 
     async def play(self, stage: Stage) -> list[Row]:
-        return await self.act(stage)
+        return await self.execute(stage)
 
 
 def version_of(stage: Stage) -> tuple[int, int]:
-    """Kafka's version, of brokers and tools."""
+    """The Kafka version of brokers and tools."""
     major, minor, *_ = stage.lab.kafka.split(".")
     return int(major), int(minor)

@@ -1,4 +1,4 @@
-"""Large requests, many clients, and clients that go away."""
+"""Large requests, many clients, and clients that disconnect."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -37,19 +37,19 @@ DELETED_SECONDS_MAX = 100.0
 
 @pytest.fixture
 async def daemon(scene: DefaultScene) -> Refold:
-    """In control, and known to the brokers."""
+    """A daemon that is controller and known to the brokers."""
     daemon = await scene.controlling()
-    await scene.create_topic(f"known-{scene.own_address.partition(':')[2]}", {0: [1, 2, 3]})
+    await scene.create_topic(f"known-{scene.daemon_address.partition(':')[2]}", {0: [1, 2, 3]})
     return daemon
 
 
 @pytest.fixture
 def port(scene: DefaultScene) -> int:
-    """Where the daemon listens."""
-    return int(scene.own_address.partition(":")[2])
+    """The port of the daemon."""
+    return int(scene.daemon_address.partition(":")[2])
 
 
-async def test_a_thousand_topics_by_one_request(
+async def test_one_request_creates_and_deletes_a_thousand_topics(
     scene: DefaultScene, daemon: Refold, port: int
 ) -> None:
     names = [f"of-many-{number:04}" for number in range(MANY_TOPICS)]
@@ -60,28 +60,28 @@ async def test_a_thousand_topics_by_one_request(
         assert {one.name: one.error_code for one in answer.topics} == dict.fromkeys(
             names, ErrorCode.none
         )
-        # The answer says that they have leaders.
+        # The answer means that the topics have leaders.
         for name in (names[0], names[-1]):
             assert (await scene.view.states(name))[0]["leader"] in (1, 2, 3)
         await timed(lambda: _known(client, names), "a broker knows them")
         answer = await client.ask(DELETE_TOPICS, DELETE_TOPICS_VERSION, delete_topics(names))
         assert {one.error_code for one in answer.responses} == {ErrorCode.none}
-        # The answer says that brokers no longer show them; their logs go later.
+        # The answer means that brokers no longer list the topics; files are deleted later.
         assert not await _known(client, names[:1])
 
-    async def gone() -> bool:
+    async def deleted() -> bool:
         return not await scene.view.topic(names[0]) and not await scene.view.topic(names[-1])
 
-    await until(gone, DELETED_SECONDS_MAX, "their znodes are gone")
+    await until(deleted, DELETED_SECONDS_MAX, "the znodes are deleted")
     assert await daemon.stop() == 0, daemon.last_words()
 
 
-async def test_fifty_clients_at_once(scene: DefaultScene, daemon: Refold) -> None:
-    """Each creates a topic, adds a partition, looks and deletes: all get their own answers."""
+async def test_fifty_clients_get_their_answers(scene: DefaultScene, daemon: Refold) -> None:
+    """Each client creates a topic, adds a partition, describes and deletes."""
 
     async def one_client(number: int) -> None:
         name = f"of-client-{number}"
-        client = AIOKafkaAdminClient(bootstrap_servers=scene.own_address)
+        client = AIOKafkaAdminClient(bootstrap_servers=scene.daemon_address)
         await client.start()
         try:
             created = await client.create_topics([NewTopic(name, 1, 2)])
@@ -98,32 +98,32 @@ async def test_fifty_clients_at_once(scene: DefaultScene, daemon: Refold) -> Non
     assert await daemon.stop() == 0, daemon.last_words()
 
 
-async def test_a_client_goes_away_in_the_middle(
+async def test_client_that_disconnects_affects_no_other(
     scene: DefaultScene, daemon: Refold, port: int
 ) -> None:
-    """What it asked for is done where the request was whole; nobody else notices."""
+    """A complete request is executed; other clients are not affected."""
     async with connected(6, port) as (whole, half, *others):
-        whole.send(CREATE_TOPICS, CREATE_TOPICS_VERSION, create_topics({"asked-and-gone": 2}))
-        request = create_topics({"half-asked": 2})
+        whole.send(CREATE_TOPICS, CREATE_TOPICS_VERSION, create_topics({"sent-completely": 2}))
+        request = create_topics({"sent-by-half": 2})
         head = RequestHead(CREATE_TOPICS, CREATE_TOPICS_VERSION, 1)
         half.writer.write(encode_request(head, "test", request)[:30])
         for client in (whole, half):
             await client.writer.drain()
             client.writer.close()
         for number, client in enumerate(others):
-            wanted = create_topics({f"beside-{number}": 2})
-            answer = await client.ask(CREATE_TOPICS, CREATE_TOPICS_VERSION, wanted)
+            request = create_topics({f"of-other-client-{number}": 2})
+            answer = await client.ask(CREATE_TOPICS, CREATE_TOPICS_VERSION, request)
             assert answer.topics[0].error_code == ErrorCode.none
-    await scene.until_in_sync("asked-and-gone", 2)
-    assert not await scene.replicas_of("half-asked")
+    await scene.until_in_sync("sent-completely", 2)
+    assert not await scene.replicas_of("sent-by-half")
     assert await daemon.stop() == 0, daemon.last_words()
 
 
-async def test_one_that_waits_holds_nobody_up(
+async def test_waiting_request_does_not_delay_others(
     scene: DefaultScene, daemon: Refold, port: int
 ) -> None:
-    """A topic whose only broker does not live gets no leader: its client waits for the time-out,
-    another's topic is made meanwhile."""
+    """A topic whose only broker is dead gets no leader: the client waits until the time-out, and
+    the topic of another client is created meanwhile."""
     dead = 99
     async with Client(port) as waiting, Client(port) as other:
         seconds = timedelta(seconds=5)
@@ -147,49 +147,49 @@ async def test_one_that_waits_holds_nobody_up(
     assert await daemon.stop() == 0, daemon.last_words()
 
 
-async def test_who_is_answered_may_ask_any_broker(
+async def test_every_broker_knows_an_answered_change(
     scene: DefaultScene, daemon: Refold, port: int
 ) -> None:
-    """Of what was created, grown and deleted each of them knows by then."""
+    """Every broker knows what was created, altered and deleted."""
     async with AsyncExitStack() as stack:
         ports = [port, *(one.port for one in scene.lab.brokers)]
-        tool, *anybody = [await stack.enter_async_context(Client(one)) for one in (port, *ports)]
+        tool, *others = [await stack.enter_async_context(Client(one)) for one in (port, *ports)]
         for number in range(10):
-            name = f"asked-at-once-{number}"
+            name = f"answered-{number}"
             answer = await tool.ask(
                 CREATE_TOPICS, CREATE_TOPICS_VERSION, create_topics({name: 3}, partitions=3)
             )
             assert answer.topics[0].error_code == ErrorCode.none
-            assert [await _led(client, name) for client in anybody] == [3] * 4
+            assert [await _led(client, name) for client in others] == [3] * 4
             await tool.ask(CREATE_PARTITIONS, CREATE_PARTITIONS_VERSION, create_partitions(name, 5))
-            assert [await _led(client, name) for client in anybody] == [5] * 4
+            assert [await _led(client, name) for client in others] == [5] * 4
             await tool.ask(DELETE_TOPICS, DELETE_TOPICS_VERSION, delete_topics([name]))
-            assert [await _led(client, name) for client in anybody] == [0] * 4
+            assert [await _led(client, name) for client in others] == [0] * 4
     assert await daemon.stop() == 0, daemon.last_words()
 
 
-async def test_a_broker_that_hangs_holds_up_no_client_and_no_answer(
+async def test_paused_broker_delays_no_client(
     scene: DefaultScene, daemon: Refold, port: int
 ) -> None:
-    hangs = scene.lab.brokers[2]
+    paused = scene.lab.brokers[2]
     async with connected(6, port) as clients:
         for client in clients:
             await client.ask(METADATA, METADATA_VERSION, metadata())
-        hangs.pause()
+        paused.pause()
         try:
             async with asyncio.timeout(8):
                 for client in clients:
                     await client.ask(METADATA, METADATA_VERSION, metadata())
             async with asyncio.timeout(5):
-                wanted = create_topics({"beside-one-that-hangs": {0: [1, 2]}})
-                answer = await clients[0].ask(CREATE_TOPICS, CREATE_TOPICS_VERSION, wanted)
+                request = create_topics({"without-the-paused-broker": {0: [1, 2]}})
+                answer = await clients[0].ask(CREATE_TOPICS, CREATE_TOPICS_VERSION, request)
             assert answer.topics[0].error_code == ErrorCode.none
         finally:
-            hangs.resume()
+            paused.resume()
     assert await daemon.stop() == 0, daemon.last_words()
 
 
-async def test_who_waits_when_the_daemon_is_ended_is_answered(
+async def test_waiting_requests_are_answered_when_the_daemon_stops(
     scene: DefaultScene, daemon: Refold, port: int
 ) -> None:
     async with connected(5, port) as clients:
@@ -201,7 +201,7 @@ async def test_who_waits_when_the_daemon_is_ended_is_answered(
             )
             for number, client in enumerate(clients)
         ]
-        await until(lambda: _all_made(scene, len(clients)), 20.0, "all are begun")
+        await until(lambda: _all_made(scene, len(clients)), 20.0, "all topics have a znode")
         assert await daemon.stop() == 0, daemon.last_words()
         for head, client in zip(heads, clients, strict=True):
             answer = await client.answer_to(head)
@@ -213,14 +213,14 @@ async def _all_made(scene: DefaultScene, count: int) -> bool:
 
 
 async def _led(client: Client, topic: str) -> int:
-    """How many partitions of a topic have a leader, by what a broker says."""
+    """The number of partitions of a topic that have a leader, by a broker's metadata."""
     seen = await client.ask(METADATA, METADATA_VERSION, metadata())
     found = [one for one in seen.topics if one.name == topic and not one.error_code]
     return sum(part.leader_id > 0 for one in found for part in one.partitions)
 
 
 async def _known(client: Client, names: list[str]) -> bool:
-    """Whether the broker behind the daemon shows all of them, with leaders."""
+    """Whether the broker to which the daemon forwards lists all topics with leaders."""
     seen = await client.ask(METADATA, METADATA_VERSION, metadata())
     led = {one.name for one in seen.topics if all(part.leader_id > 0 for part in one.partitions)}
     return led.issuperset(names)

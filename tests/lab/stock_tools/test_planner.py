@@ -1,4 +1,4 @@
-"""By no route comes a replica to the daemon's id: planners take it for a broker that is empty."""
+"""No request places a replica on the daemon's id, although planners take it for an empty broker."""
 
 import json
 from collections import Counter
@@ -41,7 +41,7 @@ INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
 class Mix(NamedTuple):
-    """What a route has at hand."""
+    """The cluster and clients for a route."""
 
     scene: DefaultScene
     tree: ZooKeeperTree
@@ -49,17 +49,17 @@ class Mix(NamedTuple):
     folder: Path
 
     async def create(self, topic: str) -> None:
-        """A topic that stands well before the route is tried."""
+        """Creates a topic that has no replica on the daemon."""
         await self.scene.create_topic(topic, {0: [1, 2, 3], 1: [2, 3, 1]})
 
     async def tool(self, name: str, *arguments: str) -> tuple[int, str]:
-        """Exit status and words of one of Kafka's tools."""
+        """The exit status and the output of one of Kafka's tools."""
         tools = KafkaTools(self.scene.lab.kafka, self.folder)
-        said = await tools.run(name, "--bootstrap-server", self.scene.lab.bootstrap, *arguments)
-        return said.status, said.output + said.problems
+        result = await tools.run(name, "--bootstrap-server", self.scene.lab.bootstrap, *arguments)
+        return result.status, result.output + result.problems
 
     def file(self, content: object) -> str:
-        """The path of a tool's file."""
+        """Writes a file for a tool; returns its path."""
         path = self.folder / "file.json"
         path.write_text(json.dumps(content))
         return str(path)
@@ -69,7 +69,7 @@ class Mix(NamedTuple):
 async def controlled(
     shared_lab: Lab, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[DefaultScene]:
-    """refold is controller, and brokers and clients see its node."""
+    """A cluster with refold as controller, whose node brokers and clients know."""
     async with staged(shared_lab, tmp_path_factory.mktemp("scene")) as scene:
         await scene.controlling()
         await scene.create_topic(KNOWN, {0: [1, 2, 3]})
@@ -82,7 +82,7 @@ async def controlled(
 async def mix(controlled: DefaultScene, tmp_path: Path) -> AsyncIterator[Mix]:
     async with (
         ZooKeeperTree(controlled.connect) as tree,
-        Client(_port(controlled.own_address)) as client,
+        Client(_port(controlled.daemon_address)) as client,
     ):
         yield Mix(controlled, tree, client, tmp_path)
 
@@ -95,8 +95,12 @@ Route = Callable[[Mix], Awaitable[None]]
 
 
 async def an_assignment_for_a_new_topic(mix: Mix) -> None:
-    wanted = {"alone": {0: [EMPTY_BROKER]}, "among": {0: [1, EMPTY_BROKER, 2]}, "fine": {0: [1, 2]}}
-    answer = await mix.client.ask(CREATE_TOPICS, CREATE_TOPICS_VERSION, create_topics(wanted))
+    requested = {
+        "alone": {0: [EMPTY_BROKER]},
+        "among": {0: [1, EMPTY_BROKER, 2]},
+        "fine": {0: [1, 2]},
+    }
+    answer = await mix.client.ask(CREATE_TOPICS, CREATE_TOPICS_VERSION, create_topics(requested))
     assert {one.name: one.error_code for one in answer.topics} == {
         "alone": ErrorCode.invalid_replica_assignment,
         "among": ErrorCode.invalid_replica_assignment,
@@ -142,17 +146,17 @@ async def a_reassignment(mix: Mix) -> None:
 
 
 async def a_reassignment_in_zookeeper(mix: Mix) -> None:
-    await mix.create("asked-by-znode")
-    move = {"topic": "asked-by-znode", "partition": 0, "replicas": [EMPTY_BROKER, 2, 3]}
+    await mix.create("requested-by-znode")
+    move = {"topic": "requested-by-znode", "partition": 0, "replicas": [EMPTY_BROKER, 2, 3]}
     await mix.tree.create("/admin/reassign_partitions", {"version": 1, "partitions": [move]})
 
     await until_gone(mix, "/admin/reassign_partitions")
 
 
 async def more_reassignments_in_zookeeper(mix: Mix) -> None:
-    await mix.create("asked-later")
+    await mix.create("requested-later")
     moves = [
-        {"topic": "asked-later", "partition": number, "replicas": replicas}
+        {"topic": "requested-later", "partition": number, "replicas": replicas}
         for number, replicas in enumerate(([EMPTY_BROKER, 2, 3], [EMPTY_BROKER]))
     ]
     extra = "/admin/reassign_partitions_extra"
@@ -163,9 +167,9 @@ async def more_reassignments_in_zookeeper(mix: Mix) -> None:
 
 async def a_request_in_zookeeper(mix: Mix) -> None:
     await mix.create("requested")
-    wanted = {"requested": {"0": [EMPTY_BROKER, 2, 3], "1": [EMPTY_BROKER]}}
+    requested = {"requested": {"0": [EMPTY_BROKER, 2, 3], "1": [EMPTY_BROKER]}}
     request = "/admin/reassignment_requests/request_0000000100"
-    await mix.tree.create(request, {"version": 1, "assignments": wanted})
+    await mix.tree.create(request, {"version": 1, "assignments": requested})
     await until_gone(mix, request)
 
 
@@ -178,11 +182,11 @@ async def refold_reassign(mix: Mix) -> None:
         ("--execute", by_zookeeper),
         ("--execute-extra", by_zookeeper),
         ("--request", by_zookeeper),
-        ("--execute", ("--bootstrap-server", mix.scene.own_address)),
+        ("--execute", ("--bootstrap-server", mix.scene.daemon_address)),
     ):
-        status, said = await run("reassign", action, *by, "--reassignment-json-file", file)
-        assert status == 1, said
-        assert f"broker {OWN_ID} " in said.lower()
+        status, output = await run("reassign", action, *by, "--reassignment-json-file", file)
+        assert status == 1, output
+        assert f"broker {OWN_ID} " in output.lower()
 
 
 async def a_topic_znode_by_hand(mix: Mix) -> None:
@@ -211,8 +215,8 @@ async def replicas_to_be_added_by_hand(mix: Mix) -> None:
 
 
 async def internal_topics(mix: Mix) -> None:
-    """A broker makes them when the first client asks for a coordinator."""
-    address = mix.scene.own_address
+    """A broker creates these topics when the first client asks for a coordinator."""
+    address = mix.scene.daemon_address
     async with AIOKafkaConsumer(KNOWN, bootstrap_servers=address, group_id="first"):
         pass
     async with (
@@ -225,36 +229,36 @@ async def internal_topics(mix: Mix) -> None:
 
 async def a_topic_that_clients_make(mix: Mix) -> None:
     names = [f"made-{number}" for number in range(30)]
-    async with AIOKafkaProducer(bootstrap_servers=mix.scene.own_address) as producer:
+    async with AIOKafkaProducer(bootstrap_servers=mix.scene.daemon_address) as producer:
         for name in names:
             await producer.send_and_wait(name, b"first")
 
 
 async def a_tool_that_creates(mix: Mix) -> None:
-    status, said = await mix.tool(
+    status, output = await mix.tool(
         "kafka-topics", "--create", "--topic", "by-tool", "--replica-assignment", f"{OWN_ID}:1"
     )
-    assert status == 1, said
-    assert "InvalidReplicaAssignmentException" in said
+    assert status == 1, output
+    assert "InvalidReplicaAssignmentException" in output
 
 
 async def a_tool_that_proposes_it(mix: Mix) -> None:
     await mix.create("proposed")
     to_move = mix.file({"version": 1, "topics": [{"topic": "proposed"}]})
     brokers = f"{OWN_ID},1,2"
-    status, said = await mix.tool(
+    status, output = await mix.tool(
         "kafka-reassign-partitions",
         *("--generate", "--topics-to-move-json-file", to_move, "--broker-list", brokers),
     )
-    assert status == 0, said
-    proposal = json.loads(said.partition("Proposed partition reassignment configuration")[2])
+    assert status == 0, output
+    proposal = json.loads(output.partition("Proposed partition reassignment configuration")[2])
     assert all(OWN_ID in one["replicas"] for one in proposal["partitions"])
-    status, said = await mix.tool(
+    status, output = await mix.tool(
         "kafka-reassign-partitions",
         *("--execute", "--reassignment-json-file", mix.file(proposal)),
     )
-    assert status == 1, said
-    assert f"Broker {OWN_ID} is the controller" in said
+    assert status == 1, output
+    assert f"Broker {OWN_ID} is the controller" in output
 
 
 ROUTES: tuple[Route, ...] = (
@@ -278,40 +282,40 @@ ROUTES: tuple[Route, ...] = (
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.__name__)
-async def test_no_replica_comes_to_it_by(mix: Mix, route: Route) -> None:
+async def test_route_places_no_replica_on_the_daemon(mix: Mix, route: Route) -> None:
     await route(mix)
-    await until_it_has_none(mix)
+    await until_daemon_has_no_replica(mix)
 
 
 @pytest.mark.ci
-async def test_a_planner_fills_the_other_brokers(mix: Mix) -> None:
-    """It reads the metadata and moves replicas to the node that has the fewest."""
+async def test_planner_can_use_the_other_brokers(mix: Mix) -> None:
+    """The planner reads the metadata and moves replicas to the node with the fewest replicas."""
     for number in range(4):
         await mix.create(f"planned-{number}")
     refused = await plan_and_ask(mix, without=())
     assert set(refused.values()) == {ErrorCode.invalid_replica_assignment}
-    await until_it_has_none(mix)
+    await until_daemon_has_no_replica(mix)
     taken = await plan_and_ask(mix, without=(OWN_ID,))
     assert set(taken.values()) == {ErrorCode.none}
-    await until_it_has_none(mix)
+    await until_daemon_has_no_replica(mix)
 
 
-async def test_what_comes_about_after_its_death_is_repaired(mix: Mix) -> None:
-    """Brokers take it for alive until the next controller tells them who is; of a state that was
-    written by hand no controller is told."""
+async def test_replicas_placed_on_a_killed_daemon_are_repaired(mix: Mix) -> None:
+    """Brokers take the killed daemon for alive until the next controller sends them UpdateMetadata.
+    No controller is notified of a state that was written by hand."""
     broker = mix.scene.lab.brokers[0]
     names = [f"orphan-{number}" for number in range(20)]
     mix.scene.daemons[-1].kill()
     async with Client(_port(broker.connect)) as client:
         await client.ask(METADATA, METADATA_VERSION, metadata(names))
     tree = await mix.tree.whole()
-    on_it = [name for name in names if names_it(f"/brokers/topics/{name}", tree)]
+    on_it = [name for name in names if has_daemon(f"/brokers/topics/{name}", tree)]
     assert on_it
     await mix.scene.until_stock_controller()
     await until_all_are_led(mix)
     await an_isr_by_hand(mix)
     await mix.scene.controlling()
-    await until_it_has_none(mix)
+    await until_daemon_has_no_replica(mix)
     for topic in (on_it[0], KNOWN):
         await mix.scene.until_in_sync(topic, 3)
 
@@ -325,7 +329,7 @@ async def an_isr_by_hand(mix: Mix) -> None:
 
 
 async def plan_and_ask(mix: Mix, without: tuple[int, ...]) -> dict[tuple[str, int], ErrorCode]:
-    """Two replicas of each partition for the emptiest nodes; what each move is answered."""
+    """Requests two replicas of each partition on the emptiest nodes; returns the answers."""
     seen = await mix.client.ask(METADATA, METADATA_VERSION, metadata())
     nodes = sorted({one.node_id for one in seen.brokers} - set(without))
     assert (OWN_ID in nodes) == (not without)
@@ -349,47 +353,47 @@ async def plan_and_ask(mix: Mix, without: tuple[int, ...]) -> dict[tuple[str, in
 
 
 async def named(mix: Mix, topics: Sequence[str]) -> bool:
-    """Whether the daemon found itself among the replicas of each topic."""
+    """Whether the daemon was among the replicas of each topic."""
     messages = mix.scene.daemons[-1].messages()
     found = {one["subject"] for one in messages if one.get("code") == "own_id_repaired"}
     return found.issuperset(f"/brokers/topics/{topic}" for topic in topics)
 
 
 async def until_gone(mix: Mix, path: str) -> None:
-    """refold has taken a request from ZooKeeper."""
+    """Waits until refold has processed a request in ZooKeeper."""
 
     async def gone() -> bool:
         return await mix.tree.read(path) is None
 
-    await timed(gone, f"{path} is gone")
+    await timed(gone, f"{path} is deleted")
 
 
 async def until_all_are_led(mix: Mix) -> None:
-    """Every partition has a leader."""
+    """Waits until every partition has a leader."""
 
     async def led() -> bool:
         return not leaderless(await mix.tree.whole())
 
-    await timed(led, "all partitions are led")
+    await timed(led, "all partitions have leaders")
 
 
-async def until_it_has_none(mix: Mix) -> None:
-    """Every partition gets a leader, and none of their znodes names the daemon."""
+async def until_daemon_has_no_replica(mix: Mix) -> None:
+    """Waits until every partition has a leader, and no znode has the daemon as a replica."""
     wrong: list[str] = []
 
     async def right() -> bool:
         tree = await mix.tree.whole()
-        wrong[:] = [path for path in tree if names_it(path, tree)] + leaderless(tree)
+        wrong[:] = [path for path in tree if has_daemon(path, tree)] + leaderless(tree)
         return not wrong
 
     try:
-        await timed(right, "no replica is on the daemon's id, all partitions are led")
+        await timed(right, "no replica is on the daemon's id, and all partitions have leaders")
     except TimeoutError as error:
         raise AssertionError(f"{error}: {wrong}") from None
 
 
-def names_it(path: str, tree: Tree) -> bool:
-    """Whether a topic's or partition's znode has the daemon as a replica, leader or in sync."""
+def has_daemon(path: str, tree: Tree) -> bool:
+    """Whether a topic's or partition's znode has the daemon as a replica, leader or in the ISR."""
     if not path.startswith("/brokers/topics/"):
         return False
     content = tree[path].content
@@ -406,7 +410,7 @@ def _values(content: Mapping[str, Any], name: str) -> list[list[int]]:
 
 
 def leaderless(tree: Tree) -> list[str]:
-    """The partitions that have no leader."""
+    """The partitions without a leader."""
     states = {path: znode.content for path, znode in tree.items() if path.endswith("/state")}
     missing = [
         path

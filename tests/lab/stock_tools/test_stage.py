@@ -1,4 +1,4 @@
-"""When a cluster has settled: what a step does is looked at no earlier."""
+"""When a cluster has settled, so that the result of a step can be compared."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def tree(
     marked: bool = False,
     **more: Any,
 ) -> Tree:
-    """Three live brokers and a topic of one partition."""
+    """Three live brokers and a topic with one partition."""
     path = f"/brokers/topics/{topic}"
     state = {"leader": leader, "isr": isr}
     found = {f"/brokers/ids/{broker}": Znode({}, 0, True) for broker in LIVE}
@@ -40,14 +40,14 @@ def tree(
         tree([1, 9], 1, [1], adding_replicas={"0": [9]}),
         tree([1, 2], 1, [1], topic=HEAVY),
     ],
-    ids=["in sync", "one is dead", "all are dead", "not to be deleted", "not to be moved", "heavy"],
+    ids=["in sync", "one dead", "all dead", "deletion waits", "reassignment waits", "heavy"],
 )
-def test_what_cannot_go_on_is_settled(settled: Tree) -> None:
+def test_cluster_with_only_blocked_operations_is_settled(settled: Tree) -> None:
     assert unsettled(settled) == []
 
 
 @pytest.mark.parametrize(
-    "under_way",
+    "in_progress",
     [
         tree([1, 2], 1, [1]),
         tree([1, 9], 9, [1]),
@@ -56,13 +56,13 @@ def test_what_cannot_go_on_is_settled(settled: Tree) -> None:
         tree([1, 2], -1, [1], marked=True),
         tree([1, 2, 3], 1, [1, 2, 3], adding_replicas={"0": [3]}),
     ],
-    ids=["lags", "a dead leader", "dead in sync", "no leader", "to be deleted", "to be moved"],
+    ids=["lags", "dead leader", "dead in sync", "no leader", "deleted", "reassigned"],
 )
-def test_what_can_go_on_is_not(under_way: Tree) -> None:
-    assert unsettled(under_way) != []
+def test_cluster_with_an_operation_that_can_end_is_not_settled(in_progress: Tree) -> None:
+    assert unsettled(in_progress) != []
 
 
-def test_a_partition_without_a_state_and_a_mark_without_a_topic_are_not() -> None:
+def test_missing_state_or_undeleted_znode_is_not_settled() -> None:
     new = tree([1, 2], 1, [1, 2])
     del new["/brokers/topics/t/partitions/0/state"]
     assert unsettled(new) == ["t-0 has no state"]

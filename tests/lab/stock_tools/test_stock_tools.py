@@ -1,4 +1,4 @@
-"""Kafka's own tools say with refold what they say with a stock controller, and leave the same."""
+"""Kafka's tools have the same output and the same effect with refold as with a stock controller."""
 
 from pathlib import Path
 
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.lab
 
 @pytest.mark.ci
 @pytest.mark.timeout(300)
-async def test_the_tools_of_every_day(tmp_path: Path) -> None:
+async def test_common_tools_work_as_with_a_stock_controller(tmp_path: Path) -> None:
     stock, refold = await compared(tmp_path, VERSIONS["3.9.1-at-3.9"], SHORT)
     assert not unexplained(stock, refold), unexplained(stock, refold)
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", VERSIONS)
-async def test_the_whole_script(tmp_path: Path, name: str) -> None:
+async def test_whole_script_works_as_with_a_stock_controller(tmp_path: Path, name: str) -> None:
     stock, refold = await compared(tmp_path, VERSIONS[name], SCRIPT)
     assert not unexplained(stock, refold), unexplained(stock, refold)
     assert shown(cells(stock, refold)) == cells_of(PAGE.read_text(), name), (

@@ -1,9 +1,10 @@
-"""`refold agree` as a user meets it: what is printed, and the exit code."""
+"""`refold agree` from the command line: output and exit codes."""
 
 import json
 import re
 import shutil
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from typer.testing import CliRunner
 
 from eventstore.writer import LogWriter
 from replay.cli.main import app
-from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.source import open_source
 from tests.eventstore.samples import event, header
 from tests.replay.cli.test_log import refold
@@ -36,7 +36,7 @@ FIELDS = {
     "requests",
     "divergences",
 }
-"""Those that are promised; what is there besides."""
+"""Documented fields; the output has more."""
 MORE = {"unjudged", "by_rule"}
 OF_ALL = {
     *("source", "settings", "notes", "damaged"),
@@ -46,24 +46,19 @@ TALLY = {"decisions", "agreed", "differs", "missing", "extra"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("recording")
-    with tarfile.open(CRASH) as tar:
-        tar.extractall(made, filter="data")
-    return made / "broker-crash-2"
+def folder(folder_of: Callable[[str], Path]) -> Path:
+    return folder_of("broker-crash-2")
 
 
 @pytest.fixture(scope="module")
-def log(folder: Path) -> Path:
-    made = folder.with_name("log")
-    import_source(folder, made, Selection())
-    return made
+def log(log_of: Callable[[str], Path]) -> Path:
+    return log_of("broker-crash-2")
 
 
 @pytest.fixture(scope="module")
-def corrupted(folder: Path) -> tuple[Path, Corruption]:
-    """A copy in which a leader is another."""
-    copy = folder.with_name("copy")
+def corrupted(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Corruption]:
+    """A copy in which a leader is changed."""
+    copy = tmp_path_factory.mktemp("corrupted") / "copy"
     return copy, corrupt(folder, copy, 3, ["leader"])
 
 
@@ -78,7 +73,7 @@ def as_json(*arguments: str | Path) -> dict[str, Any]:
     return found
 
 
-def test_json_has_the_fields_that_are_promised(log: Path) -> None:
+def test_json_has_the_documented_fields(log: Path) -> None:
     result = as_json(log)
     assert result.keys() == FIELDS | MORE | OF_ALL
     assert result["requests"].keys() == FIELDS - {"requests", "divergences"} | MORE
@@ -93,17 +88,19 @@ def test_json_has_the_fields_that_are_promised(log: Path) -> None:
     assert result["source"] == str(log)
 
 
-def test_divergence_in_json_has_both_sides_the_cause_and_what_stood_before(
+def test_divergence_in_json_has_both_sides_the_cause_and_preceding_records(
     corrupted: tuple[Path, Corruption],
 ) -> None:
-    copy, told = corrupted
+    copy, corruption = corrupted
     result = as_json(copy)
-    [at, *_] = [one for one in result["divergences"] if one["zxid"] == told.zxid]
+    [at, *_] = [one for one in result["divergences"] if one["zxid"] == corruption.zxid]
     assert (at["subject"], at["verdict"], at["kind"]) == ("decision", "differs", "partition_state")
-    assert at["paths"] == [told.path]
+    assert at["paths"] == [corruption.path]
     [difference] = at["differences"]
-    before, after = (json.loads(one or "")["leader"] for one in (told.before, told.after))
-    assert difference == f"{told.path}: leader {before}, Kafka {after}"
+    before, after = (
+        json.loads(one or "")["leader"] for one in (corruption.before, corruption.after)
+    )
+    assert difference == f"{corruption.path}: leader {before}, Kafka {after}"
     assert at["cause"]
     assert at["between"]
     assert at["explained"] == ""
@@ -111,16 +108,16 @@ def test_divergence_in_json_has_both_sides_the_cause_and_what_stood_before(
 
 
 @pytest.mark.parametrize("kind", ["log", "folder", "archive"])
-def test_log_and_source_give_the_same(kind: str, log: Path, folder: Path) -> None:
+def test_log_folder_and_archive_have_the_same_result(kind: str, log: Path, folder: Path) -> None:
     sources = {"log": log, "folder": folder, "archive": CRASH}
     result = as_json(sources[kind])
     assert result.pop("source") == str(sources[kind])
     assert [one.startswith("starts from ") for one in result.pop("notes")] == [True]
-    own = ("source", "notes")
-    assert result == {name: one for name, one in as_json(log).items() if name not in own}
+    varying = ("source", "notes")
+    assert result == {name: one for name, one in as_json(log).items() if name not in varying}
 
 
-def test_people_are_told_what_agrees(log: Path) -> None:
+def test_agreement_is_reported_as_text(log: Path) -> None:
     result = agree(log)
     assert (result.exit_code, result.stderr) == (0, "")
     first, *lines = result.stdout.splitlines()
@@ -137,48 +134,50 @@ def test_people_are_told_what_agrees(log: Path) -> None:
     assert lines[-1] == f"{log}: agrees; judged: 132 decisions, 147 requests"
 
 
-def test_people_are_told_what_does_not(corrupted: tuple[Path, Corruption]) -> None:
-    """Where, both sides, what the fold was at, and what stood in the log before."""
-    copy, told = corrupted
+def test_divergence_is_reported_as_text(corrupted: tuple[Path, Corruption]) -> None:
+    """The report has the place, both values, the fold's position and the preceding records."""
+    copy, corruption = corrupted
     result = agree(copy)
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     [place] = [
         number
         for number, line in enumerate(lines)
-        if line.startswith("differs partition_state at") and f"zxid {told.zxid:#x}" in line
+        if line.startswith("differs partition_state at") and f"zxid {corruption.zxid:#x}" in line
     ]
-    assert lines[place].endswith(told.path)
-    before, after = (json.loads(one or "")["leader"] for one in (told.before, told.after))
-    assert lines[place + 1] == f"  {told.path}: leader {before}, Kafka {after}"
+    assert lines[place].endswith(corruption.path)
+    before, after = (
+        json.loads(one or "")["leader"] for one in (corruption.before, corruption.after)
+    )
+    assert lines[place + 1] == f"  {corruption.path}: leader {before}, Kafka {after}"
     assert lines[place + 2].startswith("  the fold was processing ")
     assert ", since " in lines[place + 2]
     between = lines[place + 3 : place + 13]
-    assert any(f"zxid {told.zxid:#x}" in line and told.path in line for line in between)
+    assert any(f"zxid {corruption.zxid:#x}" in line and corruption.path in line for line in between)
     found = as_json(copy)
     judged = f"judged: {found['decisions']} decisions, {found['requests']['decisions']} requests"
     assert lines[-1] == f"{copy}: does not agree; {judged}"
 
 
-def test_verdict_tells_of_damage(folder: Path, tmp_path: Path) -> None:
-    """By file; what is left agrees."""
+def test_verdict_includes_damage(folder: Path, tmp_path: Path) -> None:
+    """Damage is listed by file; the undamaged part agrees."""
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     damaged = {"logs/broker-1/controller.log": 3, "logs/broker-2/control-requests.log": 2}
     for name, count in damaged.items():
         with (copy / name).open("a") as lines:
-            lines.write("what nobody has logged\n" * count)
+            lines.write("a line in another layout\n" * count)
     result = agree(copy)
     assert result.exit_code == 0
-    told = ", ".join(f"{count} in {name}" for name, count in damaged.items())
+    damage = ", ".join(f"{count} in {name}" for name, count in damaged.items())
     judged = "judged: 132 decisions, 147 requests"
-    end = f"{copy}: agrees; {judged}; damaged lines, transactions or snapshots: {told}"
+    end = f"{copy}: agrees; {judged}; damaged lines, transactions or snapshots: {damage}"
     assert result.stdout.splitlines()[-1] == end
     assert as_json(copy)["damaged"] == damaged
 
 
-def test_verdict_tells_of_what_is_passed_over(folder: Path, tmp_path: Path) -> None:
-    """Two zxids are changed, and all that is behind them stands behind later ones."""
+def test_verdict_includes_skipped_transactions(folder: Path, tmp_path: Path) -> None:
+    """Two zxids are raised, so that all later transactions follow higher zxids."""
     copy = tmp_path / "copy"
     copy_all_but_logs(folder, copy)
     with open_source(folder) as source:
@@ -188,18 +187,17 @@ def test_verdict_tells_of_what_is_passed_over(folder: Path, tmp_path: Path) -> N
         write_again(log, copy, [*whole[:119], *jumped, *whole[121:]])
     result = agree(copy)
     assert result.exit_code == 3
-    behind = len(whole) - 121
-    [last] = re.findall(r"^.*: incomplete: .*$", result.stdout, re.M)
-    assert last == result.stdout.splitlines()[-1]
-    assert last.startswith(f"{copy}: incomplete: {behind} transactions are out of order; judged: ")
-    assert last.endswith(f"; damaged lines, transactions or snapshots: {behind} in {log.name}")
+    after = len(whole) - 121
+    last = result.stdout.splitlines()[-1]
+    assert last.startswith(f"{copy}: incomplete: {after} transactions are out of order; judged: ")
+    assert last.endswith(f"; damaged lines, transactions or snapshots: {after} in {log.name}")
 
 
-def test_verdict_tells_of_a_file_that_is_missing_in_the_middle(tmp_path: Path) -> None:
-    """What is left agrees, and nobody knows what was decided in it."""
-    with tarfile.open(RECORDING.with_name("chaos-4.tar.xz")) as tar:
-        tar.extractall(tmp_path, filter="data")
-    source = tmp_path / "chaos-4"
+def test_verdict_includes_missing_transactions(
+    folder_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """The remaining files agree, but the decisions in the missing file are unknown."""
+    source = shutil.copytree(folder_of("chaos-4"), tmp_path / "chaos-4")
     _, middle, _ = sorted(source.rglob("log.*"), key=lambda one: int(one.suffix[1:], 16))
     middle.unlink()
     result = agree(source)
@@ -211,7 +209,7 @@ def test_verdict_tells_of_a_file_that_is_missing_in_the_middle(tmp_path: Path) -
     assert as_json(source)["missing_transactions"] == count > 0
 
 
-def test_verdict_tells_of_an_archive_that_is_cut(folder: Path, tmp_path: Path) -> None:
+def test_verdict_includes_a_truncated_archive(folder: Path, tmp_path: Path) -> None:
     archive = tmp_path / "cut.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(folder / "zookeeper", "zookeeper")
@@ -270,7 +268,7 @@ def test_decisions_of_a_term_that_began_earlier_are_not_judged(
     assert f"; not judged: {warm} decisions before the first election" in result.stdout
 
 
-def test_rules_of_refold_can_be_compared(log: Path) -> None:
+def test_refolds_rules_can_be_selected(log: Path) -> None:
     result = as_json(log, "--rules", "refold")
     assert result["decisions"] == 132
     assert agree(log, "--rules", "refold").exit_code == int(bool(result["divergences"]))
@@ -279,7 +277,7 @@ def test_rules_of_refold_can_be_compared(log: Path) -> None:
     assert "kraft" in slip.stderr
 
 
-def test_settings_of_the_brokers_can_be_given(log: Path) -> None:
+def test_settings_of_the_brokers_can_be_specified(log: Path) -> None:
     result = agree(log, "--json", "--broker-config", "inter.broker.protocol.version=2.6")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["settings"]["inter.broker.protocol.version"] == "2.6"
@@ -308,7 +306,7 @@ def test_settings_of_the_brokers_can_be_given(log: Path) -> None:
         ),
     ],
 )
-def test_setting_that_cannot_be_used_is_told(log: Path, setting: str, text: str) -> None:
+def test_unusable_setting_is_rejected(log: Path, setting: str, text: str) -> None:
     result = agree(log, "--broker-config", setting)
     assert result.exit_code == 2
     assert text in " ".join(result.stderr.replace("│", " ").split())
@@ -325,7 +323,7 @@ def test_setting_that_cannot_be_used_is_told(log: Path, setting: str, text: str)
         ("broken.tar.xz", "broken.tar.xz"),
     ],
 )
-def test_what_cannot_be_used_is_told(tmp_path: Path, source: str, text: str) -> None:
+def test_unusable_source_is_rejected(tmp_path: Path, source: str, text: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file.txt").write_text("x")
     (tmp_path / "broken.tar.xz").write_bytes(CRASH.read_bytes()[:9000])
@@ -338,21 +336,21 @@ def test_what_cannot_be_used_is_told(tmp_path: Path, source: str, text: str) -> 
     assert done.stdout == ""
 
 
-def test_options_are_those_of_an_import(folder: Path) -> None:
+def test_options_of_an_import_are_accepted(folder: Path) -> None:
     assert agree(folder, "--chroot", "/nope").exit_code == 2
     assert agree(folder, "--from", "yesterday").exit_code == 2
     assert as_json(folder, "--zone", "UTC", "--to", "2036-01-01T00:00:00Z")["decisions"] == 132
 
 
 @pytest.mark.parametrize("option", ["--chroot=/k", "--from=5", "--to=5", "--zone=Europe/Paris"])
-def test_what_is_chosen_of_a_source_cannot_be_chosen_of_a_log(log: Path, option: str) -> None:
+def test_options_for_a_source_are_rejected_for_a_log(log: Path, option: str) -> None:
     result = agree(log, option)
     assert result.exit_code == 2
     assert "is a log" in " ".join(result.stderr.replace("│", " ").split())
 
 
-def test_damaged_archive_without_zookeepers_data(tmp_path: Path) -> None:
-    """That the archive is cut is the reason, and is said."""
+def test_truncated_archive_without_zookeepers_data_is_rejected(tmp_path: Path) -> None:
+    """The error includes that the archive is truncated, which is the reason."""
     archive = tmp_path / "cut.tar.xz"
     whole = RECORDING.with_name("topics-1.tar.xz").read_bytes()
     archive.write_bytes(whole[: len(whole) // 10])

@@ -1,4 +1,4 @@
-"""`refold diff` as a user meets it: references, formats, exit codes."""
+"""`refold diff` from the command line: references, formats and exit codes."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Branches: main is this version; others have a change that their name says."""
+    """A repository in which main is this version; each other branch is named after its change."""
     folder = versions.repository(tmp_path_factory.mktemp("repository") / "refold")
     for branch, changes in {
         "last-of-isr": versions.LAST_OF_ISR,
@@ -60,7 +60,7 @@ def diff(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["diff", *map(str, arguments)])
 
 
-def test_branch_with_a_changed_rule_is_found_and_named(
+def test_branch_with_a_changed_rule_differs_in_that_rule(
     repository: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     monkeypatch.chdir(repository)
@@ -74,7 +74,7 @@ def test_branch_with_a_changed_rule_is_found_and_named(
     assert "ends with leader 1 instead of leader 3" in result.stdout
     assert "assumptions after a version left the log:" in result.stdout
     assert lines[-1].endswith(": 1 difference")
-    # What is the same tree is kept once, whatever it is called.
+    # One tree is kept once, whatever the reference.
     trees = {one.name for one in (cache / "trees").iterdir()}
     assert git(repository, "rev-parse", "main^{tree}") in trees
     assert len(trees) == 2
@@ -82,7 +82,7 @@ def test_branch_with_a_changed_rule_is_found_and_named(
     assert {one.name for one in (cache / "trees").iterdir()} == trees
 
 
-def test_working_tree_is_what_stands_there(
+def test_working_tree_has_uncommitted_changes(
     repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
@@ -93,13 +93,13 @@ def test_working_tree_is_what_stands_there(
     assert diff(CRASH, "--base", "working-tree").exit_code == 0
 
 
-def test_installed_and_a_wheel(tmp_path: Path) -> None:
+def test_installed_version_and_a_wheel_can_be_compared(tmp_path: Path) -> None:
     wheel = tmp_path / "refold-0.1.0-py3-none-any.whl"
     code = changed(tmp_path / "code", versions.LAST_OF_ISR)
     metadata = code / "refold-0.1.0.dist-info" / "METADATA"
     metadata.parent.mkdir()
-    asked = "".join(f"Requires-Dist: {one}\n" for one in _requirements())
-    metadata.write_text(f"Metadata-Version: 2.1\nName: refold\nVersion: 0.1.0\n{asked}")
+    requirements = "".join(f"Requires-Dist: {one}\n" for one in _requirements())
+    metadata.write_text(f"Metadata-Version: 2.1\nName: refold\nVersion: 0.1.0\n{requirements}")
     shutil.make_archive(str(wheel), "zip", code)
     wheel.with_name(f"{wheel.name}.zip").rename(wheel)
     result = diff(CRASH, "--base", ROOT, "--head", wheel)
@@ -113,13 +113,13 @@ def _requirements() -> list[str]:
     return [one for one in requires("refold") or [] if "extra ==" not in one]
 
 
-def test_no_difference(last_of_isr: Path) -> None:
+def test_same_version_has_no_difference(last_of_isr: Path) -> None:
     result = diff(CRASH, *WORKING_TREE)
     assert result.exit_code == 0
     assert result.stdout.splitlines()[-1] == "1 log, 124 events, 101 decisions: no difference"
 
 
-def test_harmless_and_wanted_differences_do_not_fail(last_of_isr: Path, tmp_path: Path) -> None:
+def test_accepted_differences_do_not_fail(last_of_isr: Path, tmp_path: Path) -> None:
     arguments = (CRASH, "--base", ROOT, "--head", last_of_isr)
     found = json.loads(diff(*arguments, "--format", "json").stdout)
     accepted = tmp_path / "accepted.toml"
@@ -136,7 +136,7 @@ def test_harmless_and_wanted_differences_do_not_fail(last_of_isr: Path, tmp_path
     assert result.stdout.splitlines()[-1].endswith(": 1 accepted")
 
 
-def test_formats(last_of_isr: Path, tmp_path: Path) -> None:
+def test_report_has_each_format(last_of_isr: Path, tmp_path: Path) -> None:
     arguments = (CRASH, "--base", ROOT, "--head", last_of_isr, "--format")
     found = json.loads(diff(*arguments, "json").stdout)
     assert found["differs"] is True
@@ -166,11 +166,11 @@ def test_formats(last_of_isr: Path, tmp_path: Path) -> None:
     assert "%0A" in annotation
 
 
-# What cannot be used ------------------------------------------------------------------------------
+# Unusable versions, logs and files ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("reference", "told"),
+    ("reference", "message"),
     [
         ("no-such-branch", "no-such-branch is not a version: it is neither a ref in"),
         ("broken", "broken does not start: SyntaxError"),
@@ -180,21 +180,21 @@ def test_formats(last_of_isr: Path, tmp_path: Path) -> None:
         ("other-protocol", "other-protocol has protocol 2 of refold diff, this version has 1"),
     ],
 )
-def test_version_that_cannot_be_used(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, reference: str, told: str
+def test_unusable_version_is_rejected(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, reference: str, message: str
 ) -> None:
     monkeypatch.chdir(repository)
     result = diff(CRASH, "--base", "main", "--head", reference)
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.output
 
 
-def test_version_whose_packages_cannot_be_installed(tmp_path: Path) -> None:
+def test_version_with_missing_packages_is_rejected(tmp_path: Path) -> None:
     head = changed(tmp_path / "head")
     project = head / "pyproject.toml"
-    asked = '"aiokafka>=0.12", "a-package-of-nobody @ file:///nowhere/at-all.whl"'
-    project.write_text(project.read_text().replace('"aiokafka>=0.12"', asked))
+    required = '"aiokafka>=0.12", "a-missing-package @ file:///nowhere/at-all.whl"'
+    project.write_text(project.read_text().replace('"aiokafka>=0.12"', required))
     result = diff(CRASH, "--base", ROOT, "--head", head)
     assert result.exit_code == 2
     assert (
@@ -202,14 +202,16 @@ def test_version_whose_packages_cannot_be_installed(tmp_path: Path) -> None:
     )
 
 
-def test_outside_of_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_branch_outside_of_a_repository_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     result = diff(CRASH, "--base", "main")
     assert result.exit_code == 2
     assert "is not in a git repository" in result.stderr
 
 
-def test_log_of_a_newer_version(tmp_path: Path) -> None:
+def test_log_of_a_newer_version_is_reported(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append([event(1)._replace(kind="session_connected", schema=9)], [])
     result = diff(tmp_path / "log", *WORKING_TREE)
@@ -219,7 +221,7 @@ def test_log_of_a_newer_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("nothing", "does not exist"),
         ("folder", "is neither a log nor a folder of logs or incidents"),
@@ -227,16 +229,16 @@ def test_log_of_a_newer_version(tmp_path: Path) -> None:
         ("packed.tar.xz", "cannot be opened"),
     ],
 )
-def test_what_is_no_log(tmp_path: Path, name: str, told: str) -> None:
+def test_path_without_a_log_is_rejected(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("text")
     (tmp_path / "packed.tar.xz").write_text("text")
     result = diff(tmp_path / name, *WORKING_TREE)
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert message in result.stderr
 
 
-def test_damaged_log(tmp_path: Path) -> None:
+def test_damaged_log_causes_no_traceback(tmp_path: Path) -> None:
     shutil.unpack_archive(CRASH / "log.tar.xz", tmp_path)
     [segment] = (tmp_path / "log").iterdir()
     content = bytearray(segment.read_bytes())
@@ -248,13 +250,13 @@ def test_damaged_log(tmp_path: Path) -> None:
     assert "Traceback" not in result.output
 
 
-def test_report_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_report_is_an_error(tmp_path: Path) -> None:
     result = diff(CRASH, *WORKING_TREE, "--out", tmp_path / "none" / "report")
     assert result.exit_code == 2
     assert "cannot be written" in result.stderr
 
 
-def test_ctrl_c_leaves_no_process_behind() -> None:
+def test_ctrl_c_ends_without_a_traceback() -> None:
     program = (
         "import _thread, threading, sys; from replay.cli.main import main\n"
         "threading.Timer(1.5, _thread.interrupt_main).start()\n"

@@ -1,53 +1,64 @@
-"""Commands that are ended while they are at work leave nothing behind."""
+"""Commands that are stopped by a signal leave no files."""
 
 import os
+import signal
 import subprocess
 import sys
+import tarfile
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
+from tests.replay.cli.test_log import REFOLD
+from tests.replay.stock_clusters.zookeeper_log.samples import log_file
+from tools.zookeeper_log.generated_history import transactions
 
-CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
-ENDED_AT_WORK = """
-import os, signal
-from replay.cli.main import main
-from replay.stock_clusters.imports import importing
-
-def end(*_):
-    # The log is written, but for its last record.
-    try:
-        os.kill(os.getpid(), signal.{signal})
-    finally:
-        os.kill(os.getpid(), signal.{signal})
-
-importing.clock_notes = end
-main()
-"""
+LONG = 30_000
+"""So many transactions are imported for some seconds."""
 
 
-@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A packed recording whose import takes long enough to be stopped."""
+    folder = tmp_path_factory.mktemp("long")
+    log_file(folder / "version-2", list(transactions(LONG, partitions=10)))
+    with tarfile.open(folder / "long.tar", "w") as tar:
+        tar.add(folder / "version-2", "version-2")
+    return folder / "long.tar"
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"]
+)
 @pytest.mark.parametrize("command", ["import", "agree"])
-def test_signal_leaves_nothing_behind(tmp_path: Path, command: str, name: str, status: int) -> None:
+def test_signal_leaves_no_files(
+    archive: Path, tmp_path: Path, command: str, number: signal.Signals, status: int
+) -> None:
+    """The signals arrive while the log is being written."""
     temporary, log = tmp_path / "temporary", tmp_path / "log"
     temporary.mkdir()
     out = ["--out", str(log)] if command == "import" else []
-    done = subprocess.run(
-        [sys.executable, "-c", ENDED_AT_WORK.format(signal=name), command, str(CRASH), *out],
+    process = subprocess.Popen(
+        [*REFOLD, command, str(archive), *out],
         env={**os.environ, "TMPDIR": str(temporary)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=30,
     )
-    assert (done.returncode, done.stdout) == (status, "")
-    assert "Traceback" not in done.stderr
+    while not any(tmp_path.rglob("*.refold")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    for _ in range(2):
+        process.send_signal(number)
+    output, errors = process.communicate(timeout=30)
+    assert (process.returncode, output) == (status, "")
+    assert "Traceback" not in errors
     assert [*temporary.iterdir()] == []
     assert not log.exists()
 
 
-ENDED_AT_SPARK = """
+STOPPED_IN_SPARK = """
 import os, signal
 import typer
 from replay.cli.fleet.options import fleet_errors
@@ -67,8 +78,8 @@ app()
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_fleet_tells_at_once_that_it_stops_and_then_what_it_left(name: str) -> None:
-    code = ENDED_AT_SPARK.format(signal=name)
+def test_fleet_reports_the_stop_at_once_and_then_the_result(name: str) -> None:
+    code = STOPPED_IN_SPARK.format(signal=name)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
     )
@@ -79,7 +90,7 @@ def test_fleet_tells_at_once_that_it_stops_and_then_what_it_left(name: str) -> N
     ]
 
 
-ENDED_WHEN_ALL_IS_THERE = """
+STOPPED_AFTER_COMMIT = """
 import os, signal, sys
 from pathlib import Path
 import typer
@@ -97,10 +108,10 @@ app()
 """
 
 
-def test_what_was_added_before_the_end_is_not_denied(tmp_path: Path) -> None:
+def test_stop_after_the_commit_reports_that_records_were_added(tmp_path: Path) -> None:
     (tmp_path / "batch=000001").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", ENDED_WHEN_ALL_IS_THERE, str(tmp_path)],
+        [sys.executable, "-c", STOPPED_AFTER_COMMIT, str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,

@@ -1,6 +1,7 @@
-"""`refold fleet` as a user meets it; what it does with logs is tested in tests/replay/fleet."""
+"""`refold fleet` from the command line; its work on logs is tested in tests/replay/fleet."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -20,11 +21,15 @@ from replay.fleet.analysis import analyse as run_analysis
 from replay.fleet.analysis.analyse import Analysis, Options
 from replay.fleet.analysis.summary import Summary
 from replay.fleet.errors import FleetError
-from replay.fleet.ingest import IngestResult, SetAside
+from replay.fleet.ingest import IngestResult
+from replay.fleet.inputs import PassedOver
+from replay.fleet.manifest import INGESTED, LogState
+from replay.fleet.set_aside import SetAside
 from tests.replay.diff.versions import ROOT
 from tools.fleet.histories import simulated_history, write_log
 
 COMMANDS = ("ingest", "decode", "replay", "divergences", "analyse", "report", "live")
+HISTORY = simulated_history(60, 1_790_000_000_000, 1)
 LOCAL = ("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=1")
 
 
@@ -39,8 +44,6 @@ def refold(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 
 def _environment() -> dict[str, str]:
-    import os
-
     return dict(os.environ)
 
 
@@ -54,76 +57,118 @@ def test_help_needs_no_spark(arguments: list[str]) -> None:
         f"sys.argv = ['refold', *{arguments!r}]\n"
         "main()"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert told.returncode == 0, told.stderr
-    assert "fleet" in told.stdout
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 0, result.stderr
+    assert "fleet" in result.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_java(command: str, tmp_path: Path) -> None:
-    told = refold(*_arguments(command, tmp_path), JAVA_HOME="/none")
-    assert_one_line(told, f"refold fleet {command}: Spark needs Java, and /none/bin/java cannot be")
+def test_missing_java_is_an_error(command: str, tmp_path: Path) -> None:
+    result = refold(*_arguments(command, tmp_path), JAVA_HOME="/none")
+    assert_one_line(
+        result, f"refold fleet {command}: Spark needs Java, and /none/bin/java cannot be"
+    )
 
 
 @pytest.mark.parametrize(
     ("command", "master"),
     [*((one, "lokal") for one in COMMANDS), ("ingest", "spark://127.0.0.1:1")],
 )
-def test_wrong_master(command: str, master: str, tmp_path: Path) -> None:
-    told = refold(*_arguments(command, tmp_path), "--master", master)
-    assert_one_line(told, f"refold fleet {command}: --master {master}")
+def test_invalid_master_option_is_an_error(command: str, master: str, tmp_path: Path) -> None:
+    result = refold(*_arguments(command, tmp_path), "--master", master)
+    assert_one_line(result, f"refold fleet {command}: --master {master}")
 
 
 @pytest.mark.parametrize("command", ["decode", "replay", "divergences", "analyse", "report"])
-def test_folder_without_a_table(command: str, tmp_path: Path) -> None:
-    told = refold(*_arguments(command, tmp_path, table=False))
+def test_folder_without_a_table_or_records_is_an_error(command: str, tmp_path: Path) -> None:
+    result = refold(*_arguments(command, tmp_path, table=False))
     assert_one_line(
-        told, f"refold fleet {command}: {tmp_path} is not a table: create one with `refold"
-    )
-    (tmp_path / "refold-fleet.json").write_text('{"layout": 2}')
-    told = refold(*_arguments(command, tmp_path, table=False))
-    assert_one_line(
-        told,
-        f"refold fleet {command}: {tmp_path} contains no records: add logs with `refold fleet in",
+        result, f"refold fleet {command}: {tmp_path} is not a table: create one with `refold"
     )
     (tmp_path / "refold-fleet.json").write_text('{"layout": 3}')
-    told = refold(*_arguments(command, tmp_path, table=False))
+    result = refold(*_arguments(command, tmp_path, table=False))
     assert_one_line(
-        told, "created by another version of refold (layout 3, not 2): use that version"
+        result,
+        f"refold fleet {command}: {tmp_path} contains no records: add logs with `refold fleet in",
+    )
+    (tmp_path / "refold-fleet.json").write_text('{"layout": 4}')
+    result = refold(*_arguments(command, tmp_path, table=False))
+    assert_one_line(
+        result, "created by another version of refold (layout 4, not 3): use that version"
     )
 
 
-def test_table_that_was_not_replayed(tmp_path: Path) -> None:
-    told = refold("fleet", "divergences", str(_table(tmp_path)))
-    assert_one_line(told, "was not replayed: run `refold fleet replay` first")
+def test_divergences_of_a_table_without_a_replay_are_an_error(tmp_path: Path) -> None:
+    result = refold("fleet", "divergences", str(_table(tmp_path)))
+    assert_one_line(result, "was not replayed: run `refold fleet replay` first")
 
 
-def test_source_that_is_not_there(tmp_path: Path) -> None:
-    told = refold("fleet", "ingest", str(tmp_path / "gone"), "--out", str(tmp_path / "table"))
-    assert_one_line(told, "gone does not exist: name a folder, a log or an archive")
+def test_missing_source_is_an_error(tmp_path: Path) -> None:
+    result = refold("fleet", "ingest", str(tmp_path / "gone"), "--out", str(tmp_path / "table"))
+    assert_one_line(result, "gone does not exist: name a folder, a log or an archive")
     assert not (tmp_path / "table").exists()
 
 
-def test_source_that_is_empty_starts_no_spark(tmp_path: Path) -> None:
-    """Nor does a table of which nothing is left to decode."""
-    told = refold("fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none")
-    assert_one_line(told, "contains nothing to read: no segment (.refold), no archive")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ingest", "s3a://bucket/logs", "--out", "table"],
+        ["ingest", ".", "--out", "s3a://bucket/table"],
+        ["ingest", ".", "--out", "table", "--replace", "hdfs://name/logs"],
+        ["analyse", "s3a://bucket/table"],
+        ["report", "table", "-o", "gs://bucket/fleet.html"],
+        ["live", "--bootstrap-server", "127.0.0.1:1", "--out", "s3a://bucket/live"],
+    ],
+)
+def test_uri_is_refused_and_no_folder_is_created(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "00000000000000000001.refold").touch()
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert " is a URI: " in " ".join(result.output.split())
+    assert [one.name for one in tmp_path.iterdir()] == ["00000000000000000001.refold"]
+
+
+def test_ingest_without_source_is_an_error(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["ingest", "--out", str(tmp_path / "table")])
+    assert result.exit_code == 2
+    assert "name at least one source" in result.output
+
+
+def test_empty_source_does_not_start_spark(tmp_path: Path) -> None:
+    """Neither does a table without undecoded records."""
+    result = refold(
+        "fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none"
+    )
+    assert_one_line(result, "contains nothing to read: no segment (.refold), no archive")
+    for name in ("some.zip", "controller.log"):
+        (tmp_path / name).touch()
+    result = refold(
+        "fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none"
+    )
+    assert_one_line(result, "(log.ZXID); passed over: 1 .zip, 1 controller.log. Brokers' logs are")
     table = _table(tmp_path / "table")
     (table / "decoded" / "batch=000001").mkdir(parents=True)
-    told = refold("fleet", "decode", str(table), "--json", JAVA_HOME="/none")
-    assert told.returncode == 0
-    assert json.loads(told.stdout)["batches"] == 0
+    result = refold("fleet", "decode", str(table), "--json", JAVA_HOME="/none")
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["batches"] == 0
 
 
-def test_no_kafka(tmp_path: Path) -> None:
-    told = refold(*_arguments("live", tmp_path))
-    assert_one_line(told, "refold fleet live: topic refold-log at 127.0.0.1:1: KafkaConnectionErr")
+def test_unreachable_kafka_is_an_error(tmp_path: Path) -> None:
+    result = refold(*_arguments("live", tmp_path))
+    assert_one_line(
+        result, "refold fleet live: topic refold-log at 127.0.0.1:1: KafkaConnectionErr"
+    )
 
 
 @pytest.mark.lab
 @pytest.mark.timeout(400)
-def test_file_of_a_table_that_is_cut(tmp_path: Path) -> None:
-    """Of Spark's own words nothing is told but why; a version replays the logs that are whole."""
+def test_truncated_file_of_a_table_is_reported(tmp_path: Path) -> None:
+    """Spark's error is reduced to its reason; other logs are replayed."""
     for name in "ab":
         write_log(tmp_path / "logs" / name, simulated_history(60, 1_790_000_000_000, 1), name, 1)
     table = tmp_path / "table"
@@ -131,22 +176,24 @@ def test_file_of_a_table_that_is_cut(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     [file] = table.glob("records/batch=*/cluster=a/date=*/*.parquet")
     file.write_bytes(file.read_bytes()[:2000])
-    told = refold("fleet", "analyse", str(table), *LOCAL)
+    result = refold("fleet", "analyse", str(table), *LOCAL)
     assert_one_line(
-        told, f"refold fleet analyse: {table}: Spark failed; the previous analysis is kept"
+        result, f"refold fleet analyse: {table}: Spark failed; the previous analysis is kept"
     )
-    assert f"{file.name} cannot be decoded: Parquet magic bytes not found" in told.stderr
-    told = refold("fleet", "replay", str(table), "--versions", str(ROOT), *LOCAL)
-    assert told.returncode == 1
-    assert "failed: cluster a, log " in told.stdout
-    assert "failed: cluster b" not in told.stdout
-    assert "Traceback" not in told.stderr + told.stdout
+    assert f"{file.name} cannot be decoded: Parquet magic bytes not found" in result.stderr
+    result = refold("fleet", "replay", str(table), "--versions", str(ROOT), *LOCAL)
+    assert result.returncode == 1
+    assert "failed: cluster a, log " in result.stdout
+    assert "failed: cluster b" not in result.stdout
+    assert "Traceback" not in result.stderr + result.stdout
 
 
 @pytest.mark.lab
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_start_that_is_stopped_leaves_no_java(number: signal.Signals, tmp_path: Path) -> None:
+def test_signal_during_the_start_leaves_no_java_process(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     write_log(tmp_path / "logs", simulated_history(60, 1_790_000_000_000, 1), "a", 1)
     command = [sys.executable, "-m", "replay.cli.main", "fleet", "ingest"]
     command += [str(tmp_path / "logs"), "--out", str(tmp_path / "table"), *LOCAL]
@@ -155,29 +202,62 @@ def test_start_that_is_stopped_leaves_no_java(number: signal.Signals, tmp_path: 
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(number)
-    _, said = process.communicate(timeout=120)
+    _, output = process.communicate(timeout=120)
     assert process.returncode == 2
-    assert said.startswith("refold fleet ingest: stopping\n")
-    assert said.endswith("refold fleet ingest: stopped: nothing was added; run the command again\n")
-    assert "Exception" not in said
+    assert output.startswith("refold fleet ingest: stopping\n")
+    assert output.endswith(
+        "refold fleet ingest: stopped: nothing was added; run the command again\n"
+    )
+    assert "Exception" not in output
     assert not (tmp_path / "table").exists()
     while of_session(process.pid):
         time.sleep(0.05)
 
 
-def of_session(leader: int) -> list[str]:
-    """The commands of a session that run."""
-    list_divergences = subprocess.run(
-        ["ps", "-ww", "-e", "-o", "sid=,args="], capture_output=True, text=True
+@pytest.mark.lab
+@pytest.mark.timeout(400)
+def test_java_that_is_killed_is_an_error_in_one_line(tmp_path: Path) -> None:
+    for number in range(30):
+        write_log(tmp_path / "logs" / str(number), HISTORY, "a", number)
+    out = tmp_path / "table"
+    command = [sys.executable, "-m", "replay.cli.main", "fleet", "ingest", str(tmp_path / "logs")]
+    process = subprocess.Popen(
+        [*command, "--out", str(out), *LOCAL],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
-    rows = [line.split(maxsplit=1) for line in list_divergences.stdout.splitlines()]
-    return [args for sid, args in rows if sid == str(leader)]
+    while not list(out.glob("staging/*/inputs.parquet")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    [java] = [pid for pid, args in processes_of(process.pid) if "SparkSubmit" in args]
+    os.kill(java, signal.SIGKILL)
+    _, output = process.communicate(timeout=120)
+    assert process.returncode == 2
+    lines = [one for one in output.splitlines() if "incubator modules" not in one]
+    assert len(lines) == 1, output
+    assert "Spark failed, nothing was added: its Java process ended unexpectedly" in lines[0]
+    assert not out.exists()
+
+
+def of_session(leader: int) -> list[str]:
+    """The commands of the running processes of a session."""
+    return [args for _, args in processes_of(leader)]
+
+
+def processes_of(leader: int) -> list[tuple[int, str]]:
+    """The processes of a session, with their commands."""
+    listed = subprocess.run(
+        ["ps", "-ww", "-e", "-o", "sid=,pid=,args="], capture_output=True, text=True
+    )
+    rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
+    return [(int(pid), args) for sid, pid, args in rows if sid == str(leader)]
 
 
 @pytest.mark.lab
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_analysis_that_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
+def test_stopped_analysis_leaves_no_results(number: signal.Signals, tmp_path: Path) -> None:
     write_log(tmp_path / "logs", simulated_history(60, 1_790_000_000_000, 1), "a", 1)
     table = tmp_path / "table"
     done = refold("fleet", "ingest", str(tmp_path / "logs"), "--out", str(table), *LOCAL)
@@ -189,43 +269,43 @@ def test_analysis_that_is_stopped(number: signal.Signals, tmp_path: Path) -> Non
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(number)
-    _, said = process.communicate(timeout=120)
+    _, output = process.communicate(timeout=120)
     assert process.returncode == 2
-    assert "refold fleet analyse: stopping\nrefold fleet analyse: stopped: the analysis" in said
-    assert "Traceback" not in said
+    assert "refold fleet analyse: stopping\nrefold fleet analyse: stopped: the analysis" in output
+    assert "Traceback" not in output
     assert not (table / "analysis").exists()
     assert {*table.iterdir()} - {*there} == {table / "analysis.lock", table / "decoded"}
 
 
-@pytest.mark.parametrize(("events", "is_so"), [(1_000_000, True), (1_000_001, False)])
-def test_small_table_is_reported_by_java_that_is_soon_ready(
-    events: int, is_so: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("events", "is_brief"), [(1_000_000, True), (1_000_001, False)])
+def test_small_table_is_reported_with_a_quickly_started_java(
+    events: int, is_brief: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    brief = []
 
     def start(*_: object, is_brief: bool = False) -> None:
-        asked.append(is_brief)
+        brief.append(is_brief)
         raise FleetError("no Spark")
 
     monkeypatch.setattr(session, "spark_session", start)
     table = _table(tmp_path / "table")
-    manifest = table / "records" / "batch=000001" / "_ingested"
-    manifest.mkdir()
-    counts = pa.table({"events": [events], "commands": [0]})
+    manifest = table / "ingested" / "batch=000001"
+    manifest.mkdir(parents=True)
+    counts = pa.Table.from_pylist([{"events": events, "commands": 0, "token": "1"}], INGESTED)
     parquet.write_table(counts, manifest / "1.parquet")
-    told = CliRunner().invoke(app, ["report", str(table), "-o", str(tmp_path / "fleet.html")])
-    assert told.exit_code == 2
-    assert asked == [is_so]
+    result = CliRunner().invoke(app, ["report", str(table), "-o", str(tmp_path / "fleet.html")])
+    assert result.exit_code == 2
+    assert brief == [is_brief]
 
 
 @pytest.fixture
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands get None for a Spark session."""
+    """Replaces the Spark session by None."""
     monkeypatch.setattr(session, "spark_session", lambda *_, **__: nullcontext())
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_line_of_what_is_set_aside_names_its_file_once(
+def test_line_about_a_log_set_aside_has_its_file_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_log(tmp_path / "log", simulated_history(10, 0, 1), "c", 1)
@@ -234,57 +314,68 @@ def test_line_of_what_is_set_aside_names_its_file_once(
         SetAside("/l/1.refold", "/l/1.refold: the file is damaged"),
         SetAside("/l\n/2.refold", "no record"),
     ]
-    result = IngestResult(
-        table="/t", **counts, events=0, commands=0, set_aside=2, examples=examples, batch=None,
-        seconds=1,
+    states = [LogState("c", "l1", ["log.1 ends\nat offset 7"], ["line 3 is unfit"], 4)]
+    ingested = IngestResult(
+        table="/t", **counts, events=0, commands=0, replaced=0, set_aside=2, examples=examples,
+        incomplete=3, logs_with_notes=states, passed_over=[PassedOver(".zip", 2, "/l/a.zip")],
+        batch=None, seconds=1,
     )  # fmt: skip
-    monkeypatch.setattr(ingesting, "ingest", lambda *_: result)
-    told = CliRunner().invoke(app, ["ingest", str(tmp_path / "log"), "--out", str(tmp_path / "t")])
-    assert told.stdout.splitlines()[:-1] == [
+    monkeypatch.setattr(ingesting, "ingest", lambda *_, **__: ingested)
+    result = CliRunner().invoke(
+        app, ["ingest", str(tmp_path / "log"), "--out", str(tmp_path / "t")]
+    )
+    assert result.stdout.splitlines() == [
         "set aside: /l/1.refold: the file is damaged",
         r"set aside: /l\n/2.refold: no record",
+        r"incomplete: cluster c, log l1: log.1 ends\nat offset 7",
+        "warning: cluster c, log l1: line 3 is unfit",
+        "warning: cluster c, log l1: 4 lines were not understood",
+        "incomplete: 2 more logs",
+        "passed over: .zip, 2 files, such as /l/a.zip",
+        "/t: nothing new; 0 inputs, 0 unchanged, 2 set aside, 3 logs incomplete; 1.0 s",
     ]
+    assert result.exit_code == 1
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_name_of_a_cluster_is_one_line_of_a_table(
+def test_cluster_name_with_a_line_break_stays_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outages = Summary("outages", ["cluster", "seconds"], [["a\nb[i]", 1.5]])
-    result = Analysis("/t", "now", Options(), {"logs": 1}, [outages], 1)
-    monkeypatch.setattr(run_analysis, "analyse", lambda *_: result)
+    analysis = Analysis("/t", "now", Options(), {"logs": 1}, 0, 0, [], [outages], 1)
+    monkeypatch.setattr(run_analysis, "analyse", lambda *_: analysis)
     monkeypatch.setattr(run_analysis, "is_brief", lambda _: True)
-    told = CliRunner().invoke(app, ["analyse", str(_table(tmp_path / "table"))])
-    shown = told.stdout.replace("│", " ").splitlines()
+    result = CliRunner().invoke(app, ["analyse", str(_table(tmp_path / "table"))])
+    shown = result.stdout.replace("│", " ").splitlines()
     assert [r"a\nb[i]", "1.500"] in [line.split() for line in shown]
 
 
-def test_setting_without_value(tmp_path: Path) -> None:
+def test_setting_without_a_value_is_an_error(tmp_path: Path) -> None:
     arguments = ["fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t")]
-    told = refold(*arguments, "--conf", "spark.executor.memory")
-    assert told.returncode == 2
-    assert "is not NAME=VALUE" in told.stderr
+    result = refold(*arguments, "--conf", "spark.executor.memory")
+    assert result.returncode == 2
+    assert "is not NAME=VALUE" in result.stderr
 
 
-def test_spark_that_is_not_installed(tmp_path: Path) -> None:
+def test_missing_pyspark_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError('gone', name='pyspark')")
     path = f"{tmp_path}:{_environment().get('PYTHONPATH', '')}"
     arguments = ["fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t")]
-    told = refold(*arguments, PYTHONPATH=path)
-    assert told.returncode == 2
-    assert "pip install 'refold[fleet]'" in told.stderr
+    result = refold(*arguments, PYTHONPATH=path)
+    assert result.returncode == 2
+    assert "pip install 'refold[fleet]'" in result.stderr
 
 
-def assert_one_line(told: subprocess.CompletedProcess[str], text: str) -> None:
-    """And no more, but for what the Java machine says of itself."""
-    assert told.returncode == 2
-    lines = [one for one in told.stderr.splitlines() if "incubator modules" not in one]
-    assert len(lines) == 1, told.stderr
+def assert_one_line(result: subprocess.CompletedProcess[str], text: str) -> None:
+    """Asserts that the error is one line, apart from the Java machine's messages."""
+    assert result.returncode == 2
+    lines = [one for one in result.stderr.splitlines() if "incubator modules" not in one]
+    assert len(lines) == 1, result.stderr
     assert text in lines[0]
 
 
 def _arguments(command: str, folder: Path, *, table: bool = True) -> list[str]:
-    """A command line that lacks nothing but what a test takes away."""
+    """A complete command line, with the files that it needs."""
     of_table = folder if not table else _table(folder / "table")
     more = {
         "ingest": [str(folder), "--out", str(folder / "new")],
@@ -303,7 +394,7 @@ def _arguments(command: str, folder: Path, *, table: bool = True) -> list[str]:
 
 
 def _table(folder: Path) -> Path:
-    """One with a batch, of which nobody comes to read a record."""
+    """A table with one batch without records."""
     (folder / "records" / "batch=000001").mkdir(parents=True)
-    (folder / "refold-fleet.json").write_text('{"layout": 2}')
+    (folder / "refold-fleet.json").write_text('{"layout": 3}')
     return folder

@@ -1,4 +1,4 @@
-"""`refold import` as a user meets it, and what `refold log` and `refold replay` say of its log."""
+"""`refold import` from the command line, and `refold log` and `refold replay` on its log."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def test_json_has_the_counts(tmp_path: Path) -> None:
     assert (result["chroot"], result["damages"], result["gaps"]) == ("", [], [])
 
 
-def test_people_are_told_what_was_found(tmp_path: Path) -> None:
+def test_result_is_reported_as_text(tmp_path: Path) -> None:
     done = refold("import", RECORDING, "--out", tmp_path / "log", "--from", "1795223070000")
     assert done.returncode == 0
     *_, summary, last = done.stdout.splitlines()
@@ -59,7 +59,7 @@ def test_people_are_told_what_was_found(tmp_path: Path) -> None:
         ((__file__,), "is neither a folder nor an archive (.tar"),
     ],
 )
-def test_what_cannot_be_used_is_told_and_leaves_no_log(
+def test_unusable_source_or_option_is_rejected_and_leaves_no_log(
     tmp_path: Path, arguments: tuple[str, ...], text: str
 ) -> None:
     filled = [one.format(source=CRASH, folder=tmp_path) for one in arguments]
@@ -70,30 +70,30 @@ def test_what_cannot_be_used_is_told_and_leaves_no_log(
     assert not (tmp_path / "log").exists()
 
 
-def test_log_that_is_there_is_not_written_over(imported: Path) -> None:
+def test_existing_log_is_rejected(imported: Path) -> None:
     done = refold("import", CRASH, "--out", imported)
     assert done.returncode == 2
-    assert "already contains a log" in done.stderr
+    assert "already contains a log: choose another --out, or delete the folder" in done.stderr
 
 
 def test_progress_is_shown_to_a_terminal_only(tmp_path: Path) -> None:
-    terminal, its_end = pty.openpty()
+    terminal, terminal_end = pty.openpty()
     done = subprocess.run(
         [*REFOLD, "import", str(CRASH), "--out", str(tmp_path / "log")],
         stdout=subprocess.PIPE,
-        stderr=its_end,
+        stderr=terminal_end,
         env={**os.environ, "TERM": "xterm"},
         check=False,
         timeout=30,
     )
-    os.close(its_end)
+    os.close(terminal_end)
     shown = os.read(terminal, 65536)
     os.close(terminal)
     assert done.returncode == 0
     assert b"reading" in shown or b"unpacking" in shown
 
 
-def test_log_commands_read_it(imported: Path, tmp_path: Path) -> None:
+def test_log_commands_read_an_imported_log(imported: Path, tmp_path: Path) -> None:
     done = refold("log", "verify", imported)
     assert done.stdout == f"{imported}: sound and closed; 1520 events, 0 commands in 1 segment(s)\n"
     stats = json.loads(refold("log", "stats", imported, "--json").stdout)
@@ -105,7 +105,7 @@ def test_log_commands_read_it(imported: Path, tmp_path: Path) -> None:
     assert refold("log", "tail", "-n", "1", tmp_path / "copy").stdout.count("import_ended") == 2
 
 
-def test_show_decodes_what_is_in_it(imported: Path) -> None:
+def test_show_decodes_events_of_an_imported_log(imported: Path) -> None:
     done = refold("log", "show", imported, "--kind", "observed", "--limit", "2", "--json")
     epoch, election = map(json.loads, done.stdout.splitlines())
     assert epoch["event"]["what"] == "controller_epoch"
@@ -123,7 +123,7 @@ def test_show_decodes_what_is_in_it(imported: Path) -> None:
     assert '"path":"/controller"' in cause.stdout
 
 
-def test_show_finds_what_is_about_a_partition(tmp_path: Path) -> None:
+def test_show_filters_events_by_partition(tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert refold("import", RECORDING, "--out", log).returncode == 0
     done = refold("log", "show", log, "--subject", "big_01-0", "--json")
@@ -136,35 +136,35 @@ def test_show_finds_what_is_about_a_partition(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) > 10
 
 
-def test_kind_that_no_such_log_has_is_a_slip(imported: Path) -> None:
+def test_kind_of_a_recorded_log_is_rejected(imported: Path) -> None:
     done = refold("log", "show", imported, "--kind", "watch_fired")
     assert done.returncode == 2
     assert "transactions_missing" in done.stderr
 
 
-def test_replay_says_what_to_use(imported: Path) -> None:
+def test_replay_of_an_imported_log_recommends_another_command(imported: Path) -> None:
     for arguments in (("replay", imported), ("log", "show", imported, "--format", "kafka")):
         done = refold(*arguments)
         assert done.returncode == 2
-        assert "this log is imported (world-backed)" in done.stderr
+        assert "this is an imported log" in done.stderr
         assert "refold log show" in done.stderr
 
 
-@pytest.mark.parametrize("is_there", [False, True])
-def test_result_that_cannot_be_told_leaves_no_log(tmp_path: Path, is_there: bool) -> None:
+@pytest.mark.parametrize("is_existing", [False, True])
+def test_result_that_cannot_be_printed_leaves_no_log(tmp_path: Path, is_existing: bool) -> None:
     log = tmp_path / "log"
-    if is_there:
+    if is_existing:
         log.mkdir()
     assert on_a_full_disk("import", CRASH, "--out", log) == (2, CANNOT_WRITE)
-    assert log.exists() is is_there
+    assert log.exists() is is_existing
     assert [*tmp_path.rglob("*.refold*")] == []
     assert unread("import", CRASH, "--out", log) == (0, "")
     assert refold("log", "verify", log).returncode == 0
 
 
-def test_temporary_folder_that_is_full_is_named(tmp_path: Path) -> None:
+def test_full_temporary_folder_is_reported(tmp_path: Path) -> None:
     arguments = ["import", CRASH, "--out", tmp_path / "log"]
-    # What is written comes to a limit as it would on a full disk.
+    # The file size limit has the effect of a full disk.
     done = subprocess.run(
         ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *REFOLD, *arguments],
         env={**os.environ, "TMPDIR": str(tmp_path)},

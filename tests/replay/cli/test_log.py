@@ -1,4 +1,4 @@
-"""`refold log` as a user meets it: what is printed, and the exit code."""
+"""`refold log` from the command line: output and exit codes."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def refold(*arguments: str | Path, stdin: bytes | None = None) -> subprocess.Com
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """A watch fires, the state of t-0 is read, a broker answers, a timer runs out."""
+    """A log of a fired watch, a read of the state of t-0, a broker's answer, and a timer."""
     encode = msgspec.msgpack.encode
     read = commands.ReadZnodes(paths=(STATE,), watch=True)
     observed: list[events.Event] = [
@@ -71,7 +71,7 @@ def shown(*arguments: str | Path) -> list[int]:
     return [json.loads(line)["seq"] for line in done.stdout.splitlines()]
 
 
-def test_verify_a_sound_log(log: Path) -> None:
+def test_verify_reports_a_sound_log(log: Path) -> None:
     done = refold("log", "verify", log)
     assert done.returncode == 0
     assert done.stdout == f"{log}: sound and closed; 4 events, 1 commands in 1 segment(s)\n"
@@ -80,7 +80,7 @@ def test_verify_a_sound_log(log: Path) -> None:
     assert report["damages"] == []
 
 
-def test_verify_a_damaged_log(log: Path) -> None:
+def test_verify_reports_a_damaged_log(log: Path) -> None:
     segment = log / "00000000000000000001.refold"
     connection = sqlite3.connect(segment)
     connection.executescript("update events set term = 9 where seq = 2")
@@ -92,7 +92,7 @@ def test_verify_a_damaged_log(log: Path) -> None:
 
 
 @pytest.mark.parametrize("sub_command", ["verify", "show", "stats", "tail", "export"])
-def test_incident_is_a_log(sub_command: str) -> None:
+def test_incident_is_accepted_as_a_log(sub_command: str) -> None:
     incident = Path("tests/incidents/topics").absolute()
     done = refold("log", sub_command, incident)
     assert (done.returncode, done.stderr) == (0, "")
@@ -101,7 +101,7 @@ def test_incident_is_a_log(sub_command: str) -> None:
 
 
 @pytest.mark.parametrize("sub_command", ["verify", "show", "stats", "tail"])
-def test_what_is_no_log_is_said_in_one_line(tmp_path: Path, sub_command: str) -> None:
+def test_path_without_a_log_is_reported_in_one_line(tmp_path: Path, sub_command: str) -> None:
     done = refold("log", sub_command, tmp_path / "nowhere")
     assert done.returncode == 2
     assert done.stderr == f"refold log: {tmp_path}/nowhere: no such file or folder\n"
@@ -120,7 +120,7 @@ def test_show_filters(log: Path) -> None:
     assert shown(log, "--from", "0001-01-01", "--to", "9999-12-31") == [1, 2, 3, 4]
 
 
-def test_show_by_subject(log: Path) -> None:
+def test_show_filters_by_subject(log: Path) -> None:
     assert shown(log, "--subject", "t-0") == [2, 3]
     assert shown(log, "--subject", "t") == [2]
     assert shown(log, "--subject", "broker 3") == [1, 3]
@@ -144,7 +144,7 @@ def test_show_decodes_events_and_commands(log: Path) -> None:
     assert text[1].split()[:3] == ["1.0", "read_znodes", STATE]
 
 
-def test_show_gives_what_it_cannot_decode_as_it_is(tmp_path: Path) -> None:
+def test_show_prints_undecodable_payloads_as_hex(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append([event(1, payload=b"\xc1\xff"), event(2, kind="foreseen")])
     done = refold("log", "show", tmp_path / "log", "--json")
@@ -153,7 +153,7 @@ def test_show_gives_what_it_cannot_decode_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ("--from yesterday", "yesterday is neither a number nor a time"),
         ("--from 3 --to 2", "3 is after --to 2"),
@@ -165,12 +165,12 @@ def test_show_gives_what_it_cannot_decode_as_it_is(tmp_path: Path) -> None:
         ),
         ("--kind timer_fired --kind read_znodes", "'read_znodes' is not a kind of event"),
     ],
-    ids=["no bound", "numbers", "times", "term", "unknown kind", "kind of command"],
+    ids=["invalid bound", "numbers", "times", "term", "unknown kind", "kind of command"],
 )
-def test_show_what_no_log_can_hold(log: Path, options: str, told: str) -> None:
+def test_show_rejects_impossible_filters(log: Path, options: str, message: str) -> None:
     done = refold("log", "show", log, *options.split())
     assert (done.returncode, done.stdout) == (2, "")
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -179,7 +179,7 @@ def test_show_what_no_log_can_hold(log: Path, options: str, told: str) -> None:
     [
         "--kind session_expired",
         "--subject nonsense",
-        "--channel nobody",
+        "--channel unknown",
         "--term 7",
         "--from 5",
         "--from 2030-01-01",
@@ -188,24 +188,24 @@ def test_show_what_no_log_can_hold(log: Path, options: str, told: str) -> None:
         "--to 0001-01-01",
     ],
 )
-def test_show_says_that_nothing_matches(log: Path, options: str) -> None:
+def test_show_reports_that_no_event_matches(log: Path, options: str) -> None:
     done = refold("log", "show", log, *options.split())
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == f"refold log: {log}: no event matches\n"
 
 
-def test_show_is_silent_where_nothing_matches_for_a_program(log: Path) -> None:
+def test_show_prints_nothing_as_json_if_no_event_matches(log: Path) -> None:
     done = refold("log", "show", "--json", log, "--subject", "nonsense")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_show_a_kind_that_only_the_log_knows(tmp_path: Path) -> None:
+def test_show_accepts_an_unknown_kind_that_the_log_has(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append([event(1), event(2, kind="foreseen")])
     assert shown(tmp_path / "log", "--kind", "foreseen") == [2]
 
 
-def test_stats(log: Path) -> None:
+def test_stats_has_counts_terms_and_duration(log: Path) -> None:
     found = json.loads(refold("log", "stats", log, "--json").stdout)
     assert found["event_count"] == 4
     assert found["command_count"] == 1
@@ -216,7 +216,7 @@ def test_stats(log: Path) -> None:
     assert "2026-11-18T11:06:41.000000Z to 2026-11-18T11:06:44.000000Z, 3.000 s" in text
 
 
-def test_copy_to_a_folder_and_through_a_pipe(log: Path, tmp_path: Path) -> None:
+def test_copy_writes_to_a_folder_or_a_pipe(log: Path, tmp_path: Path) -> None:
     assert refold("log", "copy", log, tmp_path / "copy").returncode == 0
     assert shown(tmp_path / "copy") == [1, 2, 3, 4]
     piped = subprocess.run([*REFOLD, "log", "copy", log, "-"], capture_output=True, check=True)
@@ -235,7 +235,7 @@ def test_copy_refuses_a_folder_with_a_log(log: Path) -> None:
     assert "already contains a log" in done.stderr
 
 
-def test_tail(log: Path) -> None:
+def test_tail_prints_the_last_events(log: Path) -> None:
     lines = refold("log", "tail", "-n", "2", log).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["3", "4"]
 
@@ -272,7 +272,7 @@ def test_tail_ends_quietly_with_ctrl_c(tmp_path: Path) -> None:
         assert follower.returncode == 0
 
 
-def test_a_broken_pipe_is_silent(tmp_path: Path) -> None:
+def test_broken_pipe_causes_no_error(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append([event(number) for number in range(1, 5001)])
     for sub_command in (["show", tmp_path / "log"], ["copy", tmp_path / "log", "-"]):
@@ -287,7 +287,7 @@ def test_a_broken_pipe_is_silent(tmp_path: Path) -> None:
         assert program.returncode == 0
 
 
-def test_a_closed_standard_input(log: Path) -> None:
+def test_closed_standard_input_is_an_error(log: Path) -> None:
     for arguments in ("verify -", "show -", f"copy - {log.with_name('copy')}"):
         command = f'exec "{sys.executable}" -m replay.cli.main log {arguments} <&-'
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
@@ -296,7 +296,7 @@ def test_a_closed_standard_input(log: Path) -> None:
         assert done.stderr.count("\n") == 1
 
 
-def test_a_copy_of_a_living_log_is_said_to_be_one(tmp_path: Path) -> None:
+def test_verify_reports_a_copy_of_a_growing_log(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append([event(1)])
         refold("log", "copy", tmp_path / "log", tmp_path / "copy")
@@ -305,7 +305,7 @@ def test_a_copy_of_a_living_log_is_said_to_be_one(tmp_path: Path) -> None:
     assert "not closed (the log was copied while it was written, or" in done.stdout
 
 
-def test_a_changed_header_is_named_with_what_to_do(log: Path) -> None:
+def test_changed_header_is_reported_with_the_remedy(log: Path) -> None:
     [segment] = log.glob("*.refold")
     with sqlite3.connect(segment) as database:
         database.execute("update header set body = replace(body, 'c', 'd')")
@@ -316,11 +316,11 @@ def test_a_changed_header_is_named_with_what_to_do(log: Path) -> None:
 
 
 @pytest.mark.parametrize("sub_command", ["show", "tail", "stats"])
-def test_what_does_not_check_the_chain_says_so(sub_command: str) -> None:
+def test_help_of_commands_that_do_not_verify_recommends_verify(sub_command: str) -> None:
     assert "run `refold log verify` first" in refold("log", sub_command, "--help").stdout
 
 
-def test_show_opens_nothing_of_the_daemon(log: Path) -> None:
+def test_log_commands_do_not_import_the_daemons_libraries(log: Path) -> None:
     """`refold log` starts quickly: it imports no connection, channel or event loop."""
     program = (
         "import sys; from replay.cli.main import app\n"

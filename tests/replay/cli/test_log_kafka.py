@@ -1,4 +1,4 @@
-"""`refold log show --format kafka` as somebody with grep sees it."""
+"""`refold log show --format kafka` from the command line."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def shown(log: Path | str, *options: str, **streams: object) -> subprocess.Compl
     return subprocess.run(command, capture_output=True, text=True, check=False, **streams)  # type: ignore[call-overload, no-any-return]
 
 
-def test_lines_of_both_files_in_order(log: Path) -> None:
+def test_lines_of_both_files_are_in_order_of_time(log: Path) -> None:
     done = shown(log)
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
@@ -36,7 +36,7 @@ def test_lines_of_both_files_in_order(log: Path) -> None:
     assert times == sorted(times)
 
 
-def test_between_two_numbers_or_times(log: Path) -> None:
+def test_range_selects_lines_by_number_or_time(log: Path) -> None:
     whole = shown(log).stdout.splitlines()
     assert shown(log, "--from", "1").stdout.splitlines() == whole
     later = shown(log, "--from", "2023-11-14T22:13:20.050", "--to", "2023-11-14T22:13:20.080")
@@ -45,7 +45,7 @@ def test_between_two_numbers_or_times(log: Path) -> None:
     assert len(shown(log, "--to", "8").stdout.splitlines()) == 2
 
 
-def test_nothing_to_show_is_said(log: Path) -> None:
+def test_range_without_lines_is_reported(log: Path) -> None:
     done = shown(log, "--from", "9999")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == f"refold log: {log}: Kafka's controller would have logged nothing\n"
@@ -55,13 +55,13 @@ def test_nothing_to_show_is_said(log: Path) -> None:
     "options",
     ["--kind watch_fired", "--subject t-0", "--channel session", "--term 1", "--limit 3", "--json"],
 )
-def test_other_filters_are_refused(log: Path, options: str) -> None:
+def test_filters_by_content_are_refused(log: Path, options: str) -> None:
     done = shown(log, *options.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert "use grep to select its lines" in done.stderr
 
 
-def test_log_of_another_core_that_decides_otherwise_is_refused(tmp_path: Path) -> None:
+def test_log_of_a_core_that_decides_differently_is_refused(tmp_path: Path) -> None:
     simulation = incident()
     place = next(n for n, (_, issued) in enumerate(simulation.history) if len(issued) > 2)
     recorded, issued = simulation.history[place]
@@ -72,19 +72,19 @@ def test_log_of_another_core_that_decides_otherwise_is_refused(tmp_path: Path) -
     assert "run that version" in done.stderr
 
 
-def test_what_is_no_log(tmp_path: Path) -> None:
+def test_path_without_a_log_is_an_error(tmp_path: Path) -> None:
     done = shown(tmp_path / "nothing")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
-def test_a_stream(log: Path) -> None:
+def test_stream_is_read_from_standard_input(log: Path) -> None:
     sent = subprocess.run([*REFOLD, "copy", str(log), "-"], capture_output=True, check=True).stdout
     command = [*REFOLD, "show", "-", "--format", "kafka"]
     received = subprocess.run(command, input=sent, capture_output=True, check=True).stdout
     assert received.decode() == shown(log).stdout
 
 
-def test_a_reader_that_has_enough(log: Path) -> None:
+def test_closed_pipe_causes_no_error(log: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     command = [*REFOLD, "show", str(log), "--format", "kafka"]

@@ -8,7 +8,7 @@ from replay.cli import main
 from replay.cli.main import SubCommand, app
 
 
-def test_help_names_every_sub_command_and_imports_none() -> None:
+def test_help_lists_every_sub_command_and_imports_none() -> None:
     program = (
         "import sys; from replay.cli.main import app\n"
         "try: app(['--help'])\n"
@@ -22,19 +22,19 @@ def test_help_names_every_sub_command_and_imports_none() -> None:
         assert f" {name} " in done.stdout
 
 
-def test_the_version() -> None:
+def test_version_is_printed() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert result.exit_code == 0
     assert result.output.startswith("refold")
 
 
-def test_an_unknown_sub_command() -> None:
+def test_unknown_sub_command_is_an_error() -> None:
     result = CliRunner().invoke(app, ["lok"])
     assert result.exit_code == 2
     assert "No such command 'lok'" in result.output
 
 
-def test_a_sub_command_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sub_command_that_is_not_installed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = SubCommand("controller.cli.absent:app", "Not there.")
     monkeypatch.setitem(main.SUB_COMMANDS, "replay", absent)
     result = CliRunner().invoke(app, ["replay"])

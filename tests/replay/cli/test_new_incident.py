@@ -1,4 +1,4 @@
-"""`refold new-incident` as a user meets it."""
+"""`refold new-incident` from the command line."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def test_log_becomes_an_incident(log: Path, tmp_path: Path) -> None:
     assert diff(folder, "--base", ROOT, "--head", ROOT).exit_code == 0
 
 
-def test_it_is_cut_to_a_partition_under_other_names(log: Path, tmp_path: Path) -> None:
+def test_incident_is_cut_to_a_partition_and_redacted(log: Path, tmp_path: Path) -> None:
     options = ("--name", "u", "--partition", "u-0", "--redact", "--into", tmp_path)
     result = new_incident(log, *options)
     assert result.exit_code == 0, result.output
@@ -50,7 +50,7 @@ def test_it_is_cut_to_a_partition_under_other_names(log: Path, tmp_path: Path) -
     assert len(shown.splitlines()) < whole
 
 
-def test_transcripts_are_written_anew(log: Path, tmp_path: Path) -> None:
+def test_update_writes_transcripts_again(log: Path, tmp_path: Path) -> None:
     new_incident(log, "--name", "crash", "--into", tmp_path)
     path = tmp_path / "crash" / "transcript.txt"
     text = path.read_text()
@@ -62,7 +62,7 @@ def test_transcripts_are_written_anew(log: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["LOG"], "needs LOG and --name"),
         (["LOG", "--name", "Big Crash"], "lower-case letters"),
@@ -74,20 +74,20 @@ def test_transcripts_are_written_anew(log: Path, tmp_path: Path) -> None:
         (["--update"], "no incident in"),
     ],
 )
-def test_what_cannot_be_done(
-    log: Path, tmp_path: Path, arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+def test_unusable_arguments_are_rejected(
+    log: Path, tmp_path: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
     given = [str(log) if one == "LOG" else one for one in arguments]
     result = new_incident(*given, "--into", tmp_path)
     assert result.exit_code == 2
-    assert told in result.output
+    assert message in result.output
     assert "Traceback" not in result.output
     assert sorted(one.name for one in tmp_path.iterdir()) == ["there"]
 
 
-def test_imported_log_becomes_an_incident_under_other_names(tmp_path: Path) -> None:
+def test_imported_log_becomes_a_redacted_incident(tmp_path: Path) -> None:
     recording = ROOT / "tests" / "recordings" / "unclean-3.tar.xz"
     options = ("--name", "stock", "--partition", "later.02-0", "--redact", "--into", tmp_path)
     result = new_incident(recording, *options)

@@ -1,4 +1,4 @@
-"""`refold why`, `inspect`, `events` and `decisions` as a user meets them."""
+"""`refold why`, `inspect`, `events` and `decisions` from the command line."""
 
 import json
 import shutil
@@ -14,10 +14,7 @@ from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.reassignment.interrupting import cancel_all, interruptible, submit
 from tests.controller.core.reassignment.reassigning import ask_for_isr, cluster_of, reassign
 from tests.replay.recorded_log import write_log
-from tests.replay.why.conftest import log_of
 from tests.replay.why.runs import kill_before, next_run, stock_term, store
-
-__all__ = ["log_of"]
 
 ROOT = Path(__file__).parents[3]
 LogOf = Callable[[str], Path]
@@ -25,7 +22,7 @@ LogOf = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def cluster() -> Cluster:
-    """t-0 loses its leader and the only broker in sync."""
+    """A cluster in which t-0 loses its leader and only broker in sync."""
     cluster = cluster_of(3, 1, 2, 3)
     ask_for_isr(cluster, 1)
     cluster.stop_broker(1)
@@ -49,7 +46,7 @@ def lines(result: Result) -> list[str]:
 # why ----------------------------------------------------------------------------------------------
 
 
-def test_first_line_answers_then_come_the_causes(log: Path) -> None:
+def test_first_line_is_the_answer_followed_by_the_causes(log: Path) -> None:
     first, blank, newest, *more = lines(refold("why", log, "--partition", "t-0"))
     assert first.startswith("t-0 is offline since event ")
     assert blank == ""
@@ -59,7 +56,7 @@ def test_first_line_answers_then_come_the_causes(log: Path) -> None:
     assert any("passed over: 1 is not online, 2 is not in sync" in one for one in more)
 
 
-def test_few_causes_are_shown(log: Path) -> None:
+def test_limit_restricts_the_number_of_causes(log: Path) -> None:
     shown = lines(refold("why", log, "--partition", "t-0", "--limit", 1))
     assert shown[-1].endswith("earlier; --limit 0 shows all")
     everything = lines(refold("why", log, "--partition", "t-0", "--limit", 0))
@@ -67,7 +64,7 @@ def test_few_causes_are_shown(log: Path) -> None:
     assert "--limit" not in everything[-1]
 
 
-def test_why_as_json(log: Path) -> None:
+def test_why_prints_json(log: Path) -> None:
     [line] = lines(refold("why", log, "--partition", "t-0", "--json"))
     found = json.loads(line)
     assert set(found) == {"question", "answer", "seq", "time", "chain", "notes", "moves", "log"}
@@ -75,8 +72,8 @@ def test_why_as_json(log: Path) -> None:
     assert failed["passed_over"][0] == {"broker": 1, "why": "not online"}
 
 
-def test_command_that_is_named_stands_in_the_log(log: Path) -> None:
-    """What is told can be looked up."""
+def test_referenced_command_is_in_the_log(log: Path) -> None:
+    """A reader can look up what the answer refers to."""
     [line] = lines(refold("why", log, "--partition", "t-0", "--json"))
     written = next(one for one in json.loads(line)["chain"] if one["command"])
     cause, ordinal = written["command"].split(".")
@@ -96,7 +93,7 @@ def test_command_that_is_named_stands_in_the_log(log: Path) -> None:
         (("--topic", "x"), "there are t"),
     ],
 )
-def test_subject_that_is_not_there(log: Path, arguments: tuple[str, str], text: str) -> None:
+def test_unknown_subject_is_an_error(log: Path, arguments: tuple[str, str], text: str) -> None:
     result = refold("why", log, *arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -114,14 +111,16 @@ def test_subject_that_is_not_there(log: Path, arguments: tuple[str, str], text: 
         ("--term", "0"),
     ],
 )
-@pytest.mark.parametrize("is_there", [True, False])
-def test_bad_arguments(log: Path, arguments: tuple[str, ...], is_there: bool) -> None:
-    result = refold("why", log if is_there else log / "no", *arguments)
+@pytest.mark.parametrize("is_existing", [True, False])
+def test_invalid_arguments_are_rejected(
+    log: Path, arguments: tuple[str, ...], is_existing: bool
+) -> None:
+    result = refold("why", log if is_existing else log / "no", *arguments)
     assert result.exit_code == 2
     assert "Traceback" not in result.stderr
 
 
-def test_log_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_log_is_an_error(tmp_path: Path) -> None:
     for command in ("why", "inspect", "events", "decisions"):
         result = refold(command, tmp_path / "no")
         assert result.exit_code == 2
@@ -129,25 +128,25 @@ def test_log_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["why", "inspect", "events", "decisions"])
-def test_packed_logs_incidents_and_recordings(command: str, tmp_path: Path) -> None:
+def test_packed_logs_incidents_and_recordings_are_accepted(command: str, tmp_path: Path) -> None:
     incident = ROOT / "tests" / "incidents" / "topics"
     assert lines(refold(command, incident)) == lines(refold(command, incident / "log.tar.xz"))
     packed = ROOT / "tests" / "recordings" / "topics-1.tar.xz"
     found = lines(refold(command, packed))
     shutil.unpack_archive(packed, tmp_path, filter="data")
-    # An event tells which file it was imported from.
+    # The first line names the file from which the log was imported.
     assert lines(refold(command, tmp_path / "topics-1"))[1:] == found[1:]
 
 
-def test_folder_without_a_cluster(tmp_path: Path) -> None:
-    """Logs of brokers alone are no recording."""
+def test_folder_without_zookeepers_files_is_an_error(tmp_path: Path) -> None:
+    """Brokers' logs without ZooKeeper's are no recording."""
     (tmp_path / "controller.log").write_text("")
     result = refold("why", tmp_path)
     assert result.exit_code == 2
     assert "contains no segment" in result.stderr
 
 
-def test_kind_that_there_is_not(log: Path) -> None:
+def test_unknown_kind_is_an_error(log: Path) -> None:
     result = refold("events", log, "--kind", "nonsense")
     assert result.exit_code == 2
     assert (
@@ -164,13 +163,13 @@ def test_kind_that_there_is_not(log: Path) -> None:
         assert f"'nonsense' is not a kind of decision; use one of: {known}" in result.stderr
 
 
-def test_term_that_there_is_not(log: Path) -> None:
+def test_unknown_term_is_an_error(log: Path) -> None:
     result = refold("why", log, "--term", 7)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.endswith("; this log has 1\n")
 
 
-def test_archive_without_a_log(tmp_path: Path) -> None:
+def test_invalid_archive_is_an_error(tmp_path: Path) -> None:
     archive = tmp_path / "notes.tar.xz"
     archive.write_text("no archive")
     result = refold("why", archive)
@@ -179,7 +178,7 @@ def test_archive_without_a_log(tmp_path: Path) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_moment_before_the_log(log: Path) -> None:
+def test_time_before_the_log_is_an_error(log: Path) -> None:
     result = refold("why", log, "--at", "1999-01-01T00:00:00")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "begins later than that" in result.stderr
@@ -187,13 +186,15 @@ def test_moment_before_the_log(log: Path) -> None:
 
 @pytest.mark.parametrize("command", ["why", "inspect"])
 @pytest.mark.parametrize("at", [0, 99_999, 10**30])
-def test_number_that_no_event_has(log: Path, cluster: Cluster, command: str, at: int) -> None:
+def test_unknown_event_number_is_an_error(
+    log: Path, cluster: Cluster, command: str, at: int
+) -> None:
     result = refold(command, log, "--at", at)
     assert (result.exit_code, result.stdout) == (2, "")
     assert f": the log has events 1 to {len(cluster.history)}\n" in result.stderr
 
 
-def test_time_means_the_last_event_up_to_it(log: Path, cluster: Cluster) -> None:
+def test_time_selects_the_last_event_before_it(log: Path, cluster: Cluster) -> None:
     [line] = lines(refold("why", log, "--json", "--at", "2100-01-01"))
     assert json.loads(line)["seq"] == len(cluster.history)
 
@@ -201,7 +202,7 @@ def test_time_means_the_last_event_up_to_it(log: Path, cluster: Cluster) -> None
 # inspect ------------------------------------------------------------------------------------------
 
 
-def test_inspect_shows_everything_that_is_there(log: Path) -> None:
+def test_inspect_shows_controller_brokers_and_partitions(log: Path) -> None:
     text = "\n".join(lines(refold("inspect", log)))
     assert "controller: broker 1000, epoch 1, active" in text
     assert "brokers" in text
@@ -217,7 +218,7 @@ def test_inspect_shows_what_a_reassignment_waits_for(tmp_path: Path) -> None:
     assert "4: live, but has not caught up" in text
 
 
-def test_inspect_as_json(log: Path) -> None:
+def test_inspect_prints_json(log: Path) -> None:
     [line] = lines(refold("inspect", log, "--json", "--partition", "t-0"))
     found = json.loads(line)
     [topic] = found["topics"]
@@ -225,7 +226,7 @@ def test_inspect_as_json(log: Path) -> None:
     assert (partition["status"], partition["leader"], partition["isr"]) == ("offline", -1, [1])
 
 
-def test_inspect_tells_what_changed(log: Path, cluster: Cluster) -> None:
+def test_inspect_prints_changes_between_two_events(log: Path, cluster: Cluster) -> None:
     [line] = lines(refold("inspect", log, "--at", 1, "--to", len(cluster.history), "--json"))
     found = json.loads(line)
     assert (found["from"], found["to"]) == (1, len(cluster.history))
@@ -239,13 +240,13 @@ def test_inspect_tells_what_changed(log: Path, cluster: Cluster) -> None:
     assert "partition t-0" in text
 
 
-def test_inspect_in_the_wrong_order(log: Path) -> None:
+def test_inspect_rejects_a_reversed_range(log: Path) -> None:
     result = refold("inspect", log, "--at", 9, "--to", 3)
     assert result.exit_code == 2
     assert "3 is before --at" in result.stderr
 
 
-def test_inspect_after_the_role_is_lost(tmp_path: Path) -> None:
+def test_inspect_without_the_role_recommends_an_earlier_time(tmp_path: Path) -> None:
     cluster = cluster_of(3, 1, 2, 3)
     cluster.shut_down()
     assert any(
@@ -257,15 +258,15 @@ def test_inspect_after_the_role_is_lost(tmp_path: Path) -> None:
 # events and decisions -----------------------------------------------------------------------------
 
 
-def test_events_in_words(log: Path, cluster: Cluster) -> None:
+def test_events_are_described_in_words(log: Path, cluster: Cluster) -> None:
     found = lines(refold("events", log))
     assert len(found) == len(cluster.history)
     assert any("watch of /brokers/ids: the children changed" in one for one in found)
-    asked = "AlterPartition v3, request 1 of broker 1: t-0 ISR 1 in leader epoch"
-    assert any(asked in one for one in found)
+    request = "AlterPartition v3, request 1 of broker 1: t-0 ISR 1 in leader epoch"
+    assert any(request in one for one in found)
 
 
-def test_events_of_a_partition(log: Path) -> None:
+def test_events_are_filtered_by_partition(log: Path) -> None:
     found = [
         json.loads(one) for one in lines(refold("events", log, "--partition", "t-0", "--json"))
     ]
@@ -276,7 +277,7 @@ def test_events_of_a_partition(log: Path) -> None:
     assert len(found) < len(lines(refold("events", log)))
 
 
-def test_events_of_a_range(log: Path) -> None:
+def test_events_are_filtered_by_range_and_kind(log: Path) -> None:
     found = [
         json.loads(one) for one in lines(refold("events", log, "--from", 5, "--to", 9, "--json"))
     ]
@@ -285,7 +286,7 @@ def test_events_of_a_range(log: Path) -> None:
     assert len(kinds) == 2
 
 
-def test_decisions_name_their_rules(log: Path) -> None:
+def test_decisions_have_their_rules(log: Path) -> None:
     found = [
         json.loads(one)
         for one in lines(refold("decisions", log, "--rule", "first leader", "--json"))
@@ -294,35 +295,35 @@ def test_decisions_name_their_rules(log: Path) -> None:
     assert (chosen["partition"], chosen["chosen"]) == ("t-0", 1)
     text = "\n".join(lines(refold("decisions", log, "--partition", "t-0")))
     assert "rule: create first leader" in text
-    assert "t-0: 1, first live replica" in text
+    assert "t-0: leader 1, first live replica" in text
 
 
-def test_reads_and_timers_are_no_decisions(log: Path) -> None:
+def test_reads_and_timers_are_not_decisions(log: Path) -> None:
     kinds = {json.loads(one)["kind"] for one in lines(refold("decisions", log, "--json"))}
     assert "write_znodes" in kinds
     assert not kinds & {"read_znodes", "read_children", "start_timer", "open_channel"}
     every = {json.loads(one)["kind"] for one in lines(refold("decisions", log, "--all", "--json"))}
     assert {"read_znodes", "open_channel"} <= every
-    asked = lines(refold("decisions", log, "--kind", "read_znodes"))
-    assert asked
+    reads = lines(refold("decisions", log, "--kind", "read_znodes"))
+    assert reads
 
 
-def test_nothing_matches(log: Path) -> None:
+def test_no_match_is_reported(log: Path) -> None:
     result = refold("decisions", log, "--topic", "x")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.endswith("nothing matches\n")
 
 
-def test_range_in_the_wrong_order(log: Path) -> None:
+def test_reversed_range_is_rejected(log: Path) -> None:
     assert refold("events", log, "--from", 9, "--to", 3).exit_code == 2
 
 
-def test_imported_log(log_of: LogOf) -> None:
+def test_commands_accept_an_imported_log(log_of: LogOf) -> None:
     log = log_of("unclean-3")
     assert lines(refold("why", log, "--partition", "later.02-0"))[0].startswith("later.02-0 has")
     assert "controller: broker 2, epoch 2" in "\n".join(lines(refold("inspect", log)))
     elected = lines(refold("decisions", log, "--partition", "later.02-0", "--rule", "offline"))
-    assert "          later.02-0: 2, unclean leader; passed over: 1 is not online" in elected
+    assert "          later.02-0: leader 2, unclean leader; passed over: 1 is not online" in elected
     found = [json.loads(one) for one in lines(refold("decisions", log, "--json"))]
     assert {one["verdict"] for one in found} == {"agreed"}
     assert all(one["rule"] for one in found)
@@ -335,7 +336,7 @@ def test_imported_log(log_of: LogOf) -> None:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of two runs: the first one is killed while it rolls t-0 back."""
+    """A folder with two runs, of which the first is killed during the rollback of t-0."""
     cluster = interruptible(5, 2, 1, 3)
     submit(cluster, {("t", 0): [4, 5, 2]})
     kill_before(cluster, writes("/brokers/topics/t"), lambda: cancel_all(cluster))
@@ -345,28 +346,30 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_folder_of_runs_tells_one_story(runs: Path) -> None:
+def test_folder_of_runs_has_one_history(runs: Path) -> None:
     first, blank, head, *more = lines(refold("why", runs, "--reassignment", "t-0", "--limit", 1))
     assert first.startswith(
         "t-0 is not being reassigned: its move from 2,1,3 to 4,5,2 was rolled back at event "
     )
     assert (blank, head, more[0]) == ("", "The move from 2,1,3 to 4,5,2:", "  run-1")
-    told = [line.split(maxsplit=2)[-1] for line in more if line]
-    cut_off = told.index("the log ends here (not closed)")
-    assert told[cut_off + 1] == "run-2"
-    assert told[cut_off + 2] == ("another controller had the role: controller epoch 2 lies between")
+    texts = [line.split(maxsplit=2)[-1] for line in more if line]
+    cut_off = texts.index("the log ends here (not closed)")
+    assert texts[cut_off + 1] == "run-2"
+    assert texts[cut_off + 2] == (
+        "another controller had the role: controller epoch 2 lies between"
+    )
     newest = next(line for line in more if "run-2: rollback: store the originals: " in line)
     because = more[more.index(newest) + 1]
     assert because.startswith("          because of event ")
     assert " of run-1: /admin/reassign_cancel was created, czxid " in because
 
 
-def test_logs_can_be_named_one_by_one(runs: Path) -> None:
+def test_logs_can_be_listed_as_arguments(runs: Path) -> None:
     folder = refold("why", runs, "--reassignment", "t-0").stdout
     assert refold("why", runs / "run-2", runs / "run-1", "--reassignment", "t-0").stdout == folder
 
 
-def test_story_as_json(runs: Path) -> None:
+def test_history_of_runs_is_printed_as_json(runs: Path) -> None:
     [line] = lines(refold("why", runs, "--reassignment", "t-0", "--json"))
     [move] = json.loads(line)["moves"]
     assert (move["origin"], move["target"]) == ([2, 1, 3], [4, 5, 2])
@@ -383,11 +386,11 @@ def test_story_as_json(runs: Path) -> None:
     assert between["epochs"] == [2]
 
 
-def test_number_of_an_event_is_no_moment_of_several_logs(runs: Path) -> None:
+def test_event_number_is_rejected_for_several_logs(runs: Path) -> None:
     result = refold("why", runs, "--at", 5)
     assert result.exit_code == 2
     assert "each log numbers its events from 1" in result.stderr
 
 
-def test_folder_of_one_run_is_that_log(log: Path) -> None:
+def test_folder_of_one_run_equals_that_log(log: Path) -> None:
     assert refold("why", log.parent).stdout == refold("why", log).stdout

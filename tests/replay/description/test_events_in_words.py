@@ -1,10 +1,10 @@
-"""Events in plain words."""
+"""Events are described in words."""
 
 from controller.core.events import ChannelFault
 from replay.description.events import event_in_words
 
 
-def test_words_of_a_channels_events() -> None:
+def test_channel_fault_is_described() -> None:
     lost = ChannelFault(2, 7, "unreachable", "connection refused")
     assert event_in_words(lost) == "the channel to broker 2: unreachable, connection refused"
     assert (

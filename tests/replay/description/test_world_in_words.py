@@ -1,4 +1,4 @@
-"""What a stock cluster's transactions are in plain words, with the paths that Kafka knows."""
+"""Transactions of a stock cluster are described in words, with paths below the chroot."""
 
 import pytest
 
@@ -21,5 +21,5 @@ def created(path: str, chroot: str) -> str:
         ("/zookeeper/config", "/kafka", "/zookeeper/config"),
     ],
 )
-def test_path_is_as_kafka_knows_it(path: str, chroot: str, known: str) -> None:
+def test_chroot_is_removed_from_the_path(path: str, chroot: str, known: str) -> None:
     assert created(path, chroot) == f"create {known}"

@@ -1,4 +1,4 @@
-"""Decisions to compare."""
+"""Decisions for comparisons."""
 
 from typing import Any
 
@@ -20,17 +20,27 @@ def decision(
     time_ns: int | None = None,
     cause: str = "BrokerChange",
 ) -> Decision:
-    """Its key is that of what it says."""
-    said = {"data": content} if not isinstance(content, dict) else content
-    key = digest(msgspec.json.encode([channel, kind, target, said]))
+    """A decision whose key is the digest of its content."""
+    content = {"data": content} if not isinstance(content, dict) else content
+    key = digest(msgspec.json.encode([channel, kind, target, content]))
     when = seq if time_ns is None else time_ns
     return Decision(
-        key, channel, kind, target, rule, seq, seq if turn is None else turn, when, "", cause, said
+        key,
+        channel,
+        kind,
+        target,
+        rule,
+        seq,
+        seq if turn is None else turn,
+        when,
+        "",
+        cause,
+        content,
     )
 
 
 def request(broker: int, *states: tuple[str, int, int], seq: int = 1, epoch: int = 1) -> Decision:
-    """A LeaderAndIsr: topic, partition and leader."""
+    """A LeaderAndIsr request with topic, partition and leader of each state."""
     content = {
         "controller_epoch": epoch,
         "partitions": [

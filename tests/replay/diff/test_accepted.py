@@ -9,14 +9,14 @@ from replay.errors import DiffError
 
 
 def comparison(*logs: str) -> Comparison:
-    """One group, in these logs."""
+    """A comparison with one group of divergences in these logs."""
     first = Divergence("changed", "set", "/a", "a rule", "a rule", 1, 0, "", "")
     group = Group("12345678", ("changed",), [Instance(one, Root(first), []) for one in logs])
     side = Side("main", "0.1.0", "0123")
     return Comparison(side, side, [], [group])
 
 
-def test_named_change_is_accepted_with_its_reason() -> None:
+def test_listed_change_is_accepted_with_its_reason() -> None:
     found = comparison("a", "b")
     accept(found, [Accepted("12345678", "wanted")])
     assert found.groups[0].accepted == "wanted"
@@ -24,7 +24,7 @@ def test_named_change_is_accepted_with_its_reason() -> None:
     assert found.unused == []
 
 
-def test_change_that_is_accepted_in_one_log_only() -> None:
+def test_change_must_be_accepted_in_every_log() -> None:
     found = comparison("a", "b")
     accept(found, [Accepted("12345678", "wanted", "a")])
     assert found.unaccepted() == found.groups
@@ -32,14 +32,14 @@ def test_change_that_is_accepted_in_one_log_only() -> None:
     assert found.groups[0].accepted == "here; there"
 
 
-def test_entry_that_nothing_fits_is_told() -> None:
+def test_unused_entry_is_reported() -> None:
     found = comparison("a")
     accept(found, [Accepted("00000000", "long done")])
     assert found.unused == ["00000000 (long done)"]
     assert found.unaccepted() == found.groups
 
 
-def test_file_is_read(tmp_path: Path) -> None:
+def test_accepted_changes_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "accepted.toml"
     path.write_text('[[accepted]]\nid = "12345678"\nwhy = "wanted"\nlog = "a"\n')
     assert read_accepted(path) == [Accepted("12345678", "wanted", "a")]
@@ -48,7 +48,7 @@ def test_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("[[accepted", "cannot be used"),
         ('[[accepted]]\nid = "1"\n', "why"),
@@ -56,14 +56,14 @@ def test_file_is_read(tmp_path: Path) -> None:
         ('[[accepted]]\nid = "1"\nwhy = "a"\nrule = "b"\n', "rule"),
     ],
 )
-def test_file_that_cannot_be_used(tmp_path: Path, content: str, told: str) -> None:
+def test_invalid_file_is_rejected(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "accepted.toml"
     path.write_text(content)
-    with pytest.raises(DiffError, match=told) as caught:
+    with pytest.raises(DiffError, match=message) as caught:
         read_accepted(path)
     assert str(path) in str(caught.value)
 
 
-def test_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DiffError, match="No such file"):
         read_accepted(tmp_path / "none.toml")

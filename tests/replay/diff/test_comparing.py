@@ -1,4 +1,4 @@
-"""Two versions on real logs: what is found, and what is not."""
+"""Two versions are compared on real logs."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def diff(tmp_path: Path, edits: tuple[Edit, ...], *logs: Path) -> Comparison:
-    """This version against one with changes."""
+    """The comparison of this version with a changed one."""
     base = find_version(str(ROOT), ROOT, tmp_path / "cache")
     head = find_version(str(changed(tmp_path / "head", *edits)), ROOT, tmp_path / "cache")
     return compared(base, head, *logs)
@@ -41,20 +41,22 @@ def test_same_version_decides_the_same_on_all_incidents_and_recordings(tmp_path:
 @pytest.mark.parametrize(
     "edit", [versions.READS_TWICE, versions.READS_ONE_BY_ONE, versions.WRITES_ONE_BY_ONE]
 )
-def test_reading_more_and_other_batches_are_no_difference(tmp_path: Path, edit: Edit) -> None:
+def test_additional_reads_and_different_batches_are_no_difference(
+    tmp_path: Path, edit: Edit
+) -> None:
     found = diff(tmp_path, (edit,), *RECORDED)
     assert not found.errors
     assert found.groups == []
-    assert any(one.left_at[1] for one in found.logs), "it was another version"
+    assert any(one.left_at[1] for one in found.logs), "the versions do not differ"
 
 
-def test_version_with_another_text_of_a_notice_follows_the_log_to_its_end(tmp_path: Path) -> None:
+def test_version_with_another_log_message_follows_the_log(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.OTHER_NOTICE,), versions.CRASH)
     assert (found.errors, found.groups) == ([], [])
     assert [one.left_at for one in found.logs] == [(0, 0)]
 
 
-def test_topic_ids_are_those_of_the_log_when_they_are_drawn_later(tmp_path: Path) -> None:
+def test_topic_ids_drawn_later_are_those_of_the_log(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.DRAWS_LATE,), INCIDENTS / "topics")
     assert not found.errors
     roots = [one.root for group in found.groups for one in group.instances]
@@ -64,12 +66,12 @@ def test_topic_ids_are_those_of_the_log_when_they_are_drawn_later(tmp_path: Path
 
 
 @pytest.mark.parametrize("edit", [versions.READS_TWICE, versions.READS_ONE_BY_ONE])
-def test_so_it_is_shadow_a_stock_controller(tmp_path: Path, edit: Edit) -> None:
+def test_additional_reads_are_no_difference_in_an_imported_log(tmp_path: Path, edit: Edit) -> None:
     found = diff(tmp_path, (edit,), RECORDINGS / "topics-1.tar.xz")
     assert (found.errors, found.groups) == ([], [])
 
 
-def test_changed_rule_is_named_with_its_first_cause_and_where_it_is(tmp_path: Path) -> None:
+def test_changed_rule_is_reported_with_its_first_divergence(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.LAST_OF_ISR,), INCIDENTS)
     group = found.groups[0]
     assert sentences.title(group).startswith(
@@ -80,14 +82,14 @@ def test_changed_rule_is_named_with_its_first_cause_and_where_it_is(tmp_path: Pa
     assert [one.part for one in first.differences] == ["data.leader"]
     assert first.differences[0].base != first.differences[0].head
     assert any("passed over" in one for one in first.details)
-    assert group.first.root.followers, "the brokers are told otherwise, too"
+    assert group.first.root.followers, "the requests to brokers do not differ"
     assert {Path(one).name for one in group.logs} >= {"broker-crash", "broker-crash-2.6"}
     assert any("ends with leader" in one for one in group.first.consequences)
-    # What other ISRs were asked for by the log's leader is asked for by the one that there is.
+    # The log's leader requested other ISRs than the leader of this version does.
     assert not any("ends with ISR" in one for one in group.first.consequences)
 
 
-def test_consequence_is_how_much_longer_it_is_offline(tmp_path: Path) -> None:
+def test_longer_outage_is_a_consequence(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NEVER_UNCLEAN,), *RECORDED)
     [group] = found.groups
     assert [Path(one).name for one in group.logs] == ["unclean-election"]
@@ -97,18 +99,18 @@ def test_consequence_is_how_much_longer_it_is_offline(tmp_path: Path) -> None:
     assert sentences.assumptions(found)
 
 
-def test_what_the_log_wrote_is_not_there_before_the_versions_own_write(tmp_path: Path) -> None:
+def test_version_reads_only_its_writes_after_leaving_the_log(tmp_path: Path) -> None:
     log = INCIDENTS / "controlled-shutdown"
     found = diff(tmp_path, (versions.LAST_AT_SHUTDOWN,), log)
-    # What both elect later is the same, though a partition of it has been led by another.
+    # Later both elect the same leaders, although a partition had another leader in between.
     assert [sentences.title(one) for one in found.groups] == [
         "controlled shutdown leader election: set decided differently (leader)"
     ]
-    [said] = sentences.outcome(found.groups[0].first)
-    assert re.fullmatch(r"orders-0: led by 3 instead of 2 for 1\d\.\d s, then as before", said)
+    [text] = sentences.outcome(found.groups[0].first)
+    assert re.fullmatch(r"orders-0: led by 3 instead of 2 for 1\d\.\d s, then as before", text)
 
 
-def test_consequence_on_a_partition_that_only_requests_name(tmp_path: Path) -> None:
+def test_unfinished_reassignment_is_a_consequence_of_a_request(tmp_path: Path) -> None:
     log = INCIDENTS / "reassignment-end"
     found = diff(tmp_path, (versions.NEVER_STORED,), log)
     [group, records] = found.groups
@@ -118,7 +120,7 @@ def test_consequence_on_a_partition_that_only_requests_name(tmp_path: Path) -> N
     assert records.first.root.first.target == "/admin/reassignments/moved/0"
 
 
-def test_requests_in_another_order_tell_their_partitions(tmp_path: Path) -> None:
+def test_reordered_requests_have_their_partitions(tmp_path: Path) -> None:
     log = INCIDENTS / "unclean-election"
     found = diff(tmp_path, (versions.METADATA_FIRST,), log)
     [group] = [one for one in found.groups if "by request" in sentences.title(one)]
@@ -127,7 +129,7 @@ def test_requests_in_another_order_tell_their_partitions(tmp_path: Path) -> None
     assert sentences.outcome(group.first) == []
 
 
-def test_reassignment_that_never_ends_is_a_consequence(tmp_path: Path) -> None:
+def test_unfinished_reassignment_is_a_consequence(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NEVER_COMPLETE,), INCIDENTS)
     differing = [one for group in found.groups for one in group.instances if one.root.may_matter]
     assert {Path(one.log).name for one in differing} == {
@@ -135,9 +137,9 @@ def test_reassignment_that_never_ends_is_a_consequence(tmp_path: Path) -> None:
         "legacy-request",
         "reassignment-end",
     }
-    said = [text for group in found.groups for one in group.instances for text in one.consequences]
-    assert "moved-0, moved-1: its reassignment does not end with head" in said
-    assert "moved-1: its reassignment does not end with head" in said
+    texts = [text for group in found.groups for one in group.instances for text in one.consequences]
+    assert "moved-0, moved-1: its reassignment does not end with head" in texts
+    assert "moved-1: its reassignment does not end with head" in texts
 
 
 def test_partition_counts_once_in_a_log() -> None:
@@ -146,8 +148,8 @@ def test_partition_counts_once_in_a_log() -> None:
     assert Group("12345678", (), instances).partitions == [("a", "t-0"), ("b", "t-0")]
 
 
-def test_request_that_is_not_sent_any_more_is_missing(tmp_path: Path) -> None:
-    found = diff(tmp_path, (versions.NO_WORD_TO_OTHERS,), versions.CRASH)
+def test_request_that_is_no_longer_sent_is_missing(tmp_path: Path) -> None:
+    found = diff(tmp_path, (versions.NO_METADATA_TO_OTHERS,), versions.CRASH)
     [group] = found.groups
     first = group.first.root.first
     assert (first.what, first.kind, first.base_rule) == (
@@ -157,14 +159,14 @@ def test_request_that_is_not_sent_any_more_is_missing(tmp_path: Path) -> None:
     )
 
 
-def test_changed_rule_is_found_in_an_incident_under_a_stock_controller(tmp_path: Path) -> None:
+def test_changed_rule_is_found_in_an_incident_of_a_stock_controller(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NEVER_UNCLEAN,), INCIDENTS / "stock-unclean-election")
     assert not found.errors
     assert any("unclean partition leader election" in sentences.title(one) for one in found.groups)
 
 
-def test_rule_that_raises_is_told_with_its_error(tmp_path: Path) -> None:
-    """The controller drops the rest of the event, and goes on."""
+def test_rule_that_raises_is_reported_with_its_error(tmp_path: Path) -> None:
+    """The controller drops the rest of the event, and continues."""
     found = diff(tmp_path, (versions.RAISES,), versions.CRASH)
     first = found.groups[0].first
     assert any(
@@ -173,7 +175,7 @@ def test_rule_that_raises_is_told_with_its_error(tmp_path: Path) -> None:
     )
 
 
-def test_log_that_one_version_fails_on_is_told_and_the_others_are_compared(tmp_path: Path) -> None:
+def test_failure_in_one_log_does_not_affect_the_others(tmp_path: Path) -> None:
     logs = [versions.CRASH, INCIDENTS / "unclean-election", INCIDENTS / "topics"]
     found = diff(tmp_path, (versions.FAILS_LATER,), *logs)
     [error] = found.errors

@@ -12,11 +12,11 @@ def led(time_ns: int, leader: int = 1, isr: tuple[int, ...] = (1, 2)) -> Sample:
     return Sample(time_ns, leader, isr, (1, 2), is_online=leader >= 0)
 
 
-def test_same_course_has_none() -> None:
+def test_equal_timelines_have_no_consequences() -> None:
     assert consequences(folded(led(0)), folded(led(1000))) == []
 
 
-def test_how_much_longer_it_is_offline() -> None:
+def test_difference_in_offline_time_is_described() -> None:
     base = folded(led(0), led(2 * S, -1), led(3 * S, 2))
     head = folded(led(0), led(2 * S, -1), led(7 * S, 2))
     assert consequences(base, head) == [
@@ -25,7 +25,7 @@ def test_how_much_longer_it_is_offline() -> None:
     assert "4.0 s shorter" in consequences(head, base)[0]
 
 
-def test_offline_to_the_end() -> None:
+def test_offline_time_until_the_end_is_described() -> None:
     base, head = folded(led(0), led(2 * S, -1)), folded(led(0), led(2 * S, 2))
     assert consequences(base, head) == [
         "t-0: offline 8.0 s shorter with head (8.0 s with base, 0.00 s with head)",
@@ -33,7 +33,7 @@ def test_offline_to_the_end() -> None:
     ]
 
 
-def test_how_it_ends() -> None:
+def test_different_end_is_described() -> None:
     base = folded(led(0, 1, (1, 2)))
     head = folded(Sample(0, 1, (1,), (1, 3), is_online=True, is_reassigned=True))
     assert consequences(base, head) == [
@@ -43,7 +43,7 @@ def test_how_it_ends() -> None:
     ]
 
 
-def test_who_led_for_a_while() -> None:
+def test_temporary_leader_is_described() -> None:
     base = folded(led(0), led(2 * S, 2), led(9 * S, 1))
     assert consequences(base, folded(led(0), led(2 * S, 3), led(9 * S, 1))) == [
         "t-0: led by 3 instead of 2 for 7.0 s, then as before"
@@ -53,7 +53,7 @@ def test_who_led_for_a_while() -> None:
     ]
 
 
-def test_who_led_before_it_ends_otherwise() -> None:
+def test_temporary_leader_before_a_different_end_is_described() -> None:
     base, head = folded(led(0)), folded(led(0), led(2 * S, 3), led(6 * S, 2))
     assert consequences(base, head) == [
         "t-0: led by 3 instead of 1 for 4.0 s",
@@ -61,22 +61,22 @@ def test_who_led_before_it_ends_otherwise() -> None:
     ]
 
 
-def test_nobody_leads_instead_while_it_is_offline_or_for_a_moment() -> None:
+def test_short_or_leaderless_difference_is_not_described() -> None:
     base = folded(led(0), led(2 * S, -1), led(3 * S, 2))
     assert consequences(base, folded(led(0), led(2 * S, -1), led(3 * S + 40_000_000, 2))) == []
     [offline] = consequences(base, folded(led(0), led(2 * S, -1), led(4 * S, 2)))
     assert "longer" in offline
 
 
-def test_order_of_the_isr_is_none() -> None:
+def test_order_of_the_isr_is_no_consequence() -> None:
     assert consequences(folded(led(0, 1, (1, 2))), folded(led(0, 1, (2, 1)))) == []
 
 
-def test_partition_that_one_version_never_has() -> None:
+def test_partition_missing_in_one_version_has_no_consequences() -> None:
     assert consequences(folded(), folded(led(0))) == []
 
 
-def test_the_same_for_many_partitions_is_one_sentence() -> None:
+def test_equal_consequences_of_partitions_are_one_sentence() -> None:
     base, head = folded(led(0)), folded(led(0, 2))
     for side, leader in ((base, 1), (head, 2)):
         side.timelines.extend(

@@ -1,4 +1,4 @@
-"""What a checkout is compared with: `make diff`, .ci/run."""
+"""The commit with which `make diff` and .ci/run compare a checkout."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tools.diff_base import diff_base
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Two commits on main, both with the protocol."""
+    """A repository with two commits on main, both with the protocol of `refold diff`."""
     protocol = tmp_path / "replay" / "diff" / "protocol.py"
     protocol.parent.mkdir(parents=True)
     protocol.write_text("")
@@ -21,19 +21,19 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_on_a_branch_it_is_where_that_left_main(repository: Path) -> None:
-    left = git(repository, "rev-parse", "HEAD")
+def test_base_of_a_branch_is_its_branch_point(repository: Path) -> None:
+    branch_point = git(repository, "rev-parse", "HEAD")
     git(repository, "checkout", "--quiet", "-b", "change")
     (repository / "file").write_text("changed")
     commit(repository, "a change")
-    assert diff_base(repository) == left
+    assert diff_base(repository) == branch_point
 
 
-def test_on_main_it_is_the_commit_before(repository: Path) -> None:
+def test_base_on_main_is_the_previous_commit(repository: Path) -> None:
     assert diff_base(repository) == git(repository, "rev-parse", "HEAD^")
 
 
-def test_nothing_where_there_is_none_to_compare_with(repository: Path, tmp_path: Path) -> None:
+def test_commit_before_refold_diff_is_no_base(repository: Path, tmp_path: Path) -> None:
     git(repository, "checkout", "--quiet", "-b", "change", "HEAD^")
     (repository / "replay" / "diff" / "protocol.py").unlink()
     commit(repository, "before refold diff")
@@ -43,5 +43,5 @@ def test_nothing_where_there_is_none_to_compare_with(repository: Path, tmp_path:
     assert diff_base(repository) is None
 
 
-def test_nothing_outside_of_a_repository(tmp_path: Path) -> None:
+def test_folder_outside_of_a_repository_has_no_base(tmp_path: Path) -> None:
     assert diff_base(tmp_path) is None

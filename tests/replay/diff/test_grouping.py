@@ -1,4 +1,4 @@
-"""Decisions compared by what they say, put together by the rule that differs."""
+"""Decisions are compared by their content, and divergences are grouped by rule."""
 
 from msgspec import structs
 
@@ -6,20 +6,20 @@ from replay.diff.grouping import common_keys, divergences, group_id, roots, sign
 from tests.replay.diff.samples import decision, request
 
 
-def test_same_decisions_at_other_turns_are_the_same() -> None:
+def test_equal_decisions_at_different_turns_agree() -> None:
     base = [decision(1, seq=1, turn=1), decision(2, seq=2, turn=2)]
     head = [decision(1, seq=1, turn=5), decision(2, seq=2, turn=9)]
     assert divergences(base, head) == []
 
 
-def test_same_decisions_at_another_event_are_the_same() -> None:
+def test_equal_decisions_at_different_events_agree() -> None:
     base = [decision(1, seq=1), decision(2, seq=2)]
     head = [decision(1, seq=2), decision(2, seq=3), decision(3, seq=4)]
     [found] = divergences(base, head)
     assert found.what == "new"
 
 
-def test_changed_decision_names_the_part() -> None:
+def test_changed_decision_has_the_changed_part() -> None:
     base, head = decision({"leader": 1, "isr": [1, 2]}), decision({"leader": 2, "isr": [1, 2]})
     [found] = divergences([base], [head])
     assert found.what == "changed"
@@ -28,27 +28,27 @@ def test_changed_decision_names_the_part() -> None:
     assert found.partitions == ("t-0",)
 
 
-def test_field_that_only_one_version_knows_says_nothing_while_it_is_empty() -> None:
+def test_empty_field_of_one_version_is_ignored() -> None:
     base = decision({"leader": 1})
     assert divergences([base], [decision({"leader": 1, "racks": []})]) == []
     [found] = divergences([base], [decision({"leader": 1, "racks": ["a"]})])
     assert found.differences[0].base is None
 
 
-def test_missing_and_new() -> None:
+def test_decisions_of_one_version_are_missing_or_new() -> None:
     one, other = decision(1, target="/a"), decision(1, target="/b")
     [missing, new] = divergences([one], [other])
     assert (missing.what, missing.target) == ("missing", "/a")
     assert (new.what, new.target) == ("new", "/b")
 
 
-def test_requests_in_other_portions_are_the_same() -> None:
+def test_requests_with_partitions_in_other_batches_agree() -> None:
     base = [request(1, ("t", 0, 1), ("t", 1, 2))]
     head = [request(1, ("t", 1, 2)), request(1, ("t", 0, 1))]
     assert divergences(base, head) == []
 
 
-def test_request_that_differs_in_one_partition_names_it() -> None:
+def test_request_that_differs_in_one_partition_has_that_partition() -> None:
     base = [request(1, ("t", 0, 1), ("t", 1, 2))]
     head = [request(1, ("t", 0, 1)), request(1, ("t", 1, 3))]
     [found] = divergences(base, head)
@@ -56,19 +56,19 @@ def test_request_that_differs_in_one_partition_names_it() -> None:
     assert found.differences[0].part == "t-1.leader"
 
 
-def test_request_without_partitions_is_missed_too() -> None:
+def test_missing_request_without_partitions_is_reported() -> None:
     [found] = divergences([request(1)], [])
     assert (found.what, found.kind) == ("missing", "leader_and_isr")
 
 
-def test_another_order_within_a_channel_is_a_difference() -> None:
+def test_reordering_within_a_channel_is_a_difference() -> None:
     one, other = request(1, ("t", 0, 1)), request(1, ("u", 0, 1))
     [found] = divergences([one, other], [other, one])
     assert (found.what, found.is_harmless) == ("reordered", False)
     assert "both on broker 1" in found.details[0]
 
 
-def test_another_order_across_brokers_is_harmless() -> None:
+def test_reordering_across_brokers_is_harmless() -> None:
     one, other = request(1, ("t", 0, 1)), request(2, ("t", 0, 1))
     [found] = divergences([one, other], [other, one])
     assert (found.what, found.is_harmless) == ("reordered", True)
@@ -77,26 +77,26 @@ def test_another_order_across_brokers_is_harmless() -> None:
     )
 
 
-def test_a_request_before_a_write_instead_of_after_its_answer_is_a_difference() -> None:
-    write, told = decision(1, turn=1), request(1, ("t", 0, 1), seq=2)
+def test_request_before_a_write_instead_of_after_its_reply_is_a_difference() -> None:
+    write, notified = decision(1, turn=1), request(1, ("t", 0, 1), seq=2)
     early = request(1, ("t", 0, 1), seq=1)
-    [found] = divergences([write, told], [early, write])
+    [found] = divergences([write, notified], [early, write])
     assert not found.is_harmless
 
 
-def test_a_request_beside_a_write_of_the_same_turn_is_harmless() -> None:
-    write, told = decision(1), request(1, ("t", 0, 1))
-    [found] = divergences([write, told], [told, write])
+def test_reordering_of_a_request_and_a_write_of_one_turn_is_harmless() -> None:
+    write, notified = decision(1), request(1, ("t", 0, 1))
+    [found] = divergences([write, notified], [notified, write])
     assert found.is_harmless
 
 
-def test_what_comes_much_later_is_a_difference() -> None:
+def test_much_later_decision_is_a_difference() -> None:
     base, head = decision(1, time_ns=0), decision(1, time_ns=4_000_000_000)
     [found] = divergences([base], [head])
     assert found.details == ("head makes this decision 4.0 s later",)
 
 
-def test_first_cause_has_what_follows_on_its_partitions_and_in_its_event() -> None:
+def test_first_divergence_includes_later_ones_of_its_partitions_and_event() -> None:
     base = [
         decision({"leader": 1}, seq=1),
         request(1, ("t", 0, 1), seq=2),
@@ -113,22 +113,22 @@ def test_first_cause_has_what_follows_on_its_partitions_and_in_its_event() -> No
     assert second.partitions == ["u-0"]
 
 
-def test_nothing_follows_on_a_partition_from_another_order() -> None:
-    told, early = request(1, ("t", 0, 1), seq=1), request(1, ("t", 0, 2), seq=1)
-    base = [told, early, decision({"leader": 1}, seq=5)]
-    head = [early, told, decision({"leader": 2}, seq=5)]
+def test_reordering_has_no_followers() -> None:
+    late, early = request(1, ("t", 0, 1), seq=1), request(1, ("t", 0, 2), seq=1)
+    base = [late, early, decision({"leader": 1}, seq=5)]
+    head = [early, late, decision({"leader": 2}, seq=5)]
     moved, changed = roots(divergences(base, head))
     assert (moved.first.what, moved.partitions, moved.may_matter) == ("reordered", ["t-0"], False)
     assert (changed.first.what, changed.may_matter) == ("changed", True)
 
 
-def test_partitions_of_an_answer_by_topic_id_are_left_out() -> None:
+def test_partitions_of_an_answer_by_topic_id_are_ignored() -> None:
     content = {"partitions": [{"topic": "", "partition": 3, "error": 0}]}
     [found] = divergences([], [decision(content, kind="answer_alter_partition", target="7")])
     assert found.partitions == ()
 
 
-def test_write_of_assignments_is_about_the_partitions_that_were_chosen_for() -> None:
+def test_write_of_assignments_concerns_the_partitions_of_its_choices() -> None:
     content = {"data": {"partitions": {"0": [1], "1": [2]}}}
     write = decision(content, target="/brokers/topics/t")
     choices = [{"topic": name, "partition": 1, "chosen": 2} for name in ("t", "u")]
@@ -136,7 +136,7 @@ def test_write_of_assignments_is_about_the_partitions_that_were_chosen_for() -> 
     assert found.partitions == ("t-1",)
 
 
-def test_content_is_needed_of_all_but_what_is_alike() -> None:
+def test_content_is_needed_only_of_differing_decisions() -> None:
     same, again, late = decision(1), decision(2), decision(3, time_ns=0)
     first, second = decision(4, channel="broker 1"), decision(5, channel="broker 1")
     base = [same, again, late, first, second]
@@ -146,7 +146,7 @@ def test_content_is_needed_of_all_but_what_is_alike() -> None:
     assert len(common_keys(base, head) & {first.key, second.key}) == 1
 
 
-def test_one_group_for_the_same_rule_and_parts_whatever_the_partition() -> None:
+def test_divergences_with_equal_rule_and_parts_are_one_group() -> None:
     state = "/brokers/topics/u/partitions/7/state"
     [one] = divergences([decision({"leader": 1})], [decision({"leader": 2})])
     [same] = divergences(

@@ -1,4 +1,4 @@
-"""What comes of another decision beside a stock controller: a version's own way through its log."""
+"""The consequences of a different decision in an imported log: a version continues by itself."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ End = dict[tuple[str, int], tuple[int, list[int]]]
 
 
 def end_of_log(log: Path) -> tuple[End, int]:
-    """How the partitions end that there are then, and the record of the first election."""
+    """The leaders and ISRs at the end of the log, and the record of the first election."""
     with open_log(log) as whole:
         cluster = cluster_at(whole, whole.reader.last_seq)
         observed = whole.reader.events(EventFilter(kinds=("observed",)))
@@ -44,9 +44,9 @@ def _is_election(event: object) -> bool:
     return isinstance(event, Observed) and event.what == "election" and not event.error
 
 
-def gone_its_way(log: Path, wanted: End, since: int) -> tuple[End, Folded]:
-    """How they end with this version as controller."""
-    recorder = FoldRecorder(DecisionRecorder(), TimelineRecorder(list(wanted)))
+def continued(log: Path, partitions: End, since: int) -> tuple[End, Folded]:
+    """The leaders and ISRs at the end with this version as controller from `since` on."""
+    recorder = FoldRecorder(DecisionRecorder(), TimelineRecorder(list(partitions)))
     with open_reader(log) as reader:
         folded = fold_log(reader, recorder, since=since)
     last = {(one.topic, one.partition): one.samples[-1] for one in folded.timelines if one.samples}
@@ -61,37 +61,37 @@ def gone_its_way(log: Path, wanted: End, since: int) -> tuple[End, Folded]:
         "zk-session-expiry-1",  # a controller is killed before it loses its session
         "topics-1",  # topics are deleted
         "controller-failover-8",  # six terms
-        "controller-70701",  # thirteen
+        "controller-70701",  # thirteen terms
         "rolling-restart-4",
         "reassign-cancel-6",
     ],
 )
-def test_version_that_decides_as_kafka_ends_as_the_log(recording: str) -> None:
+def test_version_that_decides_as_kafka_has_the_end_of_the_log(recording: str) -> None:
     with opened([RECORDINGS / f"{recording}.tar.xz"]) as [log]:
         in_log, first = end_of_log(log.path)
-        own, folded = gone_its_way(log.path, in_log, first)
-    assert len(own) >= 10
-    assert own == in_log
+        end, folded = continued(log.path, in_log, first)
+    assert len(end) >= 10
+    assert end == in_log
     assert folded.left_at == first
     assert not folded.is_shadow
 
 
-def test_what_is_asked_of_brokers_as_in_the_log_is_answered_as_in_the_log() -> None:
+def test_same_request_to_a_broker_has_the_answer_of_the_log() -> None:
     with opened([RECORDINGS / "rolling-restart-4.tar.xz"]) as [log]:
         in_log, first = end_of_log(log.path)
-        _, folded = gone_its_way(log.path, in_log, first)
+        _, folded = continued(log.path, in_log, first)
     assert folded.assumptions == {assumptions.SIMULATED_CLUSTER: 1}
 
 
 def of_partition(found: Comparison, name: str) -> list[Instance]:
-    """What was found on a partition."""
+    """The divergences of a partition."""
     every = [one for group in found.groups for one in group.instances]
     return [one for one in every if name in one.root.partitions]
 
 
-def test_another_leader_leads_until_its_broker_crashes_too(tmp_path: Path) -> None:
-    # Broker 1 is gone at second 8.206. The log's next leader is 3; with head it is 2, which is the
-    # controller, too, and is gone at 17.206.
+def test_different_leader_leads_until_its_broker_crashes(tmp_path: Path) -> None:
+    # Broker 1 leaves at second 8.206. The log's next leader is 3; with head it is 2, which is also
+    # the controller, and leaves at 17.206.
     found = diff(tmp_path, (versions.LAST_OF_ISR,), RECORDINGS / "broker-crash-2.tar.xz")
     assert not found.errors
     [first] = of_partition(found, "wide-03-0")
@@ -101,9 +101,9 @@ def test_another_leader_leads_until_its_broker_crashes_too(tmp_path: Path) -> No
     assert shown["consequences"] == first.consequences
 
 
-def test_how_much_longer_it_is_offline_without_an_unclean_election(tmp_path: Path) -> None:
-    # Broker 1, the last one in sync, goes at second 23.206; 2 comes at 25.613 and leads in the log;
-    # 1 comes at 33.642, when another broker is controller already.
+def test_longer_outage_without_an_unclean_election_is_a_consequence(tmp_path: Path) -> None:
+    # Broker 1, the last replica in sync, leaves at second 23.206. Broker 2 starts at 25.613 and
+    # leads in the log. Broker 1 starts at 33.642, when another broker is already controller.
     found = diff(tmp_path, (versions.NEVER_UNCLEAN,), RECORDINGS / "unclean-3.tar.xz")
     [first] = of_partition(found, "yes-01-0")
     names = "yes-01-0, yes-01-1, yes-01-2"
@@ -113,7 +113,7 @@ def test_how_much_longer_it_is_offline_without_an_unclean_election(tmp_path: Pat
     ]
 
 
-def test_partition_stays_offline_to_the_end_of_the_log(tmp_path: Path) -> None:
+def test_missing_leader_at_the_end_is_a_consequence(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NEVER_UNCLEAN,), INCIDENTS / "stock-unclean-election")
     first = of_partition(found, "yes-01-0")[0]
     assert "yes-01-0, yes-01-1, yes-01-2: ends with no leader instead of leader 2" in (
@@ -121,14 +121,14 @@ def test_partition_stays_offline_to_the_end_of_the_log(tmp_path: Path) -> None:
     )
 
 
-def test_reassignment_that_never_ends(tmp_path: Path) -> None:
+def test_reassignment_that_does_not_end_is_a_consequence(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NEVER_COMPLETE,), RECORDINGS / "reassign-5.tar.xz")
-    said = [text for one in of_partition(found, "t-03-6") for text in one.consequences]
-    assert "t-03-6: its reassignment does not end with head" in said
-    assert "t-03-6: ends on brokers [4, 2, 1] instead of [4, 2]" in said
+    texts = [text for one in of_partition(found, "t-03-6") for text in one.consequences]
+    assert "t-03-6: its reassignment does not end with head" in texts
+    assert "t-03-6: ends on brokers [4, 2, 1] instead of [4, 2]" in texts
 
 
-def test_nothing_is_known_where_a_version_does_not_go_its_own_way() -> None:
+def test_consequences_are_unknown_without_a_continuation() -> None:
     root = Root(Divergence("new", "set", "/a", "", "a rule", 1, 0, "", "", partitions=("t-0",)))
     instance = Instance("a log", root, [], is_shadow=True)
     assert "unknown" in sentences.outcome(instance)[0]

@@ -1,4 +1,4 @@
-"""What is diffed: logs, packed ones, incidents, recordings, folders of these."""
+"""The accepted inputs of a diff: logs, packed logs, incidents, recordings, and folders of them."""
 
 import shutil
 import tarfile
@@ -18,12 +18,12 @@ def names(*given: Path) -> list[str]:
         return [Path(one.name).name for one in found]
 
 
-def test_folder_of_incidents_with_other_files_in_it() -> None:
+def test_folder_of_incidents_may_have_other_files() -> None:
     found = names(INCIDENTS)
     assert found == sorted(one.name for one in INCIDENTS.iterdir() if one.is_dir())
 
 
-def test_log_packed_log_and_recording(tmp_path: Path) -> None:
+def test_log_packed_log_and_recording_are_accepted(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", incident())
     packed = tmp_path / "crash.tar.xz"
     shutil.copy(CRASH / "log.tar.xz", packed)
@@ -33,12 +33,12 @@ def test_log_packed_log_and_recording(tmp_path: Path) -> None:
     assert names(tmp_path) == ["crash.tar.xz", "log"]
 
 
-def test_recording_that_is_unpacked(tmp_path: Path) -> None:
+def test_unpacked_recording_is_accepted(tmp_path: Path) -> None:
     with tarfile.open(ROOT / "tests" / "recordings" / "topics-1.tar.xz") as tar:
         tar.extractall(tmp_path, filter="data")
     assert names(tmp_path / "topics-1") == ["topics-1"]
 
 
-def test_empty_folder(tmp_path: Path) -> None:
+def test_empty_folder_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DiffError, match="nor a folder of logs"):
         names(tmp_path)

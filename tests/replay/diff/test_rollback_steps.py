@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(240)
 
 
 def with_steps_swapped(folder: Path, first: int) -> Path:
-    """This version, except that a step of the rollback and the step after it change places."""
+    """This version with two successive steps of the rollback swapped."""
     order = list(range(STEPS))
     order[first - 1 : first + 1] = order[first], order[first - 1]
     code = changed(folder)

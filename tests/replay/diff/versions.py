@@ -1,4 +1,4 @@
-"""Versions of the code to compare: this one, and copies that are changed on purpose."""
+"""Versions of the code for comparisons: this version, and copies with deliberate changes."""
 
 import shutil
 import subprocess
@@ -11,12 +11,12 @@ ROOT: Final = Path(__file__).parents[3]
 INCIDENTS: Final = ROOT / "tests" / "incidents"
 CRASH: Final = INCIDENTS / "broker-crash"
 RECORDED: Final = [one for one in incidents_in([INCIDENTS]) if not one.name.startswith("stock-")]
-"""The incidents under refold's own controller."""
+"""The incidents of refold's controller."""
 _ROOMS: Final = ("controller", "eventstore", "replay")
 
 
 class Edit(NamedTuple):
-    """One place in a file, and what stands there instead."""
+    """A replacement of one place in a file."""
 
     file: str
     old: str
@@ -29,7 +29,7 @@ _CLEAN: Final = """    leader, passed_over = _first_in_sync(replicas, isr, is_on
 LAST_OF_ISR: Final = Edit(
     "controller/core/election.py", _CLEAN, _CLEAN.replace("(replicas,", "(replicas[::-1],")
 )
-"""An election takes the last replica that fits instead of the first."""
+"""An election takes the last suitable replica instead of the first."""
 
 _SHUTDOWN: Final = """    leader, passed_over = _first_eligible(replicas, why_not)
     if leader == NO_LEADER:
@@ -37,7 +37,7 @@ _SHUTDOWN: Final = """    leader, passed_over = _first_eligible(replicas, why_no
 LAST_AT_SHUTDOWN: Final = Edit(
     "controller/core/election.py", _SHUTDOWN, _SHUTDOWN.replace("(replicas,", "(replicas[::-1],")
 )
-"""The same where a broker shuts down in order."""
+"""The same change in a controlled shutdown."""
 
 _CAUGHT_UP: Final = (
     "    moving = [one for one in partitions if one in controller.context.reassigning]\n"
@@ -47,7 +47,7 @@ NEVER_COMPLETE: Final = Edit(
     _CAUGHT_UP,
     _CAUGHT_UP.replace("in partitions if", "in () if"),
 )
-"""A reassignment does not end by its replicas catching up."""
+"""A reassignment does not end when its replicas have caught up."""
 
 _REMOVED: Final = """    await _remove_replicas(
         controller, {one.partition: before[one.partition].removing for one in led}
@@ -62,7 +62,7 @@ NEVER_STORED: Final = Edit(
         led.remove(one)
 """,
 )
-"""A reassignment ends but for its record: no partition's state is written otherwise."""
+"""A reassignment ends except for its record: no other partition state is written."""
 
 METADATA_FIRST: Final = Edit(
     "controller/core/batch.py",
@@ -75,7 +75,7 @@ METADATA_FIRST: Final = Edit(
     "            if broker in self._context.brokers:\n"
     "                yield self._leader_and_isr_request(broker)\n",
 )
-"""UpdateMetadata goes out before LeaderAndIsr."""
+"""UpdateMetadata is sent before LeaderAndIsr."""
 
 NEVER_UNCLEAN: Final = Edit(
     "controller/core/election.py",
@@ -104,12 +104,12 @@ DRAWS_LATE: Final = Edit(
     "controller/core/zookeeper_io.py",
     "    id = controller.issue(DrawTopicIds(count), Reason(rule))\n",
     "    from controller.core.commands import StartTimer\n"
-    "    from controller.core.outcomes import Answers\n\n"
+    "    from controller.core.outcomes import BrokerResponses\n\n"
     '    controller.issue(StartTimer("late", 20), Reason(rule))\n'
-    '    await suspend(Wait(None, Answers([], "late")))\n'
+    '    await suspend(Wait(None, BrokerResponses([], "late")))\n'
     "    id = controller.issue(DrawTopicIds(count), Reason(rule))\n",
 )
-"""The log has drawn its topic ids by the time that this version wants them."""
+"""The log has its topic ids before this version asks for them."""
 WRITES_ONE_BY_ONE: Final = Edit(
     "controller/core/zookeeper_io.py",
     "    done = Writes(len(operations))\n",
@@ -121,7 +121,7 @@ WRITES_ONE_BY_ONE: Final = Edit(
         return done
 """,
 )
-NO_WORD_TO_OTHERS: Final = Edit(
+NO_METADATA_TO_OTHERS: Final = Edit(
     "controller/core/procedures/brokers/broker_change.py",
     "    controller.send_metadata(STARTUP, existing)\n",
     "",
@@ -137,26 +137,26 @@ FAILS_LATER: Final = Edit(
     "            raise KeyError(recorded.seq)\n"
     "        controller = self.controller\n        controller.begin(",
 )
-"""It fails at an event that only one of the incidents has."""
+"""The version fails at an event that only one of the incidents has."""
 RAISES: Final = Edit(
     "controller/core/election.py",
     "        in_sync = tuple(one for one in isr if is_online(one))\n",
     '        raise RuntimeError("no election today")\n',
 )
-"""An election that succeeds does not."""
+"""A successful election raises an error."""
 OTHER_NOTICE: Final = Edit(
     "controller/core/procedures/brokers/broker_change.py",
     '"broker_failed": "its registration was deleted"',
     '"broker_failed": "it is gone"',
 )
-"""A notice has another text."""
+"""A log message has another text."""
 OTHER_PROTOCOL: Final = Edit(
     "replay/diff/messages.py", "PROTOCOL: Final = 1", "PROTOCOL: Final = 2"
 )
 
 
 def changed(folder: Path, *edits: Edit) -> Path:
-    """This version's code in `folder`, with some places changed."""
+    """This version's code in `folder`, with changes."""
     for room in _ROOMS:
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
@@ -165,7 +165,7 @@ def changed(folder: Path, *edits: Edit) -> Path:
 
 
 def edit(folder: Path, *edits: Edit) -> None:
-    """Change places in code."""
+    """Changes places in the code."""
     for one in edits:
         path = folder / one.file
         text = path.read_text(encoding="utf-8")
@@ -174,7 +174,7 @@ def edit(folder: Path, *edits: Edit) -> None:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git says."""
+    """The output of git."""
     settings = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
     done = subprocess.run(
         ["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True
@@ -183,7 +183,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def repository(folder: Path) -> Path:
-    """A repository with this version on its branch main."""
+    """A repository with this version on branch main."""
     changed(folder)
     git(folder, "init", "--quiet", "--initial-branch=main")
     commit(folder, "this version")
@@ -191,6 +191,6 @@ def repository(folder: Path) -> Path:
 
 
 def commit(folder: Path, text: str) -> None:
-    """Commit all that there is."""
+    """Commits all files."""
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", text)

@@ -1,4 +1,4 @@
-"""A log exported and imported is the same log; what was cut or changed is none."""
+"""An exported log is imported unchanged; a truncated or changed export is rejected."""
 
 import gzip
 import json
@@ -39,7 +39,7 @@ def refold(*arguments: str | Path) -> Result:
 
 
 def round_trip(log: Path, folder: Path) -> None:
-    """Export, import, export: the same bytes; and the other log has the same records."""
+    """Exports, imports and exports again: the bytes and the records are the same."""
     out, again = folder / "out.jsonl", folder / "again.jsonl"
     assert refold("export", log, "--out", out).exit_code == 0
     assert refold("import", out, folder / "copy").exit_code == 0
@@ -53,18 +53,18 @@ def round_trip(log: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", incidents_in([INCIDENTS]), ids=lambda one: one.name)
-def test_real_incident_comes_back_as_it_was(folder: Path, tmp_path: Path) -> None:
+def test_real_incident_is_restored(folder: Path, tmp_path: Path) -> None:
     with unpacked(folder) as log:
         round_trip(log, tmp_path)
 
 
-def test_imported_log_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_imported_log_is_restored(tmp_path: Path) -> None:
     source = ROOT / "tests" / "recordings" / "topics-1.tar.xz"
     import_source(source, tmp_path / "log", Selection())
     round_trip(tmp_path / "log", tmp_path)
 
 
-def test_segments_open_end_and_records_of_nobodys_comes_back_as_they_were(tmp_path: Path) -> None:
+def test_unclosed_log_with_several_segments_is_restored(tmp_path: Path) -> None:
     writer = LogWriter.create(tmp_path / "log", header(), segment_bytes=20_000)
     for seq in range(1, 200):
         writer.append([event(seq)], [command(seq)])
@@ -79,7 +79,7 @@ def test_replay_of_the_copy_agrees(log: Path, lines: list[str], tmp_path: Path) 
     assert CliRunner().invoke(app, ["replay", str(tmp_path / "copy")]).exit_code == 0
 
 
-def test_packed_by_name(log: Path, lines: list[str], tmp_path: Path) -> None:
+def test_export_is_compressed_by_its_extension(log: Path, lines: list[str], tmp_path: Path) -> None:
     for name, module in (("log.jsonl.gz", gzip), ("log.jsonl.xz", lzma)):
         assert refold("export", log, "--out", tmp_path / name).exit_code == 0
         content = module.decompress((tmp_path / name).read_bytes())
@@ -87,14 +87,14 @@ def test_packed_by_name(log: Path, lines: list[str], tmp_path: Path) -> None:
         assert refold("import", tmp_path / name, tmp_path / f"{name}.log").exit_code == 0
 
 
-def test_lines_say_what_is_in_them(lines: list[str]) -> None:
+def test_lines_have_the_decoded_content(lines: list[str]) -> None:
     events = [one for line in lines if (one := json.loads(line))["record"] == "event"]
     assert any("/brokers/topics/t" in json.dumps(one) for one in events)
     assert all(isinstance(one["seq"], int) for one in events)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda lines: lines[:-1], "cut"),
         (lambda lines: [*lines[:-1], lines[-1][:20]], "cannot be read"),
@@ -104,19 +104,19 @@ def test_lines_say_what_is_in_them(lines: list[str]) -> None:
         (lambda lines: [lines[0], lines[1], lines[1], *lines[2:]], ""),
     ],
 )
-def test_what_was_cut_or_changed_leaves_no_log(
-    lines: list[str], tmp_path: Path, change: object, told: str
+def test_truncated_or_changed_export_leaves_no_log(
+    lines: list[str], tmp_path: Path, change: object, message: str
 ) -> None:
     assert callable(change)
     (tmp_path / "in").write_text("\n".join(change(lines)) + "\n")
     result = refold("import", tmp_path / "in", tmp_path / "copy")
     assert result.exit_code == 1, result.output
-    assert told in result.stderr
+    assert message in result.stderr
     assert not (tmp_path / "copy").exists()
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("", "is empty"),
         ("text\n", ""),
@@ -124,16 +124,18 @@ def test_what_was_cut_or_changed_leaves_no_log(
         ('{"record":"segment","layout":99,"header":{}}\n', "upgrade"),
     ],
 )
-def test_what_is_no_export(tmp_path: Path, content: str, told: str) -> None:
+def test_file_that_is_not_an_export_is_rejected(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "in").write_text(content)
     result = refold("import", tmp_path / "in", tmp_path / "copy")
     assert result.exit_code in (1, 2)
-    assert told in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.output
     assert not (tmp_path / "copy").exists()
 
 
-def test_what_is_there_is_kept(log: Path, lines: list[str], tmp_path: Path) -> None:
+def test_existing_file_or_log_is_not_overwritten(
+    log: Path, lines: list[str], tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     out.write_text("mine")
     assert refold("export", log, "--out", out).exit_code == 2
@@ -164,7 +166,7 @@ def test_parquet_has_every_record(log: Path, tmp_path: Path) -> None:
     assert refold("export", log, "--format", "parquet").exit_code == 2
 
 
-def test_without_pyarrow_it_is_said(
+def test_parquet_without_pyarrow_is_an_error(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)

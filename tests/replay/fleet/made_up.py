@@ -53,7 +53,7 @@ def made_up() -> History:
 def _take_over() -> list[Step]:
     endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9092)
     done = "2 brokers, 1 topics, 1 partitions"
-    stands: list[tuple[str, commands.Command]] = [
+    candidate: list[tuple[str, commands.Command]] = [
         ("controller election", commands.ReadStats(("/controller",), True))
     ]
     elected: list[tuple[str, commands.Command]] = [
@@ -66,7 +66,7 @@ def _take_over() -> list[Step]:
         ("failover_done", commands.Notice("info", "failover_done", "/controller", done))
     ]
     return [
-        Step(0, _ZOOKEEPER, events.SessionConnected(1, 6000, "zk", False), stands),
+        Step(0, _ZOOKEEPER, events.SessionConnected(1, 6000, "zk", False), candidate),
         Step(1, _ZOOKEEPER, _read(1, 0, []), elected),
         Step(2, _ZOOKEEPER, _read(2, 3, [_ASSIGNED, _LED]), ended),
     ]
@@ -77,7 +77,7 @@ def _troubles() -> list[Step]:
     moves = AlterPartitionReassignmentsReceived(1, 0, [move])
     store = commands.WriteZnodes((SetData(TOPIC, _MOVING, -1),), 1)
     proposed = ProposedState("t", 0, 0, (1, 2), 0, 0)
-    asked = AlterPartitionReceived(2, 3, 1, 1, [proposed])
+    proposal = AlterPartitionReceived(2, 3, 1, 1, [proposed])
     gone: list[tuple[str, commands.Command]] = [
         ("broker change", commands.CloseChannel(2, 2)),
         ("AlterPartition", _state([1, 2])),
@@ -85,7 +85,7 @@ def _troubles() -> list[Step]:
     return [
         Step(10, "api:1", moves, [("reassignment: store the assignment", store)]),
         Step(11, _ZOOKEEPER, _written(4, 0), []),
-        Step(20, "api:2", asked, []),
+        Step(20, "api:2", proposal, []),
         Step(20.5, _ZOOKEEPER, events.WatchFired("/brokers/ids", "children", 9), gone),
         Step(21, _ZOOKEEPER, _written(7, 1), [("AlterPartition", _state([1]))]),
         Step(22, _ZOOKEEPER, _written(8, 0), [("AlterPartition", _state([1, 2]))]),

@@ -157,8 +157,13 @@ class PlainCount:
                         self.failovers[term] = now - began
                         self._elected = None
             case world.RequestServed():
-                asked, said = (json.loads(one or b"{}") for one in (event.request, event.response))
-                if said.get("errorCode") == _STALE_CONTROLLER_EPOCH and "controllerEpoch" in asked:
+                request, response = (
+                    json.loads(one or b"{}") for one in (event.request, event.response)
+                )
+                if (
+                    response.get("errorCode") == _STALE_CONTROLLER_EPOCH
+                    and "controllerEpoch" in request
+                ):
                     self.zombies.add((record.seq, "stale_request"))
 
     def _elect(self, record: EventRecord, now: int) -> None:

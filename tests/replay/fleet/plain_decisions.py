@@ -129,7 +129,7 @@ def diverging(logs: Sequence[Path], versions: Sequence[Version]) -> dict[str, Di
     return found
 
 
-def otherwise_of(logs: Sequence[Path], version: Version) -> dict[str, int]:
+def decisions_not_made(logs: Sequence[Path], version: Version) -> dict[str, int]:
     """How many decisions in daemons' logs a version does not make at all, by the log's path."""
     found = {}
     with VersionProcess(version) as process:

@@ -28,7 +28,7 @@ Subject = Partition | int
 
 class Touch(NamedTuple):
     """An event about a subject. `proposed` is the ISR that a request proposes; `until_seq` is the
-    event at which a broker comes or goes again."""
+    event at which a broker registers or departs again."""
 
     seq: int
     micros: int
@@ -102,7 +102,7 @@ def _of_partitions(count: PlainCount) -> Iterator[Touch]:
     own = [one for one in count.writes if one.decided_seq is not None and not one.error]
     for record, event in count.records:
         place = record.seq, record.wall_ns // 1000, record.channel
-        for what, topic, number, proposed in _asked(event):
+        for what, topic, number, proposed in _proposals(event):
             subject = ids.get(topic, topic), number
             request = getattr(event, "request", None)
             yield Touch(*place, what, subject, request, tuple(proposed))
@@ -119,7 +119,7 @@ def _of_partitions(count: PlainCount) -> Iterator[Touch]:
                 yield from _of_znode(count, one[:3], one.path)
 
 
-def _asked(event: Any) -> Iterator[tuple[str, str, int, Any]]:
+def _proposals(event: Any) -> Iterator[tuple[str, str, int, Any]]:
     match event:
         case AlterPartitionReceived():
             for one in event.partitions:
@@ -170,9 +170,9 @@ def _of_brokers(count: PlainCount) -> Iterator[Touch]:
             case events.ChannelFault() if event.kind != "recovered":
                 yield Touch(*place, "channel_fault", event.broker)
             case AlterPartitionReceived():
-                for asked in event.partitions:
-                    for broker in asked.isr:
-                        wanted = event.request, tuple(asked.isr)
+                for proposed in event.partitions:
+                    for broker in proposed.isr:
+                        wanted = event.request, tuple(proposed.isr)
                         yield Touch(*place, "isr_proposed", broker, *wanted)
 
 

@@ -207,7 +207,7 @@ def test_percentiles_are_calculated_by_group(quick: SparkSession) -> None:
 def race(spark: SparkSession, window_s: float, isr: list[int], channel: str = "api:2") -> list[Any]:
     """A broker departs a second after an ISR with it was proposed; then `isr` is written."""
     event = {"record": "event", "origin": "exogenous"}
-    asked = {"topic": "t", "partition": 0, "isr": [1, 2]}
+    proposal = {"topic": "t", "partition": 0, "isr": [1, 2]}
     actual = records(
         spark,
         {
@@ -216,7 +216,7 @@ def race(spark: SparkSession, window_s: float, isr: list[int], channel: str = "a
             "kind": "alter_partition_received",
             "channel": channel,
             "broker": 1,
-            "partitions": [asked],
+            "partitions": [proposal],
             "payload": '{"request":7}',
         },
         {**event, "seq": 2, "kind": "children_read", "channel": "zookeeper:1"},

@@ -119,6 +119,6 @@ def test_failed_decoding_leaves_no_partial_batch(
     file.write_bytes(whole)
     assert decoding.nothing_to_decode(out) is None
     assert decoding.decode_table(spark, out).batches == 1
-    told_without_spark = decoding.nothing_to_decode(out)
-    assert told_without_spark is not None
-    assert (told_without_spark.table, told_without_spark.batches) == (str(out / "decoded"), 0)
+    result_without_spark = decoding.nothing_to_decode(out)
+    assert result_without_spark is not None
+    assert (result_without_spark.table, result_without_spark.batches) == (str(out / "decoded"), 0)

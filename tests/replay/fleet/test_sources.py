@@ -50,18 +50,18 @@ def test_folder_of_logs_has_the_records_of_each_log(
 def test_filters_and_columns_reach_the_log(spark: SparkSession, logs: Path) -> None:
     frame = spark.read.format("refold").option("columns", "seq, kind, cluster").load(str(logs))
     assert frame.columns == ["seq", "kind", "cluster"]
-    wanted = frame.where("kind = 'watch_fired' and seq > 100 and cluster = 'a'")
-    plan = wanted._jdf.queryExecution().executedPlan()
+    selected = frame.where("kind = 'watch_fired' and seq > 100 and cluster = 'a'")
+    plan = selected._jdf.queryExecution().executedPlan()
     assert "Filter (" not in plan.toString(), "Spark evaluates the filter again"
     expected = [
         one.seq
         for one in LogReader(logs / "a").events()
         if one.kind == "watch_fired" and one.seq > 100
     ]
-    assert sorted(row.seq for row in wanted.collect()) == expected
+    assert sorted(row.seq for row in selected.collect()) == expected
     assert expected
-    came = plan.collectLeaves().apply(0).metrics().apply("numOutputRows").value()
-    assert came == len(expected), "the source returned more rows than match"
+    returned = plan.collectLeaves().apply(0).metrics().apply("numOutputRows").value()
+    assert returned == len(expected), "the source returned more rows than match"
 
 
 def test_large_segment_is_several_partitions(
@@ -115,11 +115,11 @@ def test_session_without_filter_pushdown_returns_the_same_rows(
     spark: SparkSession, setting: str, logs: Path
 ) -> None:
     """Only with the setting are filters passed to the sources."""
-    wanted = {
+    selected = {
         ("refold", str(logs)): "seq > 100 and kind = 'watch_fired' and cluster = 'a'",
         ("zookeeper-txnlog", str(RECORDING)): "type = 'create' and zxid > 50",
     }
-    for (source, path), where in wanted.items():
+    for (source, path), where in selected.items():
         found = []
         for is_pushed in (False, True):
             spark.conf.set(setting, str(is_pushed).lower())
@@ -145,8 +145,15 @@ def test_session_without_filter_pushdown_returns_the_same_rows(
 def test_wrong_option_is_an_error(
     options: dict[str, str], reason: str, spark: SparkSession
 ) -> None:
-    with pytest.raises(PySparkException, match=reason):
+    with pytest.raises(PySparkException, match=reason) as raised:
         spark.read.format("refold").options(**options).load().count()
+    assert "Traceback" not in str(raised.value)
+
+
+def test_wrong_path_to_zookeeper_data_is_an_error_in_one_line(spark: SparkSession) -> None:
+    with pytest.raises(PySparkException, match="/no/such/place does not exist") as raised:
+        spark.read.format("zookeeper-txnlog").load("/no/such/place").count()
+    assert "Traceback" not in str(raised.value)
 
 
 def test_damaged_log_fails_or_is_skipped(

@@ -1,4 +1,4 @@
-"""A shorter log that decides the same."""
+"""A range of a log becomes a shorter log with the same decisions."""
 
 from pathlib import Path
 
@@ -38,12 +38,12 @@ def agrees(log: Path) -> int:
     return result.events
 
 
-def test_it_ends_with_the_last_event(log: Path) -> None:
+def test_cut_ends_with_the_last_event(log: Path) -> None:
     assert made(log, 1, 20) == Cut(1, 20, 20)
     assert agrees(log.with_name("cut")) == 20
 
 
-def test_it_begins_with_the_session_that_the_first_event_is_in(log: Path) -> None:
+def test_cut_begins_with_the_session_of_the_first_event(log: Path) -> None:
     _, second = sessions(log)
     found = made(log, second + 5, second + 30)
     assert found.first == second
@@ -52,20 +52,20 @@ def test_it_begins_with_the_session_that_the_first_event_is_in(log: Path) -> Non
     assert sessions(log.with_name("cut")) == [1]
 
 
-def test_it_begins_earlier_where_it_would_decide_otherwise(
+def test_cut_begins_earlier_if_decisions_would_differ(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, second = sessions(log)
     fresh = "replay.incidents.cutting.are_same_decisions"
-    asked: list[int] = []
+    calls: list[int] = []
 
     def are_same_decisions(issued: object, stored: object) -> bool:
-        asked.append(1)
-        return len(asked) > 3
+        calls.append(1)
+        return len(calls) > 3
 
     monkeypatch.setattr(fresh, are_same_decisions)
     with pytest.raises(ReplayError, match="does not replay"):
         made(log, second + 5, second + 30)
-    asked.clear()
-    monkeypatch.setattr(fresh, lambda issued, stored: bool(asked.append(1)) or len(asked) > 1)
+    calls.clear()
+    monkeypatch.setattr(fresh, lambda issued, stored: bool(calls.append(1)) or len(calls) > 1)
     assert made(log, second + 5, second + 30).first == 1

@@ -1,4 +1,4 @@
-"""A shorter log of an imported one, on which the fold agrees as on the whole."""
+"""A range of an imported log becomes a shorter log, on which the fold agrees."""
 
 import tarfile
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def events(log: Path) -> list[WorldEvent]:
         return [event_of(one) for one in reader.events()]
 
 
-def test_it_begins_with_the_election_before_it(log: Path, tmp_path: Path) -> None:
+def test_cut_begins_with_the_previous_election(log: Path, tmp_path: Path) -> None:
     found = made(log, tmp_path, SECOND_ELECTION + 100, SECOND_ELECTION + 400)
     assert (found.first, found.last) == (SECOND_ELECTION, SECOND_ELECTION + 400)
     assert verify(tmp_path / "cut").closed
@@ -52,9 +52,9 @@ def test_it_begins_with_the_election_before_it(log: Path, tmp_path: Path) -> Non
     assert len(events(tmp_path / "cut")) == found.events
 
 
-def test_it_is_as_if_it_had_been_imported_from_there(tmp_path: Path) -> None:
-    """Of a source without brokers' logs, whose lines may have the same time as a transaction. More
-    is known only of whose term an older controller's write was that was refused."""
+def test_cut_equals_an_import_from_its_beginning(tmp_path: Path) -> None:
+    """The source has no brokers' logs, whose lines may have the same time as a transaction. The cut
+    knows more only about the term of a refused write by an older controller."""
     folder = unpacked(tmp_path)
     whole, later = tmp_path / "whole", tmp_path / "later"
     import_source(folder, whole, Selection())
@@ -69,18 +69,20 @@ def test_it_is_as_if_it_had_been_imported_from_there(tmp_path: Path) -> None:
     import_source(folder, later, Selection(from_ms=second.wall_ns // 1_000_000))
     assert second.cause is not None
     made(whole, tmp_path, second.cause, last)
-    assert told(tmp_path / "cut") == told(later)
+    assert without_terms_of_refusals(tmp_path / "cut") == without_terms_of_refusals(later)
 
 
-def test_before_any_election_it_begins_with_what_is_wanted(log: Path, tmp_path: Path) -> None:
+def test_cut_before_any_election_begins_with_the_first_requested_event(
+    log: Path, tmp_path: Path
+) -> None:
     assert made(log, tmp_path, 20, 60).first == 20
     [begun] = [one for one in events(tmp_path / "cut") if isinstance(one, WorldBegun)]
     [before] = [one for one in events(log) if isinstance(one, WorldBegun)]
     assert (begun.source, begun.zxid > before.zxid) == (before.source, True)
 
 
-def test_transaction_keeps_what_it_is_found_to_be(log: Path, tmp_path: Path) -> None:
-    """A range that begins or ends between the two is one record longer."""
+def test_cut_keeps_a_transaction_with_its_decision(log: Path, tmp_path: Path) -> None:
+    """A range that begins or ends between a transaction and its decision is one record longer."""
     found = made(log, tmp_path, FIRST_ELECTION + 1, SECOND_ELECTION)
     assert (found.first, found.last) == (FIRST_ELECTION, SECOND_ELECTION + 1)
     last = events(tmp_path / "cut")[-2]
@@ -88,15 +90,15 @@ def test_transaction_keeps_what_it_is_found_to_be(log: Path, tmp_path: Path) -> 
     assert last.what == "election"
 
 
-def test_it_begins_earlier_where_it_would_be_decided_otherwise(
+def test_cut_begins_earlier_if_divergences_would_differ(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     divergences = imported_cutting.divergences
-    asked: list[int] = []
+    calls: list[int] = []
 
     def worse(world: object, last: int) -> set[object]:
-        asked.append(last)
-        return {"another"} if len(asked) == 2 else divergences(world, last)  # type: ignore[arg-type]
+        calls.append(last)
+        return {"another"} if len(calls) == 2 else divergences(world, last)  # type: ignore[arg-type]
 
     monkeypatch.setattr(imported_cutting, "divergences", worse)
     found = made(log, tmp_path, SECOND_ELECTION + 100, SECOND_ELECTION + 200)
@@ -110,15 +112,15 @@ def test_it_begins_earlier_where_it_would_be_decided_otherwise(
 
 
 def unpacked(folder: Path) -> Path:
-    """ZooKeeper's files of a recording."""
+    """The recording's ZooKeeper files."""
     with tarfile.open(RECORDINGS / "zk-session-expiry-1.tar.xz") as archive:
         members = [one for one in archive.getmembers() if "/version-2" in one.name]
         archive.extractall(folder / "source", members, filter="data")
     return folder / "source"
 
 
-def told(log: Path) -> list[WorldEvent]:
-    """The events but the last one, without the terms of what was refused."""
+def without_terms_of_refusals(log: Path) -> list[WorldEvent]:
+    """The events except the last one, without the terms of refused writes."""
     return [
         structs.replace(one, epoch=0) if isinstance(one, Observed) and one.error else one
         for one in events(log)

@@ -1,6 +1,6 @@
-"""The incidents in tests/incidents: what this version decides on them is what was reviewed.
+"""This version decides on the incidents in tests/incidents as reviewed.
 
-After a change that is meant: `refold new-incident --update`.
+After an intended change, run `refold new-incident --update`.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[2] / "incidents"
 
 
 @pytest.mark.parametrize("incident", incidents_in([FOLDER]), ids=lambda one: one.name)
-def test_decides_as_reviewed(incident: Path) -> None:
+def test_decisions_are_as_reviewed(incident: Path) -> None:
     with unpacked(incident) as log:
         assert transcript(log) == (incident / TRANSCRIPT).read_text(encoding="utf-8")
     assert (incident / ABOUT).read_text(encoding="utf-8").startswith("title = ")

@@ -1,4 +1,4 @@
-"""Any moment of a log: the state is the same from a snapshot as from the start."""
+"""The state at any event is the same from a snapshot as from the beginning of the log."""
 
 import shutil
 from itertools import count
@@ -20,10 +20,6 @@ from replay.inspect.changes import changes
 from replay.logs.open_log import open_log
 from replay.world.simulation import Simulation
 from tests.replay.recorded_log import CONFIGURATION, header, incident, write_log
-from tests.replay.why.conftest import log_of
-
-__all__ = ["log_of"]
-
 
 MAKING = "making snapshots, once for this log"
 
@@ -40,7 +36,7 @@ def log(simulation: Simulation, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def snapshots_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every few events: each look at the clock is a second later than the one before."""
+    """Makes a snapshot every few events, because each reading of the clock is a second later."""
     clock = SimpleNamespace(perf_counter=count().__next__)
     monkeypatch.setattr(opening, "time", clock)
 
@@ -50,7 +46,9 @@ def state(log: Path, seq: int) -> Cluster:
         return cluster_at(opened, seq)
 
 
-def test_state_at_the_end(log: Path, simulation: Simulation) -> None:
+def test_state_at_the_end_has_brokers_controller_and_partitions(
+    log: Path, simulation: Simulation
+) -> None:
     found = state(log, len(simulation.history))
     assert [one.id for one in found.brokers] == [1, 2]
     assert (found.controller.role, found.controller.broker, found.controller.epoch) == (
@@ -68,7 +66,7 @@ def test_state_at_the_end(log: Path, simulation: Simulation) -> None:
     assert (dead.leader, dead.isr, dead.offline_replicas) == (NO_BROKER, (3,), (3,))
 
 
-def test_every_moment_is_the_same_from_snapshots(
+def test_state_from_snapshots_equals_the_folded_state(
     simulation: Simulation, log: Path, tmp_path: Path, snapshots_everywhere: None
 ) -> None:
     with_snapshots = write_log(tmp_path / "with", simulation)
@@ -77,7 +75,7 @@ def test_every_moment_is_the_same_from_snapshots(
         assert state(with_snapshots, seq) == state(log, seq)
 
 
-def test_every_moment_of_an_imported_log_is_the_same_from_snapshots(
+def test_state_from_snapshots_of_an_imported_log_equals_the_folded_state(
     log_of: object, tmp_path: Path, snapshots_everywhere: None
 ) -> None:
     log = log_of("unclean-3")  # type: ignore[operator]
@@ -92,10 +90,10 @@ def test_every_moment_of_an_imported_log_is_the_same_from_snapshots(
 
 @pytest.fixture(scope="module")
 def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """So many events that they are not folded at once."""
+    """A log with so many events that snapshots are made first."""
     simulation = incident()
     for _ in range(opening.FOLDED_AT_ONCE_MAX):
-        simulation.happen(TimerFired("nobody waits for it"), "timer")
+        simulation.happen(TimerFired("an unknown timer"), "timer")
     folder = tmp_path_factory.mktemp("long") / "log"
     with LogWriter.create(folder, header()) as writer:
         events = [event_record(recorded) for recorded, _ in simulation.history]
@@ -105,7 +103,7 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened_at_the_end(log: Path) -> tuple[Cluster, set[str]]:
-    """The state at a log's end, and what was reported on the way."""
+    """The state at the end of a log, and the reported progress."""
     reported: set[str] = set()
     with open_log(log) as opened:
         last = opened.reader.last_seq
@@ -121,7 +119,7 @@ def test_snapshots_of_a_long_log_are_made_first(long_log: Path, tmp_path: Path) 
 
 
 def test_snapshots_of_another_core_are_not_used(log: Path, simulation: Simulation) -> None:
-    """They would hold what that core made of the events."""
+    """Such snapshots would have the other core's interpretation of the events."""
     right = state(log, 52)
     snapshots.put_snapshot(log, "0" * 24, 50, take_snapshot(incident().fold))
     assert state(log, 52) == right
@@ -129,7 +127,7 @@ def test_snapshots_of_another_core_are_not_used(log: Path, simulation: Simulatio
     assert state(log, 52) == right
 
 
-def test_a_log_that_is_written_gets_no_snapshots(long_log: Path, tmp_path: Path) -> None:
+def test_no_snapshots_of_a_growing_log_are_made(long_log: Path, tmp_path: Path) -> None:
     log = Path(shutil.copytree(long_log, tmp_path / "log"))
     lock = folders.FolderLock(log)
     _, reported = opened_at_the_end(log)
@@ -139,7 +137,7 @@ def test_a_log_that_is_written_gets_no_snapshots(long_log: Path, tmp_path: Path)
     assert MAKING in opened_at_the_end(log)[1]
 
 
-def test_procedure_that_runs(log: Path, simulation: Simulation) -> None:
+def test_running_procedure_is_part_of_the_state(log: Path, simulation: Simulation) -> None:
     running = [
         one.procedure
         for seq in range(1, len(simulation.history) + 1, 2)
@@ -153,7 +151,7 @@ def test_procedure_that_runs(log: Path, simulation: Simulation) -> None:
     assert failover.asked.split()[0] in ("read_znodes", "read_stats", "read_children")
 
 
-def test_changes_between_two_moments(log: Path, simulation: Simulation) -> None:
+def test_changes_between_two_events_are_listed(log: Path, simulation: Simulation) -> None:
     end = len(simulation.history)
     before = next(
         found
@@ -170,7 +168,7 @@ def test_changes_between_two_moments(log: Path, simulation: Simulation) -> None:
     assert changes(before, before) == []
 
 
-def test_log_without_events(tmp_path: Path) -> None:
+def test_log_without_events_has_an_empty_state(tmp_path: Path) -> None:
     LogWriter.create(tmp_path / "log", header(configuration=CONFIGURATION)).close()
     found = state(tmp_path / "log", 0)
     assert (found.controller.role, found.topics, found.time) == ("standby", [], "")

@@ -1,4 +1,4 @@
-"""Rendering what happened in a simulated cluster, and reading the page that lists every line."""
+"""Lines rendered from a simulated cluster, and the page that lists every line."""
 
 import re
 from functools import cache
@@ -19,38 +19,38 @@ _ROW = re.compile(r"\| (?P<level>INFO|WARN|ERROR) \| `(?P<message>[^`]+)` \|")
 
 
 def lines_of(cluster: Cluster, after: int = 0) -> list[Line]:
-    """The lines of what happened after the event `after`."""
+    """The lines for the events after the event number `after`."""
     rendering = Rendering(Fold(cluster.fold.controller.configuration))
     lines = [line for event, _ in cluster.history for line in rendering.lines(event)]
     return [line for line in lines if line.seq > after]
 
 
 def messages(cluster: Cluster, after: int = 0) -> list[str]:
-    """The same without time, level, logger and who logs."""
+    """The lines without time, level, logger and prefix."""
     return [re.sub(r"^\[[^]]*\] ", "", line.message) for line in lines_of(cluster, after)]
 
 
 def parsed(text: str) -> Line:
-    """A line of Kafka's files, without its time."""
+    """A line of Kafka's log files, without its time."""
     found = _LINE.fullmatch(text)
     assert found is not None, text
     return Line(0, 0, found["level"], found["message"], found["logger"])
 
 
 class Row(NamedTuple):
-    """A line that the page lists: its level and body, and what matches all lines of that kind."""
+    """A listed line: its level and body, and a pattern that matches all lines of its kind."""
 
     text: str
     pattern: re.Pattern[str]
 
     def fits(self, line: Line) -> bool:
-        """Whether this is such a line."""
+        """Whether a line is of this kind."""
         return self.pattern.fullmatch(f"{line.level} {line.body}") is not None
 
 
 @cache
 def rows_of_page() -> tuple[Row, ...]:
-    """Every line that the page lists."""
+    """The lines that the page lists."""
     rows = []
     logger = identity = ""
     for text in PAGE.read_text(encoding="utf-8").splitlines():
@@ -67,7 +67,7 @@ def _row(text: str) -> Row:
 
 
 def row_of(line: Line) -> Row:
-    """The row of the page that a line is listed in."""
+    """The row of the page that lists a line."""
     [row] = [one for one in rows_of_page() if one.fits(line)] or [None]
     assert row is not None, f"{PAGE.name} does not list: {line.text}"
     return row

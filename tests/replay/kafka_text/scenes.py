@@ -1,4 +1,4 @@
-"""Incidents in which Kafka's controller logs every line that it has."""
+"""Incidents in which every line that Kafka's controller can log occurs."""
 
 from collections.abc import Callable
 
@@ -28,29 +28,29 @@ from tests.controller.core.endpoint import (
 from tests.controller.core.topics.topic_requests import create, delete, grow, new_topic
 
 OLD = "2.6"
-"""Leaders write ISRs themselves."""
+"""A protocol version at which leaders write ISRs to ZooKeeper."""
 
 
 def three_brokers(**settings: object) -> Cluster:
-    """Three brokers, t with two partitions on all of them, one with one replica."""
+    """Three brokers, topic t with two partitions on all of them, and topic one with one replica."""
     cluster = Cluster(1, 2, 3, **settings).start()
     cluster.create_topic("t", {0: [1, 2, 3], 1: [2, 3, 1]})
     cluster.create_topic("one", {0: [1]})
     return cluster
 
 
-# Being controller ---------------------------------------------------------------------------------
+# Controller role ---------------------------------------------------------------------------------
 
 
 def first_failover_and_hand_back() -> Cluster:
-    """Nobody was controller before."""
+    """The first election of the cluster, and a resignation."""
     cluster = Cluster(1, 2).start()
     cluster.shut_down()
     return cluster
 
 
 def failover_with_work_left() -> Cluster:
-    """A broker is dead, a topic to be deleted, elections asked for, /feature of another version."""
+    """A failover with a dead broker, a deletion, requested elections, and an older /feature."""
     before = three_brokers(inter_broker_protocol_version=OLD)
     before.create_topic("gone", {0: [1, 2]})
     before.shut_down()
@@ -61,7 +61,7 @@ def failover_with_work_left() -> Cluster:
 
 
 def failover_that_fails() -> Cluster:
-    """A target without any replica fails Kafka's failover; nobody mends it here."""
+    """A target without replicas makes Kafka's failover fail, and no client repairs it."""
     cluster = Cluster(1, 2, 3, rules="kafka")
     cluster.change_topic_quietly("t", {0: [2, 3]}, removing_replicas={"0": [2, 3]})
     cluster.before = lambda issued: setattr(cluster, "is_stopped", cluster.epoch() == 2)
@@ -84,7 +84,7 @@ def another_controller() -> Cluster:
 
 
 def another_controller_and_replicas() -> Cluster:
-    """As `another_controller`, while a follower's broker is gone."""
+    """As `another_controller`, while a follower's broker is dead."""
     cluster = three_brokers()
     cluster.create_topic("u", {0: [1, 3]})
     cluster.once(writes_state("u", 0), lambda: cluster.seize_role(2))
@@ -93,7 +93,7 @@ def another_controller_and_replicas() -> Cluster:
 
 
 def another_controller_and_a_new_topic() -> Cluster:
-    """As `another_controller`, while a topic is made."""
+    """As `another_controller`, while a topic is created."""
     cluster = three_brokers()
     cluster.once(writes_state("new", 0), lambda: cluster.seize_role(2))
     cluster.create_topic("new", {0: [1, 2]})
@@ -101,7 +101,7 @@ def another_controller_and_a_new_topic() -> Cluster:
 
 
 def event_that_fails() -> Cluster:
-    """A topic that gained a partition while it is deleted cannot be restored."""
+    """Partitions added to a topic during its deletion cannot be restored."""
     cluster = topic_that_waits_for_deletion()
     path = znodes.topic_path("t")
     cluster.change_topic_quietly("t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [1]})
@@ -119,7 +119,7 @@ def event_that_fails() -> Cluster:
 
 
 def broker_dies_and_returns() -> Cluster:
-    """It leads one partition, follows in another, and has the only replica of a third."""
+    """The broker leads one partition, follows in another, and has the only replica of a third."""
     cluster = three_brokers()
     cluster.stop_broker(1)
     cluster.start_broker(1)
@@ -127,14 +127,14 @@ def broker_dies_and_returns() -> Cluster:
 
 
 def broker_bounces() -> Cluster:
-    """It restarts between two looks."""
+    """The broker restarts between two reads."""
     cluster = three_brokers()
     cluster.bounce(2)
     return cluster
 
 
 def broker_changes_its_endpoints() -> Cluster:
-    """Its registration names another host."""
+    """The broker's new registration has another host."""
     cluster = three_brokers()
     path = znodes.broker_path(2)
     registered = msgspec.json.decode(cluster.data(path) or b"")
@@ -144,7 +144,7 @@ def broker_changes_its_endpoints() -> Cluster:
 
 
 def broker_shuts_down() -> Cluster:
-    """In order; a request with an older broker epoch is refused first."""
+    """A controlled shutdown; a request with an older broker epoch is refused first."""
     cluster = three_brokers()
     controlled_shutdown(cluster, 1, cluster.broker_epoch(1) - 1)
     controlled_shutdown(cluster, 1)
@@ -152,8 +152,8 @@ def broker_shuts_down() -> Cluster:
     return cluster
 
 
-def channels_in_trouble() -> Cluster:
-    """A broker cannot be reached, does not understand a request, answers with an error."""
+def channels_fail() -> Cluster:
+    """A broker is unreachable, does not understand a request, or answers with an error."""
     cluster = three_brokers()
     epoch = cluster.broker_epoch(2)
     cluster.happen(ChannelFault(2, epoch, "unreachable", "connection refused"), "broker:2")
@@ -171,7 +171,7 @@ def channels_in_trouble() -> Cluster:
 
 
 def log_directory_fails() -> Cluster:
-    """Two replicas of broker 1 lie in it."""
+    """Two replicas of broker 1 are in the failed directory."""
     cluster = three_brokers(inter_broker_protocol_version=OLD)
     failed = {("t", 0), ("one", 0)}
 
@@ -194,8 +194,8 @@ def log_directory_fails() -> Cluster:
 # Topics -------------------------------------------------------------------------------------------
 
 
-def topics_come_and_go() -> Cluster:
-    """One partition has no live replica; partitions are added; a topic is removed by hand."""
+def topics_are_created_and_removed() -> Cluster:
+    """One partition has no live replica; partitions are added; a topic is deleted by hand."""
     cluster = three_brokers()
     cluster.create_topic("new", {0: [1, 2], 1: [9]})
     cluster.create_topic("new", {0: [1, 2], 1: [9], 2: [3, 1]})
@@ -205,7 +205,7 @@ def topics_come_and_go() -> Cluster:
 
 
 def topic_is_deleted() -> Cluster:
-    """One that exists and one that does not."""
+    """Deletes a topic that exists and one that does not."""
     cluster = three_brokers()
     cluster.put(znodes.delete_topic_path("t"), b"")
     cluster.put(znodes.delete_topic_path("no-such-topic"), b"")
@@ -213,7 +213,7 @@ def topic_is_deleted() -> Cluster:
 
 
 def topic_is_deleted_with_an_old_protocol() -> Cluster:
-    """StopReplica carries one kind of partitions only."""
+    """A StopReplica request has either deletions or no deletions."""
     cluster = three_brokers(inter_broker_protocol_version="2.4")
     cluster.put(znodes.delete_topic_path("t"), b"")
     return cluster
@@ -227,7 +227,7 @@ def deletion_is_disabled() -> Cluster:
 
 
 def topic_that_waits_for_deletion() -> Cluster:
-    """One of its brokers is dead."""
+    """One of the topic's brokers is dead."""
     cluster = three_brokers()
     cluster.stop_broker(3)
     cluster.put(znodes.delete_topic_path("t"), b"")
@@ -235,7 +235,7 @@ def topic_that_waits_for_deletion() -> Cluster:
 
 
 def deletion_waits_for_a_broker() -> Cluster:
-    """Partitions that are added meanwhile are refused, elections too; then it goes on."""
+    """Added partitions and elections are refused until the deletion continues."""
     cluster = topic_that_waits_for_deletion()
     cluster.create_topic("t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [1]})
     cluster.happen(ElectLeadersReceived(1, 2, "preferred", [("t", 0), ("x", 0)]), "api:1")
@@ -244,7 +244,7 @@ def deletion_waits_for_a_broker() -> Cluster:
 
 
 def replica_cannot_be_deleted() -> Cluster:
-    """Broker 2 says so once."""
+    """Broker 2 answers one deletion with an error."""
     cluster = three_brokers()
 
     def errors(request: BrokerRequest) -> list[tuple[str, int, int]]:
@@ -262,7 +262,7 @@ def replica_cannot_be_deleted() -> Cluster:
 
 
 def partition_without_a_leader_is_deleted() -> Cluster:
-    """It never had one."""
+    """The partition never had a leader."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2], 1: [9]})
     cluster.put(znodes.delete_topic_path("t"), b"")
@@ -271,7 +271,7 @@ def partition_without_a_leader_is_deleted() -> Cluster:
 
 
 def topics_by_request() -> Cluster:
-    """Tools create a topic, let it grow and delete it; brokers do that in Kafka."""
+    """Tools create, extend and delete a topic; in Kafka brokers write the znodes."""
     cluster = Cluster(1, 2).start()
     create(cluster, new_topic("t", given={0: [1, 2]}), new_topic("u", 1, 3))
     grow(cluster, "t", 2, [2, 1])
@@ -283,7 +283,7 @@ def topics_by_request() -> Cluster:
 
 
 def preferred_elections() -> Cluster:
-    """By the znode, in vain and with success; by a tool; by the time."""
+    """Elections by the znode, without and with success, by a tool, and by the timer."""
     cluster = three_brokers(inter_broker_protocol_version=OLD)
     cluster.stop_broker(1)
     cluster.start_broker(1)
@@ -297,7 +297,7 @@ def preferred_elections() -> Cluster:
 
 
 def rebalance(cluster: Cluster) -> None:
-    """It is time to look for leaders that are not the preferred ones."""
+    """Fires the timer of the preferred leader rebalance."""
     timers = [
         one.command.timer
         for one in cluster.commands()
@@ -307,7 +307,7 @@ def rebalance(cluster: Cluster) -> None:
 
 
 def unclean_elections_are_enabled() -> Cluster:
-    """For all topics, then for one."""
+    """Enables unclean elections for all topics, and then for one."""
     cluster = three_brokers()
     cluster.create_topic("u", {0: [1, 2]})
     cluster.stop_broker(2)
@@ -325,8 +325,8 @@ def unclean_elections_are_enabled() -> Cluster:
     return cluster
 
 
-def election_meets_another_version() -> Cluster:
-    """The leader writes the ISR in between."""
+def election_after_a_concurrent_isr_change() -> Cluster:
+    """The leader writes the ISR between the read and the write of an election."""
     cluster = three_brokers(inter_broker_protocol_version=OLD)
     cluster.once(writes_state("t", 0), lambda: cluster.set_isr("t", 0, [1, 2]))
     cluster.stop_broker(1)
@@ -336,28 +336,28 @@ def election_meets_another_version() -> Cluster:
 # Reassignments ------------------------------------------------------------------------------------
 
 
-def ask_to_reassign(cluster: Cluster, *entries: tuple[str, int, list[int]]) -> None:
-    """The znode is written."""
+def request_reassignment(cluster: Cluster, *entries: tuple[str, int, list[int]]) -> None:
+    """Writes the reassignment znode."""
     named = [{"topic": one[0], "partition": one[1], "replicas": one[2]} for one in entries]
     content = msgspec.json.encode({"version": 1, "partitions": named})
     cluster.put(znodes.REASSIGN_PARTITIONS, content)
 
 
 def reassignments() -> Cluster:
-    """The leader goes, the leader stays, two that cannot be."""
+    """A leader is replaced, another one stays, and two entries are invalid."""
     cluster = three_brokers(inter_broker_protocol_version=OLD)
     cluster.start_broker(4)
-    ask_to_reassign(cluster, ("t", 0, [4, 2]), ("t", 1, [2, 3]), ("x", 0, [1]), ("t", 9, [1]))
+    request_reassignment(cluster, ("t", 0, [4, 2]), ("t", 1, [2, 3]), ("x", 0, [1]), ("t", 9, [1]))
     cluster.set_isr("t", 0, [1, 2, 3, 4])
     cluster.run()
     return cluster
 
 
 def reassignment_to_a_dead_leader() -> Cluster:
-    """It stays in the target, but shuts down."""
+    """The leader is in the target, but is shutting down."""
     cluster = Cluster(1, 2, 3, inter_broker_protocol_version=OLD).start()
     cluster.create_topic("t", {0: [1, 2]})
-    ask_to_reassign(cluster, ("t", 0, [1, 3]))
+    request_reassignment(cluster, ("t", 0, [1, 3]))
     cluster.stop_broker(2)
     controlled_shutdown(cluster, 1)
     cluster.set_isr("t", 0, [1, 3])
@@ -366,19 +366,19 @@ def reassignment_to_a_dead_leader() -> Cluster:
 
 
 def reassignment_that_fails() -> Cluster:
-    """The state of the partition is gone."""
+    """The state of the partition was deleted."""
     cluster = three_brokers()
     cluster.remove_quietly(znodes.state_path("t", 0))
     cluster.start_broker(4)
-    ask_to_reassign(cluster, ("t", 0, [1, 2, 4]))
+    request_reassignment(cluster, ("t", 0, [1, 2, 4]))
     return cluster
 
 
 def reassigned_topic_is_deleted() -> Cluster:
-    """It waits for a broker, too; the marker is seen twice."""
+    """The deletion also waits for a broker; the marker is read twice."""
     cluster = three_brokers(rules="kafka")
     cluster.start_broker(4)
-    ask_to_reassign(cluster, ("t", 0, [4, 2, 3]))
+    request_reassignment(cluster, ("t", 0, [4, 2, 3]))
     cluster.stop_broker(3)
     cluster.put(znodes.delete_topic_path("t"), b"")
     cluster.put(znodes.delete_topic_path("no-such-topic"), b"")
@@ -386,10 +386,10 @@ def reassigned_topic_is_deleted() -> Cluster:
 
 
 def replica_is_new_again() -> Cluster:
-    """Kafka makes replicas new that are so already, when it resumes a reassignment."""
+    """When Kafka resumes a reassignment, it makes replicas new that are already new."""
     cluster = three_brokers(rules="kafka")
     cluster.start_broker(4)
-    ask_to_reassign(cluster, ("t", 0, [1, 2, 3, 4]))
+    request_reassignment(cluster, ("t", 0, [1, 2, 3, 4]))
     cluster.bounce(4)
     return cluster
 
@@ -397,8 +397,8 @@ def replica_is_new_again() -> Cluster:
 # Requests of brokers ------------------------------------------------------------------------------
 
 
-def alter_partition_is_turned_down() -> Cluster:
-    """In every way that Kafka tells of."""
+def alter_partition_is_refused() -> Cluster:
+    """Every refusal that Kafka logs."""
     cluster = three_brokers()
     partition = proposal(cluster, "t", 0)
     alter_partition(cluster, 9, partition, broker_epoch=1)
@@ -414,8 +414,8 @@ def alter_partition_is_turned_down() -> Cluster:
     return cluster
 
 
-def producer_ids_are_given_and_refused() -> Cluster:
-    """Not to who is not registered, or was registered anew."""
+def producer_ids_are_allocated_and_refused() -> Cluster:
+    """Refused for a broker that is not registered, or was registered again."""
     cluster = three_brokers()
     allocate_producer_ids(cluster, 9, 1)
     allocate_producer_ids(cluster, 1, cluster.broker_epoch(1) - 1)
@@ -443,9 +443,9 @@ SCENES: tuple[Callable[[], Cluster], ...] = (
     broker_bounces,
     broker_changes_its_endpoints,
     broker_shuts_down,
-    channels_in_trouble,
+    channels_fail,
     log_directory_fails,
-    topics_come_and_go,
+    topics_are_created_and_removed,
     topic_is_deleted,
     topic_is_deleted_with_an_old_protocol,
     deletion_is_disabled,
@@ -456,12 +456,12 @@ SCENES: tuple[Callable[[], Cluster], ...] = (
     topics_by_request,
     preferred_elections,
     unclean_elections_are_enabled,
-    election_meets_another_version,
+    election_after_a_concurrent_isr_change,
     reassignments,
     reassignment_to_a_dead_leader,
     reassignment_that_fails,
     reassigned_topic_is_deleted,
     replica_is_new_again,
-    alter_partition_is_turned_down,
-    producer_ids_are_given_and_refused,
+    alter_partition_is_refused,
+    producer_ids_are_allocated_and_refused,
 )

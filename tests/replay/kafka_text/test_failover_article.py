@@ -20,7 +20,7 @@ _ROW = re.compile(
 
 
 class Row(NamedTuple):
-    """A line of the article, the event that is its reason, what is heard until today's line."""
+    """A line of the article, its triggering event, and the outcomes up to the current line."""
 
     old: str
     event: str
@@ -46,18 +46,18 @@ def rows() -> list[Row]:
 
 
 def letters(text: str) -> str:
-    """A text without what its translation did to spaces, case and punctuation."""
+    """A text without spaces, case and punctuation, which the translation changed."""
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def test_every_line_of_the_article_has_its_row() -> None:
+def test_every_line_of_the_article_has_a_row() -> None:
     for line in ARTICLE.read_text(encoding="utf-8").splitlines():
         parts = [one.old.split("[...]") for one in rows()]
         assert any(all(letters(part) in letters(line) for part in of_row) for of_row in parts), line
 
 
 def reasons(cluster: Cluster, seq: int) -> list[Event]:
-    """The event with this number, before it the one whose command it answers, and so on."""
+    """The chain of events that leads to this event: each answers a command of the previous one."""
     events = {recorded.seq: recorded.event for recorded, _ in cluster.history}
     found = [events[seq]]
     while (cause := cause_of(found[0])) is not None:
@@ -66,22 +66,22 @@ def reasons(cluster: Cluster, seq: int) -> list[Event]:
 
 
 @pytest.mark.parametrize("row", [one for one in rows() if one.new], ids=lambda one: one.old[:40])
-def test_the_line_of_today_follows_the_event(row: Row) -> None:
+def test_current_line_follows_its_event(row: Row) -> None:
     pattern = re.compile(rf"\[.*\] {re.escape(row.new or '').replace('…', '.*?')}")
     clusters = [broker_dies_and_returns(), session_ends()]
-    told = [
+    chains = [
         reasons(cluster, line.seq)
         for cluster in clusters
         for line in lines_of(cluster)
         if pattern.fullmatch(line.message)
     ]
     expected = [row.event, *row.outcomes]
-    assert expected in [[kind_of(event) for event in events] for events in told]
+    assert expected in [[kind_of(event) for event in events] for events in chains]
     if row.event == "watch_fired":
-        [first, *_] = next(one for one in told if kind_of(one[0]) == row.event)
+        [first, *_] = next(one for one in chains if kind_of(one[0]) == row.event)
         assert isinstance(first, WatchFired)
         assert row.what == f"{first.path} {first.change}"
 
 
-def test_the_events_exist() -> None:
+def test_events_of_the_rows_exist() -> None:
     assert {one.event for one in rows()} <= set(EVENT_SCHEMAS)

@@ -1,6 +1,6 @@
 """The published trace of KB 7.10, {1,2,3} to {4,5,6} under Kafka 3.3, is a golden text.
 
-Sets are in any order, and what Kafka tells of batches that go to nobody is left out.
+Sets are in any order, and lines about batches without brokers are ignored.
 """
 
 import re
@@ -32,12 +32,12 @@ _STATE = re.compile(
 
 
 def in_order(text: str) -> str:
-    """A line whose sets are sorted."""
+    """A line with sorted sets."""
     return _SET.sub(lambda found: f"HashSet({', '.join(sorted(found[1].split(', ')))})", text)
 
 
 def as_of_3_9(text: str) -> str:
-    """How Kafka 3.9 spells LeaderAndIsr."""
+    """A line with LeaderAndIsr as Kafka 3.9 prints it."""
 
     def spell(state: re.Match[str]) -> str:
         members = [
@@ -57,7 +57,7 @@ def golden() -> list[str]:
 
 
 def traced() -> tuple[Cluster, int]:
-    """The cluster of the trace at its end, and the last event before it began."""
+    """The cluster at the end of the trace, and the number of the last event before the trace."""
     cluster = Cluster(1, 2, 3, 4, 5, 6, inter_broker_protocol_version="3.3")
     cluster.change_topic_quietly(TOPIC, {0: [1, 2, 3]})
     for path in (znodes.partitions_path(TOPIC), znodes.partition_path(TOPIC, 0)):
@@ -67,8 +67,8 @@ def traced() -> tuple[Cluster, int]:
         cluster.put_quietly(znodes.state_path(TOPIC, 0), state)
     cluster.start()
     before = len(cluster.history)
-    wanted = {"topic": TOPIC, "partition": 0, "replicas": [4, 5, 6]}
-    request = msgspec.json.encode({"version": 1, "partitions": [wanted]})
+    entry = {"topic": TOPIC, "partition": 0, "replicas": [4, 5, 6]}
+    request = msgspec.json.encode({"version": 1, "partitions": [entry]})
     cluster.put(znodes.REASSIGN_PARTITIONS, request)
     for isr in ((6, 1, 2, 3), (5, 1, 6, 2, 3), (5, 1, 6, 2, 3, 4)):
         ask_for_isr(cluster, isr)
@@ -78,10 +78,10 @@ def traced() -> tuple[Cluster, int]:
 
 
 def ask_for_isr(cluster: Cluster, isr: tuple[int, ...]) -> None:
-    """The leader has a follower that caught up."""
+    """The leader requests an ISR with a follower that has caught up."""
     now = cluster.leadership(TOPIC, 0)
-    asked = ProposedState(TOPIC, 0, now.leader_epoch, isr, now.recovery_state, now.partition_epoch)
-    request = AlterPartitionReceived(1, 1, now.leader, cluster.broker_epoch(now.leader), [asked])
+    state = ProposedState(TOPIC, 0, now.leader_epoch, isr, now.recovery_state, now.partition_epoch)
+    request = AlterPartitionReceived(1, 1, now.leader, cluster.broker_epoch(now.leader), [state])
     cluster.happen(request, "api:1")
 
 
@@ -91,7 +91,7 @@ def rebalance_timers(cluster: Cluster) -> Iterator[str]:
             yield one.command.timer
 
 
-def test_the_published_trace(tmp_path: Path) -> None:
+def test_lines_equal_the_published_trace(tmp_path: Path) -> None:
     cluster, before = traced()
     log = write_log(tmp_path / "log", cluster)
     with LogReader.open(log, UPCASTERS) as reader:

@@ -1,8 +1,8 @@
-"""What stock Kafka 3.9.1 logged, and what is rendered of the same incident under refold.
+"""Lines that stock Kafka 3.9.1 logged equal those rendered of the same incident under refold.
 
-`recorded/NAME.log` is a part of what the controllers of a stock cluster wrote in controller.log and
-state-change.log. Compared are the two streams, each in order; of lines of one kind that follow one
-another the order is that of Kafka's hashes.
+`recorded/NAME.log` is a part of controller.log and state-change.log of the controllers of a stock
+cluster. Each of the two files is compared in order; successive lines of one kind are sorted,
+because their order depends on Kafka's hash maps.
 """
 
 import re
@@ -16,7 +16,7 @@ from replay.kafka_text.kafka_log import Line
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import alter_partition, proposal
 from tests.replay.kafka_text.rendering import lines_of, parsed, row_of
-from tests.replay.kafka_text.scenes import ask_to_reassign, rebalance
+from tests.replay.kafka_text.scenes import rebalance, request_reassignment
 
 RECORDED = Path(__file__).with_name("recorded")
 OTHER_THREADS = ("kafka.controller.RequestSendThread", "ControllerEventThread")
@@ -33,8 +33,8 @@ _SETS = re.compile(r"(?:Hash)?Set\(([^()]*)\)")
 _FIXED = re.compile(r"(?<=callback for )\S+|(?<=deletion: )\S+")
 
 
-def spelt(line: Line) -> str:
-    """A line without what differs from run to run, its collections sorted."""
+def normalized(line: Line) -> str:
+    """A line without parts that differ between runs, and with sorted collections."""
     text = f"{line.level} {line.body}"
     for pattern, name in _OF_ONE_RUN:
         text = pattern.sub(name, text)
@@ -48,10 +48,10 @@ def _sorted(items: str, separator: str) -> str:
 
 
 def streams(lines: Iterable[Line]) -> tuple[list[str], list[str]]:
-    """controller.log and state-change.log, runs of lines of one kind sorted."""
-    told = [one for one in lines if not one.logger.endswith(OTHER_THREADS)]
-    state_changes = [one for one in told if one.logger == "state.change.logger"]
-    others = [one for one in told if one.logger != "state.change.logger"]
+    """controller.log and state-change.log, with successive lines of one kind sorted."""
+    of_controller = [one for one in lines if not one.logger.endswith(OTHER_THREADS)]
+    state_changes = [one for one in of_controller if one.logger == "state.change.logger"]
+    others = [one for one in of_controller if one.logger != "state.change.logger"]
     return _in_runs(others), _in_runs(state_changes)
 
 
@@ -59,18 +59,18 @@ def _in_runs(lines: list[Line]) -> list[str]:
     return [
         text
         for _, run in groupby(lines, lambda one: row_of(one).text)
-        for text in sorted(map(spelt, run))
+        for text in sorted(map(normalized, run))
     ]
 
 
 def recorded(name: str) -> tuple[list[str], list[str]]:
-    """The two streams of a part of a recording."""
+    """The two files of a part of a recording."""
     lines = (RECORDED / f"{name}.log").read_text(encoding="utf-8").splitlines()
     return streams(map(parsed, lines))
 
 
 class Parts:
-    """The lines of some parts of what happens in a cluster."""
+    """The lines of some parts of a cluster's history."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -84,7 +84,7 @@ class Parts:
         self._parts.append(range(self._first, len(self._cluster.history) + 1))
 
     def lines(self) -> list[Line]:
-        """The lines; those of a controller that resigns are not in a log of one that was killed."""
+        """The lines; lines of a resignation are skipped, because a killed controller has none."""
         return [
             line
             for line in lines_of(self._cluster)
@@ -94,10 +94,10 @@ class Parts:
 
 
 def broker_crash() -> list[Line]:
-    """Topics are made, a broker dies, the next one with the controller; then the first is back."""
+    """Topics are created, a broker dies, then the controller's broker; then the first returns."""
     cluster = Cluster(1, 2).start()
-    told = Parts(cluster)
-    with told:
+    parts = Parts(cluster)
+    with parts:
         cluster.start_broker(3)
         cluster.create_topic("one-01", {0: [3], 1: [2], 2: [1]})
         pairs = {0: [1, 2], 1: [2, 1], 2: [1, 2], 3: [1, 3], 4: [3, 2]}
@@ -112,40 +112,40 @@ def broker_crash() -> list[Line]:
         (2, "wide-03", 1, (2, 3)),
     ):
         alter_partition(cluster, leader, proposal(cluster, topic, number, isr=isr))
-    with told:
+    with parts:
         cluster.stop_broker(1)
         cluster.unregister(2)
         cluster.expire()
         cluster.create_topic("t.05", {0: [3], 1: [3], 2: [3]})
         cluster.start_broker(1)
-    return told.lines()
+    return parts.lines()
 
 
 def reassignments() -> list[Line]:
-    """The leader stays and is alone; a follower is replaced; the leader is replaced."""
+    """A leader stays alone; a follower is replaced; a leader is replaced."""
     cluster = Cluster(1, 2, 3, 4, inter_broker_protocol_version="2.6", rules="kafka").start()
     cluster.create_topic("t.01", {0: [3, 1]})
     cluster.create_topic("t_02", {2: [3, 2]})
     cluster.create_topic("t_03", {0: [3, 2, 1]})
-    told = Parts(cluster)
-    with told:
-        ask_to_reassign(cluster, ("t.01", 0, [3]), ("t_02", 2, [4, 2]), ("t_03", 0, [3, 4, 1]))
+    parts = Parts(cluster)
+    with parts:
+        request_reassignment(cluster, ("t.01", 0, [3]), ("t_02", 2, [4, 2]), ("t_03", 0, [3, 4, 1]))
         cluster.set_isr("t_03", 0, [3, 2, 1, 4])
         cluster.run()
         cluster.set_isr("t_02", 2, [3, 2, 4])
         cluster.run()
-    return told.lines()
+    return parts.lines()
 
 
 LOGS = pytest.mark.parametrize("log", [0, 1], ids=["controller.log", "state-change.log"])
 
 
 @LOGS
-def test_broker_crash(log: int) -> None:
+def test_lines_of_a_broker_crash_equal_kafkas(log: int) -> None:
     assert streams(broker_crash())[log] == recorded("broker-crash-2")[log]
 
 
 @LOGS
-def test_reassignments(log: int) -> None:
-    """Kafka takes the partitions of a request in the order of a hash map."""
+def test_lines_of_reassignments_equal_kafkas(log: int) -> None:
+    """Kafka processes the partitions of a request in the order of a hash map."""
     assert sorted(streams(reassignments())[log]) == sorted(recorded("reassign-znode-7")[log])

@@ -1,4 +1,4 @@
-"""What page and recordings do not show: prefixes, other logs, what breaks off or is retried."""
+"""Prefixes, other logs, interrupted steps and retries, which the page and recordings lack."""
 
 import re
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def lines_in(log: Path) -> list[Line]:
         return list(kafka_lines(reader))
 
 
-def test_a_line_reads_as_log4j_writes_it() -> None:
+def test_line_has_log4js_layout() -> None:
     message = "[Controller id=1000] Resigned"
     line = Line(7, 1_767_225_600_123_999_999, "INFO", message, "kafka.controller.KafkaController")
     assert line.text == (
@@ -43,7 +43,7 @@ def test_a_line_reads_as_log4j_writes_it() -> None:
     assert bad.text.splitlines()[1] == "java.io.IOException: refused"
 
 
-def test_a_line_stands_at_its_event() -> None:
+def test_lines_have_the_times_of_their_events() -> None:
     cluster = scenes.broker_dies_and_returns()
     clocks = {event.seq: event.wall_ns for event, _ in cluster.history}
     lines = lines_of(cluster)
@@ -51,8 +51,8 @@ def test_a_line_stands_at_its_event() -> None:
     assert all(clocks[line.seq] == line.wall_ns for line in lines)
 
 
-def test_what_tools_ask_for_reads_as_what_brokers_write() -> None:
-    """Kafka's controller sees the znodes only."""
+def test_requests_of_tools_have_the_lines_of_brokers_writes() -> None:
+    """Kafka's controller sees only the znodes."""
     by_request = scenes.topics_by_request()
     by_znode = Cluster(1, 2).start()
     [drawn] = [
@@ -67,9 +67,9 @@ def test_what_tools_ask_for_reads_as_what_brokers_write() -> None:
     assert messages(by_request) == messages(by_znode)
 
 
-def test_blocks_of_producer_ids() -> None:
-    told = messages(scenes.producer_ids_are_given_and_refused())
-    assert [one for one in told if one.startswith("Acquired")] == [
+def test_allocated_producer_ids_are_logged() -> None:
+    lines = messages(scenes.producer_ids_are_allocated_and_refused())
+    assert [one for one in lines if one.startswith("Acquired")] == [
         "Acquired new producerId block ProducerIdsBlock(assignedBrokerId=1, firstProducerId=0, "
         "size=1000) by writing to Zk with path version 0",
         "Acquired new producerId block ProducerIdsBlock(assignedBrokerId=2, firstProducerId=1000, "
@@ -77,18 +77,18 @@ def test_blocks_of_producer_ids() -> None:
     ]
 
 
-@pytest.mark.parametrize(("before", "spelt"), [(2, "Map"), (3, "Map"), (4, "HashMap")])
-def test_added_partitions_are_what_is_left_of_a_map_of_all(before: int, spelt: str) -> None:
+@pytest.mark.parametrize(("before", "map_name"), [(2, "Map"), (3, "Map"), (4, "HashMap")])
+def test_added_partitions_are_printed_as_a_filtered_map(before: int, map_name: str) -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t", {one: [1] for one in range(before)})
     cluster.create_topic("t", {one: [1] for one in range(before + 1)})
     assignment = "ReplicaAssignment(replicas=1, addingReplicas=, removingReplicas=)"
-    told = f"New partitions to be added {spelt}(t-{before} -> {assignment})"
-    assert told in messages(cluster)
+    line = f"New partitions to be added {map_name}(t-{before} -> {assignment})"
+    assert line in messages(cluster)
 
 
 @pytest.mark.parametrize("scene", scenes.SCENES, ids=lambda one: one.__name__)
-def test_who_follows_the_fold_changes_nothing(scene: Callable[[], Cluster]) -> None:
+def test_rendering_does_not_change_the_decisions(scene: Callable[[], Cluster]) -> None:
     cluster = scene()
     fold = Fold(cluster.fold.controller.configuration)
     Rendering(fold)
@@ -96,11 +96,11 @@ def test_who_follows_the_fold_changes_nothing(scene: Callable[[], Cluster]) -> N
         assert [one for part in fold.apply(recorded) for one in part] == issued
 
 
-# Which logs ---------------------------------------------------------------------------------------
+# Logs of other cores, and without segments ------------------------------------------------------
 
 
-def test_a_log_without_its_first_segments(tmp_path: Path) -> None:
-    """What is left is folded from a snapshot, and reads as before."""
+def test_log_without_its_first_segments_has_the_remaining_lines(tmp_path: Path) -> None:
+    """The remaining log is folded from a snapshot, and has the same lines."""
     folder = tmp_path / "log"
     rolled_log(folder)
     whole = lines_in(folder)
@@ -112,7 +112,7 @@ def test_a_log_without_its_first_segments(tmp_path: Path) -> None:
     assert any("New broker startup callback for 1" in line.message for line in rest)
 
 
-def test_log_of_another_core_has_the_same_lines_where_its_decisions_are_the_same(
+def test_log_of_another_core_with_equal_decisions_has_the_same_lines(
     tmp_path: Path,
 ) -> None:
     other = write_log(tmp_path / "other", incident(), fingerprint="another")
@@ -120,7 +120,7 @@ def test_log_of_another_core_has_the_same_lines_where_its_decisions_are_the_same
     assert lines_in(other) == lines_in(same)
 
 
-def test_log_of_another_core_is_refused_at_the_first_decision_that_differs(tmp_path: Path) -> None:
+def test_log_of_another_core_is_refused_at_the_first_different_decision(tmp_path: Path) -> None:
     simulation = incident()
     place = next(n for n, (_, issued) in enumerate(simulation.history) if len(issued) > 2)
     recorded, issued = simulation.history[place]
@@ -130,48 +130,48 @@ def test_log_of_another_core_is_refused_at_the_first_decision_that_differs(tmp_p
         lines_in(log)
 
 
-def test_a_log_without_outcomes_is_refused(tmp_path: Path) -> None:
+def test_imported_log_is_refused(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", incident())
     with LogReader.open(log, UPCASTERS) as reader:
         reader.header = msgspec.structs.replace(reader.header, kind="world-backed")
-        with pytest.raises(ReplayError, match="world-backed"):
+        with pytest.raises(ReplayError, match="imported log"):
             next(kafka_lines(reader))
 
 
-# What breaks off or is retried --------------------------------------------------------------------
+# Interrupted steps and retries -------------------------------------------------------------------
 
 
-def test_a_session_that_ends_in_the_middle_of_a_step() -> None:
+def test_step_interrupted_by_the_end_of_the_session_is_logged_when_repeated() -> None:
     cluster = scenes.three_brokers()
     before = len(cluster.history)
     cluster.lose(writes_state("t", 0), Fate.SESSION_OVER)
     cluster.stop_broker(1)
-    told = messages(cluster, before)
-    over = told.index("Stopped partition state machine")
-    assert not any("t-0" in one for one in told[:over])
-    assert any(re.match("Changed partition t-0 from OfflinePartition", one) for one in told[over:])
-    assert not any("failed to change state for partition t-0" in one for one in told)
+    lines = messages(cluster, before)
+    over = lines.index("Stopped partition state machine")
+    assert not any("t-0" in one for one in lines[:over])
+    assert any(re.match("Changed partition t-0 from OfflinePartition", one) for one in lines[over:])
+    assert not any("failed to change state for partition t-0" in one for one in lines)
 
 
 @pytest.mark.parametrize(
     "lost", [reads(znodes.BROKER_IDS), reads(znodes.broker_path(2))], ids=["list", "registrations"]
 )
-def test_a_broker_change_that_is_read_again_is_told_once(lost: Callable[..., bool]) -> None:
+def test_repeated_broker_change_is_logged_once(lost: Callable[..., bool]) -> None:
     cluster = scenes.three_brokers()
     before = len(cluster.history)
     cluster.lose(lost, Fate.REQUEST_LOST)
     cluster.stop_broker(1)
-    told = [one for one in messages(cluster, before) if one.startswith("Newly added brokers")]
-    assert told == [
+    lines = [one for one in messages(cluster, before) if one.startswith("Newly added brokers")]
+    assert lines == [
         "Newly added brokers: , deleted brokers: 1, bounced brokers: , all live brokers: 2,3"
     ]
 
 
 def reassigned(lose: Callable[[Cluster], None]) -> list[str]:
-    """A replica is added to t-0 while a part of it has to be done again."""
+    """The messages when a replica is added to t-0 and a part of the work is repeated."""
     cluster = scenes.three_brokers(inter_broker_protocol_version=scenes.OLD)
     cluster.start_broker(4)
-    scenes.ask_to_reassign(cluster, ("t", 0, [1, 2, 4]))
+    scenes.request_reassignment(cluster, ("t", 0, [1, 2, 4]))
     before = len(cluster.history)
     cluster.set_isr("t", 0, [1, 2, 3, 4])
     lose(cluster)
@@ -179,23 +179,23 @@ def reassigned(lose: Callable[[Cluster], None]) -> list[str]:
     return messages(cluster, before)
 
 
-def test_targets_that_caught_up_are_told_once() -> None:
+def test_repeated_check_of_target_replicas_is_logged_once() -> None:
     def lose(cluster: Cluster) -> None:
         cluster.lose(reads(znodes.state_path("t", 0)), Fate.REQUEST_LOST)
 
-    told = [one for one in reassigned(lose) if one.startswith("Target replicas")]
-    assert told == [
+    lines = [one for one in reassigned(lose) if one.startswith("Target replicas")]
+    assert lines == [
         "Target replicas ArrayBuffer(1, 2, 4) have all caught up with the leader for "
         "reassigning partition t-0"
     ]
 
 
-def test_a_leader_that_stays_is_told_once() -> None:
+def test_leader_that_stays_is_logged_once() -> None:
     def lose(cluster: Cluster) -> None:
         cluster.lose(by_rule(ReadZnodes, RAISE), Fate.REQUEST_LOST)
 
-    told = [one for one in reassigned(lose) if one.startswith("Leader 1 for partition t-0")]
-    assert told == [
+    lines = [one for one in reassigned(lose) if one.startswith("Leader 1 for partition t-0")]
+    assert lines == [
         "Leader 1 for partition t-0 being reassigned, is already in the new list of replicas "
         "1,2,4 and is alive"
     ]

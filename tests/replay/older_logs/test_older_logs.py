@@ -1,9 +1,9 @@
-"""Logs with events of older versions are explained and diffed.
+"""Logs with events of older versions are explained and compared.
 
-`elect_leaders_1.tar.xz` was written by the commit before ElectLeaders had a time-out (d8a6c2e), of
-a simulated cluster: an election znode was there when it took the role; t-0's ISR was broker 1 when
-that died; an unclean leader was asked for (event 67, `elect_leaders_received` in version 1); broker
-1 returned. Its header lacks the settings that came later.
+The commit before ElectLeaders had a time-out (d8a6c2e) wrote `elect_leaders_1.tar.xz` for a
+simulated cluster. An election znode existed when the controller took the role. The ISR of t-0 was
+broker 1 when that broker died. A client requested an unclean leader (event 67,
+`elect_leaders_received` in version 1), and broker 1 returned. The header lacks later settings.
 """
 
 from pathlib import Path
@@ -63,10 +63,10 @@ def test_every_kind_in_existing_logs_leads_to_its_present_version(kind: str) -> 
     assert sorted(steps) == list(range(1, EVENT_SCHEMAS[kind]))
 
 
-def test_event_of_version_1_is_read_as_one_of_today() -> None:
+def test_event_of_version_1_is_read_as_the_current_version() -> None:
     with log_at(LOG) as log, LogReader.open(log) as stored, open_log(log) as opened:
-        wanted = EventFilter(kinds=(ELECT_LEADERS,))
-        [old], [event] = stored.events(wanted), opened.reader.events(wanted)
+        selected = EventFilter(kinds=(ELECT_LEADERS,))
+        [old], [event] = stored.events(selected), opened.reader.events(selected)
         assert (old.schema, event.schema) == (1, EVENT_SCHEMAS[ELECT_LEADERS])
         assert len(msgspec.msgpack.decode(old.payload)) == 5
         request = ElectLeadersReceived(2, 2, "unclean", [("t", 0)], timeout_ms=0)
@@ -74,13 +74,13 @@ def test_event_of_version_1_is_read_as_one_of_today() -> None:
         assert decode_event(event.payload) == request
 
 
-def test_time_out_of_an_event_of_version_1_that_has_one_stays() -> None:
-    """The first logs with time-outs named the old version still."""
+def test_time_out_of_an_event_of_version_1_is_kept() -> None:
+    """The first logs with time-outs still had the old version number."""
     payload = encode_event(ElectLeadersReceived(2, 2, "unclean", None, timeout_ms=30_000))
     assert UPCASTS[ELECT_LEADERS, 1].payload(payload) == payload
 
 
-def test_settings_that_came_later_are_as_if_they_were_not_there() -> None:
+def test_later_settings_are_disabled_for_an_older_log() -> None:
     with open_log(LOG) as log:
         assert isinstance(log, RecordedLog)
         assert not {"is_broker", "kip_236_enable"} & set(log.reader.header.configuration)
@@ -88,7 +88,7 @@ def test_settings_that_came_later_are_as_if_they_were_not_there() -> None:
         assert not log.configuration.has_kip_236
 
 
-def test_it_is_explained() -> None:
+def test_why_explains_an_older_log() -> None:
     answer = asked(LOG, topic="t", partition=0)
     assert plain(answer.answer).startswith(
         "t-0 has leader 2 since event N: a client requested an election; no replica in sync was "
@@ -110,7 +110,7 @@ def test_it_is_explained() -> None:
         (("decisions", "--rule", "unclean partition"), "t-0: 2, unclean leader"),
     ],
 )
-def test_it_is_listed(command: tuple[str, ...], text: str) -> None:
+def test_older_log_is_listed(command: tuple[str, ...], text: str) -> None:
     name, *options = command
     result = CliRunner().invoke(app, [name, str(LOG), *options])
     assert result.exit_code == 0, result.output
@@ -118,7 +118,7 @@ def test_it_is_listed(command: tuple[str, ...], text: str) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_it_is_diffed(tmp_path: Path) -> None:
+def test_diff_compares_an_older_log(tmp_path: Path) -> None:
     same = diff(tmp_path / "same", (), LOG)
     assert (same.errors, same.groups) == ([], [])
     assert same.logs[0].left_at == (0, 0)

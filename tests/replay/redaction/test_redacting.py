@@ -1,4 +1,4 @@
-"""A log under other names: it decides the same, and nothing of the names is left."""
+"""A redacted log has the same decisions, and none of the names."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def refold(*arguments: str | Path) -> Result:
 
 
 def redacted(log: Path, folder: Path) -> tuple[Path, dict[str, dict[str, str]], str]:
-    """The other log, what stands for what, and the other log as text."""
+    """The redacted log, the replaced names, and the redacted log as text."""
     out, names = folder / "log.jsonl", folder / "names.json"
     result = refold("log", "export", log, "--redact", "--names", names, "--out", out)
     assert result.exit_code == 0, result.output
@@ -42,7 +42,7 @@ def redacted(log: Path, folder: Path) -> tuple[Path, dict[str, dict[str, str]], 
 
 
 @pytest.mark.parametrize("name", ["broker-crash", "unclean-election", "topics"])
-def test_real_incident_replays_and_has_none_of_the_names(tmp_path: Path, name: str) -> None:
+def test_redacted_incident_replays_and_has_none_of_the_names(tmp_path: Path, name: str) -> None:
     with unpacked(INCIDENTS / name) as log:
         other, names, text = redacted(log, tmp_path)
         before = refold("replay", log).output.splitlines()[0].partition(": ")[2]
@@ -78,7 +78,7 @@ def test_users_of_scram_credentials_are_replaced() -> None:
     assert sorted(users) == ["name-1", "name-2"]
 
 
-def test_names_are_replaced_wherever_they_are(tmp_path: Path) -> None:
+def test_names_are_replaced_in_all_places(tmp_path: Path) -> None:
     endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "secret-host", 9092)
     configuration = Configuration(
         broker_id=1000,
@@ -106,7 +106,7 @@ def test_names_are_replaced_wherever_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["topics-1", "reassign-5"])
-def test_imported_log_agrees_as_before(tmp_path: Path, name: str) -> None:
+def test_redacted_imported_log_agrees_as_before(tmp_path: Path, name: str) -> None:
     import_source(RECORDINGS / f"{name}.tar.xz", tmp_path / "log", Selection())
     other, names, text = redacted(tmp_path / "log", tmp_path)
     before, after = refold("agree", tmp_path / "log"), refold("agree", other)
@@ -130,7 +130,7 @@ def test_log_that_does_not_replay_is_not_redacted(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_names_file_that_is_there_is_kept(tmp_path: Path) -> None:
+def test_existing_names_file_is_not_overwritten(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", incident())
     names = tmp_path / "names.json"
     names.write_text("mine")

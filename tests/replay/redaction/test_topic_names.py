@@ -1,4 +1,4 @@
-"""Other names for topics that decide the same."""
+"""Replacement topic names with which the decisions are the same."""
 
 from itertools import combinations
 
@@ -22,20 +22,20 @@ NAMES = [
 ]
 
 
-def test_order_and_hash_codes_stay() -> None:
+def test_order_and_hash_codes_are_kept() -> None:
     found = topic_stand_ins(NAMES, [])
     assert [found[one] for one in sorted(NAMES)] == sorted(found.values())
     assert all(hash_code(name) == hash_code(other) for name, other in found.items())
 
 
-def test_nothing_of_a_name_is_left() -> None:
+def test_replacement_does_not_contain_the_name() -> None:
     found = topic_stand_ins(NAMES, [])
     for name, other in found.items():
         assert name != other
         assert len(name) < 3 or name not in other
 
 
-def test_the_same_names_collide() -> None:
+def test_replacements_collide_as_the_names_do() -> None:
     names = ["a.b", "a_b", "a-b", "c.d_e", "c_d.e", "x"]
     found = topic_stand_ins(names, [])
     for one, other in combinations(names, 2):
@@ -43,7 +43,7 @@ def test_the_same_names_collide() -> None:
         assert (kafka.unified(found[one]) == kafka.unified(found[other])) == collide
 
 
-def test_names_that_are_kept_stay_in_their_place() -> None:
+def test_kept_names_keep_their_place_in_the_order() -> None:
     names = ["__consumer_offsets", "__b", "_a", "z"]
     found = topic_stand_ins(names, ["__consumer_offsets"])
     assert found["__consumer_offsets"] == "__consumer_offsets"
@@ -57,6 +57,6 @@ def test_illegal_name_stays_illegal(name: str) -> None:
     assert kafka.problem_of(found["legal"]) is None
 
 
-def test_java_hash_code() -> None:
+def test_hash_code_is_javas() -> None:
     assert hash_code("orders") == 0xC3DF62E5
     assert hash_code("") == 0

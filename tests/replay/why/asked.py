@@ -1,4 +1,4 @@
-"""Asking why of a simulated incident."""
+"""Answers of `refold why` about a simulated incident."""
 
 import re
 from pathlib import Path
@@ -13,23 +13,23 @@ from tests.replay.recorded_log import write_log
 
 
 def why(simulation: Simulation, folder: Path, at: int | None = None, **about: Any) -> Explanation:
-    """The answer out of a log of what has happened by now."""
+    """The answer from a log of the simulation's history."""
     log = folder / f"log-{len(list(folder.iterdir()))}"
     write_log(log, simulation)
     return asked(log, at, **about)
 
 
 def asked(log: Path, at: int | None = None, **about: Any) -> Explanation:
-    """The answer out of a log."""
+    """The answer from a log."""
     with open_log(log) as opened:
         return explain(opened, Subject(**about), seq_at(opened.reader, at, None))
 
 
 def plain(text: str) -> str:
-    """Without the times, and with a letter in the place of numbers of events."""
+    """The text without times, and with N in place of event numbers."""
     return re.sub(r"event \d+", "event N", re.sub(r" \(\d{4}-[^)]*Z\)", "", text))
 
 
 def first(simulation: Simulation, folder: Path, **about: Any) -> str:
-    """The line that answers."""
+    """The first line of the answer."""
     return plain(why(simulation, folder, **about).answer)

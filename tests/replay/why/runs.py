@@ -1,4 +1,4 @@
-"""Runs of the daemon in one cluster, one after the other, each with a log of its own."""
+"""Successive runs of the daemon in one cluster, each with a separate log."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,13 +14,13 @@ BETWEEN_MS = 60_000
 
 
 class Killed(Exception):
-    """The daemon is killed: nothing that it has decided since is carried out."""
+    """The daemon is killed: none of its later commands is carried out."""
 
 
 def kill_before(
     cluster: Cluster, which: Callable[[Issued], bool], what: Callable[[], object]
 ) -> None:
-    """Do something, in which the daemon is killed just before it carries out a command."""
+    """Kills the daemon during `what`, just before it carries out a command."""
 
     def kill() -> None:
         raise Killed
@@ -31,16 +31,16 @@ def kill_before(
     except Killed:
         end_session(cluster)
     else:
-        raise AssertionError("the daemon has decided no such command")
+        raise AssertionError("the daemon issued no such command")
 
 
 def end_session(cluster: Cluster) -> None:
-    """The session of a daemon that is gone ends."""
+    """Ends the session of a killed daemon."""
     cluster.zookeeper.end_session(cluster.session)
 
 
 def next_run(before: Cluster) -> Cluster:
-    """Another run of the daemon in the same cluster, a minute later; it has not begun."""
+    """The next run of the daemon in the same cluster, a minute later; it has not started."""
     settings = before.fold.controller.configuration
     run = Cluster(zookeeper=before.zookeeper, kip_236_enable=settings.kip_236_enable)
     run.now_ms = before.now_ms + BETWEEN_MS
@@ -50,14 +50,14 @@ def next_run(before: Cluster) -> Cluster:
 
 
 def stock_term(cluster: Cluster, broker: int, what: Callable[[], object] = lambda: None) -> None:
-    """A stock broker is controller for a while, and does something."""
+    """Makes a stock broker the controller during `what`."""
     session = cluster.take_role(broker)
     what()
     cluster.zookeeper.end_session(session)
 
 
 def store(folder: Path, *runs: Cluster) -> list[Path]:
-    """The log of each run, as the daemon names them; all but the last were not closed."""
+    """Writes the log of each run with the daemon's names; only the last log is closed."""
     paths = [folder / f"run-{number}" for number in range(1, len(runs) + 1)]
     for path, run in zip(paths, runs, strict=True):
         write_log(path, run, close=run is runs[-1])
@@ -65,5 +65,5 @@ def store(folder: Path, *runs: Cluster) -> list[Path]:
 
 
 def set_state(cluster: Cluster, data: bytes) -> None:
-    """A controller writes the state of t-0."""
+    """Writes the state of t-0 as a controller."""
     cluster.ask(SetData(znodes.state_path("t", 0), data, ANY_VERSION))

@@ -1,5 +1,5 @@
-"""Answers out of logs of stock clusters: what their recordings' scripts did, and the rule by which
-the fold beside their controllers decides the same."""
+"""Answers from logs of stock clusters: what the recordings' scripts did, and the rule by which the
+fold decides the same."""
 
 import re
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from tests.replay.why.asked import asked, plain
 LogOf = Callable[[str], Path]
 
 
-def test_unclean_leader(log_of: LogOf) -> None:
-    """The script allowed unclean leaders of a topic whose last replica in sync was dead."""
+def test_why_explains_an_unclean_leader(log_of: LogOf) -> None:
+    """The script enabled unclean leaders for a topic whose last replica in sync was dead."""
     answer = asked(log_of("unclean-3"), topic="later.02", partition=0)
     assert plain(answer.answer) == (
         "later.02-0 has leader 2 since event N: unclean leader election was enabled; no replica in "
@@ -36,35 +36,36 @@ def test_unclean_leader(log_of: LogOf) -> None:
     assert answer.notes == []
 
 
-def test_partition_that_was_offline_before(log_of: LogOf) -> None:
+def test_why_explains_an_offline_partition_of_an_imported_log(log_of: LogOf) -> None:
     answer = asked(log_of("unclean-3"), 740, topic="later.02", partition=0)
     assert plain(answer.answer).startswith(
         "later.02-0 is offline since event N: the registration of broker 1 is gone, its ZooKeeper "
-        "session expired (event N), and it was the leader; no replica could lead at event N: 2 is "
-        "not in sync, 1 is not online. The ISR is 1: it comes back with broker 1"
+        "session expired (event N), and broker 1 was the leader; no replica could lead at event N: "
+        "2 is not in sync, 1 is not online. Only broker 1 is in the ISR. The partition is online "
+        "again when broker 1 returns"
     )
 
 
-def test_leader_that_died_as_controller(log_of: LogOf) -> None:
-    """The script killed the controller, which led; who is elected had registered long before."""
+def test_why_explains_the_failover_after_the_death_of_the_controller(log_of: LogOf) -> None:
+    """The script killed the controller, which was leader; the elected broker registered earlier."""
     answer = asked(log_of("controller-91008"), 5000, topic="t_43", partition=2)
     assert re.sub(r" \(\d{4}-[^)]*Z\)", "", answer.answer) == (
         "t_43-2 has leader 2 since event 4585: the registration of broker 4 is gone, its ZooKeeper "
-        "session expired (event 4312), and it was the leader, so that it had none from event 4495 "
-        "on; the failover of term 7 of broker 3, controller since event 4313, elected 2; 2 is the "
+        "session expired (event 4312), and broker 4 was the leader, so that it had none from event "
+        "4495 on; the failover of term 7 of broker 3, controller since event 4313, elected 2; 2 is the "
         "first replica that was online and in sync; passed over: 4 is not online."
     )
 
 
-def test_rule_of_the_very_event_that_is_asked_about(log_of: LogOf) -> None:
-    """What a transaction is found to be stands in the log behind it."""
+def test_why_has_the_rule_of_the_selected_event(log_of: LogOf) -> None:
+    """The log has the decision about a transaction after the transaction."""
     answer = asked(log_of("broker-crash-2"), 471, topic="wide-03", partition=0)
     assert answer.chain[0].seq == 471
     assert answer.chain[0].rule == "offline partition leader election"
     assert [one.broker for one in answer.chain[0].passed_over] == [1]
 
 
-def test_reassignment_that_a_killed_broker_blocks(log_of: LogOf) -> None:
+def test_why_explains_a_reassignment_blocked_by_a_killed_broker(log_of: LogOf) -> None:
     log = log_of("reassign-cancel-6")
     answer = asked(log, 1950, topic="dead.07", partition=0, is_reassignment=True)
     assert plain(answer.answer).startswith(
@@ -82,8 +83,10 @@ def test_reassignment_that_a_killed_broker_blocks(log_of: LogOf) -> None:
 
 
 @pytest.mark.parametrize(("topic", "number"), [("t.01", 99), ("no-such-topic", 0)])
-def test_request_for_what_there_is_not(log_of: LogOf, topic: str, number: int) -> None:
-    """The script asked for these, among partitions that there are."""
+def test_why_explains_a_request_for_a_missing_partition(
+    log_of: LogOf, topic: str, number: int
+) -> None:
+    """The script requested these, together with partitions that exist."""
     log = log_of("reassign-znode-7")
     answer = asked(log, topic=topic, partition=number, is_reassignment=True)
     assert plain(answer.answer) == (
@@ -100,7 +103,7 @@ def test_request_for_what_there_is_not(log_of: LogOf, topic: str, number: int) -
         asked(log, topic="t.01", partition=98, is_reassignment=True)
 
 
-def test_preferred_leader(log_of: LogOf) -> None:
+def test_why_explains_a_preferred_leader(log_of: LogOf) -> None:
     answer = asked(log_of("broker-crash-2"), topic="two-04", partition=3)
     assert plain(answer.answer) == (
         "two-04-3 has leader 3 since event N: it is the preferred replica, and "
@@ -108,14 +111,14 @@ def test_preferred_leader(log_of: LogOf) -> None:
     )
 
 
-def test_deleted_topic(log_of: LogOf) -> None:
+def test_why_reports_a_deleted_topic(log_of: LogOf) -> None:
     answer = asked(log_of("topics-1"), 2100, topic="orders-01")
     assert plain(answer.answer).startswith("There is no topic orders-01 any more at event N")
     texts = [one.text for one in answer.chain]
     assert any(one.startswith("the deletion of orders-01 is requested") for one in texts)
 
 
-def test_term(log_of: LogOf) -> None:
+def test_why_explains_the_end_of_a_term(log_of: LogOf) -> None:
     log = log_of("zk-session-expiry-1")
     assert plain(asked(log, term=3).answer).startswith(
         "Term 3 of broker 1 ended at event N: its ZooKeeper session expired. It had begun at"
@@ -128,12 +131,12 @@ def test_term(log_of: LogOf) -> None:
         asked(log, term=9)
 
 
-def test_role_that_somebody_deleted(log_of: LogOf) -> None:
+def test_why_names_the_session_that_deleted_the_controller_znode(log_of: LogOf) -> None:
     assert "/controller was deleted by session 0x" in asked(log_of("unclean-3"), term=1).answer
 
 
-def test_the_same_question_twice(log_of: LogOf) -> None:
-    """What was read for the first answer is not there for the second."""
+def test_same_question_has_the_same_answer(log_of: LogOf) -> None:
+    """The first answer must not leave the log in another position."""
     with open_log(log_of("unclean-3")) as log:
         subject = Subject(topic="later.02", partition=0)
         assert explain(log, subject, 1000) == explain(log, subject, 1000)

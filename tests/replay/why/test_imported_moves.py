@@ -1,4 +1,4 @@
-"""Moves and their cancellations by the transactions of an imported log, whoever was controller."""
+"""Moves and cancellations found in the transactions of an imported log."""
 
 from types import SimpleNamespace
 
@@ -36,7 +36,7 @@ MOVING = topic_json([4, 2, 1, 3], adding_replicas={"0": [4]}, removing_replicas=
 
 
 class History:
-    """What a cluster's transactions did to t-0, which is on 2, 1 and 3."""
+    """The transactions of a cluster with t-0 on brokers 2, 1 and 3."""
 
     def __init__(self) -> None:
         self.tree = Tree()
@@ -49,7 +49,7 @@ class History:
         self.seq = 100
 
     def happen(self, *written: Written) -> int:
-        """One transaction; its zxid."""
+        """Adds a transaction; returns its zxid."""
         self.seq += 1
         event = transaction(self.tree.state.zxid + 1, *written)
         record = SimpleNamespace(seq=self.seq, wall_ns=self.seq * 1_000_000_000)
@@ -57,13 +57,13 @@ class History:
         return event.zxid
 
     def set(self, path: str, data: bytes) -> None:
-        """A znode is written."""
+        """Writes an existing znode."""
         znode = self.tree.view.find(path)
         assert znode is not None, f"{path} is not there"
         self.happen(SetData(path, data, znode.version + 1))
 
     def move(self) -> Move:
-        """The only move."""
+        """The only move in the history."""
         [move] = moves_of(self.history.facts, "t-0")
         return move
 
@@ -77,7 +77,7 @@ def record(*, legacy: bool) -> bytes:
     return write_reassignment(Reassignment((4, 2), 3, legacy, (2, 1, 3)))
 
 
-def test_cancelled_move_names_the_cancellation(history: History) -> None:
+def test_cancelled_move_has_its_cancellation(history: History) -> None:
     entry = write_entries({T0: Entry((4, 2))})
     history.happen(create(znodes.REASSIGN_PARTITIONS, entry))
     history.happen(create(reassignment_path(*T0), record(legacy=True)))
@@ -93,7 +93,7 @@ def test_cancelled_move_names_the_cancellation(history: History) -> None:
     assert move.cancelled.at.seq == 104
 
 
-def test_conflicting_extra_entry_is_the_cause(history: History) -> None:
+def test_conflicting_extra_entry_is_the_cause_of_a_rollback(history: History) -> None:
     history.happen(create(reassignment_path(*T0), record(legacy=True)))
     history.set(TOPIC, MOVING)
     extra = write_entries({T0: Entry((3, 2))})
@@ -104,7 +104,7 @@ def test_conflicting_extra_entry_is_the_cause(history: History) -> None:
     assert move.cancelled.text == "/admin/reassign_partitions_extra asks for 3,2 (event 103)"
 
 
-def test_move_names_its_request(history: History) -> None:
+def test_move_has_its_request(history: History) -> None:
     history.happen(create(REQUEST, write_request({T0: (4, 2)})))
     history.happen(create(reassignment_path(*T0), record(legacy=False)))
     history.set(TOPIC, MOVING)
@@ -113,7 +113,7 @@ def test_move_names_its_request(history: History) -> None:
     assert (move.request, move.outcome) == (REQUEST, "under way")
 
 
-def test_cancellation_that_was_removed_before_is_not_the_cause(history: History) -> None:
+def test_earlier_removed_cancellation_is_not_the_cause(history: History) -> None:
     history.happen(create(REASSIGN_CANCEL, CANCEL_CONTENT))
     history.happen(Delete(REASSIGN_CANCEL))
     history.set(TOPIC, MOVING)

@@ -1,4 +1,4 @@
-"""Answers out of the logs in tests/incidents, of real servers: what their scripts did."""
+"""Answers from the logs in tests/incidents, of real servers: what their scripts did."""
 
 import tarfile
 from collections.abc import Callable
@@ -19,7 +19,7 @@ IncidentOf = Callable[[str], Path]
 
 @pytest.fixture(scope="session")
 def incident(tmp_path_factory: pytest.TempPathFactory) -> IncidentOf:
-    """The log of an incident."""
+    """Returns the log of an incident."""
     folder = tmp_path_factory.mktemp("incidents")
 
     def unpack(name: str) -> Path:
@@ -32,30 +32,30 @@ def incident(tmp_path_factory: pytest.TempPathFactory) -> IncidentOf:
 
 
 def last(answer: Explanation, text: str) -> Link:
-    """The last link that says something."""
+    """The last link of the chain with this text."""
     return next(one for one in answer.chain if text in one.text)
 
 
 def when(log: Path, text: str, **about: Any) -> str:
-    """The answer right after something happened."""
+    """The answer at the event of a link with this text."""
     seq = last(asked(log, **about), text).seq
     return plain(asked(log, seq, **about).answer)
 
 
 @pytest.mark.parametrize("name", ["broker-crash", "broker-crash-2.6"])
-def test_leader_after_broker_2_was_killed(incident: IncidentOf, name: str) -> None:
+def test_why_explains_the_leader_after_a_killed_broker(incident: IncidentOf, name: str) -> None:
     log = incident(name)
     assert plain(asked(log, topic="orders", partition=1).answer).startswith(
         "orders-1 has leader 3 since event N: the registration of broker 2 is gone (event N), and "
-        "it was the leader; 3 is the first replica that was online and in sync; passed over: 2 is "
-        "not online."
+        "broker 2 was the leader; 3 is the first replica that was online and in sync; passed over: "
+        "2 is not online."
     )
     assert when(log, "is gone", broker=2).startswith(
         "Broker 2 is not registered since event N: the registration of broker 2 is gone. It has"
     )
 
 
-def test_broker_1_was_stopped_in_order(incident: IncidentOf) -> None:
+def test_why_explains_a_stopped_broker(incident: IncidentOf) -> None:
     log = incident("controlled-shutdown")
     assert when(log, "is gone", broker=1).startswith(
         "Broker 1 is not registered since event N: the registration of broker 1 is gone, after it "
@@ -70,12 +70,13 @@ def test_broker_1_was_stopped_in_order(incident: IncidentOf) -> None:
     )
 
 
-def test_partition_3_was_offline_then_led_by_the_one_behind(incident: IncidentOf) -> None:
+def test_why_explains_an_offline_partition_and_an_unclean_leader(incident: IncidentOf) -> None:
     log = incident("unclean-election")
     assert when(log, "found no leader", topic="orders", partition=3) == (
-        "orders-3 is offline since event N: the registration of broker 1 is gone (event N), and it "
-        "was the leader; no replica could lead at event N: 1 is not online, 3 is not in sync. The "
-        "ISR is 1: it comes back with broker 1, or by an unclean election, which may lose records."
+        "orders-3 is offline since event N: the registration of broker 1 is gone (event N), and "
+        "broker 1 was the leader; no replica could lead at event N: 1 is not online, 3 is not in "
+        "sync. Only broker 1 is in the ISR. The partition is online again when broker 1 returns, "
+        "or after an unclean election, which may lose records."
     )
     assert when(log, "unclean", topic="orders", partition=3).startswith(
         "orders-3 has leader 3 since event N: a client requested an election; no replica in sync "
@@ -88,7 +89,7 @@ def test_partition_3_was_offline_then_led_by_the_one_behind(incident: IncidentOf
     )
 
 
-def test_reassignment_waited_for_the_dead_broker_3_and_was_cancelled(
+def test_why_explains_a_blocked_and_cancelled_reassignment(
     incident: IncidentOf,
 ) -> None:
     log = incident("reassignment")
@@ -109,8 +110,8 @@ def test_reassignment_waited_for_the_dead_broker_3_and_was_cancelled(
 
 
 @pytest.mark.parametrize("seq", [116, 117, 118, 119])
-def test_move_was_rolled_back_step_by_step(incident: IncidentOf, seq: int) -> None:
-    """The controller forgot broker 3 at event 116, ZooKeeper had it until 120."""
+def test_why_explains_a_rollback_in_progress(incident: IncidentOf, seq: int) -> None:
+    """The controller dropped broker 3 at event 116; in ZooKeeper it was a replica until 120."""
     log = incident("reassignment")
     found = asked(log, seq, topic="moved", partition=1, is_reassignment=True)
     assert plain(found.answer) == (
@@ -136,19 +137,19 @@ def test_move_was_rolled_back_step_by_step(incident: IncidentOf, seq: int) -> No
     assert "its move from 1,2 to 1,3 was rolled back" in stored.answer
 
 
-def test_deletion_waited_for_broker_2(incident: IncidentOf) -> None:
+def test_why_explains_a_deletion_that_waits_for_a_broker(incident: IncidentOf) -> None:
     log = incident("topic-deletion")
     assert when(log, "waits", topic="orders") == (
         "The deletion of orders is blocked since event N: replicas of it are on broker 2, which is "
         "not online: the registration of broker 2 is gone (event N)."
     )
-    told = last(asked(log, topic="orders"), "broker 2 is sent the deletion").seq
-    assert asked(log, told, topic="orders").answer == (
+    sent = last(asked(log, topic="orders"), "broker 2 is sent the deletion").seq
+    assert asked(log, sent, topic="orders").answer == (
         "The deletion of orders is under way: it waits for broker 2, which was sent the deletion "
         "at event 104 (2026-11-21T23:27:08.767536Z)."
     )
     with open_log(log) as opened:
-        [deletion] = cluster_at(opened, told).deletions
+        [deletion] = cluster_at(opened, sent).deletions
         assert (deletion.offline_brokers, deletion.waits_for) == ((), (2,))
         [deletion] = cluster_at(opened, 96).deletions
         assert (deletion.offline_brokers, deletion.waits_for) == ((2,), (3,))
@@ -161,7 +162,7 @@ def test_deletion_waited_for_broker_2(incident: IncidentOf) -> None:
     )
 
 
-def test_session_expired_while_refold_stood_still(incident: IncidentOf) -> None:
+def test_why_explains_an_expired_session_of_a_paused_daemon(incident: IncidentOf) -> None:
     log = incident("session-expiry")
     assert plain(asked(log, term=2).answer).startswith(
         "Term 2 of broker 1000 ended at event N: the ZooKeeper session is over; nothing had been "
@@ -171,7 +172,7 @@ def test_session_expired_while_refold_stood_still(incident: IncidentOf) -> None:
     assert plain(asked(log, begun).answer).endswith(", and another broker had held the role since.")
 
 
-def test_role_was_handed_back_at_the_end(incident: IncidentOf) -> None:
+def test_why_explains_the_hand_back_of_the_role(incident: IncidentOf) -> None:
     for name in ("topics", "failover"):
         assert ": gave the role up (event N: shutdown requested: SIGTERM)" in plain(
             asked(incident(name)).answer

@@ -1,4 +1,4 @@
-"""Answers out of a log of the daemon: each kind of question, against what was done."""
+"""Answers from a log of the daemon, for each kind of question."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ T0 = {"topic": "t", "partition": 0}
 # Partitions ---------------------------------------------------------------------------------------
 
 
-def test_first_leader(tmp_path: Path) -> None:
+def test_why_explains_the_first_leader(tmp_path: Path) -> None:
     cluster = Cluster(2, 3).start()
     cluster.create_topic("t", {0: [1, 2, 3]})
     assert first(cluster, tmp_path, **T0) == (
@@ -39,25 +39,27 @@ def test_first_leader(tmp_path: Path) -> None:
     )
 
 
-def test_leader_after_the_last_one_died(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_the_leader_after_the_death_of_the_previous_one(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     ask_for_isr(cluster, 1, 3)
     cluster.stop_broker(1)
     assert first(cluster, tmp_path, **T0).startswith(
-        "t-0 has leader 3 since event N: the registration of broker 1 is gone (event N), and it "
+        "t-0 has leader 3 since event N: the registration of broker 1 is gone (event N), and broker 1 "
         "was the leader; 3 is the first replica that was online and in sync; passed over: 1 is not "
         "online, 2 is not in sync. "
     )
 
 
-def test_offline_partition(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_an_offline_partition(cluster: Cluster, tmp_path: Path) -> None:
     ask_for_isr(cluster, 1)
     cluster.stop_broker(1)
     answer = why(cluster, tmp_path, **T0)
     assert plain(answer.answer) == (
-        "t-0 is offline since event N: the registration of broker 1 is gone (event N), and it was "
-        "the leader; no replica could lead at event N: 1 is not online, 2 is not in sync, 3 is not "
-        "in sync. The ISR is 1: it comes back with broker 1, or by an unclean election, which may "
-        "lose records."
+        "t-0 is offline since event N: the registration of broker 1 is gone (event N), and broker 1 "
+        "was the leader; no replica could lead at event N: 1 is not online, 2 is not in sync, 3 is "
+        "not in sync. Only broker 1 is in the ISR. The partition is online again when broker 1 "
+        "returns, or after an unclean election, which may lose records."
     )
     numbers = [one.seq for one in answer.chain]
     assert numbers == sorted(numbers, reverse=True)
@@ -78,9 +80,7 @@ def test_candidates_of_a_failed_election_are_in_the_chain(cluster: Cluster, tmp_
     assert failed.because.text == "watch of /brokers/ids: the children changed"
 
 
-def test_partition_that_comes_back_with_the_broker_in_sync(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_why_explains_the_return_of_the_broker_in_sync(cluster: Cluster, tmp_path: Path) -> None:
     ask_for_isr(cluster, 1)
     cluster.stop_broker(1)
     cluster.start_broker(1)
@@ -92,8 +92,10 @@ def test_partition_that_comes_back_with_the_broker_in_sync(
     )
 
 
-def test_leader_that_died_while_there_was_no_controller(cluster: Cluster, tmp_path: Path) -> None:
-    """That broker 2 registered long ago has led to nothing."""
+def test_why_explains_a_leader_that_died_without_a_controller(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The earlier registration of broker 2 had no effect."""
     cluster.expire()
     cluster.unregister(1)
     cluster.connect()
@@ -105,7 +107,7 @@ def test_leader_that_died_while_there_was_no_controller(cluster: Cluster, tmp_pa
     )
 
 
-def test_unclean_leader_that_was_asked_for(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_requested_unclean_leader(cluster: Cluster, tmp_path: Path) -> None:
     ask_for_isr(cluster, 1)
     cluster.stop_broker(1)
     elect(cluster, "unclean", ("t", 0))
@@ -116,7 +118,7 @@ def test_unclean_leader_that_was_asked_for(cluster: Cluster, tmp_path: Path) -> 
     )
 
 
-def test_unclean_leader_that_the_settings_allow(tmp_path: Path) -> None:
+def test_why_explains_an_unclean_leader_allowed_by_settings(tmp_path: Path) -> None:
     cluster = Cluster(1, 2, 3, unclean_leader_election_enable=True).start()
     cluster.create_topic("t", {0: [1, 2, 3]})
     ask_for_isr(cluster, 1)
@@ -127,7 +129,9 @@ def test_unclean_leader_that_the_settings_allow(tmp_path: Path) -> None:
     ) in first(cluster, tmp_path, **T0)
 
 
-def test_leader_after_an_orderly_stop(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_the_leader_after_a_controlled_shutdown(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     controlled_shutdown(cluster, 1)
     answer = first(cluster, tmp_path, **T0)
     assert answer.startswith("t-0 has leader 2 since event N: ")
@@ -135,7 +139,7 @@ def test_leader_after_an_orderly_stop(cluster: Cluster, tmp_path: Path) -> None:
     assert "passed over: 1 is shutting down" in answer
 
 
-def test_preferred_leader(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_preferred_leader(cluster: Cluster, tmp_path: Path) -> None:
     cluster.stop_broker(1)
     cluster.start_broker(1)
     catch_up(cluster, 1)
@@ -147,7 +151,7 @@ def test_preferred_leader(cluster: Cluster, tmp_path: Path) -> None:
     )
 
 
-def test_leader_that_a_stock_controller_elected(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_reports_a_leader_found_in_zookeeper(cluster: Cluster, tmp_path: Path) -> None:
     session = cluster.seize_role(2)
     cluster.run()
     state = cluster.leadership("t", 0)
@@ -160,7 +164,7 @@ def test_leader_that_a_stock_controller_elected(cluster: Cluster, tmp_path: Path
     )
 
 
-def test_partition_without_any_live_replica(tmp_path: Path) -> None:
+def test_why_explains_a_partition_without_a_live_replica(tmp_path: Path) -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t", {0: [8, 9]})
     assert first(cluster, tmp_path, **T0) == (
@@ -171,7 +175,9 @@ def test_partition_without_any_live_replica(tmp_path: Path) -> None:
 # Replicas and brokers -----------------------------------------------------------------------------
 
 
-def test_broker_that_the_controller_took_out_of_the_isr(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_the_removal_from_the_isr_by_the_controller(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     cluster.stop_broker(3)
     assert first(cluster, tmp_path, **T0, broker=3) == (
         "Broker 3 is not in the ISR of t-0 since event N: the registration of broker 3 is gone "
@@ -179,7 +185,9 @@ def test_broker_that_the_controller_took_out_of_the_isr(cluster: Cluster, tmp_pa
     )
 
 
-def test_broker_that_its_leader_took_out_of_the_isr(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_the_removal_from_the_isr_by_the_leader(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     ask_for_isr(cluster, 1, 3)
     assert first(cluster, tmp_path, **T0, broker=2) == (
         "Broker 2 is not in the ISR of t-0 since event N: its leader, broker 1, asked for ISR 1,3, "
@@ -188,7 +196,7 @@ def test_broker_that_its_leader_took_out_of_the_isr(cluster: Cluster, tmp_path: 
     )
 
 
-def test_broker_that_came_back_into_the_isr(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_the_return_to_the_isr(cluster: Cluster, tmp_path: Path) -> None:
     ask_for_isr(cluster, 1, 3)
     catch_up(cluster, 2)
     assert first(cluster, tmp_path, **T0, broker=2) == (
@@ -197,13 +205,13 @@ def test_broker_that_came_back_into_the_isr(cluster: Cluster, tmp_path: Path) ->
     )
 
 
-def test_broker_that_is_no_replica(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_reports_a_broker_without_a_replica(cluster: Cluster, tmp_path: Path) -> None:
     assert first(cluster, tmp_path, **T0, broker=9) == (
         "Broker 9 has no replica of t-0: its replicas are 1,2,3."
     )
 
 
-def test_broker_that_died(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_an_unregistered_broker(cluster: Cluster, tmp_path: Path) -> None:
     ask_for_isr(cluster, 1)
     cluster.stop_broker(1)
     assert first(cluster, tmp_path, broker=1) == (
@@ -212,7 +220,9 @@ def test_broker_that_died(cluster: Cluster, tmp_path: Path) -> None:
     )
 
 
-def test_broker_that_stopped_in_order(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_broker_after_a_controlled_shutdown(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     controlled_shutdown(cluster, 1)
     cluster.stop_broker(1)
     assert first(cluster, tmp_path, broker=1) == (
@@ -222,7 +232,9 @@ def test_broker_that_stopped_in_order(cluster: Cluster, tmp_path: Path) -> None:
     )
 
 
-def test_broker_that_died_after_it_had_stopped_in_order(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_does_not_attribute_a_later_death_to_a_controlled_shutdown(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     controlled_shutdown(cluster, 1)
     cluster.stop_broker(1)
     cluster.start_broker(1)
@@ -232,8 +244,8 @@ def test_broker_that_died_after_it_had_stopped_in_order(cluster: Cluster, tmp_pa
     )
 
 
-def test_controller_event_that_waited(cluster: Cluster, tmp_path: Path) -> None:
-    """It is because of what queued it, not of what the controller was at before."""
+def test_cause_of_a_queued_event_is_what_queued_it(cluster: Cluster, tmp_path: Path) -> None:
+    """Its cause is the event that queued it, not the event that the controller processed before."""
     cluster.once(
         lambda issued: isinstance(issued.command, WriteZnodes),
         lambda: cluster.change_topic_quietly("u", {0: [2, 3]}),
@@ -249,7 +261,7 @@ def test_controller_event_that_waited(cluster: Cluster, tmp_path: Path) -> None:
 # Topics -------------------------------------------------------------------------------------------
 
 
-def test_deletion_that_is_stuck(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_deletion_blocked_by_a_broker(cluster: Cluster, tmp_path: Path) -> None:
     cluster.stop_broker(2)
     mark(cluster, "t")
     assert first(cluster, tmp_path, topic="t") == (
@@ -261,13 +273,15 @@ def test_deletion_that_is_stuck(cluster: Cluster, tmp_path: Path) -> None:
     )
 
 
-def test_deleted_topic(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_reports_a_deleted_topic(cluster: Cluster, tmp_path: Path) -> None:
     mark(cluster, "t")
     answer = first(cluster, tmp_path, **T0)
     assert answer.startswith("There is no topic t any more at event N: t is deleted")
 
 
-def test_topic_that_is_not_well(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_lists_the_partitions_of_a_topic_with_problems(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     cluster.create_topic("u", {0: [1, 2], 1: [3], 2: [2, 1]})
     cluster.stop_broker(3)
     assert first(cluster, tmp_path, topic="u") == (
@@ -281,15 +295,17 @@ def test_topic_that_is_not_well(cluster: Cluster, tmp_path: Path) -> None:
 # Terms --------------------------------------------------------------------------------------------
 
 
-def test_term_that_ended_with_the_session(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_term_that_ended_with_the_session(cluster: Cluster, tmp_path: Path) -> None:
     cluster.expire()
     assert "the ZooKeeper session is over" in first(cluster, tmp_path, term=1)
     assert first(cluster, tmp_path, term=1).startswith("Term 1 of broker 1000 ended at event N: ")
     assert first(cluster, tmp_path).startswith("Broker 1000 is controller of term 2 since event N")
 
 
-def test_session_that_ended_in_silence(cluster: Cluster, tmp_path: Path) -> None:
-    """The daemon stood still, or was cut off."""
+def test_why_reports_the_time_without_events_before_a_session_ended(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The daemon was paused or disconnected."""
     cluster.now_ms += 7_000
     cluster.expire()
     assert re.match(
@@ -299,7 +315,7 @@ def test_session_that_ended_in_silence(cluster: Cluster, tmp_path: Path) -> None
     )
 
 
-def test_term_that_ended_after_a_lost_connection_names_the_loss(
+def test_why_names_the_lost_connection_before_the_end_of_a_term(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     cluster.happen(SessionDisconnected(cluster.session, "connection reset"), "session")
@@ -311,14 +327,18 @@ def test_term_that_ended_after_a_lost_connection_names_the_loss(
     )
 
 
-def test_role_that_somebody_held_in_between(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_reports_that_another_controller_held_the_role(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     session = cluster.seize_role(2)
     cluster.run()
     cluster.leave_role(session)
     assert first(cluster, tmp_path).endswith(", and another broker had held the role since.")
 
 
-def test_term_that_somebody_else_took(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_term_that_another_controller_ended(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     cluster.seize_role(2)
     cluster.run()
     answer = first(cluster, tmp_path, term=1)
@@ -327,7 +347,7 @@ def test_term_that_somebody_else_took(cluster: Cluster, tmp_path: Path) -> None:
     assert first(cluster, tmp_path).startswith("Term 1 of broker 1000 ended at event N: ")
 
 
-def test_term_that_the_operator_ended(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_term_that_the_operator_ended(cluster: Cluster, tmp_path: Path) -> None:
     cluster.shut_down()
     assert first(cluster, tmp_path, term=1).startswith(
         "Term 1 of broker 1000 ended at event N: gave the role up (event N: shutdown requested: "
@@ -335,25 +355,29 @@ def test_term_that_the_operator_ended(cluster: Cluster, tmp_path: Path) -> None:
     )
 
 
-def test_signal_is_because_of_nothing_that_runs(cluster: Cluster, tmp_path: Path) -> None:
+def test_signal_has_no_running_procedure_as_its_cause(cluster: Cluster, tmp_path: Path) -> None:
     cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.shut_down_quietly)
     cluster.create_topic("u", {0: [2, 3]})
-    told = next(one for one in why(cluster, tmp_path).chain if "SIGTERM" in one.text)
-    assert told.because is None
+    signal_link = next(one for one in why(cluster, tmp_path).chain if "SIGTERM" in one.text)
+    assert signal_link.because is None
 
 
-def test_channel_fault_is_because_of_nothing_that_runs(cluster: Cluster, tmp_path: Path) -> None:
+def test_channel_fault_has_no_running_procedure_as_its_cause(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     fault = ChannelFault(2, cluster.broker_epoch(2), "unreachable", "refused")
     cluster.once(
         lambda issued: isinstance(issued.command, WriteZnodes),
         lambda: cluster.happen_next(fault, "broker 2"),
     )
     cluster.create_topic("u", {0: [2, 3]})
-    told = next(one for one in why(cluster, tmp_path, broker=2).chain if "refused" in one.text)
-    assert told.because is None
+    fault_link = next(
+        one for one in why(cluster, tmp_path, broker=2).chain if "refused" in one.text
+    )
+    assert fault_link.because is None
 
 
-def test_what_was_known_last_is_told_after_the_role_is_lost(
+def test_answer_after_the_loss_of_the_role_is_the_last_known_state(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     cluster.shut_down()
@@ -362,7 +386,7 @@ def test_what_was_known_last_is_told_after_the_role_is_lost(
     assert "the answer is based on what it knew then" in answer.notes[0]
 
 
-def test_daemon_that_was_killed(cluster: Cluster, tmp_path: Path) -> None:
+def test_answer_from_an_unclosed_log_has_a_note(cluster: Cluster, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", cluster, close=False)
     assert asked(log, **T0).notes == [
         "The log was not closed: its daemon was killed, or this copy was made before the daemon "
@@ -374,7 +398,9 @@ def test_daemon_that_was_killed(cluster: Cluster, tmp_path: Path) -> None:
 # Logs of another core -----------------------------------------------------------------------------
 
 
-def test_another_core_that_decided_the_same(cluster: Cluster, tmp_path: Path) -> None:
+def test_log_of_another_core_with_equal_decisions_has_a_note(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     log = write_log(tmp_path / "log", cluster, fingerprint="0" * 24)
     answer = asked(log, **T0)
     assert answer.answer.startswith("t-0 has leader 1 since event ")
@@ -383,7 +409,9 @@ def test_another_core_that_decided_the_same(cluster: Cluster, tmp_path: Path) ->
     assert note.endswith("; this core decides the same up to here.")
 
 
-def test_another_core_that_decided_otherwise(cluster: Cluster, tmp_path: Path) -> None:
+def test_log_of_another_core_with_a_different_decision_has_a_note(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     place = next(n for n, (_, issued) in enumerate(cluster.history) if len(issued) > 2)
     recorded, issued = cluster.history[place]
     cluster.history[place] = (recorded, issued[:-1])
@@ -391,7 +419,7 @@ def test_another_core_that_decided_otherwise(cluster: Cluster, tmp_path: Path) -
     assert f"from event {recorded.seq} on, this core decides differently" in note
 
 
-def test_another_core_whose_log_cannot_be_folded(
+def test_log_of_another_core_that_cannot_be_folded_is_an_error(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_log(tmp_path / "log", cluster, fingerprint="0" * 24)
@@ -400,30 +428,30 @@ def test_another_core_whose_log_cannot_be_folded(
         asked(log, **T0)
 
 
-# What cannot be asked -----------------------------------------------------------------------------
+# Questions without an answer ---------------------------------------------------------------------
 
 
-def test_partition_that_is_not_there(cluster: Cluster, tmp_path: Path) -> None:
+def test_unknown_partition_or_topic_is_an_error(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match=r"no partition t-9 at event \d+; topic t has 0"):
         why(cluster, tmp_path, topic="t", partition=9)
     with pytest.raises(ReplayError, match=r"no topic x at event \d+; there are t"):
         why(cluster, tmp_path, topic="x", partition=0)
 
 
-def test_broker_that_nobody_knows(cluster: Cluster, tmp_path: Path) -> None:
+def test_unknown_broker_is_an_error(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match=r"no broker 9 by event \d+; registered are 1,2,3"):
         why(cluster, tmp_path, broker=9)
 
 
-def test_broker_that_is_well(cluster: Cluster, tmp_path: Path) -> None:
-    """What was decided of partitions that it has no part in is not told."""
+def test_why_reports_a_registered_broker(cluster: Cluster, tmp_path: Path) -> None:
+    """Decisions about partitions without this broker are not part of the answer."""
     cluster.start_broker(4)
     answer = why(cluster, tmp_path, broker=4)
     assert plain(answer.answer).startswith("Broker 4 is registered since event N.")
     assert [one.kind for one in answer.chain] == ["broker_changed"]
 
 
-def test_question_about_a_moment_before(cluster: Cluster, tmp_path: Path) -> None:
+def test_answer_for_an_earlier_event_ignores_later_events(cluster: Cluster, tmp_path: Path) -> None:
     before = len(cluster.history)
     ask_for_isr(cluster, 1)
     cluster.stop_broker(1)

@@ -1,4 +1,4 @@
-"""Answers about reassignments, out of a log of the daemon."""
+"""Answers about reassignments, from a log of the daemon."""
 
 from pathlib import Path
 
@@ -31,7 +31,9 @@ from tests.replay.why.asked import asked, first, plain, why
 T0 = {"topic": "t", "partition": 0}
 
 
-def test_reassignment_that_a_dead_broker_blocks(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_reassignment_blocked_by_a_dead_broker(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     cluster.start_broker(4)
     cluster.start_broker(5)
     reassign(cluster, 4, 5)
@@ -44,7 +46,9 @@ def test_reassignment_that_a_dead_broker_blocks(cluster: Cluster, tmp_path: Path
     )
 
 
-def test_reassignment_that_a_slow_broker_blocks(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_reassignment_blocked_by_a_slow_broker(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     cluster.start_broker(4)
     reassign(cluster, 4, 2)
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
@@ -57,7 +61,7 @@ def test_reassignment_that_a_slow_broker_blocks(cluster: Cluster, tmp_path: Path
     )
 
 
-def test_reassignment_that_was_cancelled(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_cancelled_reassignment(cluster: Cluster, tmp_path: Path) -> None:
     cluster.start_broker(4)
     reassign(cluster, 4, 2)
     cancel(cluster)
@@ -67,8 +71,8 @@ def test_reassignment_that_was_cancelled(cluster: Cluster, tmp_path: Path) -> No
     )
 
 
-def courses(cluster: Cluster, folder: Path) -> list[str]:
-    """What is said of the reassignment after each event, once each."""
+def answers_after_each_event(cluster: Cluster, folder: Path) -> list[str]:
+    """The different answers about the reassignment after each event."""
     log = write_log(folder / "log", cluster)
     found = dict.fromkeys(
         plain(asked(log, seq, **T0, is_reassignment=True).answer)
@@ -86,14 +90,14 @@ MOVE = "The reassignment of t-0 from 1,2,3 to 4,2, begun at event N, "
 WAITS = "does not end: broker 4 blocks it, not in sync, live, but has not caught up. In sync: 2."
 
 
-def test_move_that_another_replaces(cluster: Cluster, tmp_path: Path) -> None:
-    """No moment at which it goes to what nobody asked for."""
+def test_why_explains_a_replaced_reassignment(cluster: Cluster, tmp_path: Path) -> None:
+    """At no event is the target one that was never requested."""
     cluster.start_broker(4)
     cluster.start_broker(5)
     reassign(cluster, 4, 2)
-    asked_for = len(cluster.history) + 1
+    replaced_at = len(cluster.history) + 1
     reassign(cluster, 5, 2)
-    assert courses(cluster, tmp_path) == [
+    assert answers_after_each_event(cluster, tmp_path) == [
         f"{MOVE}{WAITS}",
         f"{MOVE}is being replaced by 5,2 since event N, because of event N: "
         "AlterPartitionReassignments, request 2: t-0 to 5,2.",
@@ -103,16 +107,16 @@ def test_move_that_another_replaces(cluster: Cluster, tmp_path: Path) -> None:
     chain = why(cluster, tmp_path, **T0).chain
     given_up = next(one for one in chain if one.kind == "move_given_up")
     assert given_up.because is not None
-    assert given_up.because.seq == asked_for
+    assert given_up.because.seq == replaced_at
     stored = next(one.seq for one in chain if one.kind == "assignment_written")
     assert " to 5,2, begun at" in why(cluster, tmp_path, stored, **T0, is_reassignment=True).answer
 
 
-def test_move_that_ends(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_each_phase_of_a_reassignment(cluster: Cluster, tmp_path: Path) -> None:
     cluster.start_broker(4)
     reassign(cluster, 4, 2)
     catch_up(cluster, 4)
-    assert courses(cluster, tmp_path) == [
+    assert answers_after_each_event(cluster, tmp_path) == [
         f"{MOVE}{WAITS}",
         f"{MOVE}is about to end: all its replicas are in sync.",
         "t-0 is not being reassigned: its move from 1,2,3 to 4,2 ended at event N, when all of "
@@ -120,23 +124,23 @@ def test_move_that_ends(cluster: Cluster, tmp_path: Path) -> None:
     ]
 
 
-def test_rollback_in_steps(tmp_path: Path) -> None:
+def test_why_explains_each_phase_of_a_rollback(tmp_path: Path) -> None:
     cluster = interruptible(4, 1, 2, 3)
     submit(cluster, {("t", 0): [4, 2]})
     cancel_all(cluster)
-    told = courses(cluster, tmp_path)
-    assert [one for one in told if "rolled back to" in one] == [
+    answers = answers_after_each_event(cluster, tmp_path)
+    assert [one for one in answers if "rolled back to" in one] == [
         f"{MOVE}is being rolled back to 1,2,3 since event N: /admin/reassign_cancel was created "
         "(event N, czxid 43)."
     ]
-    assert told[-1].startswith(
+    assert answers[-1].startswith(
         "t-0 is not being reassigned: its move from 1,2,3 to 4,2 was rolled back at event N: "
         "/admin/reassign_cancel was created"
     )
 
 
-def test_rollback_that_waits(tmp_path: Path) -> None:
-    """Not the targets that are not in sync: a dead broker 4 could come back, and nothing ended."""
+def test_why_explains_a_rollback_that_waits(tmp_path: Path) -> None:
+    """A target that is not in sync does not block the rollback: broker 4 could still return."""
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
@@ -145,15 +149,15 @@ def test_rollback_that_waits(tmp_path: Path) -> None:
         "is live and in sync, 1 must be: its rollback waits, its other replicas stay."
     )
     remove_cancel(cluster)
-    told = first(cluster, tmp_path, **T0, is_reassignment=True)
-    assert "broker 4 blocks it" in told
-    assert told.endswith(
+    answer = first(cluster, tmp_path, **T0, is_reassignment=True)
+    assert "broker 4 blocks it" in answer
+    assert answer.endswith(
         "At event N: /admin/reassign_cancel was removed before it could go back to [1, 2]: its "
         "rollback is given up, it proceeds to [3, 4]."
     )
 
 
-def test_topic_that_is_deleted_while_a_rollback_waits(tmp_path: Path) -> None:
+def test_deletion_of_the_topic_ends_a_rollback_that_waits(tmp_path: Path) -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     cluster.put(znodes.delete_topic_path("t"), b"")
@@ -171,7 +175,7 @@ def test_topic_that_is_deleted_while_a_rollback_waits(tmp_path: Path) -> None:
     assert not any("goes on" in one.text for one in move.story)
 
 
-def test_entry_that_a_cancellation_dropped_before_it_began(tmp_path: Path) -> None:
+def test_why_explains_an_entry_that_was_cancelled_before_it_began(tmp_path: Path) -> None:
     cluster = interruptible(4, 1, 2)
     submit_quietly(cluster, {("t", 0): [3, 4]})
     cancel_quietly(cluster)
@@ -185,7 +189,9 @@ def test_entry_that_a_cancellation_dropped_before_it_began(tmp_path: Path) -> No
     )
 
 
-def test_move_that_a_cancellation_of_entries_holds_up(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_reassignment_delayed_by_the_cancel_znode(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     held_up = (
         " /admin/reassign_cancel does not cancel it, but it ends only when that znode is removed."
     )
@@ -197,7 +203,7 @@ def test_move_that_a_cancellation_of_entries_holds_up(cluster: Cluster, tmp_path
     assert not first(cluster, tmp_path, **T0, is_reassignment=True).endswith(held_up)
 
 
-def test_cancellation_by_the_api_that_was_refused_is_no_rollback_that_waits(
+def test_refused_cancellation_is_not_a_waiting_rollback(
     tmp_path: Path,
 ) -> None:
     cluster = interruptible(6, 1, 2, 3)
@@ -212,7 +218,7 @@ def test_cancellation_by_the_api_that_was_refused_is_no_rollback_that_waits(
     assert (move.outcome, move.waited, move.cancelled) == ("under way", [], None)
 
 
-def test_reassignment_that_ended(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_completed_reassignment(cluster: Cluster, tmp_path: Path) -> None:
     cluster.start_broker(4)
     reassign(cluster, 4, 2)
     catch_up(cluster, 4)
@@ -225,7 +231,7 @@ def test_reassignment_that_ended(cluster: Cluster, tmp_path: Path) -> None:
     )
 
 
-def test_replicas_in_another_order(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_reordering_of_replicas(cluster: Cluster, tmp_path: Path) -> None:
     reassign(cluster, 3, 2, 1)
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
         "t-0 is not being reassigned: at event N its replicas 1,2,3 got the order 3,2,1, for which "
@@ -233,7 +239,7 @@ def test_replicas_in_another_order(cluster: Cluster, tmp_path: Path) -> None:
     )
 
 
-def test_reassignment_that_was_refused(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_refused_reassignment(cluster: Cluster, tmp_path: Path) -> None:
     reassign(cluster, 1, 9)
     assert first(cluster, tmp_path, **T0, is_reassignment=True).startswith(
         "t-0 is not being reassigned: at event N a client asked to move it to 1,9, rejected with "
@@ -241,7 +247,7 @@ def test_reassignment_that_was_refused(cluster: Cluster, tmp_path: Path) -> None
     )
 
 
-def test_request_by_znode_that_was_refused(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_refused_request_by_znode(cluster: Cluster, tmp_path: Path) -> None:
     put_request(cluster, {("t", 0): []})
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
         "t-0 is not being reassigned: at event N a request for it was refused: its entry is "
@@ -249,7 +255,7 @@ def test_request_by_znode_that_was_refused(cluster: Cluster, tmp_path: Path) -> 
     )
 
 
-def test_request_that_is_refused_while_another_is_under_way(
+def test_why_explains_a_refused_request_during_a_reassignment(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     cluster.start_broker(4)
@@ -260,7 +266,9 @@ def test_request_that_is_refused_while_another_is_under_way(
     assert "Then, at event N a client asked to move it to 1,9, rejected with" in answer
 
 
-def test_request_for_what_there_is_not(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_a_request_by_znode_for_a_missing_partition(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     put_request(cluster, {("t", 7): [1, 3], ("gone", 0): [1, 3]})
     dropped = "at event N a request for it was refused: its entry is dropped: The partition does"
     for topic, number in (("t", 7), ("gone", 0)):
@@ -279,7 +287,9 @@ def test_request_for_what_there_is_not(cluster: Cluster, tmp_path: Path) -> None
         why(cluster, tmp_path, topic="go")
 
 
-def test_answered_request_for_what_there_is_not(cluster: Cluster, tmp_path: Path) -> None:
+def test_why_explains_an_api_request_for_a_missing_partition(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     ask_for(cluster, (("t", 7), [1, 3]))
     assert first(cluster, tmp_path, topic="t", partition=7, is_reassignment=True).startswith(
         "t-7 is not being reassigned: at event N a client asked to move it to 1,3, rejected with "
@@ -292,10 +302,10 @@ def test_request_by_znode_is_in_the_chain(cluster: Cluster, tmp_path: Path) -> N
     put_request(cluster, {("t", 0): [4, 2]})
     catch_up(cluster, 4)
     chain = why(cluster, tmp_path, **T0, is_reassignment=True).chain
-    [asked] = [one for one in chain if one.kind == "reassignment_asked"]
-    assert asked.text == "t-0: a client asked for replicas 4,2 (/admin/reassign_partitions)"
+    [request] = [one for one in chain if one.kind == "reassignment_asked"]
+    assert request.text == "t-0: a client asked for replicas 4,2 (/admin/reassign_partitions)"
     written = next(one for one in reversed(chain) if one.text.endswith("removing 1,3"))
     assert written.kind == "assignment_written"
-    assert written.seq > asked.seq
+    assert written.seq > request.seq
     assert written.because is not None
     assert written.because.procedure == "ZkPartitionReassignment"

@@ -1,4 +1,4 @@
-"""Several logs of one cluster, read as one: rollbacks that one run begins and another ends."""
+"""Logs of several runs are read as one: one run begins a rollback, and another ends it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -38,7 +38,7 @@ MOVE = Subject("t", 0, is_reassignment=True)
 
 
 def moving() -> Cluster:
-    """t-0 goes from 2, 1 and 3 to 4, 5 and 2, of which 4 has caught up."""
+    """A cluster in which t-0 moves from 2, 1 and 3 to 4, 5 and 2, and 4 has caught up."""
     cluster = interruptible(5, 2, 1, 3)
     submit(cluster, {T0: [4, 5, 2]})
     catch_up(cluster, 4)
@@ -46,22 +46,21 @@ def moving() -> Cluster:
 
 
 def ask(*logs: Path, subject: Subject = MOVE, wall_ns: int | None = None) -> Explanation:
-    """The answer out of several logs, or of a folder of them."""
+    """The answer from several logs, or from a folder of logs."""
     with open_runs(logs_of([str(one) for one in logs])) as several:
         return explain_runs(parts_of(several, wall_ns), subject)
 
 
-def told(answer: Explanation) -> list[tuple[str, str]]:
-    """The story of the last move, each line with the log that it is from, steps and brokers left
-    out."""
+def history_of(answer: Explanation) -> list[tuple[str, str]]:
+    """The history of the last move without steps and deletions on brokers; lines with logs."""
     kept = (one for one in answer.moves[-1].story if not one.kind.startswith(("step", "deletion")))
     return [(one.at.log, one.text) for one in kept]
 
 
-# One story ----------------------------------------------------------------------------------------
+# One history ------------------------------------------------------------------------------------
 
 
-def test_rollback_across_a_crash_and_a_stock_term_is_one_story(tmp_path: Path) -> None:
+def test_rollback_across_a_crash_and_a_stock_term_has_one_history(tmp_path: Path) -> None:
     cluster = moving()
     kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
 
@@ -84,7 +83,7 @@ def test_rollback_across_a_crash_and_a_stock_term_is_one_story(tmp_path: Path) -
         "run-2: /admin/reassign_cancel was created (event N of run-1, czxid C). Meanwhile another "
         "controller had the role: controller epoch 2."
     )
-    assert told(answer) == [
+    assert history_of(answer) == [
         ("run-1", "/admin/reassign_partitions asks for 4,5,2"),
         ("run-1", "begun from 2,1,3 to 4,5,2, by /admin/reassign_partitions"),
         ("run-1", f"cancelled: /admin/reassign_cancel was created, czxid {czxid}"),
@@ -109,8 +108,8 @@ def test_rollback_across_a_crash_and_a_stock_term_is_one_story(tmp_path: Path) -
     assert (between.kind, between.epochs) == ("other_controllers", (2,))
 
 
-def test_rollback_is_told_wherever_the_daemon_is_killed(tmp_path: Path) -> None:
-    """Before each write of it. Each log tells of the move for as long as it finds its record."""
+def test_rollback_is_explained_wherever_the_daemon_is_killed(tmp_path: Path) -> None:
+    """The daemon is killed before each write. Each log explains the move if it has its record."""
     count = len(_writes_of_a_rollback())
     for place in range(count):
         cluster = moving()
@@ -141,7 +140,7 @@ def _is_write(issued: Issued) -> bool:
 
 
 class NthWrite:
-    """Tells one of the writes by its place."""
+    """Selects one of the writes by its number."""
 
     def __init__(self, place: int) -> None:
         self._left = place
@@ -153,7 +152,7 @@ class NthWrite:
         return self._left < 0
 
 
-def test_move_that_a_stock_controller_completed_meanwhile_is_told(tmp_path: Path) -> None:
+def test_move_completed_by_a_stock_controller_is_explained(tmp_path: Path) -> None:
     cluster = moving()
     kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
     stock_term(
@@ -164,7 +163,7 @@ def test_move_that_a_stock_controller_completed_meanwhile_is_told(tmp_path: Path
     store(tmp_path, cluster, next_run(cluster).start())
     answer = ask(tmp_path)
     [move] = answer.moves
-    assert ("run-2", "found on 4,5,2: another controller completed the move") in told(answer)
+    assert ("run-2", "found on 4,5,2: another controller completed the move") in history_of(answer)
     is_rolled_back = move.outcome == "rolled back"
     how = "was rolled back at event" if is_rolled_back else "was completed by another controller"
     assert f"its move from 2,1,3 to 4,5,2 {how}" in answer.answer
@@ -175,8 +174,8 @@ def test_move_that_a_stock_controller_completed_meanwhile_is_told(tmp_path: Path
 
 
 def begun_by_a_stock_controller(tmp_path: Path, *, is_younger: bool) -> Explanation:
-    """It began the move of t-0 from 1 and 2 to 3 and 4 between two runs of the daemon; the entry is
-    younger than /admin/reassign_cancel, or older."""
+    """A stock controller began the move of t-0 from 1 and 2 to 3 and 4 between two runs of the
+    daemon; the entry is younger or older than /admin/reassign_cancel."""
     cluster = interruptible(4, 1, 2)
     if is_younger:
         cancel_all(cluster)
@@ -193,10 +192,10 @@ def begun_by_a_stock_controller(tmp_path: Path, *, is_younger: bool) -> Explanat
     return ask(tmp_path)
 
 
-def test_rollback_of_what_a_stock_controller_began_names_its_term(tmp_path: Path) -> None:
+def test_rollback_of_a_stock_controllers_move_has_its_term(tmp_path: Path) -> None:
     answer = begun_by_a_stock_controller(tmp_path, is_younger=False)
     czxid = answer.moves[-1].cancelled.czxid  # type: ignore[union-attr]
-    assert told(answer) == [
+    assert history_of(answer) == [
         ("run-2", "another controller had the role: controller epoch 2 lies between"),
         ("run-2", "found under way from 1,2 to 3,4, by /admin/reassign_partitions"),
         ("run-2", f"cancelled: /admin/reassign_cancel was found, czxid {czxid}"),
@@ -207,7 +206,7 @@ def test_rollback_of_what_a_stock_controller_began_names_its_term(tmp_path: Path
 def test_younger_move_that_a_stock_controller_began_is_not_cancelled(tmp_path: Path) -> None:
     answer = begun_by_a_stock_controller(tmp_path, is_younger=True)
     assert answer.moves[-1].cancelled is None
-    assert told(answer) == [
+    assert history_of(answer) == [
         ("run-2", "another controller had the role: controller epoch 2 lies between"),
         ("run-2", "found under way from 1,2 to 3,4, by /admin/reassign_partitions"),
     ]
@@ -216,7 +215,7 @@ def test_younger_move_that_a_stock_controller_began_is_not_cancelled(tmp_path: P
     )
 
 
-def test_rollback_that_waits_over_two_runs_waits_since_the_first(tmp_path: Path) -> None:
+def test_rollback_that_waits_in_two_runs_waits_since_the_first(tmp_path: Path) -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     cluster.zookeeper.end_session(cluster.session)
@@ -232,7 +231,7 @@ def test_rollback_that_waits_over_two_runs_waits_since_the_first(tmp_path: Path)
     assert waited.until.log == "run-2"
 
 
-def test_cancellation_that_was_removed_between_the_runs_is_told(tmp_path: Path) -> None:
+def test_cancellation_removed_between_runs_is_reported(tmp_path: Path) -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     cluster.zookeeper.end_session(cluster.session)
@@ -240,12 +239,12 @@ def test_cancellation_that_was_removed_between_the_runs_is_told(tmp_path: Path) 
     store(tmp_path, cluster, next_run(cluster).start())
     [move] = ask(tmp_path).moves
     assert (move.outcome, move.cancelled) == ("under way", None)
-    assert ("run-2", "/admin/reassign_cancel was removed: the move to 3,4 goes on") in told(
+    assert ("run-2", "/admin/reassign_cancel was removed: the move to 3,4 goes on") in history_of(
         ask(tmp_path)
     )
 
 
-def test_partition_of_several_runs_names_event_and_log(tmp_path: Path) -> None:
+def test_answer_from_several_runs_has_events_and_logs(tmp_path: Path) -> None:
     cluster = moving()
     kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
     store(tmp_path, cluster, next_run(cluster).start())
@@ -259,17 +258,17 @@ def test_partition_of_several_runs_names_event_and_log(tmp_path: Path) -> None:
     assert stored.because.log == "run-1"
 
 
-# Which logs ---------------------------------------------------------------------------------------
+# Inputs -----------------------------------------------------------------------------------------
 
 
-def test_logs_are_read_in_the_order_of_their_times(tmp_path: Path) -> None:
+def test_logs_are_read_in_order_of_time(tmp_path: Path) -> None:
     cluster = moving()
     kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
     first, second = store(tmp_path, cluster, next_run(cluster).start())
     assert ask(second, first).answer == ask(first, second, first).answer == ask(tmp_path).answer
 
 
-def test_moment_of_several_logs_is_a_time(tmp_path: Path) -> None:
+def test_time_selects_an_event_of_several_logs(tmp_path: Path) -> None:
     cluster = moving()
     kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
     store(tmp_path, cluster, next_run(cluster).start())
@@ -281,7 +280,7 @@ def test_moment_of_several_logs_is_a_time(tmp_path: Path) -> None:
         ask(tmp_path, wall_ns=1)
 
 
-def test_role_of_several_runs_is_that_of_the_last(tmp_path: Path) -> None:
+def test_role_of_several_runs_is_that_of_the_last_run(tmp_path: Path) -> None:
     cluster = moving()
     cluster.zookeeper.end_session(cluster.session)
     store(tmp_path, cluster, next_run(cluster).start())
@@ -290,7 +289,7 @@ def test_role_of_several_runs_is_that_of_the_last(tmp_path: Path) -> None:
     )
 
 
-def test_folder_of_runs_stands_for_its_logs(tmp_path: Path) -> None:
+def test_folder_of_runs_is_replaced_by_its_logs(tmp_path: Path) -> None:
     cluster = moving()
     runs = store(tmp_path, cluster)
     assert logs_of([str(tmp_path)]) == [str(one) for one in runs]
@@ -306,14 +305,14 @@ def test_logs_of_two_clusters_are_refused(tmp_path: Path) -> None:
         ask(first, other)
 
 
-def test_log_that_was_imported_is_asked_alone(tmp_path: Path, log_of: LogOf) -> None:
+def test_imported_log_among_several_is_refused(tmp_path: Path, log_of: LogOf) -> None:
     [first] = store(tmp_path, moving())
     imported = log_of("reassign-5")
     with pytest.raises(ReplayError, match="is an imported log: only logs of refold's daemon"):
         ask(first, imported)
 
 
-def test_run_that_cannot_be_folded_leaves_the_others(
+def test_run_that_cannot_be_folded_does_not_affect_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = moving()

@@ -1,4 +1,4 @@
-"""Answers about moves that were rolled back: what undid them, and the story of each."""
+"""Answers about moves that were rolled back: the cause, and the history of each move."""
 
 from pathlib import Path
 
@@ -54,12 +54,12 @@ CREATED = "/admin/reassign_cancel was created (event N, czxid C)."
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Five brokers and t-0 on 2, 1 and 3, in this order."""
+    """A cluster of five brokers with t-0 on 2, 1 and 3, in this order."""
     return interruptible(5, 2, 1, 3)
 
 
 def first(answer: Explanation) -> str:
-    """The line that answers, without numbers of events and transactions."""
+    """The first line of the answer, without numbers of events and transactions."""
     known = {one.cancelled.czxid for one in answer.moves if one.cancelled is not None}
     text = plain(answer.answer)
     for czxid in known:
@@ -68,24 +68,24 @@ def first(answer: Explanation) -> str:
 
 
 def last_move(answer: Explanation) -> Move:
-    """The last move that the answer tells of."""
+    """The last move in the answer."""
     return answer.moves[-1]
 
 
 def texts(move: Move) -> list[str]:
-    """The lines of the story."""
+    """The lines of the history."""
     return [one.text for one in move.story]
 
 
 def steps(move: Move) -> list[int]:
-    """The steps of a rollback, in the order in which the story has them."""
+    """The steps of a rollback in the order of the history."""
     return [one.step for one in move.story if one.step]
 
 
-# What undid it ------------------------------------------------------------------------------------
+# Causes of a rollback ---------------------------------------------------------------------------
 
 
-def test_cancelled_move_names_the_cancellation_and_the_recorded_order(
+def test_cancelled_move_has_its_cancellation_and_the_recorded_order(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     submit(cluster, {T0: [4, 5, 2]})
@@ -102,7 +102,7 @@ def test_cancelled_move_names_the_cancellation_and_the_recorded_order(
     assert move.route == znodes.REASSIGN_PARTITIONS
 
 
-def test_partition_of_a_cancelled_move_names_the_cancellation(
+def test_answer_about_the_partition_has_the_cancellation_of_its_move(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     submit(cluster, {T0: [4, 5, 2]})
@@ -114,7 +114,7 @@ def test_partition_of_a_cancelled_move_names_the_cancellation(
     assert last_move(answer).outcome == "rolled back"
 
 
-def test_leader_that_a_rollback_elects_is_explained_by_the_rollback(tmp_path: Path) -> None:
+def test_leader_elected_by_a_rollback_is_explained(tmp_path: Path) -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     cluster.start_broker(2)
@@ -145,7 +145,7 @@ def test_cancellation_found_at_a_failover_is_the_cause(cluster: Cluster, tmp_pat
     assert written.because.text.startswith("/admin/reassign_cancel was found, czxid ")
 
 
-def test_every_link_of_a_rollback_is_because_of_the_cancellation(
+def test_every_link_of_a_rollback_has_the_cancellation_as_its_cause(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     submit(cluster, {T0: [4, 5, 2]})
@@ -159,7 +159,7 @@ def test_every_link_of_a_rollback_is_because_of_the_cancellation(
 
 
 @pytest.mark.parametrize("route", ["entry", "request", "api"])
-def test_move_names_the_route_by_which_it_was_begun(
+def test_move_has_the_route_by_which_it_was_requested(
     cluster: Cluster, tmp_path: Path, route: str
 ) -> None:
     path = ""
@@ -188,7 +188,7 @@ def test_move_names_the_route_by_which_it_was_begun(
     assert begun.at == move.begun
 
 
-def test_move_back_to_the_originals_by_the_api_names_that_request(
+def test_move_back_to_the_originals_by_the_api_has_that_request(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     reassign(cluster, 4, 5, 2)
@@ -228,7 +228,7 @@ def test_conflicting_extra_entry_found_at_a_failover_is_the_cause(
     assert undone.cancelled.by == REASSIGN_PARTITIONS_EXTRA
 
 
-def test_cancellation_that_was_removed_before_the_controller_looked(
+def test_cancellation_removed_before_it_was_read_is_reported_if_it_had_an_effect(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     submit(cluster, {T0: [4, 5, 2]})
@@ -244,15 +244,15 @@ def test_cancellation_that_was_removed_before_the_controller_looked(
         assert move.cancelled is None
 
 
-# Its steps ----------------------------------------------------------------------------------------
+# Steps -------------------------------------------------------------------------------------------
 
 
-def test_story_has_the_seven_steps_with_their_times(cluster: Cluster, tmp_path: Path) -> None:
+def test_history_has_the_seven_steps_with_their_times(cluster: Cluster, tmp_path: Path) -> None:
     submit(cluster, {T0: [4, 5, 2]})
     catch_up(cluster, 4)
     cancel_all(cluster)
     move = last_move(why(cluster, tmp_path, **MOVE))
-    told = texts(move)
+    lines = texts(move)
     for line in (
         "/admin/reassign_partitions asks for 4,5,2",
         "step 1 of 7: the controller takes 2,1,3 as the replicas, in memory",
@@ -264,7 +264,7 @@ def test_story_has_the_seven_steps_with_their_times(cluster: Cluster, tmp_path: 
         "step 6 of 7: its entry is removed from /admin/reassign_partitions",
         "step 7 of 7: brokers 1,2,3,4,5 are sent the new metadata",
     ):
-        assert line in told
+        assert line in lines
     assert sorted(steps(move)) == [1, 2, 3, 4, 5, 6, 7]
     assert all(one.at.time.endswith("Z") for one in move.story)
     seqs = [one.at.seq for one in move.story]
@@ -273,7 +273,7 @@ def test_story_has_the_seven_steps_with_their_times(cluster: Cluster, tmp_path: 
     assert stored.command.startswith(f"{stored.at.seq}.")
 
 
-def test_steps_without_any_command_are_told_too(cluster: Cluster, tmp_path: Path) -> None:
+def test_steps_without_a_command_are_part_of_the_history(cluster: Cluster, tmp_path: Path) -> None:
     submit(cluster, {T0: [4, 5, 2]})
     for broker in (4, 5):
         cluster.stop_broker(broker)
@@ -283,7 +283,7 @@ def test_steps_without_any_command_are_told_too(cluster: Cluster, tmp_path: Path
     assert "step 3 of 7: no live broker is to be stopped, and none leaves the ISR" in texts(move)
 
 
-def test_store_whose_reply_was_lost_ends_the_move(cluster: Cluster, tmp_path: Path) -> None:
+def test_stored_originals_with_a_lost_reply_end_the_move(cluster: Cluster, tmp_path: Path) -> None:
     submit(cluster, {T0: [4, 5, 2]})
     cluster.lose(writes(znodes.topic_path("t")), Fate.REPLY_LOST)
     cancel_all(cluster)
@@ -292,7 +292,7 @@ def test_store_whose_reply_was_lost_ends_the_move(cluster: Cluster, tmp_path: Pa
     assert "rolled back: it is on 2,1,3 again" in texts(last_move(answer))
 
 
-def test_rollback_that_the_end_of_the_session_interrupts_is_one_story(
+def test_rollback_interrupted_by_the_end_of_the_session_has_one_history(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     submit(cluster, {T0: [4, 5, 2]})
@@ -301,9 +301,9 @@ def test_rollback_that_the_end_of_the_session_interrupts_is_one_story(
     answer = why(cluster, tmp_path, **MOVE)
     assert first(answer) == ROLLED_BACK + CREATED
     move = last_move(answer)
-    told = [line for line in texts(move) if not line.startswith(("step", "broker 4", "broker 5"))]
+    lines = [line for line in texts(move) if not line.startswith(("step", "broker 4", "broker 5"))]
     assert move.cancelled is not None
-    assert told[2:] == [
+    assert lines[2:] == [
         f"cancelled: /admin/reassign_cancel was created, czxid {move.cancelled.czxid}",
         "broker 1000 lost the role: the ZooKeeper session is over",
         "broker 1000 became controller (controller epoch 2)",
@@ -316,7 +316,7 @@ def test_rollback_that_the_end_of_the_session_interrupts_is_one_story(
 # Waiting ------------------------------------------------------------------------------------------
 
 
-def test_rollback_that_waited_names_the_cancellation_and_what_ended_the_wait(
+def test_rollback_that_waited_has_its_cancellation_and_the_end_of_the_wait(
     tmp_path: Path,
 ) -> None:
     cluster = only_the_target_in_sync()
@@ -339,7 +339,7 @@ def test_rollback_that_waited_names_the_cancellation_and_what_ended_the_wait(
     assert "went before" not in str(answer)
 
 
-def test_rollback_that_waits_is_told_once_however_often_it_is_tried(tmp_path: Path) -> None:
+def test_repeated_attempts_of_a_waiting_rollback_are_reported_once(tmp_path: Path) -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     since = len(cluster.history)
@@ -357,7 +357,7 @@ def test_rollback_that_waits_is_told_once_however_often_it_is_tried(tmp_path: Pa
     )
 
 
-def test_rollback_that_was_given_up_is_told(tmp_path: Path) -> None:
+def test_abandoned_rollback_is_reported(tmp_path: Path) -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     remove_cancel(cluster)
@@ -367,8 +367,8 @@ def test_rollback_that_was_given_up_is_told(tmp_path: Path) -> None:
     assert texts(move)[-1] == "/admin/reassign_cancel was removed: the move to 3,4 goes on"
 
 
-def test_cancellation_that_becomes_forced_is_told(tmp_path: Path) -> None:
-    """The daemon reads the content when it has seen the change."""
+def test_cancellation_that_becomes_forced_is_reported(tmp_path: Path) -> None:
+    """The daemon reads the content after it has noticed the change."""
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     cluster.put(REASSIGN_CANCEL, FORCED_CANCEL_CONTENT)
@@ -380,8 +380,8 @@ def test_cancellation_that_becomes_forced_is_told(tmp_path: Path) -> None:
 # Causes of procedures -----------------------------------------------------------------------------
 
 
-def test_interrupted_procedure_keeps_its_own_cause(cluster: Cluster, tmp_path: Path) -> None:
-    """Long work may be interrupted by what is more urgent."""
+def test_interrupted_procedure_keeps_its_cause(cluster: Cluster, tmp_path: Path) -> None:
+    """A more urgent controller event may interrupt a long procedure."""
     with open_log(write_log(tmp_path / "log", cluster)) as log:
         assert isinstance(log, RecordedLog)
         fold = fold_at_start(log.reader)
@@ -399,17 +399,17 @@ def test_interrupted_procedure_keeps_its_own_cause(cluster: Cluster, tmp_path: P
 
 
 def because(trigger: Trigger) -> Cause:
-    """What the test says a procedure is because of."""
+    """The cause that the test assigns to a procedure."""
     return Cause(1, "", type(trigger).__name__)
 
 
 # Logs that begin later ----------------------------------------------------------------------------
 
 
-def test_log_of_after_the_originals_were_stored_tells_of_the_rollback(
+def test_log_that_begins_after_the_originals_were_stored_has_the_rollback(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """The record is all that is left of the move."""
+    """Only the record of the move is left."""
     submit(cluster, {T0: [4, 5, 2]})
     kill_before(cluster, writes(znodes.REASSIGN_PARTITIONS), lambda: cancel_all(cluster))
     answer = asked(write_log(tmp_path / "log", next_run(cluster).start()), **MOVE)
@@ -419,10 +419,10 @@ def test_log_of_after_the_originals_were_stored_tells_of_the_rollback(
     )
 
 
-def test_log_that_begins_under_way_has_the_originals_in_their_recorded_order(
+def test_log_that_begins_during_a_move_has_the_originals_in_recorded_order(
     tmp_path: Path,
 ) -> None:
-    """The topic's znode has 4,3,1,2 by then."""
+    """The topic's znode already has 4,3,1,2."""
     cluster = interruptible(4, 1, 2, 3)
     submit(cluster, {T0: [4, 3]})
     cluster.zookeeper.end_session(cluster.session)
@@ -440,8 +440,8 @@ def test_log_that_begins_under_way_has_the_originals_in_their_recorded_order(
     )
 
 
-def test_move_that_a_failover_completes_is_in_its_log(tmp_path: Path) -> None:
-    """Without any record, as where kip-236.enable is off."""
+def test_move_completed_by_a_failover_is_in_its_log(tmp_path: Path) -> None:
+    """The move has no record, as if kip-236.enable were false."""
     cluster = cluster_of(4, 1, 2, 3)
     reassign(cluster, 4, 2)
     cluster.zookeeper.end_session(cluster.session)

@@ -1,4 +1,4 @@
-"""A blocking session with a real ZooKeeper server that takes and gives the world's own values."""
+"""A blocking session with a real ZooKeeper server, with the requests of the simulated one."""
 
 import socket
 import struct
@@ -53,7 +53,7 @@ class RealSession:
         self._connect()
 
     def reconnect(self) -> None:
-        """Lose the connection and go on with the session on a new one."""
+        """Closes the connection and continues the session on a new one."""
         self._socket.close()
         self._connect()
 
@@ -71,7 +71,7 @@ class RealSession:
         self._password = reply[20:36]
 
     def apply(self, request: Request) -> Reply:
-        """Send a request and read up to its reply; watch events on the way are kept."""
+        """Sends a request and reads its reply; earlier watch events are kept."""
         opcode, body = _encode(request)
         packet = self.exchange(opcode, body)
         zxid, error = packet.long_number(), packet.number()
@@ -82,23 +82,23 @@ class RealSession:
         return Reply(zxid, (packet.result(opcode),))
 
     def close(self) -> None:
-        """End the session in order."""
+        """Closes the session."""
         try:
             self.exchange(CLOSE, b"")
         finally:
             self._socket.close()
 
     def abandon(self) -> None:
-        """End the connection and leave the session to its time-out."""
+        """Closes the connection, so that the session times out."""
         self._socket.close()
 
     def take_events(self) -> list[WatchFired]:
-        """The watch events that came before the last reply."""
+        """The watch events that arrived before the last reply."""
         events, self._events = self._events, []
         return events
 
     def await_events(self, count: int) -> list[WatchFired]:
-        """Wait for that many watch events, with no request in flight."""
+        """Waits for this many watch events while no request is in flight."""
         while len(self._events) < count:
             packet = _Packet(self._receive())
             assert packet.number() == WATCH_XID
@@ -134,7 +134,7 @@ class RealSession:
 
 
 class _Packet:
-    """Reads one packet, field by field."""
+    """Reads a packet field by field."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body

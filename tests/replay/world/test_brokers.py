@@ -1,4 +1,4 @@
-"""How the world's brokers answer (KB 12.4)."""
+"""Answers of the simulated brokers (KB 12.4)."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from replay.world.brokers import Answer, SimulatedBroker
 
 ID, OTHER_ID = b"1" * 16, b"2" * 16
 RUN = 10
-"""The broker epoch under which broker 1 runs."""
+"""The broker epoch of broker 1."""
 T0 = ("t", 0)
 
 
@@ -54,34 +54,34 @@ def update_metadata(leader: int, controller_epoch: int = 5) -> UpdateMetadataReq
 
 
 def code(broker: SimulatedBroker, request: BrokerRequest) -> int:
-    """The code that the one partition gets; the request as such is taken."""
+    """The error of the only partition; the request itself is accepted."""
     error, errors = broker.answer(request, ())
     assert error == codes.NONE
     return errors[0][2] if errors else codes.NONE
 
 
-def test_a_partition_is_taken_with_a_higher_leader_epoch_only() -> None:
+def test_partition_is_accepted_only_with_a_higher_leader_epoch() -> None:
     broker = running()
-    told = [code(broker, leader_and_isr(epoch)) for epoch in (3, 3, 2, 4)]
+    errors = [code(broker, leader_and_isr(epoch)) for epoch in (3, 3, 2, 4)]
     stale = codes.STALE_CONTROLLER_EPOCH
-    assert told == [codes.NONE, stale, stale, codes.NONE]
+    assert errors == [codes.NONE, stale, stale, codes.NONE]
     assert broker.logs == {T0: ID}
 
 
-def test_errors_of_leader_and_isr_name_the_topic_by_its_id() -> None:
+def test_errors_of_leader_and_isr_have_the_topic_id() -> None:
     broker = running()
     broker.answer(leader_and_isr(3), ())
     again = broker.answer(leader_and_isr(3), ())
     assert again == Answer(codes.NONE, [(ID.hex(), 0, codes.STALE_CONTROLLER_EPOCH)])
 
 
-def test_a_broker_that_is_no_replica_takes_nothing() -> None:
+def test_broker_that_is_not_a_replica_refuses_the_partition() -> None:
     broker = running()
     assert code(broker, leader_and_isr(0, replicas=(2,))) == codes.UNKNOWN_TOPIC_OR_PARTITION
     assert broker.logs == {}
 
 
-def test_a_log_of_another_topic_of_that_name_is_in_the_way() -> None:
+def test_log_of_another_topic_with_the_same_name_is_an_error() -> None:
     broker = running()
     broker.answer(leader_and_isr(3), ())
     broker.run(RUN + 1)
@@ -90,7 +90,7 @@ def test_a_log_of_another_topic_of_that_name_is_in_the_way() -> None:
     assert broker.logs == {T0: ID}
 
 
-def test_a_log_without_id_gets_one_at_the_same_epoch() -> None:
+def test_log_without_a_topic_id_gets_one_at_the_same_epoch() -> None:
     broker = running()
     broker.answer(leader_and_isr(3, topic_id=None), ())
     assert broker.logs == {T0: None}
@@ -98,7 +98,7 @@ def test_a_log_without_id_gets_one_at_the_same_epoch() -> None:
     assert broker.logs == {T0: ID}
 
 
-def test_a_restart_keeps_the_logs_and_nothing_else() -> None:
+def test_restart_keeps_only_the_logs() -> None:
     broker = running()
     broker.answer(leader_and_isr(3, controller_epoch=9), ())
     broker.answer(update_metadata(1, controller_epoch=9), ())
@@ -119,7 +119,7 @@ def test_a_restart_keeps_the_logs_and_nothing_else() -> None:
         (2, 2, codes.NONE),
     ],
 )
-def test_a_replica_is_deleted_unless_its_leader_epoch_is_higher(
+def test_replica_is_deleted_unless_its_leader_epoch_is_higher(
     epoch: int, version: int, expected: int
 ) -> None:
     broker = running()
@@ -128,7 +128,7 @@ def test_a_replica_is_deleted_unless_its_leader_epoch_is_higher(
     assert broker.logs == ({T0: ID} if expected else {})
 
 
-def test_a_replica_that_is_only_stopped_stays_on_disk_at_its_epoch() -> None:
+def test_stopped_replica_stays_on_disk_with_its_epoch() -> None:
     broker = running()
     broker.answer(leader_and_isr(3), ())
     assert code(broker, stop_replica(3)) == codes.NONE
@@ -136,7 +136,7 @@ def test_a_replica_that_is_only_stopped_stays_on_disk_at_its_epoch() -> None:
     assert code(broker, leader_and_isr(3)) == codes.STALE_CONTROLLER_EPOCH
 
 
-def test_a_partition_that_it_does_not_know_is_deleted_without_an_error() -> None:
+def test_unknown_partition_is_deleted_without_an_error() -> None:
     broker = running()
     assert code(broker, stop_replica(-2, delete=True)) == codes.NONE
     broker.answer(leader_and_isr(0), ())
@@ -147,7 +147,7 @@ def test_a_partition_that_it_does_not_know_is_deleted_without_an_error() -> None
     assert broker.logs == {}
 
 
-def test_a_partition_that_fails_is_left_as_it_is() -> None:
+def test_partition_that_fails_is_not_changed() -> None:
     broker = running()
     failing = [(ID.hex(), 0, codes.KAFKA_STORAGE_ERROR)]
     assert broker.answer(leader_and_isr(3), failing) == Answer(codes.NONE, failing)
@@ -158,7 +158,7 @@ def test_a_partition_that_fails_is_left_as_it_is() -> None:
     assert broker.logs == {T0: ID}
 
 
-def test_leader_minus_two_takes_a_partition_out_of_the_metadata() -> None:
+def test_leader_minus_two_removes_a_partition_from_the_metadata() -> None:
     broker = running()
     broker.answer(update_metadata(1), ())
     assert broker.metadata == {T0: 1}
@@ -168,7 +168,7 @@ def test_leader_minus_two_takes_a_partition_out_of_the_metadata() -> None:
     assert broker.metadata == {}
 
 
-def test_an_older_controller_is_refused() -> None:
+def test_request_of_an_older_controller_is_refused() -> None:
     broker = running()
     broker.answer(leader_and_isr(3, controller_epoch=6), ())
     stale = codes.STALE_CONTROLLER_EPOCH
@@ -179,7 +179,7 @@ def test_an_older_controller_is_refused() -> None:
     assert (broker.logs, broker.metadata) == ({T0: ID}, {})
 
 
-def test_a_request_for_an_earlier_run_is_refused() -> None:
+def test_request_to_an_earlier_registration_is_refused() -> None:
     broker = running()
     broker.answer(leader_and_isr(3), ())
     broker.run(RUN + 1)
@@ -189,6 +189,6 @@ def test_a_request_for_an_earlier_run_is_refused() -> None:
     assert broker.answer(stop_replica(-2, delete=True), ()) == Answer(stale, [])
     assert broker.answer(update_metadata(1), ()) == Answer(stale, [])
     assert broker.logs == {T0: ID}
-    # The controller epoch of a request that was refused is not adopted.
+    # The controller epoch of a refused request is not adopted.
     request = leader_and_isr(4, controller_epoch=5, broker_epoch=RUN + 1)
     assert code(broker, request) == codes.NONE

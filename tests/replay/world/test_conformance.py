@@ -1,4 +1,4 @@
-"""The world and a real ZooKeeper, given the same operations, answer and tell the same."""
+"""The simulated ZooKeeper and a real server have the same replies and watch events."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -44,7 +44,7 @@ SESSIONS = 3
 
 
 def weighted(*weights: tuple[int, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
-    """One of the strategies, by weight: `st.one_of` passes over the same one given twice."""
+    """One of the strategies, by weight: `st.one_of` ignores repeated strategies."""
     strategies = [strategy for weight, strategy in weights for _ in range(weight)]
     return st.integers(0, len(strategies) - 1).flatmap(lambda place: strategies[place])
 
@@ -99,13 +99,13 @@ SEED: tuple[Request, ...] = (
     AddWatch("/a/a", recursive=True),
 )
 LIFETIME = 20
-"""Requests before a session or connection may end, so that there are watches and ephemerals."""
+"""The number of requests before a session or connection may end, so that watches exist."""
 
 _EXAMPLES, _STEPS = 12, 100
 
 
 class Conformance(RuleBasedStateMachine):
-    """Some sessions, each on the world and on the server under the same id and the same root."""
+    """Sessions that exist in both, with the same ids and the same root."""
 
     port: int
     operations = 0
@@ -153,8 +153,8 @@ class Conformance(RuleBasedStateMachine):
         self.world.end_session(session.id)
         self.sessions[which] = self.new_session()
         for other in self.sessions:
-            # Which ephemeral goes first is up to the server's hash set.
-            assert sorted(self.told_by_server(other)) == sorted(self.told_by_world(other))
+            # The order of deleted ephemerals depends on the server's hash set.
+            assert sorted(self.server_events(other)) == sorted(self.world_events(other))
 
     @precondition(lambda self: self.lived >= LIFETIME)
     @rule(which=st.integers(0, SESSIONS - 1))
@@ -168,14 +168,14 @@ class Conformance(RuleBasedStateMachine):
         answered = self.comparable(session.apply(request))
         assert answered == as_on_the_wire(request, self.world.apply(session.id, request, 0))
         for each in self.sessions:
-            assert self.told_by_server(each) == self.told_by_world(each)
+            assert self.server_events(each) == self.world_events(each)
 
-    def told_by_server(self, session: RealSession) -> list[tuple[str, str, int]]:
-        """Watch events since the last time. They come before the reply of any later request."""
+    def server_events(self, session: RealSession) -> list[tuple[str, str, int]]:
+        """Watch events since the last call. They arrive before the reply of a later request."""
         session.apply(Sync(self.root))
         return [self.comparable_event(one) for one in session.take_events()]
 
-    def told_by_world(self, session: RealSession) -> list[tuple[str, str, int]]:
+    def world_events(self, session: RealSession) -> list[tuple[str, str, int]]:
         events = self.world.take_events(session.id)
         return [(one.path, one.change, one.zxid) for one in events]
 
@@ -192,7 +192,7 @@ class Conformance(RuleBasedStateMachine):
 
 
 def comparable_stat(stat: Stat, zxid_before: int) -> Stat:
-    """A server's Stat as the world has it, which began at that zxid and has a still clock."""
+    """A server's Stat relative to that zxid, and without times."""
     return stat._replace(
         czxid=stat.czxid - zxid_before,
         mzxid=stat.mzxid - zxid_before,
@@ -203,7 +203,7 @@ def comparable_stat(stat: Stat, zxid_before: int) -> Stat:
 
 
 def rooted(request: Any, root: str) -> Any:
-    """The same request below another root."""
+    """The request below another root."""
     match request:
         case Multi(operations=operations):
             return Multi(tuple(rooted(one, root) for one in operations))
@@ -214,7 +214,7 @@ def rooted(request: Any, root: str) -> Any:
 
 
 def as_on_the_wire(request: Request, reply: Reply) -> Reply:
-    """Without what the world answers and a server does not: children's stats in a multiRead."""
+    """A reply without what only the simulation returns: children's stats in a multiRead."""
     if not isinstance(request, MultiRead):
         return reply
     results = [
@@ -226,7 +226,7 @@ def as_on_the_wire(request: Request, reply: Reply) -> Reply:
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The port of a real server. It has no log to flush and times sessions out soon if told so."""
+    """The port of a real server, without disk flushes and with short session time-outs."""
     lab = Lab(tmp_path_factory.mktemp("zookeeper"))
     try:
         config = {"forceSync": "no", "minSessionTimeout": "500"}
@@ -236,7 +236,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 def compare_operations(port: int, operations: int) -> None:
-    """Run the machine until so many random operations were compared: a run may be a short one."""
+    """Runs the machine until this many random operations were compared."""
     Conformance.port, Conformance.operations = port, 0
     while Conformance.operations < operations:
         run_state_machine_as_test(
@@ -252,16 +252,16 @@ def compare_operations(port: int, operations: int) -> None:
 
 @pytest.mark.ci
 @pytest.mark.timeout(300)
-def test_a_thousand_operations_answer_and_tell_the_same(port: int) -> None:
+def test_thousand_operations_have_the_same_replies_and_events(port: int) -> None:
     compare_operations(port, 1_000)
 
 
 @pytest.mark.timeout(300)
-def test_ten_thousand_operations_answer_and_tell_the_same(port: int) -> None:
+def test_ten_thousand_operations_have_the_same_replies_and_events(port: int) -> None:
     compare_operations(port, 10_000)
 
 
-def test_a_session_that_times_out_ends_as_in_the_world(port: int) -> None:
+def test_session_that_times_out_ends_as_in_the_simulation(port: int) -> None:
     world = ZooKeeper()
     watching, dying = RealSession(port), RealSession(port, timeout_ms=500)
     for session in (watching, dying):
@@ -282,8 +282,8 @@ def test_a_session_that_times_out_ends_as_in_the_world(port: int) -> None:
     world.end_session(dying.id)
 
     expected = world.take_events(watching.id)
-    told = watching.await_events(len(expected))
-    assert [(one.path, one.change, one.zxid - zxid_before) for one in told] == [
+    fired = watching.await_events(len(expected))
+    assert [(one.path, one.change, one.zxid - zxid_before) for one in fired] == [
         (one.path, one.change, one.zxid) for one in expected
     ]
     stat = watching.apply(Exists("/expiry")).result.stat

@@ -1,4 +1,4 @@
-"""What the fold is told of its ZooKeeper commands when the world carries them out."""
+"""The events that the fold receives when the simulated ZooKeeper executes its commands."""
 
 import pytest
 
@@ -33,7 +33,7 @@ ID = CommandId(7, 1)
 
 @pytest.fixture
 def world() -> ZooKeeper:
-    """A world with /controller_epoch at version 1."""
+    """A simulated ZooKeeper with /controller_epoch at version 1."""
     world = ZooKeeper()
     session = world.create_session()
     world.apply(session, Create(CONTROLLER_EPOCH, b"1"), 0)
@@ -46,7 +46,7 @@ def session(world: ZooKeeper) -> int:
     return world.create_session()
 
 
-def test_reads_come_in_pages_and_missing_znodes_have_an_error(
+def test_reads_are_split_into_pages_and_missing_znodes_have_an_error(
     world: ZooKeeper, session: int
 ) -> None:
     world.apply(session, Create("/a", b"x", ephemeral=True), 0)
@@ -70,7 +70,7 @@ def test_reads_come_in_pages_and_missing_znodes_have_an_error(
     assert (second.offset, second.data, second.versions) == (2, [b"2"], [1])
 
 
-def test_stats_come_without_data(world: ZooKeeper, session: int) -> None:
+def test_stats_have_no_data(world: ZooKeeper, session: int) -> None:
     (outcome,) = carry_out(world, session, ID, ReadStats((CONTROLLER_EPOCH,)), 0)
     assert isinstance(outcome, ZnodesRead)
     assert (outcome.data, outcome.versions) == ([None], [1])
@@ -91,7 +91,7 @@ def test_children_are_sorted(world: ZooKeeper, session: int) -> None:
     ]
 
 
-def test_a_watch_stays_and_covers_creation(world: ZooKeeper, session: int) -> None:
+def test_watch_is_persistent_and_fires_for_creation(world: ZooKeeper, session: int) -> None:
     carry_out(world, session, ID, ReadStats(("/a",), watch=True), 0)
     carry_out(world, session, ID, ReadStats(("/a",), watch=True), 0)
     world.apply(session, Create("/a"), 0)
@@ -102,7 +102,7 @@ def test_a_watch_stays_and_covers_creation(world: ZooKeeper, session: int) -> No
     ]
 
 
-def test_guarded_writes_stand_alone(world: ZooKeeper, session: int) -> None:
+def test_guarded_writes_are_independent(world: ZooKeeper, session: int) -> None:
     world.apply(session, Create("/a"), 0)
     writes = WriteZnodes(
         (
@@ -128,7 +128,7 @@ def test_writes_of_an_older_epoch_are_fenced(world: ZooKeeper, session: int) -> 
     assert world.dump() == before
 
 
-def test_without_the_epoch_znode_writes_are_fenced_too(world: ZooKeeper, session: int) -> None:
+def test_guarded_writes_without_the_epoch_znode_are_fenced(world: ZooKeeper, session: int) -> None:
     world.apply(session, Delete(CONTROLLER_EPOCH, -1), 0)
     writes = WriteZnodes((Create("/a"),), epoch_version=1)
     assert carry_out(world, session, ID, writes, 0) == [ZnodesWritten(ID, 0, [FENCED], [-1])]
@@ -142,7 +142,7 @@ def test_writes_without_a_guard_need_no_epoch(world: ZooKeeper, session: int) ->
     ]
 
 
-def test_of_an_atomic_write_that_fails_nothing_happens(world: ZooKeeper, session: int) -> None:
+def test_failed_atomic_write_changes_nothing(world: ZooKeeper, session: int) -> None:
     before = world.dump()
     write = WriteAtomically((Create("/a"), Check(CONTROLLER_EPOCH, 0), Create("/b")))
     assert carry_out(world, session, ID, write, 0) == [
@@ -153,18 +153,16 @@ def test_of_an_atomic_write_that_fails_nothing_happens(world: ZooKeeper, session
     assert world.dump() == before
 
 
-def test_an_atomic_write_tells_the_new_versions(world: ZooKeeper, session: int) -> None:
+def test_atomic_write_returns_the_new_versions(world: ZooKeeper, session: int) -> None:
     write = WriteAtomically((Create("/a"), SetData(CONTROLLER_EPOCH, b"3", 1)))
     assert carry_out(world, session, ID, write, 0) == [ZnodesWritten(ID, 0, [OK, OK], [0, 2])]
 
 
-def test_a_sync_is_a_write_of_one(world: ZooKeeper, session: int) -> None:
+def test_sync_has_one_outcome(world: ZooKeeper, session: int) -> None:
     assert carry_out(world, session, ID, SyncZnodes("/a"), 0) == [ZnodesWritten(ID, 0, [OK], [-1])]
 
 
-def test_a_session_that_ended_gets_its_outcomes_all_the_same(
-    world: ZooKeeper, session: int
-) -> None:
+def test_ended_session_gets_outcomes_with_an_error(world: ZooKeeper, session: int) -> None:
     world.end_session(session)
     write = WriteAtomically((Create("/a"), Create("/b")))
     assert carry_out(world, session, ID, write, 0) == [

@@ -1,4 +1,4 @@
-"""Paths as those know them whose root is another znode."""
+"""Paths relative to a root znode."""
 
 import pytest
 
@@ -21,5 +21,5 @@ from replay.world.paths import below
         ("", "", None),
     ],
 )
-def test_path_below_a_root(path: str, root: str, known: str | None) -> None:
+def test_path_is_relative_to_its_root(path: str, root: str, known: str | None) -> None:
     assert below(path, root) == known

@@ -1,4 +1,4 @@
-"""The cluster in one process."""
+"""The simulated cluster."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from replay.errors import ReplayError
 from replay.world.simulation import Simulation
 
 
-def test_a_controller_that_never_comes_to_rest_is_told_of() -> None:
+def test_controller_that_never_becomes_idle_is_an_error() -> None:
     simulation = Simulation(Configuration(broker_id=1000))
     simulation.connect()
 

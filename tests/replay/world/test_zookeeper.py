@@ -1,4 +1,4 @@
-"""The world's ZooKeeper: the rules that a controller lives by, without a server to compare with."""
+"""The rules of ZooKeeper that a controller depends on, in the simulation."""
 
 import pytest
 
@@ -34,7 +34,7 @@ NOW_MS = 1_000
 
 
 class Client:
-    """A session of a world, for short tests."""
+    """A session of the simulated ZooKeeper, for short tests."""
 
     def __init__(self, world: ZooKeeper) -> None:
         self.world = world
@@ -47,7 +47,7 @@ class Client:
         reply = self.world.apply(self.session, Multi(operations), NOW_MS)
         return [result.error for result in reply.results]
 
-    def told(self) -> list[tuple[str, str]]:
+    def fired(self) -> list[tuple[str, str]]:
         return [(event.change, event.path) for event in self.world.take_events(self.session)]
 
 
@@ -66,7 +66,7 @@ def other(world: ZooKeeper) -> Client:
     return Client(world)
 
 
-def test_a_stat_tells_the_whole_life_of_a_znode(client: Client) -> None:
+def test_stat_has_the_history_of_a_znode(client: Client) -> None:
     client.ask(Create("/a", b"one"), now_ms=1)
     created = client.world.zxid
     client.ask(SetData("/a", b"three", 0), now_ms=2)
@@ -101,7 +101,7 @@ def test_a_stat_tells_the_whole_life_of_a_znode(client: Client) -> None:
         (Delete("/", -1), BAD_ARGUMENTS),
     ],
 )
-def test_a_refused_write_takes_a_zxid_and_changes_nothing(
+def test_refused_write_has_a_zxid_and_changes_nothing(
     client: Client, request_: Request, error: int
 ) -> None:
     client.ask(Create("/a"))
@@ -114,13 +114,13 @@ def test_a_refused_write_takes_a_zxid_and_changes_nothing(
 
 
 @pytest.mark.parametrize("request_", [Exists("/none"), GetData("/none"), GetChildren("/none")])
-def test_a_read_takes_no_zxid(client: Client, request_: Request) -> None:
+def test_read_has_no_zxid(client: Client, request_: Request) -> None:
     zxid = client.world.zxid
     assert client.ask(request_).error == NO_NODE
     assert client.world.zxid == zxid
 
 
-def test_sequential_names_count_what_was_created_under_the_parent(client: Client) -> None:
+def test_sequential_names_count_the_created_children(client: Client) -> None:
     client.ask(Create("/a"))
     client.ask(Create("/a/b"))
     client.ask(Delete("/a/b", -1))
@@ -128,7 +128,7 @@ def test_sequential_names_count_what_was_created_under_the_parent(client: Client
     assert client.ask(CreateSequential("/a/n-")).path == "/a/n-0000000002"
 
 
-def test_a_multi_is_one_transaction(client: Client) -> None:
+def test_multi_is_one_transaction(client: Client) -> None:
     zxid = client.world.zxid
     assert client.ask_all(Create("/a"), Create("/a/b"), SetData("/a", b"x", 0)) == [OK, OK, OK]
     stat = client.ask(GetData("/a/b")).stat
@@ -136,7 +136,7 @@ def test_a_multi_is_one_transaction(client: Client) -> None:
     assert stat.czxid == client.world.zxid == zxid + 1
 
 
-def test_a_failed_multi_leaves_no_trace_and_names_the_operation_that_failed(
+def test_failed_multi_changes_nothing_and_returns_the_failed_operation(
     client: Client, other: Client
 ) -> None:
     client.ask(Create("/a"))
@@ -155,12 +155,12 @@ def test_a_failed_multi_leaves_no_trace_and_names_the_operation_that_failed(
     assert errors == [OK, OK, OK, BAD_VERSION, RUNTIME_INCONSISTENCY]
     assert client.world.dump() == before
     assert client.ask(GetChildren("/a")).children == ("gone",)
-    assert other.told() == []
+    assert other.fired() == []
     client.world.end_session(client.session)
-    assert other.told() == []
+    assert other.fired() == []
 
 
-def test_one_shot_watches_tell_once(client: Client, other: Client) -> None:
+def test_one_shot_watch_fires_once(client: Client, other: Client) -> None:
     client.ask(Create("/a"))
     other.ask(GetData("/a", watch=True))
     other.ask(Exists("/a", watch=True))
@@ -170,10 +170,10 @@ def test_one_shot_watches_tell_once(client: Client, other: Client) -> None:
     for request in (SetData("/a", b"", -1), SetData("/a", b"", -1), Create("/a/c"), Create("/b")):
         client.ask(request)
 
-    assert other.told() == [("data", "/a"), ("children", "/a"), ("created", "/b")]
+    assert other.fired() == [("data", "/a"), ("children", "/a"), ("created", "/b")]
 
 
-def test_a_deletion_is_told_once_to_who_watches_data_and_children(
+def test_deletion_fires_once_for_watches_of_data_and_children(
     client: Client, other: Client
 ) -> None:
     client.ask(Create("/a"))
@@ -183,10 +183,10 @@ def test_a_deletion_is_told_once_to_who_watches_data_and_children(
     client.ask(Delete("/a", -1))
     client.ask(Create("/a"))
     client.ask(Create("/a/b"))
-    assert other.told() == [("deleted", "/a"), ("children", "/")]
+    assert other.fired() == [("deleted", "/a"), ("children", "/")]
 
 
-def test_a_persistent_watch_tells_of_everything_at_its_path(client: Client, other: Client) -> None:
+def test_persistent_watch_fires_for_every_change_of_its_path(client: Client, other: Client) -> None:
     other.ask(AddWatch("/a"))
     for request in (
         Create("/a"),
@@ -198,19 +198,19 @@ def test_a_persistent_watch_tells_of_everything_at_its_path(client: Client, othe
     ):
         client.ask(request)
     changes = ["created", "data", "children", "children", "deleted"]
-    assert other.told() == [(change, "/a") for change in changes]
+    assert other.fired() == [(change, "/a") for change in changes]
 
 
-def test_a_recursive_watch_tells_of_the_subtree_but_never_of_children(
+def test_recursive_watch_fires_for_the_subtree_without_children_events(
     client: Client, other: Client
 ) -> None:
     other.ask(AddWatch("/a", recursive=True))
     for request in (Create("/a"), Create("/a/b"), Create("/ab"), Delete("/a/b", -1)):
         client.ask(request)
-    assert other.told() == [("created", "/a"), ("created", "/a/b"), ("deleted", "/a/b")]
+    assert other.fired() == [("created", "/a"), ("created", "/a/b"), ("deleted", "/a/b")]
 
 
-def test_events_carry_the_zxid_of_their_transaction(client: Client, other: Client) -> None:
+def test_events_have_the_zxid_of_their_transaction(client: Client, other: Client) -> None:
     other.ask(AddWatch("/", recursive=True))
     client.ask_all(Create("/a"), Create("/b"))
     zxid = client.world.zxid
@@ -220,7 +220,7 @@ def test_events_carry_the_zxid_of_their_transaction(client: Client, other: Clien
     ]
 
 
-def test_a_session_takes_its_ephemerals_along_in_one_transaction(
+def test_ended_session_deletes_its_ephemerals_in_one_transaction(
     client: Client, other: Client
 ) -> None:
     client.ask(Create("/a", ephemeral=True))
@@ -238,7 +238,7 @@ def test_a_session_takes_its_ephemerals_along_in_one_transaction(
     assert other.ask(Exists("/a")).error == NO_NODE
 
 
-def test_a_session_that_ended_can_do_nothing(client: Client) -> None:
+def test_ended_session_cannot_write(client: Client) -> None:
     client.world.end_session(client.session)
     zxid = client.world.zxid
     assert not client.world.is_live(client.session)
@@ -247,20 +247,18 @@ def test_a_session_that_ended_can_do_nothing(client: Client) -> None:
     assert client.world.zxid == zxid
 
 
-def test_a_connection_takes_its_watches_along_but_not_the_ephemerals(
-    client: Client, other: Client
-) -> None:
+def test_lost_connection_removes_watches_but_not_ephemerals(client: Client, other: Client) -> None:
     other.ask(Create("/e", ephemeral=True))
     other.ask(AddWatch("/", recursive=True))
     other.ask(GetChildren("/", watch=True))
     client.ask(Create("/a"))
     client.world.disconnect(other.session)
     client.ask(Create("/b"))
-    assert other.told() == []
+    assert other.fired() == []
     assert client.ask(Exists("/e")).error == OK
 
 
-def test_a_copy_goes_its_own_way(client: Client, other: Client) -> None:
+def test_copy_is_independent(client: Client, other: Client) -> None:
     client.ask(Create("/a"))
     other.ask(GetChildren("/a", watch=True))
     copy = client.world.copy()
@@ -271,13 +269,13 @@ def test_a_copy_goes_its_own_way(client: Client, other: Client) -> None:
     copy.end_session(client.session)
 
     assert client.world.dump() == before
-    assert other.told() == []
+    assert other.fired() == []
     client.ask(Create("/a/x"))
-    assert other.told() == [("children", "/a")]
+    assert other.fired() == [("children", "/a")]
     assert copy.apply(other.session, GetChildren("/a"), NOW_MS).result.children == ("b", "c")
 
 
-def test_a_dump_can_be_loaded(client: Client) -> None:
+def test_dump_can_be_loaded(client: Client) -> None:
     client.ask(Create("/a", b"x"))
     client.ask(Create("/a/e", ephemeral=True))
     world = client.world

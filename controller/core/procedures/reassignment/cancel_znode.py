@@ -4,7 +4,13 @@ from typing import NamedTuple
 
 from controller.core.controller import Controller
 from controller.core.operations import OK
-from controller.core.triggers import ExtraReassignments, ReassignmentCancel
+from controller.core.state import UNKNOWN_ZXID, ControllerContext
+from controller.core.triggers import (
+    ExtraReassignments,
+    ReassignmentCancel,
+    Trigger,
+    ZkPartitionReassignment,
+)
 from controller.core.znodes import REASSIGN_CANCEL, is_forced
 from controller.core.zookeeper_io import read_stats, read_znodes
 
@@ -45,6 +51,22 @@ async def current_cancel(controller: Controller) -> int:
 async def is_cancelled(controller: Controller) -> bool:
     """Whether the znode exists now."""
     return await current_cancel(controller) != 0
+
+
+def dated(context: ControllerContext, trigger: Trigger) -> Trigger:
+    """The controller event of a watch that fired, with a bound for the transaction of a
+    cancellation where the server did not send its zxid.
+
+    Watches fire in the order of transactions. While that of /admin/reassign_partitions has not
+    fired, entries that are read later are younger than the cancellation.
+    """
+    match trigger:
+        case ZkPartitionReassignment():
+            context.entries_mzxid = UNKNOWN_ZXID
+        case ReassignmentCancel(created=True, zxid=zxid) if zxid == UNKNOWN_ZXID:
+            if context.entries_mzxid != UNKNOWN_ZXID:
+                return ReassignmentCancel(True, context.entries_mzxid + 1)
+    return trigger
 
 
 def report_waiting(controller: Controller, path: str, text: str = _WAITS) -> None:

@@ -1,9 +1,9 @@
 """/admin/reassign_cancel: rolls back the entries of /admin/reassign_partitions (KB 14.2)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from controller.core.controller import Controller
-from controller.core.failures import Failures
+from controller.core.failures import Failures, listed
 from controller.core.pauses import parts, pause
 from controller.core.procedures.reassignment.cancel_znode import read_cancel, report_waiting
 from controller.core.procedures.reassignment.kip236_requests import (
@@ -22,7 +22,8 @@ from controller.core.procedures.reassignment.partition_reassignment import compl
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import LEGACY, repair_records
 from controller.core.procedures.reassignment.rollback import WAITS, Cause, roll_back
-from controller.core.state import Partition, sorted_partitions
+from controller.core.state import UNKNOWN_ZXID, Partition, sorted_partitions
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.core.triggers import (
     ExtraReassignments,
     ReassignmentCancel,
@@ -30,8 +31,6 @@ from controller.core.triggers import (
     ZkPartitionReassignment,
 )
 from controller.core.znodes import REASSIGN_CANCEL, Name
-
-_UNKNOWN_ZXID = -1
 
 
 async def process_cancel(controller: Controller, trigger: ReassignmentCancel) -> None:
@@ -44,6 +43,7 @@ async def process_cancel(controller: Controller, trigger: ReassignmentCancel) ->
     if not controller.configuration.has_kip_236:
         return
     before, found = context.cancel, await read_cancel(controller)
+    was_forced = context.cancel_forced
     context.cancel, context.cancel_forced = found.czxid, found.forced
     if before and found.czxid != before:
         context.waiting_reported.clear()
@@ -51,6 +51,8 @@ async def process_cancel(controller: Controller, trigger: ReassignmentCancel) ->
         await repair_records(controller)
         await cancel_entries(controller, await read_legacy(controller), found.czxid)
     elif found.czxid:
+        if not was_forced:
+            _report_forced(controller, context.rollback_waiting)
         await retry_rollbacks(controller)
     elif trigger.created and not before:
         await _cancel_removed(controller, trigger.zxid)
@@ -64,8 +66,8 @@ async def _cancel_removed(controller: Controller, zxid: int) -> None:
     await repair_records(controller)
     seen = dict(controller.context.entries_seen)
     legacy = await read_legacy(controller)
-    if zxid == _UNKNOWN_ZXID:
-        # Watches fire in the order of transactions: whatever was read before this one is older.
+    if zxid == UNKNOWN_ZXID:
+        # The entries had changed before, and what was read of them since counts as older.
         zxid = 1 + max((one.mzxid for one in seen.values()), default=0)
     await cancel_entries(controller, legacy, zxid, was_removed=True)
     controller.context.waiting_reported.clear()
@@ -81,6 +83,10 @@ async def cancel_entries(
     older = are_older(controller, legacy.entries, zxid)
     await adopt(controller, older, legacy)
     under_way = dict.fromkeys(one.key for one, record in records.items() if record.legacy)
+    if was_removed:
+        # Younger entries may have begun since.
+        began_since = [one for one in under_way if one in legacy.entries and one not in older]
+        under_way = {one: None for one in under_way if one not in began_since}
     not_begun = [name for name in older if name not in under_way]
     younger = [name for name in legacy.entries if name not in under_way and name not in older]
     removed = (
@@ -107,7 +113,19 @@ async def cancel_entries(
     if not_begun:
         # This comes first: a later write of the controller makes the znode younger.
         await remove_entries(controller, lambda name, target: name in not_begun)
+    _report_forced(controller, (one for one in records if one.key in under_way))
     await roll_back_names(controller, list(under_way), _cause(controller))
+
+
+def _report_forced(controller: Controller, partitions: Iterable[Partition]) -> None:
+    """Report a cancellation that does not wait until enough originals are in sync."""
+    forced = sorted_partitions(partitions) if controller.context.cancel_forced else []
+    if forced:
+        text = (
+            f"the rollback is forced by {REASSIGN_CANCEL}: it waits for one original in sync, not "
+            f"for {MIN_INSYNC_REPLICAS}"
+        )
+        controller.notice("warning", "rollback_forced", listed(forced), text)
 
 
 def _cause(controller: Controller) -> Cause:

@@ -8,11 +8,12 @@ from controller.core.errors import ZnodeError
 from controller.core.failures import excerpt
 from controller.core.operations import NO_NODE, OK, Delete, SetData
 from controller.core.procedures.reassignment.cancel_znode import is_cancelled, report_waiting
-from controller.core.procedures.reassignment.legacy_znode import read_legacy
+from controller.core.procedures.reassignment.legacy_znode import note_request, read_legacy
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import LEGACY, make_parents, repair_records
 from controller.core.procedures.reassignment.submission import Submission, Verdict, reject, submit
-from controller.core.values import ANY_VERSION
+from controller.core.triggers import ZkPartitionReassignment
+from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes import (
     REASSIGNMENT_REQUESTS,
     Entries,
@@ -46,16 +47,27 @@ async def process_requests(controller: Controller) -> None:
     if not controller.configuration.has_kip_236:
         return
     children = await list_requests(controller)
-    if not children:
+    if children and await is_cancelled(controller):
+        if any(one.request.assignments for one in await read_requests(controller, children)):
+            report_waiting(controller, REASSIGNMENT_REQUESTS)
         return
-    if await is_cancelled(controller):
-        report_waiting(controller, REASSIGNMENT_REQUESTS)
-        return
-    await repair_records(controller)
+    if children:
+        await repair_records(controller)
     for queued in await read_requests(controller, children):
         if not await _process(controller, queued):
             report_waiting(controller, queued.path)
             return
+    _request_again(controller)
+
+
+def _request_again(controller: Controller) -> None:
+    """Look again at the entries whose request another client deleted."""
+    seen = controller.context.entries_seen
+    lost = [name for name, one in seen.items() if one.is_requested]
+    for name in lost:
+        note_request(controller, name, seen[name].replicas, is_waiting=False)
+    if lost:
+        controller.enqueue(ZkPartitionReassignment(created=False))
 
 
 async def list_requests(controller: Controller) -> list[str]:
@@ -95,8 +107,11 @@ async def read_requests(controller: Controller, children: list[str]) -> list[Que
 
 async def delete_request(controller: Controller, queued: Queued) -> None:
     """Delete a request that was carried out. If it cannot be deleted, it is emptied."""
-    asks = bool(queued.request.assignments)
-    await _delete(controller, queued.child, "it was carried out", asks=asks)
+    assignments = queued.request.assignments
+    await _delete(controller, queued.child, "it was carried out", asks=bool(assignments))
+    if queued.request.legacy:
+        for name, target in assignments.items():
+            note_request(controller, name, target, is_waiting=False)
 
 
 async def _delete(controller: Controller, child: str, done: str, *, asks: bool = True) -> None:
@@ -148,6 +163,9 @@ def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -
         name for name in asked if name not in entries or entries[name].replicas != asked[name]
     }
     for name in sorted(unfounded):
+        if _is_on(controller, name, asked[name]):
+            # After a lost reply an entry may have two requests, of which the first has ended.
+            continue
         why = f"{LEGACY} has no such entry"
         text = (
             f"{queued.path} asks for {list(asked[name])} in the name of {LEGACY}, which "
@@ -155,6 +173,12 @@ def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -
         )
         reject(controller, name, text, why)
     return unfounded
+
+
+def _is_on(controller: Controller, name: Name, target: tuple[int, ...]) -> bool:
+    """Whether a partition is on these replicas, and not being reassigned."""
+    partition = controller.context.find(*name)
+    return partition is not None and partition.assignment == Assignment(target)
 
 
 async def remove_refused(controller: Controller, refused: dict[Name, tuple[int, ...]]) -> None:

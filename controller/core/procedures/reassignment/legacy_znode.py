@@ -74,6 +74,7 @@ async def read_legacy(controller: Controller) -> LegacyZnode:
     """Read the entries; watches them. Unreadable content is replaced by the reassignments under
     way."""
     stats = await read_stats(controller, [_PATH], _RULE, watch=True)
+    controller.context.entries_mzxid = stats.mzxids[0] if stats.errors[0] == OK else 0
     if stats.errors[0] != OK:
         controller.context.entries_seen = {}
         return LegacyZnode({})
@@ -101,6 +102,17 @@ def _note_ages(controller: Controller, entries: Entries, mzxid: int) -> None:
         else EntrySeen(one.replicas, mzxid)
         for name, one in entries.items()
     }
+
+
+def note_request(
+    controller: Controller, name: Name, target: tuple[int, ...], *, is_waiting: bool
+) -> None:
+    """Note that a legacy request for an entry waits, or no longer does. While it waits, a second
+    look at the entry makes no other request."""
+    seen = controller.context.entries_seen
+    entry = seen.get(name)
+    if entry is not None and entry.replicas == target:
+        seen[name] = EntrySeen(target, entry.mzxid, is_waiting)
 
 
 def are_older(controller: Controller, names: Iterable[Name], zxid: int) -> dict[Name, None]:
@@ -187,7 +199,11 @@ async def process_legacy(controller: Controller) -> None:
         for name, one in legacy.entries.items()
         if is_possible(controller, _PATH, name, one)
     }
-    new = {name: one.replicas for name, one in kept.items() if _is_new(controller, name, one)}
+    new = {
+        name: one.replicas
+        for name, one in kept.items()
+        if _is_new(controller, name, one) and not controller.context.entries_seen[name].is_requested
+    }
     if missing:
         _report_missing(controller, missing)
         await repair_records(controller)
@@ -195,6 +211,8 @@ async def process_legacy(controller: Controller) -> None:
     if new:
         epoch = controller.context.epoch
         await _make_request(controller, write_request(new, legacy=True, controller_epoch=epoch))
+        for name, target in new.items():
+            note_request(controller, name, target, is_waiting=True)
     if not completed or fitting(completed) != write_entries(legacy.entries):
         error = await put_entries(controller, completed, legacy.version)
         if error == BAD_VERSION:

@@ -42,7 +42,13 @@ from controller.core.procedures.reassignment.submission import (
     submit,
 )
 from controller.core.state import EntrySeen, Partition
-from controller.core.znodes import REASSIGNMENT_REQUESTS, Entries, Name, Reassignment
+from controller.core.znodes import (
+    REASSIGN_CANCEL,
+    REASSIGNMENT_REQUESTS,
+    Entries,
+    Name,
+    Reassignment,
+)
 
 
 class Sources(NamedTuple):
@@ -60,13 +66,32 @@ async def load_reassignments(controller: Controller) -> LegacyZnode:
     """
     context = controller.context
     await make_parents(controller)
-    await _forget_ended(controller, await load_records(controller))
+    ended = await load_records(controller)
+    completed = [one for one in ended if _is_completed_entry(context.reassignments[one], one)]
+    await _forget_ended(controller, ended)
     legacy = await read_legacy(controller)
     found = await read_cancel(controller)
     context.cancel, context.cancel_forced = found.czxid, found.forced
+    if found.czxid:
+        _report_too_late(controller, completed)
     older = are_older(controller, legacy.entries, found.czxid)
     await adopt(controller, older if found.czxid else legacy.entries, legacy)
     return legacy
+
+
+def _is_completed_entry(record: Reassignment, partition: Partition) -> bool:
+    return record.legacy and partition.replicas == record.replicas
+
+
+def _report_too_late(controller: Controller, completed: list[Partition]) -> None:
+    """Report the reassignments that an earlier controller completed: a cancellation does not undo
+    them."""
+    for partition in completed:
+        text = (
+            f"{REASSIGN_CANCEL} does not undo it: an earlier controller has completed its move to "
+            f"{list(partition.replicas)}"
+        )
+        controller.notice("warning", "reassignment_not_cancelled", repr(partition), text)
 
 
 async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition]:
@@ -78,6 +103,7 @@ async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition
     context = controller.context
     children = await list_requests(controller)
     sources = Sources(await read_requests(controller, children), legacy)
+    _date_entries(controller, sources)
     if context.cancel:
         await _cancel(controller, sources)
         return []
@@ -98,27 +124,26 @@ async def _forget_ended(controller: Controller, ended: list[Partition]) -> None:
 
 async def _cancel(controller: Controller, sources: Sources) -> None:
     """Resume the rollback. Entries that have not begun are cancelled as well, if they are older."""
-    _date_entries(controller, sources)
     await cancel_entries(controller, sources.legacy, controller.context.cancel)
-    if any(not one.request.legacy for one in sources.requests):
+    if any(one.request.assignments and not one.request.legacy for one in sources.requests):
         report_waiting(controller, REASSIGNMENT_REQUESTS)
     await process_extra(controller)
 
 
 def _date_entries(controller: Controller, sources: Sources) -> None:
-    """An entry that a request was made of is at least as old as the request."""
+    """Note the entries that a request was made of: each is at least as old as the request."""
     seen = controller.context.entries_seen
     for queued in sources.requests:
         for name, target in queued.request.assignments.items():
             entry = seen.get(name)
             if queued.request.legacy and entry is not None and entry.replicas == target:
-                seen[name] = EntrySeen(target, min(entry.mzxid, queued.czxid))
+                seen[name] = EntrySeen(target, min(entry.mzxid, queued.czxid), is_requested=True)
 
 
 async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
     records = controller.context.reassignments
     for queued in sources.requests:
-        if queued.request.legacy and not _has_lost_entries(controller, queued):
+        if queued.request.legacy:
             refuse_unfounded(controller, queued, sources.legacy.entries)
     wanted, refused = _merged(controller, sources)
     before = dict(records)
@@ -143,7 +168,7 @@ def _merged(
     ignored entries."""
     wanted: dict[Name, Submission] = {}
     ignored: dict[Name, tuple[int, ...]] = {}
-    for one in _submissions(controller, sources):
+    for one in _submissions(sources):
         before = wanted.get(one.name)
         record = _record(controller, one.name)
         if before is not None and before.legacy != one.legacy:
@@ -159,25 +184,16 @@ def _merged(
     return wanted, ignored
 
 
-def _submissions(controller: Controller, sources: Sources) -> list[Submission]:
-    """The targets of the requests, without those that have an entry, and then those of the
-    entries."""
-    entries = sources.legacy.entries
+def _submissions(sources: Sources) -> list[Submission]:
+    """The targets of the requests, and then those of the entries, which legacy requests repeat."""
     asked = [
-        Submission(name, target, queued.request.legacy, queued.path)
+        Submission(name, target, False, queued.path)
         for queued in sources.requests
         for name, target in queued.request.assignments.items()
         if not queued.request.legacy
-        or (name not in entries and _has_lost_entries(controller, queued))
     ]
+    entries = sources.legacy.entries
     return asked + [Submission(name, one.replicas, True) for name, one in entries.items()]
-
-
-def _has_lost_entries(controller: Controller, queued: Queued) -> bool:
-    """Whether an earlier term left a legacy request: a stock controller, which cannot read entries
-    with originals, may have deleted them since. Only a failover finds such a request."""
-    epoch = queued.request.controller_epoch
-    return queued.request.legacy and epoch is not None and epoch < controller.context.epoch
 
 
 def _record(controller: Controller, name: Name) -> Reassignment | None:

@@ -124,7 +124,8 @@ def confirm_deletions(
         return
     failed = {(topic, number) for topic, number, _ in answer.partition_errors}
     deleted = {(one.topic, one.partition) for one in asked.partitions if one.delete} - failed
-    for one in controller.context.deletions.values():
+    this_term = f"{controller.context.epoch}_"
+    for child, one in controller.context.deletions.items():
         if one.broker != answer.broker or deleted.isdisjoint(one.names):
             continue
         one.names = [
@@ -134,7 +135,7 @@ def confirm_deletions(
         ]
         if not one.names:
             controller.enqueue(ReplicaDeletions())
-            if one.is_reported:
+            if one.is_reported or not child.startswith(this_term):
                 text = "it has deleted the replicas that it still had"
                 controller.notice("info", "replicas_deleted", f"broker {one.broker}", text)
 

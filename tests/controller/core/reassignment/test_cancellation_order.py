@@ -4,6 +4,7 @@ The transactions decide which entries are older, not the order in which the cont
 znodes.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import Notice
+from controller.core.commands import Issued, Notice, ReadZnodes
 from controller.core.events import WatchFired
 from controller.core.operations import CreateSequential
 from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
@@ -120,6 +121,84 @@ def test_entry_not_started_before_a_removed_cancellation_is_dropped(
 def operations(issued: Any) -> Any:
     """The operations of a write."""
     return getattr(issued.command, "operations", ())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_younger_entry_that_was_read_before_the_cancellation_was_handled_starts(
+    kind: type[Cluster],
+) -> None:
+    """The three writes come while the controller reads the entries."""
+    cluster = two_partitions((1, 2), (1, 2), kind)
+    submit(cluster, {T0: [3, 4]})
+    both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
+    cluster.once(
+        reads_data(znodes.REASSIGN_PARTITIONS),
+        lambda: (
+            cancel_quietly(cluster),
+            remove_cancel_quietly(cluster),
+            cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both)),
+        ),
+    )
+    seen = cluster.seen()
+    cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: both[T0]}))
+    assert assignment(cluster) == "1,2"
+    assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
+    assert seen.texts_of("reassignment_cancelled") == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_older_entry_that_was_read_before_the_cancellation_was_handled_is_dropped(
+    kind: type[Cluster],
+) -> None:
+    cluster = two_partitions((1, 2), (1, 2), kind)
+    submit(cluster, {T0: [3, 4]})
+    both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
+    cluster.once(
+        reads_data(znodes.REASSIGN_PARTITIONS),
+        lambda: (
+            cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both)),
+            cancel_quietly(cluster),
+            remove_cancel_quietly(cluster),
+        ),
+    )
+    seen = cluster.seen()
+    cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: both[T0]}))
+    assert (assignment(cluster), assignment(cluster, T1)) == ("1,2", "1,2")
+    assert len(seen.texts_of("reassignment_cancelled")) == 1
+    assert_nothing_is_left(cluster)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_younger_entry_that_started_before_the_cancellation_was_handled_continues(
+    kind: type[Cluster],
+) -> None:
+    """Its request is processed before the cancellation."""
+    cluster = two_partitions((1, 2), (1, 2), kind)
+    both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
+    cluster.once(
+        lambda issued: (
+            reads(znodes.REASSIGN_PARTITIONS)(issued)
+            and record(cluster) is not None
+            and not requests(cluster)
+        ),
+        lambda: (
+            cancel_quietly(cluster),
+            remove_cancel_quietly(cluster),
+            cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both)),
+        ),
+    )
+    seen = cluster.seen()
+    submit(cluster, {T0: [3, 4]})
+    assert assignment(cluster) == "1,2"
+    assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
+    assert len(seen.texts_of("reassignment_rolled_back")) == 1
+    assert len(seen.texts_of("reassignment_begun")) == 2
+    assert entries(cluster) == {T1: Entry((4,), (1, 2))}
+
+
+def reads_data(path: str) -> Callable[[Issued], bool]:
+    """Return a predicate for the reads of a znode's content."""
+    return lambda issued: isinstance(issued.command, ReadZnodes) and path in issued.command.paths
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,6 +6,8 @@ t-0 moves from [1,2,3] to [4,5,6]. Its rollback waits, since too few originals a
 import pytest
 
 from controller.core import error_codes as codes
+from controller.core.commands import Choice
+from controller.core.election import UNCLEAN_LEADER
 from controller.core.operations import Delete
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL
@@ -32,6 +34,7 @@ from tests.controller.core.reassignment.reassigning import (
     reassign,
 )
 
+ELECTION = "offline partition leader election"
 UNDER_WAY = "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
 
 
@@ -180,6 +183,59 @@ def test_no_target_becomes_an_unclean_leader() -> None:
     assert seen.texts_of("unclean_leader") == []
     cluster.start_broker(2)
     assert leader(cluster) == 2
+
+
+def test_failed_election_names_the_live_replicas_that_a_cancellation_excludes() -> None:
+    cluster = led_by(4, 4)
+    configure(cluster, "topics/t", "true")
+    for broker in (1, 2, 3):
+        cluster.stop_broker(broker)
+    cancel_all(cluster)
+    seen = cluster.seen()
+    cluster.stop_broker(4)
+    passed_over = (
+        *((one, "not online") for one in (1, 2, 3, 4)),
+        *((one, "not an original replica of the cancelled reassignment") for one in (5, 6)),
+    )
+    assert seen.failed_elections() == [Choice("t", 0, -1, ELECTION, passed_over)]
+    [text] = seen.texts_of("no_leader_elected")
+    assert text.endswith(
+        "4 not online, 5 not an original replica of the cancelled reassignment, "
+        "6 not an original replica of the cancelled reassignment"
+    )
+
+
+def test_excluded_replicas_are_not_in_sync_where_no_unclean_leader_is_allowed() -> None:
+    cluster = led_by(4, 4)
+    cluster.stop_broker(1)
+    cancel_all(cluster)
+    seen = cluster.seen()
+    cluster.stop_broker(4)
+    [failed] = seen.failed_elections()
+    assert failed.passed_over == (
+        (1, "not online"),
+        (2, "not in sync"),
+        (3, "not in sync"),
+        (4, "not online"),
+        (5, "not in sync"),
+        (6, "not in sync"),
+    )
+
+
+def test_unclean_election_of_an_original_passes_over_the_excluded_replicas() -> None:
+    cluster = led_by(4, 4)
+    configure(cluster, "topics/t", "true")
+    cancel_all(cluster)
+    seen = cluster.seen()
+    cluster.stop_broker(4)
+    [passed_over] = [
+        choice.passed_over
+        for _, commands in seen.history
+        for issued in commands
+        for choice in issued.reason.choices
+        if (issued.reason.rule, choice.code) == (ELECTION, UNCLEAN_LEADER)
+    ]
+    assert [one for one, why in passed_over if why.startswith("not an original")] == [5, 6]
 
 
 def test_partition_without_unclean_election_waits_for_its_isr() -> None:

@@ -69,6 +69,11 @@ def test_move_completed_by_a_stock_controller_is_reported_and_not_rolled_back(
         f"its move to [3, 4], {BY_ENTRY}, is over: an earlier controller has completed it"
         for number in range(3)
     ]
+    too_late = (
+        "/admin/reassign_cancel does not undo it: an earlier controller has completed its move to "
+        "[3, 4]"
+    )
+    assert seen.texts_of("reassignment_not_cancelled") == [too_late] * 3 * cancelled
     assert seen.texts_of("reassignment_rolled_back") == []
     assert seen.texts_of("rollback") == []
     assert_nothing_is_left(cluster)

@@ -4,6 +4,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import WriteAtomically
+from controller.core.operations import CreateSequential
 from controller.core.procedures.reassignment import extra_znode
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry
 from replay.world.simulation import Fate
@@ -155,6 +156,19 @@ def test_pending_partition_is_rolled_back_first() -> None:
     assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
     assert entries(cluster) == {T0: Entry((4,), (1, 2))}
     assert [id for id, one in cluster.brokers.items() if T0 in one.logs] == [1, 2, 4]
+
+
+def test_pending_partition_with_a_new_target_that_is_in_sync_starts_and_ends_once() -> None:
+    cluster = interruptible(4, 1, 2, 3)
+    submit(cluster, {T0: [4, 1, 2]})
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [2, 3, 1]})
+    assert assignment(cluster) == "2,3,1"
+    assert len([one for one in seen.writes() if isinstance(one, CreateSequential)]) == 1
+    assert len(seen.texts_of("reassignment_begun")) == 1
+    assert len(seen.texts_of("reassignment_completed")) == 1
+    assert seen.texts_of("reassignment_refused") == []
+    assert_nothing_is_left(cluster)
 
 
 def test_same_target_again_causes_no_rollback() -> None:

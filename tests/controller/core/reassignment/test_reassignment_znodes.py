@@ -9,7 +9,9 @@ from controller.core.znodes import (
     REASSIGN_PARTITIONS_EXTRA,
     Entry,
     Reassignment,
+    deletion_path,
     natural,
+    read_deletion,
     read_entries,
     read_reassignment,
     read_request,
@@ -95,6 +97,15 @@ def test_error_of_an_invalid_request_names_its_path(content: bytes | None) -> No
     path = request_path("request_0000000007")
     with pytest.raises(ZnodeError, match=path):
         read_request(path, content)
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"no json", b'{"version":2,"broker":4,"partitions":{"t":[0]}}']
+)
+def test_unusable_replica_deletion_names_its_path(content: bytes | None) -> None:
+    path = deletion_path("2_1")
+    with pytest.raises(ZnodeError, match=path):
+        read_deletion(path, content)
 
 
 @pytest.mark.parametrize("content", [None, b"[]", b'{"version":1,"partitions":{}}', b"\xff"])

@@ -12,14 +12,17 @@ from tests.controller.core.reassignment.interrupting import (
     cancel_all,
     entries,
     files,
+    force_all,
     half_way,
     interruptible,
     remove_cancel,
+    set_minimum,
     submit,
     written_in,
 )
 from tests.controller.core.reassignment.reassigning import (
     T0,
+    ask_for_isr,
     assert_no_failures,
     assignment,
     catch_up,
@@ -197,6 +200,42 @@ def test_removed_cancellation_lets_a_waiting_reassignment_continue_and_is_report
     catch_up(cluster, 4)
     assert assignment(cluster) == "3,4"
     assert_nothing_is_left(cluster)
+
+
+def one_original_in_sync() -> Cluster:
+    """[1,2] to [3,4]: 1 and 3 are in sync, and a rollback waits for 2 as well."""
+    cluster = interruptible(4, 1, 2)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [3, 4]})
+    ask_for_isr(cluster, 1, 3)
+    return cluster
+
+
+FORCED = (
+    "the rollback is forced by /admin/reassign_cancel: it waits for one original in sync, not for "
+    "min.insync.replicas"
+)
+
+
+def test_forced_cancellation_is_logged_when_a_waiting_rollback_continues() -> None:
+    cluster = one_original_in_sync()
+    cancel_all(cluster)
+    assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
+    seen = cluster.seen()
+    force_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert seen.notices() == [("rollback_forced", "t-0")]
+    assert seen.texts() == [FORCED]
+    force_all(cluster)
+    assert len(seen.texts_of("rollback_forced")) == 1
+
+
+def test_cancellation_that_is_forced_at_once_is_logged() -> None:
+    cluster = one_original_in_sync()
+    seen = cluster.seen()
+    force_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert seen.texts_of("rollback_forced") == [FORCED]
 
 
 def test_rollback_with_an_unreadable_state_is_retried() -> None:

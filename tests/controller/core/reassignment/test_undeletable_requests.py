@@ -2,6 +2,7 @@
 
 import pytest
 
+from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes
 from controller.core.operations import NOT_EMPTY, CreateSequential, SetData
 from controller.core.znodes import (
@@ -9,20 +10,24 @@ from controller.core.znodes import (
     Entry,
     Reassignment,
     read_request,
+    request_path,
     write_request,
 )
-from tests.controller.core.cluster import Cluster
+from replay.world.simulation import Fate
+from tests.controller.core.cluster import Cluster, reads, writes
 from tests.controller.core.reassignment.interrupting import (
     OtherControllersTerm,
     Refusing,
     assert_nothing_is_left,
     cancel_all,
     entries,
+    entries_json,
     record,
     remove_cancel,
     request,
     request_quietly,
     requests,
+    submit,
     submit_quietly,
 )
 from tests.controller.core.reassignment.reassigning import (
@@ -227,15 +232,47 @@ def test_failover_refuses_a_legacy_request_without_an_entry_by_name() -> None:
     assert seen.notices() == [("reassignment_refused", "t-0")]
 
 
-def test_failover_starts_a_request_whose_entry_a_stock_controller_deleted() -> None:
-    """It cannot read entries with originals. The request of an earlier term is left."""
+def claim(cluster: Cluster, epoch: int) -> None:
+    """A client makes a request in the name of an entry and of a controller epoch; the controller
+    does not look yet."""
+    data = write_request({T0: (3,)}, legacy=True, controller_epoch=epoch)
+    cluster.ask(CreateSequential(REQUEST_PREFIX, data))
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2, 3, 999])
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_failover_refuses_a_request_of_any_term_without_an_entry(
+    epoch: int, is_elsewhere: bool
+) -> None:
+    """When it was made, another controller or no controller had the role."""
     cluster = two_replicas()
-    with OtherControllersTerm(cluster):
-        data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
-        cluster.ask(CreateSequential(REQUEST_PREFIX, data))
-    assert reassigning(cluster) == [T0]
-    assert entries(cluster) == {T0: Entry((3,), (1, 2))}
-    assert requests(cluster) == []
+    seen = cluster.seen()
+    if is_elsewhere:
+        with OtherControllersTerm(cluster):
+            claim(cluster, epoch)
+    else:
+        cluster.once(reads(znodes.CONTROLLER_EPOCH), lambda: claim(cluster, epoch))
+        cluster.expire()
+    assert reassigning(cluster) == []
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+    assert_nothing_is_left(cluster)
+
+
+def test_failover_refuses_a_request_whose_entry_a_stock_controller_deleted() -> None:
+    """It cannot read entries with originals. The request that the entry has left is refused by
+    name."""
+    cluster = two_replicas()
+    sessions: list[int] = []
+    cluster.once(writes(znodes.REASSIGN_PARTITIONS), lambda: sessions.append(cluster.seize_role(9)))
+    submit(cluster, {T0: [3]})
+    assert not cluster.is_active
+    assert len(requests(cluster)) == 1
+    cluster.remove_quietly(znodes.REASSIGN_PARTITIONS)
+    seen = cluster.seen()
+    cluster.leave_role(sessions[0])
+    assert reassigning(cluster) == []
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+    assert_nothing_is_left(cluster)
 
 
 def test_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
@@ -264,10 +301,59 @@ def test_request_of_an_earlier_term_that_appears_later_is_refused() -> None:
     assert_nothing_is_left(cluster)
 
 
-def test_move_started_by_a_failover_without_an_entry_is_logged_with_its_request() -> None:
+# Requests of entries ----------------------------------------------------------------------------
+
+
+def makes_request(issued: Issued) -> bool:
+    """Whether a request is created."""
+    operations = getattr(issued.command, "operations", ())
+    return any(isinstance(one, CreateSequential) for one in operations)
+
+
+def test_entry_that_is_read_twice_has_one_request() -> None:
+    """Another entry is added before the request of the first is made."""
+    cluster = two_replicas()
+    cluster.create_topic("u", {0: [1]})
+    seen = cluster.seen()
+    both = entries_json({T0: [2, 1], ("u", 0): [3]})
+    cluster.once(makes_request, lambda: cluster.put_quietly(znodes.REASSIGN_PARTITIONS, both))
+    submit(cluster, {T0: [2, 1]})
+    made = [one for one in seen.writes() if isinstance(one, CreateSequential)]
+    asked = [list(read_request(one.path, one.data).assignments) for one in made]
+    assert asked == [[T0], [("u", 0)]]
+    assert seen.notices() == []
+    assert assignment(cluster) == "2,1"
+    assert reassigning(cluster) == [("u", 0)]
+
+
+def test_two_requests_of_one_entry_after_a_lost_reply_start_it_once() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
-    with OtherControllersTerm(cluster):
-        data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
-        path = cluster.ask(CreateSequential(REQUEST_PREFIX, data)).path
-    assert seen.texts_of("reassignment_begun") == [f"from [1, 2] to [3], by {path}"]
+    cluster.lose(makes_request, Fate.REPLY_LOST)
+    submit(cluster, {T0: [2, 1]})
+    assert len([one for one in seen.writes() if isinstance(one, CreateSequential)]) == 2
+    assert assignment(cluster) == "2,1"
+    assert len(seen.texts_of("reassignment_begun")) == 1
+    assert seen.notices() == []
+    assert_nothing_is_left(cluster)
+
+
+def test_entry_whose_request_another_client_deleted_is_requested_again() -> None:
+    cluster = two_replicas()
+    cluster.once(
+        reads("/admin/reassignment_requests"),
+        lambda: [cluster.remove_quietly(request_path(one)) for one in requests(cluster)],
+    )
+    submit(cluster, {T0: [3]})
+    assert assignment(cluster) == MOVING
+
+
+def test_emptied_request_does_not_wait_for_the_end_of_a_cancellation() -> None:
+    cluster = two_replicas()
+    request_with_child(cluster, 3)
+    cluster.run()
+    seen = cluster.seen()
+    cancel_all(cluster)
+    request(cluster, {})
+    cluster.expire()
+    assert seen.texts_of("reassignment_waits") == []

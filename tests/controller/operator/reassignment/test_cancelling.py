@@ -89,6 +89,16 @@ async def test_cancel_without_pending_reassignments_creates_nothing() -> None:
     assert stage.client.writes == 0
 
 
+async def test_cancel_without_pending_reassignments_names_an_existing_cancellation() -> None:
+    stage = Stage()
+    cancel_all(stage.world)
+    await run_cancel(stage)
+    assert stage.warnings == [
+        "Warning: /admin/reassign_cancel exists until it is removed with --remove-cancel; until "
+        "then no reassignment starts, and those of other routes do not end"
+    ]
+
+
 async def test_cancel_names_reassignments_of_other_routes() -> None:
     stage = Stage()
     stage.without_controller()
@@ -197,7 +207,8 @@ async def test_entry_waiting_for_the_removal_is_not_cancelled() -> None:
     submit(stage.world, {T0: (4, 5, 6)})
     await list_reassignments(stage.cluster, stage.report())
     assert stage.lines[-1] == (
-        "  t-0: 0 of 3 replicas caught up, waits for 4,5,6 (/admin/reassign_partitions)"
+        "  t-0: to 4,5,6, starts after /admin/reassign_cancel is removed "
+        "(/admin/reassign_partitions)"
     )
 
 
@@ -275,7 +286,8 @@ async def test_force_creates_the_znode_and_names_the_partitions_at_risk() -> Non
     )
     assert "producers with acks=all are rejected" in stage.warnings[0]
     assert stage.warnings[1] == (
-        "Warning: t-0: originals in sync: 1, of 1,2,3; required without --force: 2"
+        "Warning: t-0: 1 of 3 originals are in sync (in sync: brokers 1; originals: brokers "
+        "1,2,3); required without --force: 2"
     )
 
 
@@ -284,7 +296,8 @@ async def test_force_does_not_print_a_minimum_that_only_the_controller_knows() -
     stage.world.remove_quietly(znodes.topic_config_path("t"))
     await run_cancel(stage, force=True)
     assert stage.warnings[1] == (
-        "Warning: t-0: originals in sync: 1, of 1,2,3; required without --force: as many as "
+        "Warning: t-0: 1 of 3 originals are in sync (in sync: brokers 1; originals: brokers "
+        "1,2,3); required without --force: as many as "
         "min.insync.replicas of the controller's configuration"
     )
 
@@ -293,7 +306,7 @@ async def test_force_with_enough_originals_in_sync_names_no_partition() -> None:
     stage = waiting_for_originals()
     stage.world.set_isr("t", 0, (1, 2, 4))
     await run_cancel(stage, force=True)
-    assert not any("originals in sync: " in one for one in stage.warnings)
+    assert not any("required without --force" in one for one in stage.warnings)
 
 
 async def test_force_replaces_an_existing_cancellation_by_a_forced_one() -> None:

@@ -36,9 +36,9 @@ def table(out: Path) -> dict[str, list[State]]:
 
 
 def log_rows(out: Path) -> dict[str, tuple[str, int, str | None]]:
-    """For each log its state, last event and trouble."""
+    """For each folder of a log its state, last event and trouble."""
     return {
-        one["log"]: (one["state"], one["seq"], one["trouble"])
+        one["folder"]: (one["state"], one["seq"], one["trouble"])
         for file in out.glob("logs/cluster=*/logs.parquet")
         for one in parquet.read_table(file, partitioning=None).to_pylist()
     }
@@ -48,10 +48,10 @@ def batches_begun(out: Path) -> int:
     return len(list(out.glob("checkpoint/offsets/*")))
 
 
-def until(process: subprocess.Popen[str], is_so: Callable[[], bool], within_s: float) -> float:
-    """Wait until `is_so` holds; returns the seconds that it took."""
+def until(process: subprocess.Popen[str], condition: Callable[[], bool], within_s: float) -> float:
+    """Wait until `condition` holds; returns the seconds that it took."""
     begun = time.monotonic()
-    while not is_so():
+    while not condition():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() - begun < within_s
         time.sleep(0.02)

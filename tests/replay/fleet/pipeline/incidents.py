@@ -80,7 +80,7 @@ async def _refold(*arguments: str) -> None:
 
 
 async def _until_followed(logs: list[Path], live: Path, following: subprocess.Popen[str]) -> None:
-    """The live job has all that there is of each log."""
+    """Waits until the live job has folded each log completely."""
     ends = {}
     for log in logs:
         with LogReader(log) as reader:

@@ -20,16 +20,16 @@ from tests.replay.fleet.plain_count import PlainCount
 from tests.replay.fleet.plain_decisions import (
     OFFLINE,
     agreed_by,
+    decisions_not_made,
     decisions_of,
     diverging,
     elections_of,
-    otherwise_of,
 )
 from tests.replay.fleet.plain_races import Race, races_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(2400)]
 
-RECORDINGS = ROOT / "tests" / "recordings"
+RECORDINGS = sorted((ROOT / "tests" / "recordings").iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def fleet(played: Played, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     folder."""
     fleet = Fleet(tmp_path_factory.mktemp("fleet"))
     in_place = map(str, played.second)
-    sources = [str(played.fetched), *in_place, str(RECORDINGS)]
+    sources = [str(played.fetched), *in_place, *map(str, RECORDINGS)]
     fleet.refold("ingest", *sources, "--out", str(fleet.table), "--json")
     versions = f"{ROOT},{fleet.defect}"
     fleet.refold("replay", str(fleet.table), "--versions", versions, "--json")
@@ -62,11 +62,11 @@ def content(log: Path) -> list[object]:
 
 
 def test_logs_of_the_topic_are_those_of_the_daemons(played: Played) -> None:
-    own = [*played.first, *played.second]
+    logs = [*played.first, *played.second]
     assert (len(played.first), len(played.second)) == (2, 1)
     fetched = {log.name: log for log in logs_in(played.fetched)}
-    assert fetched.keys() == {log.name for log in own}
-    for log in own:
+    assert fetched.keys() == {log.name for log in logs}
+    for log in logs:
         assert content(fetched[log.name]) == content(log)
 
 
@@ -94,7 +94,7 @@ def test_live_job_took_each_event_once(played: Played) -> None:
 
 def test_each_record_is_in_the_table_once(fleet: Fleet) -> None:
     actual = fleet.printed["ingest"]
-    assert (actual["set_aside"], actual["logs"]) == (0, 3 + len(list(RECORDINGS.iterdir())))
+    assert (actual["set_aside"], actual["logs"]) == (0, 3 + len(RECORDINGS))
     for log in fleet.logs:
         # The record that ends an import is not part of the incident.
         kept = [record for record, _ in log.plain.records if record.kind != "import_ended"]
@@ -117,7 +117,7 @@ def test_decisions_of_stock_controllers_are_those_of_an_import(fleet: Fleet) -> 
         for kinds in (log.imported.by_kind, log.imported.warm_by_kind):
             expected.update({(log.id, kind): count for kind, count in kinds.items()})
     assert found == expected
-    assert len(fleet.of_stock) == len(list(RECORDINGS.iterdir()))
+    assert len(fleet.of_stock) == len(RECORDINGS)
 
 
 # Replays ------------------------------------------------------------------------------------------
@@ -173,14 +173,14 @@ def test_divergences_equal_those_of_diff_and_agree(fleet: Fleet) -> None:
         assert (row["decisions"], row["agreed"]) == (decisions, agreed), log.name
         assert Counter(one["first_rule"] for one in fleet.divergences(log)) == rules, log.name
     of_diff = diverging([log.path for log in fleet.of_daemons], fleet.versions)
-    otherwise = otherwise_of([log.path for log in fleet.of_daemons], fleet.versions[1])
+    not_made = decisions_not_made([log.path for log in fleet.of_daemons], fleet.versions[1])
     for log in fleet.of_daemons:
         keys = ("first_rule", "what", "kind", "seq")
         found = Counter(tuple(one[key] for key in keys) for one in fleet.divergences(log))
         assert found == of_diff[str(log.path)], log.name
         reordered = sum(one["what"] == "reordered" for one in fleet.divergences(log))
         row, decisions = rows[log.id], decisions_of(log.plain)
-        agreed = decisions - otherwise[str(log.path)] - reordered
+        agreed = decisions - not_made[str(log.path)] - reordered
         assert (row["decisions"], row["agreed"]) == (decisions, agreed), log.name
 
 

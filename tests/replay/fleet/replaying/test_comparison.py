@@ -16,8 +16,8 @@ from replay.diff.references import find_version
 from replay.errors import ReplayError
 from replay.fleet.day_files import put_in_place
 from replay.fleet.ingest_task import Task
+from replay.fleet.rebuild import StoredLog, StoredSegment, rebuild
 from replay.fleet.replaying.comparison import Comparison, compare_log
-from replay.fleet.replaying.rebuild import StoredLog, StoredSegment, rebuild
 from replay.logs.decode import UPCASTERS
 from tests.replay.diff import versions
 from tests.replay.diff.versions import ROOT, Edit, changed
@@ -28,8 +28,7 @@ Fold = Callable[[FoldLog], FoldResult]
 
 
 def judged(log: Path, tmp_path: Path, *edits: Edit, with_this: bool = False) -> Comparison:
-    """Compare this version with some changes. `beside_this`: the unchanged version takes part,
-    too."""
+    """Compares this version with some changes; `with_this`: the unchanged version takes part."""
     folder = changed(tmp_path / "version", *edits)
     version = find_version(str(folder), ROOT, tmp_path / "cache")
     this = find_version(str(ROOT), ROOT, tmp_path / "cache")
@@ -56,14 +55,14 @@ def test_version_that_differs_only_in_reads_agrees(log: Path, tmp_path: Path) ->
 def test_divergences_do_not_depend_on_a_following_version(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", simulated_history(400, 1_790_000_000_000, 0), "c", 1)
     alone = judged(log, tmp_path / "1", versions.LAST_OF_ISR)
-    beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, with_this=True)
+    together = judged(log, tmp_path / "2", versions.LAST_OF_ISR, with_this=True)
     assert alone.divergences
-    assert (alone.decided, alone.differing) == (beside.decided, beside.differing)
+    assert (alone.decided, alone.differing) == (together.decided, together.differing)
     of_log = [one for one in alone.divergences if one.what != "new" and not one.is_harmless]
     assert alone.differing == Counter(one.counted_rule for one in of_log)
     assert not alone.differing - alone.decided
     assert [(one.seq, one.what, one.rule) for one in alone.divergences] == [
-        (one.seq, one.what, one.rule) for one in beside.divergences
+        (one.seq, one.what, one.rule) for one in together.divergences
     ]
 
 
@@ -91,8 +90,8 @@ def test_commands_not_stored_are_no_divergence_after_a_version_left_the_log(tmp_
     assert found.divergences
     assert "new" not in {one.what for one in found.divergences if one.seq >= 340}
     # The same holds if another version follows the log and continues after its last command.
-    beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, with_this=True)
-    assert (beside.decisions, beside.agreed) == (found.decisions, found.agreed)
+    together = judged(log, tmp_path / "2", versions.LAST_OF_ISR, with_this=True)
+    assert (together.decisions, together.agreed) == (found.decisions, found.agreed)
 
 
 def test_command_without_a_body_is_compared_if_a_version_follows_the_log(tmp_path: Path) -> None:
@@ -106,11 +105,11 @@ def test_command_without_a_body_is_compared_if_a_version_follows_the_log(tmp_pat
         tmp_path / "log", History(short_history.begun_ms, short_history.events, without), "c", 1
     )
     alone = judged(log, tmp_path / "1", versions.LAST_OF_ISR)
-    beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, with_this=True)
+    together = judged(log, tmp_path / "2", versions.LAST_OF_ISR, with_this=True)
     assert alone.unjudged > 0
     assert "set" not in {one.kind for one in alone.divergences}
-    assert beside.unjudged == 0
-    assert "set" in {one.kind for one in beside.divergences}
+    assert together.unjudged == 0
+    assert "set" in {one.kind for one in together.divergences}
 
 
 # Rebuilding a log ---------------------------------------------------------------------------------

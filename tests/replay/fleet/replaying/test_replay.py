@@ -77,24 +77,24 @@ def collected(spark: SparkSession, fleet: Fleet) -> list[tuple[int, set[str]]]:
     collected rows on the driver: the number of rows, and their columns."""
     frame = type(spark.range(1))
     found: list[tuple[int, set[str]]] = []
-    shutil.copytree(fleet.table, whole_of(fleet))
+    shutil.copytree(fleet.table, unsplit_table(fleet))
     with pytest.MonkeyPatch.context() as patch:
         collect = frame.collect
 
-        def noting(self: Any) -> list[Any]:
+        def counting(self: Any) -> list[Any]:
             rows: list[Any] = collect(self)
             found.append((len(rows), set(self.columns)))
             return rows
 
-        patch.setattr(frame, "collect", noting)
+        patch.setattr(frame, "collect", counting)
         for refused in ("toLocalIterator", "toPandas", "toArrow"):
             patch.delattr(frame, refused)
         replay(spark, fleet.table, fleet.versions, split_events=1)
-    replay(spark, whole_of(fleet), fleet.versions)
+    replay(spark, unsplit_table(fleet), fleet.versions)
     return found
 
 
-def whole_of(fleet: Fleet) -> Path:
+def unsplit_table(fleet: Fleet) -> Path:
     return fleet.table.with_name("whole")
 
 
@@ -197,8 +197,8 @@ def test_planted_defect_is_reported_by_rule_and_cluster(
                 if one.seq < ends.get(cluster, sys.maxsize):
                     key = (cluster, root.first.rule, one.what, one.kind, one.seq)
                     expected[key] += 1
-    told_of = set(clusters.values())
-    assert {key: one for key, one in found.items() if key[0] in told_of} == expected
+    clusters_of_diff = set(clusters.values())
+    assert {key: one for key, one in found.items() if key[0] in clusters_of_diff} == expected
     assert expected
 
 
@@ -231,7 +231,7 @@ def test_filter_finds_a_single_divergence(
 def test_split_replay_equals_the_whole_one(
     spark: SparkSession, fleet: Fleet, collected: object
 ) -> None:
-    split, whole = rows_of(spark, fleet.table), rows_of(spark, whole_of(fleet))
+    split, whole = rows_of(spark, fleet.table), rows_of(spark, unsplit_table(fleet))
     assert split.keys() == whole.keys()
     assert max(row.pieces for row in whole.values()) == 1
     # A version that leaves a log continues in a diverged simulation, with or without
@@ -245,7 +245,7 @@ def test_split_replay_equals_the_whole_one(
         assert {name: ours[name] for name in ours.keys() - free} == {
             name: theirs[name] for name in theirs.keys() - free
         }
-    tables = (fleet.table, whole_of(fleet))
+    tables = (fleet.table, unsplit_table(fleet))
     of_split, of_whole = (results.divergences(spark, one).drop("batch") for one in tables)
     assert of_split.exceptAll(of_whole).count() == of_whole.exceptAll(of_split).count() == 0
     assert of_split.count() > 0

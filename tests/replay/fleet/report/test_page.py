@@ -49,10 +49,10 @@ class Opened:
         context = browser.new_context(viewport=size, offline=True)  # type: ignore[arg-type]
         self.page: Page = context.new_page()
         self.errors: list[str] = []
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.page.on("console", lambda one: self.errors.append(one.text))
         self.page.on("pageerror", lambda one: self.errors.append(str(one)))
-        self.page.on("request", lambda one: self.asked.append(one.url))
+        self.page.on("request", lambda one: self.requested.append(one.url))
         self.page.goto(file.as_uri())
         self.page.wait_for_selector("#chart-failover_steps .bars")
 
@@ -66,7 +66,7 @@ def opened(browser: Browser, file: Path) -> Iterator[Opened]:
 
 def test_page_opens_offline_without_errors(opened: Opened, file: Path) -> None:
     assert opened.errors == []
-    assert opened.asked == [file.as_uri()]
+    assert opened.requested == [file.as_uri()]
     assert opened.page.locator(".chart .main-svg").count() >= 5
     assert opened.page.get_by_text("20,000,000").is_visible()
 
@@ -105,9 +105,9 @@ def test_click_on_a_cluster_leads_to_its_events(opened: Opened) -> None:
 
 def test_command_covers_all_records_of_the_period() -> None:
     shown = [record(208, BEGIN, 0)]
-    about = {"log": "run-1", "seq": 208, "ended_seq": 245}
+    about = {"cluster": "c", "log": "run-1", "seq": 208, "ended_seq": 245}
     assert "seq between 198 and 255 order" in events(shown, about, "/tables/fleet")
-    moment = {"log": "run-1", "seq": 208}
+    moment = {"cluster": "c", "log": "run-1", "seq": 208}
     assert "seq between 198 and 218 order" in events(shown, moment, "/tables/fleet")
 
 

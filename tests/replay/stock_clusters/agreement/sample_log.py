@@ -1,4 +1,4 @@
-"""Logs of a few records, as a first reading takes them."""
+"""Logs of a few records, for an `Index`."""
 
 import json
 from typing import Any
@@ -48,18 +48,18 @@ class Log:
         return self.add(one)
 
     def decide(self, *written: Operation, what: str = "partition_state", **of: Any) -> int:
-        """A guarded write that is a decision."""
+        """Adds a guarded write that is a decision."""
         seq = self.write(GUARD, *written, **of)
         self.add(Observed(self._zxid, what, 1, of.get("epoch", 1), 0, False))
         return seq
 
     def infer(
-        self, written: Operation, *, cxid: int, session: int = 7, **asked: Any
+        self, written: Operation, *, cxid: int, session: int = 7, **request: Any
     ) -> RequestInferred:
-        """A guarded write that stands for what was asked for."""
+        """Adds a guarded write from which a request is inferred."""
         self.write(GUARD, written, cxid=cxid, session=session)
         found = RequestInferred(
-            self._zxid, 1, asked.get("alter_partition", []), asked.get("reassignments", [])
+            self._zxid, 1, request.get("alter_partition", []), request.get("reassignments", [])
         )
         self.add(found)
         return found
@@ -89,5 +89,5 @@ class Log:
         return self.index_from(first)
 
     def index_from(self, first: Tree) -> Index:
-        """With what is there before the first record."""
+        """The index of a log with this state before the first record."""
         return Index(iter(self._records), self._chroot, first.view)

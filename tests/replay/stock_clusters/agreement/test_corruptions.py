@@ -1,4 +1,4 @@
-"""What is changed in a recording is reported. Each of many more seeds: tools/agreement."""
+"""A change in a recording is reported. `tools/agreement` tries many more seeds."""
 
 import json
 import shutil
@@ -19,18 +19,18 @@ from tools.zookeeper_log.corruption import Corruption, corrupt
 Get = Callable[[str], Path]
 
 _SECOND_ELECTION = 202
-"""A seed that meets that of the second term in broker-crash-2."""
+"""A seed that drops the election of the second term in broker-crash-2."""
 _SAME_AGAIN = 44
-"""One that takes away a write of what stood there before, in reassignments-6019352."""
+"""A seed that drops a write whose content was in the znode before, in reassignments-6019352."""
 
 app = Typer()
 app.command()(corruptions.main)
 
 
 def corrupted(folder: Path, copy: Path, how: str, seed: int) -> tuple[Corruption, AgreementResult]:
-    told = corrupt(folder, copy, seed, [how])
+    corruption = corrupt(folder, copy, seed, [how])
     with imported(copy, Selection(), lambda *_: None) as log:
-        return told, agree(log)
+        return corruption, agree(log)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -41,51 +41,51 @@ def test_change_is_reported(recording: str, seed: int, folder_of: Get) -> None:
 
 
 @pytest.mark.parametrize("how", ["leader", "isr", "leader_epoch", "controller_epoch"])
-def test_changed_field_is_told_with_both_sides(
+def test_changed_field_is_reported_with_both_sides(
     how: str, recording: str, folder_of: Get, tmp_path: Path
 ) -> None:
-    """At its transaction, by its znode, with what the fold was at and what stood before."""
-    told, result = corrupted(folder_of(recording), tmp_path / "copy", how, 1)
-    [at, *_] = [one for one in result.divergences if one.zxid == told.zxid]
-    assert (at.verdict, at.kind) == ("differs", told.what)
-    assert told.path.endswith(at.paths[0])
-    before, after = json.loads(told.before or ""), json.loads(told.after or "")
+    """At its transaction and znode, with the fold's value and Kafka's value."""
+    corruption, result = corrupted(folder_of(recording), tmp_path / "copy", how, 1)
+    [at, *_] = [one for one in result.divergences if one.zxid == corruption.zxid]
+    assert (at.verdict, at.kind) == ("differs", corruption.what)
+    assert corruption.path.endswith(at.paths[0])
+    before, after = json.loads(corruption.before or ""), json.loads(corruption.after or "")
     [text] = at.differences
     ours, _, kafkas = text.removeprefix(f"{at.paths[0]}: {how} ").partition(", Kafka ")
     assert json.loads(ours) == before[how]
     assert json.loads(kafkas) == after[how]
     assert at.cause
     assert at.since <= at.seq
-    assert f"zxid {told.zxid:#x}" in at.between[-1]
+    assert f"zxid {corruption.zxid:#x}" in at.between[-1]
 
 
 def test_dropped_write_is_extra_and_doubled_one_is_missing(
     recording: str, folder_of: Get, tmp_path: Path
 ) -> None:
-    """By the fold's side: it decides what is not there, and not what is there twice."""
+    """The fold decides what is not in the log, and decides only once what is in the log twice."""
     _, dropped = corrupted(folder_of(recording), tmp_path / "dropped", "dropped", 1)
     assert dropped.extra + dropped.differs + dropped.requests.diverging
     _, doubled = corrupted(folder_of(recording), tmp_path / "doubled", "doubled", 1)
     assert doubled.missing + doubled.differs
 
 
-def test_election_that_is_dropped_leaves_decisions_of_nobody(
+def test_dropped_election_leaves_missing_decisions_and_requests(
     folder_of: Get, tmp_path: Path
 ) -> None:
-    """They are not taken for those of a term that began before the log; nor are its requests."""
+    """They are not attributed to a term that began before the log; neither are its requests."""
     source, copy = folder_of("broker-crash-2"), tmp_path / "copy"
-    told, result = corrupted(source, copy, "dropped", _SECOND_ELECTION)
+    corruption, result = corrupted(source, copy, "dropped", _SECOND_ELECTION)
     assert not result.agrees
     assert result.warm == 0
     missing = [one for one in result.divergences if one.verdict == "missing"]
     assert {one.subject for one in missing} == {"decision", "request"}
-    # The second term is the one that was dropped.
+    # The election of the second term was dropped.
     assert {one.epoch for one in missing if one.subject == "request"} == {2, 3}
-    assert told.what == "election"
+    assert corruption.what == "election"
 
 
-def test_write_that_kafka_has_later_on_no_more_is_extra(folder_of: Get) -> None:
-    """It writes the same znode later, and does something else to it."""
+def test_dropped_write_that_kafka_does_not_repeat_is_extra(folder_of: Get) -> None:
+    """Kafka writes the same znode later, with another content."""
     [trial] = trials(folder_of("reassignments-6019352"), [_SAME_AGAIN])
     assert trial.corruption.path == "/admin/reassign_partitions"
     [extra] = trial.result.divergences
@@ -95,14 +95,14 @@ def test_write_that_kafka_has_later_on_no_more_is_extra(folder_of: Get) -> None:
 
 
 def test_epoch_of_an_election_is_compared(recording: str, folder_of: Get, tmp_path: Path) -> None:
-    told, result = corrupted(folder_of(recording), tmp_path / "copy", "epoch", 1)
-    [at] = [one for one in result.divergences if one.zxid == told.zxid]
+    corruption, result = corrupted(folder_of(recording), tmp_path / "copy", "epoch", 1)
+    [at] = [one for one in result.divergences if one.zxid == corruption.zxid]
     assert (at.verdict, at.kind) == ("differs", "election")
     assert at.differences[0].startswith("/controller_epoch: ")
 
 
-def test_line_that_is_dropped_of_state_change_log(folder_of: Get, tmp_path: Path) -> None:
-    """What the request says of its partitions is not known then, but that there were more."""
+def test_dropped_line_of_state_change_log_is_reported(folder_of: Get, tmp_path: Path) -> None:
+    """The content of the request's partition is then unknown, but not the number of partitions."""
     folder = tmp_path / "copy"
     shutil.copytree(folder_of("reassign-cancel-6"), folder)
     log = max(folder.glob("logs/*/state-change.log"), key=lambda path: path.stat().st_size)
@@ -114,7 +114,7 @@ def test_line_that_is_dropped_of_state_change_log(folder_of: Get, tmp_path: Path
     assert (found.differs, found.missing, found.extra) == (1, 0, 0)
 
 
-def test_what_the_import_could_not_read_is_told(folder_of: Get, tmp_path: Path) -> None:
+def test_unreadable_end_of_a_log_is_reported(folder_of: Get, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(folder_of("broker-crash-2"), folder)
     [log] = folder.glob("zookeeper/version-2/log.*")
@@ -123,7 +123,9 @@ def test_what_the_import_could_not_read_is_told(folder_of: Get, tmp_path: Path) 
     assert any("ends at offset" in one for one in notes)
 
 
-def test_log_without_decisions_is_no_agreement(folder_of: Get, tmp_path: Path) -> None:
+def test_log_without_decisions_reports_that_nothing_was_judged(
+    folder_of: Get, tmp_path: Path
+) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(folder_of("broker-crash-2"), folder)
     [log] = folder.glob("zookeeper/version-2/log.*")
@@ -133,20 +135,20 @@ def test_log_without_decisions_is_no_agreement(folder_of: Get, tmp_path: Path) -
     assert any(one.startswith("nothing was judged") for one in result.notes)
 
 
-def test_broker_that_an_election_names_is_compared(folder_of: Get, tmp_path: Path) -> None:
-    """Whose session it is the registration says."""
-    told, result = corrupted(folder_of("rolling-restart-4"), tmp_path / "copy", "brokerid", 1)
-    [at] = [one for one in result.divergences if one.zxid == told.zxid]
+def test_broker_of_an_election_is_compared(folder_of: Get, tmp_path: Path) -> None:
+    """The registration has the broker of the session."""
+    corruption, result = corrupted(folder_of("rolling-restart-4"), tmp_path / "copy", "brokerid", 1)
+    [at] = [one for one in result.divergences if one.zxid == corruption.zxid]
     assert (at.verdict, at.kind) == ("differs", "election")
-    before, after = (json.loads(one or "")["brokerid"] for one in (told.before, told.after))
+    before, after = (
+        json.loads(one or "")["brokerid"] for one in (corruption.before, corruption.after)
+    )
     assert at.differences == (f"/controller: brokerid {before}, Kafka {after}",)
     assert at.broker == before
 
 
-def test_one_corruption_does_not_spoil_the_rest(
-    recording: str, folder_of: Get, tmp_path: Path
-) -> None:
-    """What Kafka wrote counts from then on."""
+def test_decisions_after_a_corruption_agree(recording: str, folder_of: Get, tmp_path: Path) -> None:
+    """The fold adopts what Kafka wrote."""
     whole = agree_with(folder_of(recording))
     _, result = corrupted(folder_of(recording), tmp_path / "copy", "controller_epoch", 2)
     assert 0 < result.diverging <= 3
@@ -161,12 +163,14 @@ def agree_with(source: Path) -> AgreementResult:
 # The tool -------------------------------------------------------------------------------------
 
 
-def test_tool_counts_what_is_reported(folder_of: Get) -> None:
+def test_tool_counts_reported_corruptions(folder_of: Get) -> None:
     result = CliRunner().invoke(app, [str(folder_of("broker-crash-2")), "--seeds", "2"])
     assert (result.exit_code, result.output) == (0, "broker-crash-2: 2 of 2 reported\n")
 
 
-def test_tool_prints_what_is_not(folder_of: Get, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_prints_corruptions_that_are_not_reported(
+    folder_of: Get, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(corruptions, "agree", lambda log: AgreementResult())
     result = CliRunner().invoke(app, [str(folder_of("broker-crash-2")), "--seeds", "1"])
     assert result.exit_code == 1
@@ -175,7 +179,7 @@ def test_tool_prints_what_is_not(folder_of: Get, monkeypatch: pytest.MonkeyPatch
     assert last == "broker-crash-2: 0 of 1 reported"
 
 
-def test_tool_says_what_it_cannot_use(tmp_path: Path) -> None:
+def test_tool_rejects_an_unusable_source(tmp_path: Path) -> None:
     for source in (tmp_path, tmp_path / "nothing", Path(__file__)):
         result = CliRunner().invoke(app, [str(source)])
         assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""What is left of a cut recording agrees as the whole does."""
+"""A cut recording agrees as the whole recording does."""
 
 import json
 import shutil
@@ -39,13 +39,13 @@ def result_of(cut: Cut, log: Path) -> AgreementResult:
     return agree(log)
 
 
-def told(result: AgreementResult) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+def diverging(result: AgreementResult) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     return [(one.verdict, one.paths, one.differences) for one in result.divergences]
 
 
 @pytest.mark.parametrize("are_logs_cut", [False, True])
 @pytest.mark.parametrize("how", HOWS)
-def test_what_is_left_agrees(
+def test_cut_recording_agrees(
     how: str,
     are_logs_cut: bool,
     recording: str,
@@ -56,34 +56,36 @@ def test_what_is_left_agrees(
         one for one in cuts_of(recording) if (one.how, one.are_logs_cut) == (how, are_logs_cut)
     ]
     result = result_of(cut, tmp_path / "log")
-    assert told(result) == []
+    assert diverging(result) == []
     assert result.explained == result.requests.explained == []
     assert result.warm == 0 or how in STARTS_LATE
 
 
-def test_broker_that_serves_long_after_it_was_asked(folder_of: Get, tmp_path: Path) -> None:
-    """All that its log has of the term comes behind the start, and is whole."""
+def test_cut_recording_with_a_broker_that_serves_late_agrees(
+    folder_of: Get, tmp_path: Path
+) -> None:
+    """All requests of the term that its log has are after the start, and none is missing."""
     made = cuts(folder_of("zookeeper-80105"), tmp_path / "cuts", 7)
     for number, cut in enumerate(one for one in made if one.how == "fuzzy"):
-        assert told(result_of(cut, tmp_path / f"log-{number}")) == []
+        assert diverging(result_of(cut, tmp_path / f"log-{number}")) == []
 
 
 @pytest.mark.parametrize("recording", ["broker-crash-2", "reassign-cancel-6"])
-def test_end_behind_a_write_that_was_asked_for(
+def test_recording_that_ends_after_a_requested_write_agrees(
     recording: str, folder_of: Get, tmp_path: Path
 ) -> None:
-    """Who asked for it is answered behind the end, and so is not in the log."""
+    """The request is answered after the end, and is therefore not in the log."""
     import_source(folder_of(recording), tmp_path / "whole", Selection())
-    moments = asked_for(tmp_path / "whole")
+    moments = requested_state_writes(tmp_path / "whole")
     assert moments
     for number, moment in enumerate(moments[:: 1 + len(moments) // 4]):
         log = tmp_path / f"log-{number}"
         import_source(folder_of(recording), log, Selection(to_ms=moment))
-        assert told(agree(log)) == []
+        assert diverging(agree(log)) == []
 
 
-def asked_for(log: Path) -> list[int]:
-    """When states were written with the leader and its epoch as they were: leaders ask for that."""
+def requested_state_writes(log: Path) -> list[int]:
+    """Times of state writes that keep leader and leader epoch: brokers request such writes."""
     before: dict[str, tuple[int, int]] = {}
     moments: list[int] = []
     with LogReader.open(log, UPCASTERS) as reader:
@@ -101,20 +103,20 @@ def asked_for(log: Path) -> list[int]:
 
 
 def with_a_gap(folder: Path, copy: Path) -> Path:
-    """A recording of which the first log is cut off in the middle."""
+    """A recording whose first log is truncated in the middle."""
     shutil.copytree(folder, copy)
     [first] = copy.rglob("log.1")
     first.write_bytes(first.read_bytes()[:30_000])
     return copy
 
 
-def test_nothing_is_judged_behind_transactions_that_are_missing(
+def test_judging_stops_at_missing_transactions_until_the_next_election(
     folder_of: Get, tmp_path: Path
 ) -> None:
     source = with_a_gap(folder_of("chaos-5"), tmp_path / "source")
     import_source(source, tmp_path / "log", Selection())
     result = agree(tmp_path / "log")
-    assert told(result) == []
+    assert diverging(result) == []
     assert 200 < result.decisions < 300
     assert result.requests.agreed == result.requests.decisions > 0
     [note] = [one for one in result.notes if one.startswith("transactions between zxid ")]
@@ -124,7 +126,7 @@ def test_nothing_is_judged_behind_transactions_that_are_missing(
     )
 
 
-def test_without_a_snapshot_nothing_is_judged_behind_missing_transactions(
+def test_judging_ends_at_missing_transactions_without_a_snapshot(
     folder_of: Get, tmp_path: Path
 ) -> None:
     source = with_a_gap(folder_of("chaos-5"), tmp_path / "source")
@@ -132,34 +134,34 @@ def test_without_a_snapshot_nothing_is_judged_behind_missing_transactions(
     snapshot.unlink()
     import_source(source, tmp_path / "log", Selection())
     result = agree(tmp_path / "log")
-    assert told(result) == []
+    assert diverging(result) == []
     assert 0 < result.decisions < 150
     [note] = [one for one in result.notes if one.startswith("transactions between zxid ")]
     assert note.endswith(" and 0x13c are missing: what follows is not judged")
 
 
-def test_election_may_be_what_is_missing(folder_of: Get, tmp_path: Path) -> None:
-    """The snapshot lacks the one transaction that elects who decides behind it."""
+def test_decisions_after_a_missing_election_are_warm(folder_of: Get, tmp_path: Path) -> None:
+    """The transaction that the snapshot lacks elects the controller that decides after it."""
     shutil.copytree(folder_of("controller-91008"), tmp_path / "source")
     [gone] = (tmp_path / "source").rglob("log.1")
     gone.unlink()
     import_source(tmp_path / "source", tmp_path / "log", Selection())
     result = agree(tmp_path / "log")
-    assert told(result) == []
+    assert diverging(result) == []
     assert result.decisions == 0
     assert result.warm >= 18
     assert "transactions between zxid 0x259 and 0x25b are missing" in result.notes
 
 
 @pytest.mark.parametrize("from_ms", [1795220653549, 1795220653568])
-def test_who_has_not_heard_that_it_is_deposed_goes_on_with_a_term_before_the_log(
+def test_writes_of_a_controller_that_was_deposed_before_the_log_are_warm(
     from_ms: int, folder_of: Get, tmp_path: Path
 ) -> None:
-    """/controller was deleted by hand before the first transaction, and nobody elected since."""
+    """/controller was deleted by hand before the first transaction, and no broker elected since."""
     selection = Selection(from_ms=from_ms)
     import_source(folder_of("controller-znode-delete-2"), tmp_path / "log", selection)
     result = agree(tmp_path / "log")
-    assert told(result) == []
+    assert diverging(result) == []
     assert result.agrees
     assert result.warm >= 10
     assert result.decisions > 250
@@ -173,7 +175,7 @@ def test_who_has_not_heard_that_it_is_deposed_goes_on_with_a_term_before_the_log
         ("log-dirs-91010", "log.11b", 150, 90, 180),
     ],
 )
-def test_judging_goes_on_behind_a_file_that_is_cut_out(
+def test_judging_continues_after_a_removed_log_file(
     recording: str,
     name: str,
     decisions: int,
@@ -182,44 +184,44 @@ def test_judging_goes_on_behind_a_file_that_is_cut_out(
     folder_of: Get,
     tmp_path: Path,
 ) -> None:
-    """At the first election behind the snapshot; of the whole recordings 972 and 416 are, and 1879
-    and 392 requests."""
+    """Judging continues at the first election after the snapshot. The whole recordings have 972 and
+    416 decisions, and 1879 and 392 requests."""
     shutil.copytree(folder_of(recording), tmp_path / "source")
     [gone] = (tmp_path / "source").rglob(name)
     gone.unlink()
     import_source(tmp_path / "source", tmp_path / "log", Selection())
     result = agree(tmp_path / "log")
-    assert told(result) == []
+    assert diverging(result) == []
     assert result.decisions >= decisions
     assert result.warm >= warm
     assert result.requests.decisions == result.requests.agreed >= requests
 
 
-def test_first_reassignment_behind_a_cut_has_its_order(folder_of: Get, tmp_path: Path) -> None:
-    """Of a topic's znode those partitions count that are otherwise than in the first state."""
+def test_first_reassignment_after_a_cut_is_in_kafkas_order(folder_of: Get, tmp_path: Path) -> None:
+    """The order considers partitions of a topic's znode that differ from the first state."""
     [cut] = [
         one
         for one in cuts(folder_of("chaos-5"), tmp_path / "cuts", 1)
         if one.how == "mid_term" and not one.are_logs_cut
     ]
     result = result_of(cut, tmp_path / "log")
-    assert [one for one in told(result) if one[1] != ("/feature",)] == []
+    assert [one for one in diverging(result) if one[1] != ("/feature",)] == []
 
 
 @pytest.mark.parametrize("zxid", [0xA6, 0xC8, 0x10C, 0x111])
-def test_request_that_a_controller_is_at_when_its_log_ends_is_inferred(
+def test_request_in_progress_at_the_end_of_the_log_is_inferred(
     zxid: int, folder_of: Get, tmp_path: Path
 ) -> None:
-    """Other requests that were served meanwhile do not show that all are in the log."""
+    """Other requests served meanwhile do not prove that all requests are in the log."""
     cut = ended_at(zxid, folder_of("reassign-cancel-6"), tmp_path / "cut")
     result = result_of(cut, tmp_path / "log")
-    assert told(result) == []
+    assert diverging(result) == []
     assert result.inputs > 0
 
 
 @pytest.mark.parametrize("zxid", [0x145, 0x215, 0x21A, 0x27E, 0x297])
-def test_so_is_one_that_has_only_written_what_stands_in_the_znode(
+def test_request_in_progress_that_has_only_written_the_znode_is_inferred(
     zxid: int, folder_of: Get, tmp_path: Path
 ) -> None:
     cut = ended_at(zxid, folder_of("chaos-5"), tmp_path / "cut")
-    assert told(result_of(cut, tmp_path / "log")) == []
+    assert diverging(result_of(cut, tmp_path / "log")) == []

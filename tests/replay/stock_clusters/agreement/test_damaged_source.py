@@ -1,4 +1,4 @@
-"""What of a source could not be used is part of what an agreement comes to."""
+"""The result of an agreement includes which parts of a source could not be used."""
 
 import gzip
 import shutil
@@ -33,7 +33,7 @@ LOG = "zookeeper/version-2/log.1"
 
 @pytest.fixture(scope="module")
 def zxids(folder_of: Get) -> dict[str, list[int]]:
-    """Of the recording, by what they are; "input" for all that is no decision."""
+    """The zxids of the recording by kind of decision; "input" for transactions without one."""
     found: dict[str, list[int]] = {}
     with open_source(folder_of(RECORDING)) as source:
         incident = Incident(source)
@@ -45,7 +45,8 @@ def zxids(folder_of: Get) -> dict[str, list[int]]:
 
 
 def rewritten(folder: Path, copy: Path, zxid: int, change: Change) -> Path:
-    """A copy in which the log's transactions are others; `change` is told where the zxid is."""
+    """A copy of the recording whose log has the transactions that `change` returns; `change` is
+    called with all transactions and the position of the zxid."""
     copy_all_but_logs(folder, copy)
     with open_source(folder) as source:
         [log] = source.server.logs
@@ -59,7 +60,7 @@ def doubled(whole: list[Transaction], place: int) -> list[Transaction]:
     return [*whole[: place + 1], *whole[place:]]
 
 
-def come_again_later(whole: list[Transaction], place: int) -> list[Transaction]:
+def repeated_later(whole: list[Transaction], place: int) -> list[Transaction]:
     return [*whole[: place + 20], whole[place], *whole[place + 20 :]]
 
 
@@ -68,7 +69,7 @@ def left_out(whole: list[Transaction], place: int) -> list[Transaction]:
 
 
 def jumping(count: int) -> Change:
-    """So many have zxids of a later epoch."""
+    """A change that moves a number of transactions to zxids of a later epoch."""
 
     def change(whole: list[Transaction], place: int) -> list[Transaction]:
         jumped = [
@@ -88,11 +89,11 @@ def agree_with(source: Path) -> AgreementResult:
 # Transactions that come again -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("change", [doubled, come_again_later])
-def test_decision_that_comes_again_is_missing(
+@pytest.mark.parametrize("change", [doubled, repeated_later])
+def test_repeated_decision_is_missing(
     change: Change, folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
 ) -> None:
-    """As it was decided once. What is decided behind it is judged as ever."""
+    """The fold decided only once. Later decisions are judged as usual."""
     zxid = zxids["partition_state"][40]
     result = agree_with(rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, change))
     [found] = result.divergences
@@ -105,7 +106,7 @@ def test_decision_that_comes_again_is_missing(
     assert (result.damaged, result.passed_over) == ({LOG: 1}, 0)
 
 
-def test_election_that_comes_again_is_missing(
+def test_repeated_election_is_missing(
     folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
 ) -> None:
     zxid = zxids["election"][1]
@@ -115,18 +116,18 @@ def test_election_that_comes_again_is_missing(
     ]
 
 
-def test_input_that_comes_again_is_damage(
+def test_repeated_input_is_damage(
     folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
 ) -> None:
-    """It is told, but no decision; not all is as it was."""
+    """The repetition is reported, but is no decision. The recording is altered."""
     zxid = zxids["input"][100]
     result = agree_with(rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, doubled))
     assert (result.divergences, result.is_explained, result.damaged) == ([], True, {LOG: 1})
     assert (result.altered, result.agrees) == (1, False)
 
 
-def test_input_that_was_changed_is_altered(folder_of: Get, tmp_path: Path) -> None:
-    """Nothing that was decided shows when a topic was configured."""
+def test_changed_input_is_altered(folder_of: Get, tmp_path: Path) -> None:
+    """No decision depends on the time at which a topic was configured."""
     with open_source(folder_of(RECORDING)) as source:
         zxid = next(
             one.zxid
@@ -147,10 +148,10 @@ def test_input_that_was_changed_is_altered(folder_of: Get, tmp_path: Path) -> No
 # Transactions that are missing ----------------------------------------------------------------
 
 
-def test_write_that_is_missing_at_the_end_of_its_batch_is_told(
+def test_write_missing_at_the_end_of_its_batch_is_reported(
     folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
 ) -> None:
-    """Four leaders are moved at once, and the log ends with the fourth: the fold still waits."""
+    """Four leaders move in one batch; the log ends with the fourth, and the fold still waits."""
     zxid = zxids["partition_state"][-2]
     result = agree_with(rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, left_out))
     assert result.divergences == []
@@ -161,7 +162,7 @@ def test_write_that_is_missing_at_the_end_of_its_batch_is_told(
 # Transactions that are out of order -----------------------------------------------------------
 
 
-def test_what_follows_one_that_jumps_ahead_is_judged(
+def test_decisions_after_a_zxid_that_jumps_ahead_are_judged(
     folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
 ) -> None:
     zxid = zxids["partition_state"][40]
@@ -170,21 +171,21 @@ def test_what_follows_one_that_jumps_ahead_is_judged(
     assert (result.damaged, result.passed_over, result.agrees) == ({LOG: 1}, 1, False)
 
 
-def test_what_is_passed_over_does_not_agree(
+def test_log_with_skipped_transactions_does_not_agree(
     folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
 ) -> None:
-    """Nobody has judged it, though all that was judged agrees."""
+    """All judged decisions agree, but those after the damage were not judged."""
     zxid = zxids["election"][1] - 1
     copy = rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, jumping(2))
     result = agree_with(copy)
     assert result.is_explained
     assert not result.agrees
     assert not structs.replace(result, missing_transactions=0).agrees
-    behind = max(map(max, zxids.values())) - zxid - 1
-    assert (result.damaged, result.passed_over) == ({LOG: behind}, behind)
+    after = max(map(max, zxids.values())) - zxid - 1
+    assert (result.damaged, result.passed_over) == ({LOG: after}, after)
 
 
-def test_log_tells_as_much_as_its_source(folder_of: Get, tmp_path: Path) -> None:
+def test_imported_log_reports_the_damage_of_its_source(folder_of: Get, tmp_path: Path) -> None:
     copy = rewritten(folder_of(RECORDING), tmp_path / "copy", 0x50, jumping(1))
     import_source(copy, tmp_path / "log", Selection())
     result = agree(tmp_path / "log")
@@ -238,7 +239,9 @@ def test_log_without_the_end_of_its_import_is_cut(folder_of: Get, tmp_path: Path
 # What does not count --------------------------------------------------------------------------
 
 
-def test_what_a_killed_server_leaves_is_no_damage(folder_of: Get, tmp_path: Path) -> None:
+def test_incomplete_end_left_by_a_killed_server_is_no_damage(
+    folder_of: Get, tmp_path: Path
+) -> None:
     copy = rewritten(folder_of(RECORDING), tmp_path / "copy", 0x50, lambda whole, _: whole)
     log = copy / LOG
     whole = log.read_bytes()
@@ -248,7 +251,7 @@ def test_what_a_killed_server_leaves_is_no_damage(folder_of: Get, tmp_path: Path
     assert (result.damaged, result.passed_over, result.is_cut) == ({}, 0, False)
 
 
-def test_checksum_that_does_not_fit_is_damage(folder_of: Get, tmp_path: Path) -> None:
+def test_wrong_checksum_is_damage(folder_of: Get, tmp_path: Path) -> None:
     copy = rewritten(folder_of(RECORDING), tmp_path / "copy", 0x50, lambda whole, _: whole)
     log = copy / LOG
     content = bytearray(log.read_bytes())
@@ -278,7 +281,7 @@ def test_damaged_lines_are_counted_by_file(folder_of: Get, tmp_path: Path) -> No
     assert result.agrees
 
 
-def test_rotated_log_that_cannot_be_read_on_is_damage(folder_of: Get, tmp_path: Path) -> None:
+def test_truncated_rotated_log_is_damage(folder_of: Get, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder_of(RECORDING), copy)
     log = copy / "logs/broker-1/controller.log"
@@ -287,10 +290,8 @@ def test_rotated_log_that_cannot_be_read_on_is_damage(folder_of: Get, tmp_path: 
     assert agree_with(copy).damaged == {"logs/broker-1/controller.log.1.gz": 1}
 
 
-def test_lines_that_are_damaged_inside_are_counted_by_broker(
-    folder_of: Get, tmp_path: Path
-) -> None:
-    """Their layout is whole, and what they tell is not."""
+def test_lines_with_damaged_content_are_counted_by_broker(folder_of: Get, tmp_path: Path) -> None:
+    """The layout of the lines is intact, but their content is not."""
     copy = tmp_path / "copy"
     shutil.copytree(folder_of(RECORDING), copy)
     requests, lines = (
@@ -313,7 +314,7 @@ def test_lines_that_are_damaged_inside_are_counted_by_broker(
     }
 
 
-def test_requests_to_the_controller_that_are_damaged_inside_are_counted(
+def test_requests_to_the_controller_with_damaged_content_are_counted(
     folder_of: Get, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
@@ -329,7 +330,7 @@ def test_requests_to_the_controller_that_are_damaged_inside_are_counted(
 
 
 def replace_first(log: Path, old: str, new: str, of: str = "") -> None:
-    """In the first line that has it."""
+    """Replaces text in the first line that has it."""
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
     place = next(place for place, line in enumerate(lines) if old in line and of in line)
     lines[place] = lines[place].replace(old, new, 1)

@@ -1,5 +1,5 @@
-"""Stock clusters' incidents: the fold decides as Kafka's controllers did, and tells brokers the
-same."""
+"""Incidents of stock clusters: the fold decides as Kafka's controllers did, and sends the same
+requests to brokers."""
 
 import shutil
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def diverging(result: AgreementResult) -> list[str]:
     ]
 
 
-def test_all_agrees_and_nothing_is_explained(recording: str, log_of: Get) -> None:
+def test_recording_agrees_without_explanations(recording: str, log_of: Get) -> None:
     result = agree(log_of(recording))
     assert diverging(result) == []
     assert result.agrees
@@ -45,7 +45,7 @@ def test_all_agrees_and_nothing_is_explained(recording: str, log_of: Get) -> Non
     assert result.notes == ["starts from zookeeper/version-2/snapshot.0"]
 
 
-def test_settings_are_those_that_the_log_shows(recording: str, log_of: Get) -> None:
+def test_settings_are_inferred_from_the_log(recording: str, log_of: Get) -> None:
     assert agree(log_of(recording)).settings == {
         "inter.broker.protocol.version": COUNTS[recording][2],
         "delete.topic.enable": "true",
@@ -73,60 +73,63 @@ def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
         *((one, kind) for one in COUNTS for kind in LEFT_OUT if kind != "all"),
         # An ISR notification about a topic that is deleted.
         ("topics-70705", "all"),
-        # A controller that is deposed hears of nothing that came behind that.
+        # A deposed controller does not process events that follow its deposition.
         ("controller-70701", "all"),
-        # A broker's answer comes later than supposed; a request is not carried out to its end; an
-        # event that was begun turns out not to have been taken yet.
+        # A broker's answer arrives later than assumed; a request is not completed; an event that
+        # was begun had not been processed yet.
         ("chaos-70702", "all"),
         # A broker registers while the first failover goes on.
         ("registrations-70703", "all"),
-        # A controller that ends does not answer all that it was asked for.
+        # A controller that ends does not answer all requests that it received.
         ("chaos-80101", "all"),
-        # A leader writes its ISR while a failover looks at it.
+        # A leader writes its ISR while a failover reads it.
         ("zookeeper-80105", "all"),
         # A leader writes its ISR between two reads of a failover.
         ("restarts-80110", "all"),
-        # A topic is made between two reads of a failover; a controller is killed before it logs
-        # what it has begun.
+        # A topic is created between two reads of a failover; a controller is killed before it logs
+        # an event that it has begun.
         ("controller-91008", "all"),
-        # A deletion that is over at its first line: no replica is there to be deleted.
+        # A deletion that ends at its first line: it has no replica to delete.
         ("log-dirs-91010", "all"),
-        # Answers in the request log name failed log directories; a line shows when it was asked.
+        # Responses in the request log name failed log directories; a line shows when they were
+        # sent.
         ("log-dirs-91010", "no state-change.log"),
-        # A request for the replicas that a partition has only raises its leader epoch.
+        # A request with a partition's current replicas only raises its leader epoch.
         ("chaos-424242", "no request log"),
         # /admin/reassign_partitions is deleted between being read and being written.
         ("pauses-515154", "all"),
-        # Partitions move to no replica by hand: no failover succeeds any more.
+        # Partitions are moved to no replica by hand: every later failover fails.
         ("chaos-9120556", "all"),
-        # A request that comes to nothing was answered before another one was written.
+        # A request without an effect was answered before another one was written.
         ("reassignments-6019352", "all"),
-        # Lines of the same ms come before a write, whatever waits that leaves no line; a request
-        # that seems to have come is handled later.
+        # Lines of the same ms precede a write, even if pending events leave no line; a request that
+        # seems to have arrived is processed later.
         ("reassignments-912302", "all"),
         # A controller is paused in the middle of its failover: the reply to a write is lost.
         ("zookeeper-931204", "all"),
-        # A failover fails after its role is gone: the next one of that broker meets the channels
-        # that were left open, and fails, too.
+        # A failover fails after its role is lost: the next failover of that broker finds the open
+        # channels of the first one, and fails as well.
         ("controller-941005", "all"),
-        # An election by znode waits for its line, while another event still goes on.
+        # An election by znode waits for its line while another event is in progress.
         ("chaos-7310062", "all"),
-        # The line of an AlterPartition stands behind its write; after another one nothing is sent.
+        # The line of an AlterPartition is after its write; another AlterPartition sends nothing.
         ("pauses-515154", "no request log"),
-        # /admin/reassign_partitions is deleted by hand before the line of what it asked for.
+        # /admin/reassign_partitions is deleted by hand before the line of its request.
         ("log-dirs-20261106", "all"),
-        # A request seems to have come behind the write that it led to.
+        # A request seems to have arrived after the write that it caused.
         ("reassignments-20261102", "no controller.log"),
-        # A broker that was paused answers what its process was asked before it registered anew.
+        # A paused broker answers requests that its process received before it registered again.
         ("pauses-20261104", "no state-change.log"),
-        # One broker registers before a controller reads who is there, and another one behind that.
+        # One broker registers before a controller reads the brokers, and another one after that.
         ("controller-20261103", "no controller.log"),
-        # A process of 2.7 beside others; the end of a topic's deletion shows by its writes.
+        # A process of 2.7 among others; writes show the end of a topic's deletion.
         ("registrations-70703", "level INFO, no request log"),
     ],
 )
-def test_fewer_logs_are_enough(kind: str, recording: str, folder_of: Get, tmp_path: Path) -> None:
-    """What was asked for is inferred then, and does not count."""
+def test_recording_with_fewer_logs_agrees(
+    kind: str, recording: str, folder_of: Get, tmp_path: Path
+) -> None:
+    """Missing requests are inferred, and do not count as decisions."""
     copy_with_fewer(folder_of(recording), tmp_path / "source", kind)
     import_source(tmp_path / "source", tmp_path / "log", Selection())
     result = agree(tmp_path / "log")
@@ -140,16 +143,16 @@ def test_fewer_logs_are_enough(kind: str, recording: str, folder_of: Get, tmp_pa
         assert requests.decisions == 0
 
 
-def test_lost_reply_is_told(log_of: Get) -> None:
-    """Kafka writes again what it got no reply to, and is refused: nothing else shows that."""
+def test_lost_reply_is_reported(log_of: Get) -> None:
+    """Kafka repeats a write without a reply, and is refused: nothing else shows the lost reply."""
     notes = agree(log_of("zookeeper-931204")).notes
     assert [one for one in notes if "lost" in one] == [
         "zxid 0x279: its reply was lost, as the same write comes again and is refused"
     ]
 
 
-def test_role_that_is_taken_away_by_hand_while_it_is_given_up(log_of: Get) -> None:
-    """A failover fails; /controller is deleted before the controller does that itself."""
+def test_role_deleted_by_hand_during_a_resignation_agrees(log_of: Get) -> None:
+    """A failover fails; /controller is deleted by hand before the controller deletes it."""
     result = agree(log_of("chaos-9120556-later"))
     assert diverging(result) == []
     assert (result.agreed, result.warm) == (72, 7)
@@ -159,18 +162,18 @@ def test_role_that_is_taken_away_by_hand_while_it_is_given_up(log_of: Get) -> No
 @pytest.mark.parametrize(
     ("recording", "kind", "explained"),
     [
-        # Brokers register while the first failover, and the next broker change, read who is there.
+        # Brokers register while the first failover, and the next broker change, read the brokers.
         ("registrations-70703", "no controller.log", 2),
         ("zookeeper-80105", "no controller.log", 1),
-        # A topic is made while a failover reads the topics.
+        # A topic is created while a failover reads the topics.
         ("zk-session-expiry-1", "none", 1),
-        # A broker's answer comes later than supposed.
+        # A broker's answer arrives later than assumed.
         ("chaos-424242", "level INFO, no request log", 1),
-        # A broker logs its answer behind what comes of it; brokers register during a failover.
+        # A broker logs its answer after its consequences; brokers register during a failover.
         ("pauses-515154", "request log only", 2),
     ],
 )
-def test_race_that_no_log_tells_of_is_explained(
+def test_race_that_no_log_shows_is_explained(
     recording: str, kind: str, explained: int, folder_of: Get, tmp_path: Path
 ) -> None:
     copy_with_fewer(folder_of(recording), tmp_path / "source", kind)
@@ -184,24 +187,24 @@ def test_race_that_no_log_tells_of_is_explained(
 
 
 @pytest.mark.parametrize(
-    ("broker", "left_out"),
+    ("broker", "missing_logs"),
     [
-        # An AlterPartition that is not carried out to its end; what is judged beside that.
+        # An AlterPartition that is not completed, and partitions that are judged in spite of it.
         ("broker-1", ()),
-        # To shut down is asked for more than once.
+        # Controlled shutdown is requested more than once.
         ("broker-1", ("controller.log", "state-change.log")),
-        # Of the replicas that it deletes some are those of reassigned partitions.
+        # Some of the deleted replicas belong to reassigned partitions.
         ("broker-4", ("state-change.log",)),
     ],
 )
-def test_one_request_log_that_is_missing_is_told(
-    broker: str, left_out: tuple[str, ...], folder_of: Get, tmp_path: Path
+def test_single_missing_request_log_is_reported(
+    broker: str, missing_logs: tuple[str, ...], folder_of: Get, tmp_path: Path
 ) -> None:
     source = tmp_path / "source"
     shutil.copytree(folder_of("chaos-4"), source)
     (source / "logs" / broker / "control-requests.log").unlink()
     for path in source.glob("logs/*/*"):
-        if path.name in left_out:
+        if path.name in missing_logs:
             path.unlink()
     import_source(source, tmp_path / "log", Selection())
     result = agree(tmp_path / "log")
@@ -213,10 +216,10 @@ def test_one_request_log_that_is_missing_is_told(
     ]
 
 
-def test_whole_history_is_judged_without_the_snapshot_of_nothing(
+def test_whole_history_is_judged_without_an_empty_snapshot(
     folder_of: Get, log_of: Get, tmp_path: Path
 ) -> None:
-    """As a server of 3.4 leaves it: its first snapshot is of what came later."""
+    """A ZooKeeper server of 3.4 leaves such a folder: its first snapshot is of a later state."""
     source = tmp_path / "source"
     shutil.copytree(folder_of("chaos-4"), source)
     (source / "zookeeper" / "version-2" / "snapshot.0").unlink()
@@ -228,14 +231,14 @@ def test_whole_history_is_judged_without_the_snapshot_of_nothing(
     assert result.agrees
 
 
-def test_comparing_leaves_the_log_as_it_is_and_gives_the_same_again(log_of: Get) -> None:
+def test_comparison_changes_no_file_and_is_repeatable(log_of: Get) -> None:
     log = log_of("broker-crash-2")
     before = {path.name: path.read_bytes() for path in log.iterdir()}
     assert agree(log) == agree(log)
     assert {path.name: path.read_bytes() for path in log.iterdir()} == before
 
 
-def test_source_gives_the_same_as_its_log(folder_of: Get, log_of: Get) -> None:
+def test_source_has_the_same_result_as_its_imported_log(folder_of: Get, log_of: Get) -> None:
     with imported(folder_of("broker-crash-2"), Selection(), lambda *_: None) as log:
         found = agree(log)
     assert not log.exists()
@@ -243,14 +246,14 @@ def test_source_gives_the_same_as_its_log(folder_of: Get, log_of: Get) -> None:
     assert found == agree(log_of("broker-crash-2"))
 
 
-def test_refolds_own_rules_differ_where_they_are_meant_to(log_of: Get) -> None:
-    """Recordings of what both do alike agree."""
+def test_refolds_rules_agree_with_recordings_without_deviations(log_of: Get) -> None:
+    """Recordings without a decision by a deviation agree."""
     assert agree(log_of("broker-crash-2"), "refold").decisions == 132
     assert agree(log_of("topics-1"), "refold").decisions == 365
 
 
-def test_settings_that_are_given_count(log_of: Get) -> None:
-    """Below 2.7 LeaderAndIsr has another version, and no /feature is written."""
+def test_specified_settings_change_the_result(log_of: Get) -> None:
+    """Below 2.7 LeaderAndIsr has another version, and /feature is not written."""
     older = agree(log_of("broker-crash-2"), settings={"inter.broker.protocol.version": "2.6"})
     assert not older.agrees
     assert older.settings["inter.broker.protocol.version"] == "2.6"
@@ -274,14 +277,12 @@ def test_settings_that_are_given_count(log_of: Get) -> None:
         ({"delete.topic.enable": "perhaps"}, "enable=perhaps: the value must be true or false"),
     ],
 )
-def test_settings_that_cannot_be_used_are_told(
-    settings: dict[str, str], text: str, log_of: Get
-) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, str], text: str, log_of: Get) -> None:
     with pytest.raises(ReplayError, match=text):
         agree(log_of("broker-crash-2"), settings=settings)
 
 
-def test_log_that_is_not_world_backed_is_refused(tmp_path: Path) -> None:
+def test_recorded_log_of_refold_is_refused(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append([event(1)])
     with pytest.raises(ReplayError, match="is a recorded log of refold's controller"):

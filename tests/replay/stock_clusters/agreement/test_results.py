@@ -1,4 +1,4 @@
-"""Where a divergence is said to be."""
+"""The record at which a divergence is reported."""
 
 from msgspec import structs
 
@@ -13,7 +13,7 @@ from replay.stock_clusters.agreement.results import result_of
 from tests.replay.stock_clusters.agreement.broker_requests.samples import led
 
 
-def test_request_that_differs_is_where_kafka_sent_it() -> None:
+def test_request_that_differs_is_reported_where_kafka_sent_it() -> None:
     ours = structs.replace(led(1), seq=5, since=4)
     theirs = structs.replace(ours, seq=9)
     term = TermRequests(differences=[Difference(DIFFERS, ours, theirs, ("leader 1, Kafka's 2",))])

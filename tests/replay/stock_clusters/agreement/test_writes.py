@@ -1,4 +1,4 @@
-"""What is not alike in a write of the fold's and one of Kafka's."""
+"""Differences between a write of the fold and a write of Kafka."""
 
 import json
 from typing import Any
@@ -45,7 +45,7 @@ def of_content(path: str, ours: Any, kafkas: Any) -> list[str]:
 
 
 def turned(content: Any) -> Any:
-    """The same with the keys the other way round."""
+    """The same content with the keys in reverse order."""
     if isinstance(content, list):
         return [turned(one) for one in content]
     if isinstance(content, dict):
@@ -54,7 +54,7 @@ def turned(content: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("ours", "kafkas", "told"),
+    ("ours", "kafkas", "expected"),
     [
         (state_json(1, 4, 1, 2), state_json(1, 4, 1, 2), []),
         (state_json(1, 4, 1, 2), state_json(3, 4, 1, 2), [f"{STATE}: leader 1, Kafka 3"]),
@@ -76,11 +76,13 @@ def turned(content: Any) -> Any:
         (b"6", b" 6", []),
     ],
 )
-def test_each_field_of_a_state_counts(ours: bytes, kafkas: bytes, told: list[str]) -> None:
-    assert differences(set_state(ours, 2), SetData(STATE, kafkas, 3)) == told
+def test_fields_of_a_state_that_differ_are_reported(
+    ours: bytes, kafkas: bytes, expected: list[str]
+) -> None:
+    assert differences(set_state(ours, 2), SetData(STATE, kafkas, 3)) == expected
 
 
-def test_of_nested_fields_only_those_that_differ_are_told() -> None:
+def test_only_differing_nested_fields_are_reported() -> None:
     ours = {"partitions": {"0": [1, 2], "1": [2]}, "adding_replicas": {"0": [2]}}
     kafkas = {"partitions": {"0": [1, 3], "1": [2]}, "adding_replicas": {}}
     assert of_content(TOPIC, ours, kafkas) == [
@@ -89,8 +91,8 @@ def test_of_nested_fields_only_those_that_differ_are_told() -> None:
     ]
 
 
-def test_condition_counts() -> None:
-    """ZooKeeper's log has the version after the write."""
+def test_version_condition_is_compared() -> None:
+    """ZooKeeper's log has the version after the write, the fold's write the version before it."""
     data = state_json(1, 4, 1)
     assert differences(set_state(data, 4), SetData(STATE, data, 5)) == []
     assert differences(set_state(data, ANY_VERSION), SetData(STATE, data, 5)) == []
@@ -99,7 +101,7 @@ def test_condition_counts() -> None:
     ]
 
 
-def test_time_and_form_of_the_controllers_znode_do_not_count() -> None:
+def test_timestamp_and_schema_of_the_controller_znode_are_ignored() -> None:
     ours = {"version": 2, "brokerid": 3, "timestamp": "1", "kraftControllerEpoch": -1}
     kafkas = {"version": 1, "brokerid": 3, "timestamp": "2"}
     assert of_content(CONTROLLER, ours, kafkas) == []
@@ -109,7 +111,7 @@ def test_time_and_form_of_the_controllers_znode_do_not_count() -> None:
     assert of_content(STATE, {"version": 2}, {"version": 1}) == [f"{STATE}: version 2, Kafka 1"]
 
 
-def test_entries_of_a_reassignment_request_are_a_set() -> None:
+def test_order_of_reassignment_entries_is_ignored() -> None:
     first = {"topic": "t", "partition": 0, "replicas": [1, 2]}
     second = {"topic": "u", "partition": 0, "replicas": [3]}
     path = REASSIGN_PARTITIONS
@@ -121,29 +123,29 @@ def test_entries_of_a_reassignment_request_are_a_set() -> None:
 
 
 @given(CONTENTS)
-def test_order_of_keys_is_no_difference(content: dict[str, Any]) -> None:
+def test_order_of_keys_is_ignored(content: dict[str, Any]) -> None:
     assert of_content(TOPIC, content, turned(content)) == []
 
 
 @given(CONTENTS, CONTENTS)
-def test_all_else_is(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """`null` is as good as nothing."""
-    told = of_content(TOPIC, one, other)
-    assert bool(told) == (bare(one) != bare(other))
-    assert all(text.startswith(f"{TOPIC}: ") and "Kafka" in text for text in told)
+def test_any_other_difference_is_reported(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """A field with `null` equals a missing field."""
+    found = of_content(TOPIC, one, other)
+    assert bool(found) == (bare(one) != bare(other))
+    assert all(text.startswith(f"{TOPIC}: ") and "Kafka" in text for text in found)
 
 
 def bare(content: Any) -> Any:
-    """Without what is null."""
+    """The content without fields that are null."""
     if isinstance(content, dict):
         return {key: bare(one) for key, one in content.items() if one is not None}
     return content
 
 
 @given(st.binary(max_size=12), st.binary(max_size=12))
-def test_no_bytes_are_a_traceback(one: bytes, other: bytes) -> None:
-    told = differences(set_state(one, 0), SetData(STATE, other, 1))
-    assert (one != other) or not told
+def test_arbitrary_bytes_cause_no_traceback(one: bytes, other: bytes) -> None:
+    found = differences(set_state(one, 0), SetData(STATE, other, 1))
+    assert (one != other) or not found
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ def test_writes_are_paired_by_path_and_kind(
     assert not is_same_write(ours, kafkas, TOPIC)
 
 
-def test_refusal_is_what_zookeeper_would_answer() -> None:
+def test_refusal_is_zookeepers_error() -> None:
     tree = Tree()
     tree.put(STATE, b"0")
     tree.put(STATE, b"1")
@@ -199,7 +201,7 @@ def test_refusal_is_what_zookeeper_would_answer() -> None:
     ]
 
 
-def test_version_after_a_write() -> None:
+def test_version_after_a_write_is_zookeepers() -> None:
     tree = Tree()
     tree.put(STATE, b"0")
     tree.put(STATE, b"1")

@@ -1,4 +1,4 @@
-"""A ZooKeeper as an imported log has it, and what Kafka writes into it."""
+"""Znodes as an imported log has them, and Kafka's writes."""
 
 import json
 from typing import Any
@@ -52,7 +52,7 @@ def state_json(leader: int, epoch: int, *isr: int, **more: Any) -> bytes:
 
 
 def topic_json(*replicas: list[int], **more: Any) -> bytes:
-    """A topic's znode, one list a partition."""
+    """A topic's znode, with a list of replicas for each partition."""
     partitions = {str(number): one for number, one in enumerate(replicas)}
     content = {"version": 3, "partitions": partitions, "topic_id": "pPIRp0EbRlmoyqCvGidCAQ"}
     return json.dumps(content | {"adding_replicas": {}, "removing_replicas": {}} | more).encode()
@@ -61,7 +61,7 @@ def topic_json(*replicas: list[int], **more: Any) -> bytes:
 def transaction(
     zxid: int, *written: Written, session: int = 7, cxid: int = 1, time_ms: int = 0
 ) -> Transaction:
-    """One operation, or a multi of several."""
+    """A transaction with one operation, or with a multi of several."""
     content: Content = written[0]
     opcode = _TYPES[type(written[0])]
     if len(written) > 1:
@@ -71,7 +71,7 @@ def transaction(
 
 
 class Tree:
-    """The znodes, and how the comparison looks at them."""
+    """A tree of znodes with the view that a comparison has of them."""
 
     def __init__(self, chroot: str = "") -> None:
         self.state = State()
@@ -82,7 +82,7 @@ class Tree:
             self._apply(create("/" + "/".join(levels[: depth + 1])))
 
     def put(self, path: str, data: bytes = b"") -> None:
-        """A znode is there, with those above it; one that is there already is set."""
+        """Creates a znode and missing parents, or sets an existing znode."""
         parent = path.rpartition("/")[0]
         if parent and self.view.find(parent) is None:
             self.put(parent)
@@ -93,7 +93,7 @@ class Tree:
         )
 
     def remove(self, path: str) -> None:
-        """A znode goes."""
+        """Deletes a znode."""
         self._apply(Delete(self._chroot + path))
 
     def _apply(self, operation: Operation) -> None:
@@ -103,7 +103,7 @@ class Tree:
 def decision(
     *written: Operation, what: str = "partition_state", error: int = 0, zxid: int = 100
 ) -> Decision:
-    """What Kafka decided in one transaction."""
+    """A decision of Kafka in one transaction."""
     paths = ["" if isinstance(one, Error) else one.path for one in written]
     return Decision(9, zxid, 5000, what, error, tuple(zip(paths, written, strict=True)))
 

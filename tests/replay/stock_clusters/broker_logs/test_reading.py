@@ -1,4 +1,4 @@
-"""Brokers' logs: lines in log4j's layout to typed events, and what of them is told."""
+"""Lines of brokers' logs in log4j's layout become typed events; other lines are reported."""
 
 import bz2
 import gzip
@@ -84,9 +84,7 @@ def read(folder: Path, *files: tuple[str, Sequence[str]]) -> tuple[list[LoggedEv
         ("Updated leader epoch for partition t-0 to 3, zkVersion=5", ""),
     ],
 )
-def test_line_of_the_controller_names_the_event_that_it_takes(
-    tmp_path: Path, text: str, event: str
-) -> None:
+def test_line_of_the_controller_has_its_event(tmp_path: Path, text: str, event: str) -> None:
     [found], notes = read(
         tmp_path, ("controller.log", [line(f"[Controller id=1] {text}{CONTROLLER}")])
     )
@@ -96,7 +94,7 @@ def test_line_of_the_controller_names_the_event_that_it_takes(
     assert notes == []
 
 
-def test_start_of_a_process_is_told_and_other_threads_are_not(tmp_path: Path) -> None:
+def test_start_of_a_process_is_an_event_and_other_threads_are_ignored(tmp_path: Path) -> None:
     lines = [
         line("[ControllerEventThread controllerId=2] Starting (kafka.controller.X$Y)"),
         line("[RequestSendThread controllerId=2] Starting (kafka.controller.RequestSendThread)"),
@@ -146,33 +144,35 @@ def test_start_of_a_process_is_told_and_other_threads_are_not(tmp_path: Path) ->
         ("Controller 1 epoch 2 failed to change state for partition t-0 ...", "other", []),
     ],
 )
-def test_line_of_a_state_change(tmp_path: Path, text: str, what: str, brokers: list[int]) -> None:
-    said = f"[Controller id=1 epoch=2] {text}"
+def test_line_of_a_state_change_has_its_kind_and_brokers(
+    tmp_path: Path, text: str, what: str, brokers: list[int]
+) -> None:
+    text = f"[Controller id=1 epoch=2] {text}"
     lines = [line(f"[Broker id=1] Handling LeaderAndIsr request ...{STATE_CHANGE}")]
-    [found], _ = read(tmp_path, ("state-change.log", [*lines, line(said + STATE_CHANGE)]))
-    assert found.event == StateChangeLogged(1, 2, what, brokers, said)
+    [found], _ = read(tmp_path, ("state-change.log", [*lines, line(text + STATE_CHANGE)]))
+    assert found.event == StateChangeLogged(1, 2, what, brokers, text)
 
 
-def test_served_request_has_its_content_and_the_time_that_it_came(tmp_path: Path) -> None:
+def test_served_request_has_its_content_and_time_of_receipt(tmp_path: Path) -> None:
     other = line(completed("FETCH"))
     [found], notes = read(tmp_path, ("broker-7/kafka-request.log", [other, line(completed())]))
     event = found.event
     assert isinstance(event, RequestServed)
     assert (event.broker, event.api, event.version) == (7, "ALTER_PARTITION", 3)
     assert (event.client, event.correlation) == ("3", 80)
-    # Of 1311.069 ms before, as early as that may have been.
+    # At least 1311.069 ms earlier, so rounded down.
     assert event.received_ms == AT_MS - 1312
     assert json.loads(event.request) == {"brokerId": 3, "topics": []}
     assert json.loads(event.response) == {"errorCode": 0}
     assert notes == []
 
 
-def test_request_log_belongs_to_the_broker_that_the_folder_names(tmp_path: Path) -> None:
-    said = line(f"[Controller id=5] Resigning{CONTROLLER}")
+def test_request_log_belongs_to_the_broker_of_its_folder(tmp_path: Path) -> None:
+    text = line(f"[Controller id=5] Resigning{CONTROLLER}")
     found, _ = read(
         tmp_path,
         ("a/1/control-requests.log", [line(completed())]),
-        ("a/1/controller.log", ["a stray line", said]),
+        ("a/1/controller.log", ["a stray line", text]),
         ("b/control-requests.log", [line(completed())]),
     )
     assert sorted(one.channel for one in found) == [
@@ -182,12 +182,12 @@ def test_request_log_belongs_to_the_broker_that_the_folder_names(tmp_path: Path)
     ]
 
 
-def test_folders_of_one_broker_are_told(tmp_path: Path) -> None:
-    said = line(f"[Controller id=5] Resigning{CONTROLLER}")
+def test_several_folders_of_one_broker_are_reported(tmp_path: Path) -> None:
+    text = line(f"[Controller id=5] Resigning{CONTROLLER}")
     _, notes = read(
         tmp_path,
-        ("a/controller.log", [said]),
-        ("b/controller.log", [said]),
+        ("a/controller.log", [text]),
+        ("b/controller.log", [text]),
         ("c/controller.log", []),
     )
     assert notes == [
@@ -202,8 +202,8 @@ OF_TEXT_FORM = (
 )
 
 
-def test_lines_of_the_text_form_among_others_are_left_out(tmp_path: Path) -> None:
-    """Those of one broker after the other, as it was upgraded; and torn ones among them."""
+def test_lines_in_text_form_are_skipped_and_reported(tmp_path: Path) -> None:
+    """The lines of an upgraded broker: text form first, then JSON, with torn lines between them."""
     mixed = [line(OF_TEXT_FORM)] * 2 + [line(completed()), "garbage"] * 2 + [line(OF_TEXT_FORM)]
     found, notes = read(tmp_path, ("x-1/control-requests.log", mixed))
     assert [one.event.api for one in found] == ["ALTER_PARTITION"] * 2
@@ -214,10 +214,10 @@ def test_lines_of_the_text_form_among_others_are_left_out(tmp_path: Path) -> Non
     ]
 
 
-def test_text_form_of_the_request_log_is_refused_by_name(tmp_path: Path) -> None:
-    said = line(f"[Controller id=1] Resigning{CONTROLLER}")
+def test_request_log_in_text_form_is_skipped_and_reported(tmp_path: Path) -> None:
+    text = line(f"[Controller id=1] Resigning{CONTROLLER}")
     found, notes = read(
-        tmp_path, ("kafka-request.log", [line(OF_TEXT_FORM)] * 3), ("controller.log", [said])
+        tmp_path, ("kafka-request.log", [line(OF_TEXT_FORM)] * 3), ("controller.log", [text])
     )
     assert [one.channel for one in found] == ["broker 1 controller.log"]
     assert notes == [
@@ -226,7 +226,46 @@ def test_text_form_of_the_request_log_is_refused_by_name(tmp_path: Path) -> None
     ]
 
 
-def test_lines_that_do_not_fit_are_counted_and_stack_traces_are_not(tmp_path: Path) -> None:
+def test_lines_of_a_controller_without_an_epoch_are_kept(tmp_path: Path) -> None:
+    refused = (
+        "[Controller id=3] Received error STALE_CONTROLLER_EPOCH in UpdateMetadata response"
+        " UpdateMetadataResponseData(errorCode=11) from broker 5"
+    )
+    failed = "[Controller id=3] Mark replicas t-0,t-1 on broker 2 as offline"
+    found, notes = read(
+        tmp_path, ("state-change.log", [line(one + STATE_CHANGE) for one in (refused, failed)])
+    )
+    assert [one.event for one in found] == [
+        StateChangeLogged(3, 0, "refused", [5], refused),
+        StateChangeLogged(3, 0, "offline_replicas", [2], failed),
+    ]
+    assert notes == []
+
+
+def test_lines_of_unknown_components_are_counted(tmp_path: Path) -> None:
+    of_controller = [
+        line(f"[Controller id=1] Resigning{CONTROLLER}"),
+        line(f"[RequestSendThread controllerId=1] Starting{CONTROLLER}"),
+        line(f"[Something else] Resigning{CONTROLLER}"),
+    ]
+    of_states = [
+        line(f"[Broker id=1] Cached leader info{STATE_CHANGE}"),
+        line(f"[Partition state 1] new{STATE_CHANGE}"),
+        "garbage",
+    ]
+    files = logs(tmp_path, ("controller.log", of_controller), ("state-change.log", of_states))
+    reading = BrokerLogs(files, UTC)
+    assert len(list(reading.events())) == 1
+    assert reading.not_understood == 3
+    assert "controller.log: 1 of 3 lines are of no known component; the first is line 3" in (
+        reading.notes
+    )
+    assert "state-change.log: 1 of 3 lines are of no known component; the first is line 2" in (
+        reading.notes
+    )
+
+
+def test_malformed_lines_are_counted_without_stack_traces(tmp_path: Path) -> None:
     lines = [
         line(f"[Controller id=1] Resigning{CONTROLLER}"),
         "java.io.IOException: Connection to 127.0.0.1:19401 (id: 1 rack: null) failed.",
@@ -248,7 +287,7 @@ def test_lines_that_do_not_fit_are_counted_and_stack_traces_are_not(tmp_path: Pa
     ]
 
 
-def test_rotated_files_come_by_their_times_and_files_are_merged(tmp_path: Path) -> None:
+def test_rotated_files_are_read_by_time_and_files_are_merged(tmp_path: Path) -> None:
     def resigning(second: float, broker: int = 1) -> str:
         return line(f"[Controller id={broker}] Resigning{CONTROLLER}", second)
 
@@ -263,7 +302,7 @@ def test_rotated_files_come_by_their_times_and_files_are_merged(tmp_path: Path) 
     assert seconds == [10, 15, 20, 29, 30, 31, 32]
 
 
-def test_times_are_of_the_zone_that_brokers_log_in(tmp_path: Path) -> None:
+def test_times_are_in_the_time_zone_of_the_brokers(tmp_path: Path) -> None:
     files = logs(tmp_path, ("controller.log", [line(f"[Controller id=1] Resigning{CONTROLLER}")]))
     [found] = BrokerLogs(files, ZoneInfo("Europe/Paris")).events()
     assert found.time_ms == AT_MS - 3_600_000
@@ -272,7 +311,7 @@ def test_times_are_of_the_zone_that_brokers_log_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "compress", [gzip.compress, lzma.compress, bz2.compress], ids=["gz", "xz", "bz2"]
 )
-def test_compressed_log_is_read_as_far_as_it_is_whole(
+def test_compressed_log_is_read_up_to_its_damage(
     compress: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
     files = logs(tmp_path, ("controller.log.1", []))
@@ -292,7 +331,7 @@ def test_compressed_log_is_read_as_far_as_it_is_whole(
     assert reader.damaged == {"controller.log.1": 1}
 
 
-def test_log_that_is_compressed_otherwise_is_named(tmp_path: Path) -> None:
+def test_log_with_unsupported_compression_is_reported(tmp_path: Path) -> None:
     files = logs(tmp_path, ("controller.log.zip", []))
     with zipfile.ZipFile(files[0].path, "w") as packed:
         packed.writestr("controller.log", line(f"[Controller id=1] Resigning{CONTROLLER}\n" * 9))

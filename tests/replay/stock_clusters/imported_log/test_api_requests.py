@@ -1,4 +1,4 @@
-"""What a controller was asked, from its broker's request log: each API and its versions."""
+"""API requests to a controller are read from its broker's request log, in each version."""
 
 import json
 from contextlib import suppress
@@ -33,7 +33,7 @@ APIS = (
 )
 
 
-def asked(api: str, version: int, request: Any) -> ApiRequest | None:
+def parsed(api: str, version: int, request: Any) -> ApiRequest | None:
     body = json.dumps(request).encode()
     return api_request_of(RequestServed(2, api, version, "3", 5, "", 100, body, b"{}"), 17)
 
@@ -46,7 +46,7 @@ def alter_partition(**state: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("api", "version", "topic", "state", "expected"),
     [
-        # Version 3 tells the epochs of brokers, which decide nothing here.
+        # Version 3 has the epochs of brokers, which the controller does not use.
         (
             "ALTER_PARTITION",
             3,
@@ -81,18 +81,18 @@ def alter_partition(**state: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_isr_is_asked_for(
+def test_proposed_isr_is_parsed(
     api: str, version: int, topic: dict[str, str], state: dict[str, Any], expected: ProposedState
 ) -> None:
     request = alter_partition(**state)
     request["topics"][0] |= topic
-    assert asked(api, version, request) == AlterPartitionReceived(17, version, 3, 70, [expected])
+    assert parsed(api, version, request) == AlterPartitionReceived(17, version, 3, 70, [expected])
 
 
-def test_partitions_come_in_the_order_of_the_request() -> None:
+def test_partitions_keep_the_order_of_the_request() -> None:
     states = [{"partitionIndex": number, "leaderEpoch": 0, "newIsr": [1]} for number in (5, 2)]
     topics = [{"topicName": name, "partitions": states} for name in ("u", "t")]
-    found = asked("ALTER_PARTITION", 1, {"brokerId": 3, "brokerEpoch": 70, "topics": topics})
+    found = parsed("ALTER_PARTITION", 1, {"brokerId": 3, "brokerEpoch": 70, "topics": topics})
     assert isinstance(found, AlterPartitionReceived)
     assert [(one.topic, one.partition) for one in found.partitions] == [
         ("u", 5),
@@ -156,7 +156,7 @@ def test_partitions_come_in_the_order_of_the_request() -> None:
             {"electionType": 0, "topicPartitions": None},
             ElectLeadersReceived(17, 2, "preferred", None),
         ),
-        # Version 0 knows preferred elections only.
+        # Version 0 has preferred elections only.
         (
             "ELECT_LEADERS",
             0,
@@ -194,33 +194,33 @@ def test_partitions_come_in_the_order_of_the_request() -> None:
         ),
     ],
 )
-def test_request_is_as_the_fold_takes_it(
+def test_request_is_parsed_into_the_folds_event(
     api: str, version: int, request_: Any, expected: ApiRequest
 ) -> None:
-    assert asked(api, version, request_) == expected
+    assert parsed(api, version, request_) == expected
 
 
 @pytest.mark.parametrize("api", ["LEADER_AND_ISR", "CREATE_TOPICS", "ALTER_CONFIGS", "", "nothing"])
-def test_what_no_controller_event_handles_is_none(api: str) -> None:
-    assert asked(api, 0, {"brokerId": 1}) is None
+def test_request_without_a_controller_event_is_ignored(api: str) -> None:
+    assert parsed(api, 0, {"brokerId": 1}) is None
 
 
 @pytest.mark.parametrize("api", [one for one in APIS if one != "ELECT_LEADERS"])
 @pytest.mark.parametrize("request_", [None, [], {"brokerId": "3"}, {"topics": 3}])
-def test_request_with_unknown_fields_is_refused_by_name(api: str, request_: Any) -> None:
+def test_unreadable_request_is_rejected_with_its_api(api: str, request_: Any) -> None:
     with pytest.raises(UnreadableRequestError, match=f"{api} of broker 2: "):
-        asked(api, 0, request_)
+        parsed(api, 0, request_)
 
 
-def test_topic_id_that_is_none_is_refused_by_name() -> None:
+def test_invalid_topic_id_is_rejected_with_its_api() -> None:
     request = alter_partition(newIsr=[1])
     request["topics"][0]["topicId"] = "a"
     with pytest.raises(UnreadableRequestError, match="ALTER_PARTITION of broker 2: "):
-        asked("ALTER_PARTITION", 2, request)
+        parsed("ALTER_PARTITION", 2, request)
 
 
 @given(st.sampled_from(APIS), st.integers(0, 5), st.binary(max_size=60))
-def test_no_bytes_are_a_traceback(api: str, version: int, body: bytes) -> None:
+def test_arbitrary_bytes_cause_no_traceback(api: str, version: int, body: bytes) -> None:
     found = None
     with suppress(UnreadableRequestError):
         found = api_request_of(RequestServed(2, api, version, "3", 5, "", 100, body, b"{}"), 17)
@@ -228,7 +228,7 @@ def test_no_bytes_are_a_traceback(api: str, version: int, body: bytes) -> None:
 
 
 @pytest.mark.parametrize(("error", "is_taken"), [(0, True), (77, True), (41, False)])
-def test_one_that_was_sent_to_another_broker_than_the_controller_is_none(
+def test_request_that_a_broker_refused_as_not_controller_is_ignored(
     error: int, is_taken: bool
 ) -> None:
     request = b'{"brokerId":3,"brokerEpoch":6}'

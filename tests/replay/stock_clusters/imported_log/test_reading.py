@@ -1,4 +1,4 @@
-"""The world-backed log: what is written is read again, also by a later version."""
+"""A world-backed log is read as it was written, also by a later version of refold."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from tests.replay.recorded_log import incident, write_log
 from tests.replay.stock_clusters.zookeeper_log.samples import TRANSACTIONS, patient
 
 FORMAT_1 = Path(__file__).parent / "logs" / "format-1"
-"""The start of an incident, as the first version that made such logs wrote it."""
+"""The beginning of an incident, written by the first version that made world-backed logs."""
 
 
 def written(folder: Path, *events: WorldEvent, **changes: Any) -> Path:
@@ -83,7 +83,7 @@ def _state(sizes: list[int], sessions: dict[int, int]) -> State:
 
 @patient
 @given(states())
-def test_restored_state_is_the_same_and_its_pieces_are_small(state: State) -> None:
+def test_restored_state_equals_the_stored_one_and_its_events_are_small(state: State) -> None:
     events = list(restored_events(state))
     for one in events:
         assert len(encode_event(one)) <= PIECE_BYTES_MAX
@@ -97,8 +97,8 @@ def test_restored_state_is_the_same_and_its_pieces_are_small(state: State) -> No
 
 @patient
 @given(states(), states())
-def test_state_becomes_another_by_what_is_gone_and_restored(before: State, after: State) -> None:
-    """Also where a znode of the same name is another one, of another session."""
+def test_changed_events_turn_one_state_into_another(before: State, after: State) -> None:
+    """A znode of the same name may be another znode, of another session."""
     for path, znode in [*after.tree.dump().items()][::2]:
         if path.startswith("/znode"):
             after.tree.remove(path)
@@ -115,7 +115,7 @@ def test_state_becomes_another_by_what_is_gone_and_restored(before: State, after
     assert list(changed_events(before, after)) == []
 
 
-def test_many_sessions_and_large_znodes_are_cut_in_pieces() -> None:
+def test_many_sessions_and_large_znodes_are_split_into_events() -> None:
     sessions = dict.fromkeys(range(1 << 40, (1 << 40) + 60_000), 1 << 30)
     state = _state([PIECE_BYTES_MAX + 1, 1, 1], sessions)
     events = list(restored_events(state))
@@ -132,7 +132,7 @@ def test_recorded_log_is_refused(tmp_path: Path) -> None:
         open_world(reader)
 
 
-def test_log_without_its_beginning_is_refused(tmp_path: Path) -> None:
+def test_log_without_its_first_event_is_refused(tmp_path: Path) -> None:
     observed = Observed(1, "election", 1, 1, 0, False)
     for name, events in (("one", [observed]), ("none", [])):
         log = written(tmp_path / name, *events)
@@ -140,7 +140,7 @@ def test_log_without_its_beginning_is_refused(tmp_path: Path) -> None:
             open_world(reader)
 
 
-def test_log_that_holds_nothing_but_its_first_state_is_read(tmp_path: Path) -> None:
+def test_log_with_only_its_first_state_is_read(tmp_path: Path) -> None:
     state = _state([3], {5: 6000})
     begun = WorldBegun("there", "version-2", 9, "")
     log = written(tmp_path / "log", begun, *restored_events(state))
@@ -150,13 +150,13 @@ def test_log_that_holds_nothing_but_its_first_state_is_read(tmp_path: Path) -> N
         assert list(world.events()) == []
 
 
-def test_event_that_cannot_be_decoded_is_named() -> None:
+def test_event_that_cannot_be_decoded_is_reported_with_its_number() -> None:
     record = event(7, kind="observed", payload=b"\x93")
     with pytest.raises(ReplayError, match=r"event 7 \(observed\) cannot be decoded"):
         event_of(record)
 
 
-def test_kind_of_a_newer_refold_is_told(tmp_path: Path) -> None:
+def test_event_of_a_newer_refold_asks_for_an_upgrade(tmp_path: Path) -> None:
     begun = WorldBegun("there", "version-2", 9, "")
     log = written(tmp_path / "log", begun, schema=2)
     with LogReader(log, UPCASTERS) as reader, pytest.raises(LogTooNew, match="upgrade"):

@@ -1,4 +1,4 @@
-"""A cluster's transactions, each classified as it comes."""
+"""A cluster's transactions, each of which is classified when it is added."""
 
 import json
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ def state(leader: int, epoch: int, *isr: int, controller_epoch: int = 1) -> byte
 
 
 def topic(replicas: list[int], adding: Iterable[int] = (), removing: Iterable[int] = ()) -> bytes:
-    """A topic of one partition."""
+    """The content of a topic's znode with one partition."""
     content = {
         "version": 3,
         "partitions": {"0": replicas},
@@ -69,7 +69,7 @@ def topic(replicas: list[int], adding: Iterable[int] = (), removing: Iterable[in
 
 
 class Cluster:
-    """ZooKeeper as Kafka leaves it; `does` gives what the next transaction is found to be."""
+    """ZooKeeper as Kafka uses it; `does` adds a transaction and returns its classification."""
 
     def __init__(self, chroot: str = "", *logged: LoggedEvent, after: State | None = None) -> None:
         self.chroot = chroot
@@ -81,7 +81,7 @@ class Cluster:
         self._decisions = Decisions(chroot, self.state.tree, self.terms, LoggedRequests(logged))
 
     def does(self, broker: int, *operations: Operation, time_ms: int = 0) -> Any:
-        """A multi, or one operation alone, in the session of a broker (0: of a client)."""
+        """Adds a multi, or a single operation, in the session of a broker (0: of a client)."""
         operations = tuple(map(self._placed, operations))
         content: Content = operations[0]
         if len(operations) > 1:
@@ -89,17 +89,17 @@ class Cluster:
         return self._next(broker, content, time_ms)
 
     def guarded(self, broker: int, *operations: Operation, time_ms: int = 0) -> Any:
-        """With a check of the controller epoch."""
+        """Adds a write with a check of the controller epoch."""
         check = Check(EPOCH, self._version + 1)
         return self.does(broker, check, *operations, time_ms=time_ms)
 
     def start(self, broker: int) -> None:
-        """A broker registers."""
+        """Registers a broker."""
         path = f"/brokers/ids/{broker}"
         assert self.does(broker, create(path, ephemeral=True), SetData(path, b"{}", 1)) is None
 
     def elect(self, broker: int, epoch: int = 1) -> Any:
-        """A broker becomes controller."""
+        """Makes a broker the controller."""
         self._version = epoch
         content = b'{"version":2,"brokerid":%d,"timestamp":"0","kraftControllerEpoch":-1}' % broker
         controller = create("/controller", content, ephemeral=True)
@@ -109,7 +109,7 @@ class Cluster:
         return self._next(broker, CloseSession(None), 0)
 
     def put(self, path: str, data: bytes) -> None:
-        """A znode that is there already."""
+        """Creates a znode in the session of a client."""
         assert self.does(0, create(path, data)) is None
 
     def _next(self, broker: int, content: Content, time_ms: int) -> Any:
@@ -144,7 +144,7 @@ def create(path: str, data: bytes = b"", *, ephemeral: bool = False) -> Create:
 
 
 def led(broker: int = 1, *logged: LoggedEvent, chroot: str = "") -> Cluster:
-    """Brokers 1, 2 and 3 are there, one of them is controller, partition t-0 has them all."""
+    """A cluster of brokers 1, 2 and 3 with a controller; t-0 has all three as replicas."""
     cluster = Cluster(chroot, *logged)
     for one in (1, 2, 3):
         cluster.start(one)
@@ -159,7 +159,7 @@ def kind(found: Any) -> str | None:
     return found.what if isinstance(found, Observed) else None
 
 
-def asked(found: Any) -> list[Any]:
+def requested(found: Any) -> list[Any]:
     assert isinstance(found, RequestInferred), found
     return [*found.alter_partition, *found.reassignments]
 

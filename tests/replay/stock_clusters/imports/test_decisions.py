@@ -1,4 +1,4 @@
-"""What counts as a controller's decision: the rules of docs/imported-logs.md, one by one."""
+"""Which writes count as a controller's decisions: the rules of docs/imported-logs.md."""
 
 from typing import Any
 
@@ -41,8 +41,8 @@ def test_election_begins_a_term(chroot: str) -> None:
     assert cluster.terms.current.broker == 2
 
 
-def test_whose_an_election_is_the_registration_says() -> None:
-    """What the controller wrote of itself is its decision. Without a registration that counts."""
+def test_broker_of_an_election_is_that_of_its_registration() -> None:
+    """The content of /controller is a decision, and names the broker if it has no registration."""
     cluster = Cluster()
     cluster.start(2)
     content = create("/controller", b'{"version":2,"brokerid":3}', ephemeral=True)
@@ -53,7 +53,7 @@ def test_whose_an_election_is_the_registration_says() -> None:
     assert unregistered.does(2, content, SetData(EPOCH, b"1", 1)).broker == 3
 
 
-def test_registration_is_no_election() -> None:
+def test_registration_is_not_an_election() -> None:
     cluster = Cluster()
     path = "/brokers/ids/1"
     assert cluster.does(1, create(path, ephemeral=True), SetData(path, b"{}", 1)) is None
@@ -92,14 +92,14 @@ def test_guarded_write_is_a_decision(operation: Any, what: str, chroot: str) -> 
     assert what in KINDS
 
 
-def test_guarded_write_of_a_session_that_is_no_controller_is_a_decision() -> None:
+def test_guarded_write_of_another_session_is_a_decision() -> None:
     cluster = led(1)
     cluster.does(0, Delete("/controller"))
     assert kind(cluster.guarded(1, SetData(STATE, state(2, 1, 2, 3), 1))) == "partition_state"
     assert kind(cluster.guarded(3, SetData(STATE, state(3, 2, 3), 2))) == "partition_state"
 
 
-def test_what_brokers_and_clients_write_is_input() -> None:
+def test_unguarded_writes_of_brokers_and_clients_are_input() -> None:
     cluster = led(1)
     plain = [
         create("/config/topics/u", b"{}"),
@@ -115,7 +115,7 @@ def test_what_brokers_and_clients_write_is_input() -> None:
     assert cluster.does(1, Check("/controller", 1), Error(-101)) is None
 
 
-def test_giving_up_is_a_decision_of_the_controllers_own_session_only() -> None:
+def test_resignation_is_a_decision_only_of_the_controllers_session() -> None:
     cluster = led(1)
     assert cluster.does(0, Delete("/controller")) is None
     assert cluster.terms.current is None
@@ -141,16 +141,16 @@ def test_feature_is_a_decision_of_the_controller_only() -> None:
     assert cluster.does(1, SetData("/feature", b"{}", 2)) is None
 
 
-def test_producer_ids_that_a_controller_gives_out_are_decisions() -> None:
+def test_producer_ids_that_a_controller_allocates_are_decisions() -> None:
     cluster = led(1)
     assert cluster.does(1, SetData(PRODUCER_IDS, block(1), 1)) is None
     assert cluster.does(2, SetData(PRODUCER_IDS, block(2), 2)) is None
     assert kind(cluster.does(1, SetData(PRODUCER_IDS, block(2), 3))) == "producer_ids"
-    # Now it is known that controllers give them out here, to their own brokers, too.
+    # From here on it is known that controllers allocate blocks, also to the same broker.
     assert kind(cluster.does(1, SetData(PRODUCER_IDS, block(1), 4))) == "producer_ids"
 
 
-def test_request_for_producer_ids_says_that_controllers_give_them_out() -> None:
+def test_request_for_producer_ids_shows_that_controllers_allocate_them() -> None:
     cluster = led(1, served(10, "ALLOCATE_PRODUCER_IDS", {"brokerId": 2, "brokerEpoch": 5}))
     assert kind(cluster.does(1, SetData(PRODUCER_IDS, block(1), 1))) == "producer_ids"
 
@@ -162,7 +162,7 @@ def test_refused_guarded_writes_are_decisions() -> None:
     assert (found.what, found.error, found.epoch) == ("refused", -101, 2)
     found = cluster.does(1, *FENCED)
     assert (found.what, found.error, found.broker, found.epoch) == ("fenced", -103, 1, 1)
-    # Somebody else's multi, of another application.
+    # A client's multi, of another application.
     assert cluster.does(0, *FENCED) is None
 
 
@@ -171,10 +171,10 @@ def test_lost_elections_are_decisions() -> None:
     lost = (Error(-110), Error(-2))
     found = cluster.does(2, *lost)
     assert (found.what, found.error, found.broker) == ("election", -110, 2)
-    # A broker that registers while its last registration stands is not registered.
+    # A broker that registers while its last registration still exists is not registered.
     assert cluster.does(9, *lost) is None
     assert cluster.does(2, *lost, Error(-2)) is None
-    # Such a broker's configuration, or registration, that was refused for another reason.
+    # The configuration or registration of such a broker, refused for another reason.
     assert cluster.does(2, Error(-101), Error(-2)) is None
     stale = (create("/controller", b"{}", ephemeral=True), Error(-103))
     assert kind(cluster.does(3, *stale)) == "election"
@@ -183,14 +183,14 @@ def test_lost_elections_are_decisions() -> None:
     assert cluster.terms.current is None
 
 
-def test_nothing_is_warm_from_an_empty_zookeeper() -> None:
+def test_decisions_from_an_empty_zookeeper_are_not_warm() -> None:
     cluster = Cluster()
     cluster.start(1)
     assert not cluster.does(1, create(EPOCH, b"0")).warm
     assert not cluster.elect(1).warm
 
 
-def test_what_is_decided_before_the_first_election_is_warm() -> None:
+def test_decisions_before_the_first_election_are_warm() -> None:
     begun = led(1).state
     cluster = Cluster(after=later(begun))
     assert cluster.terms.seen == 1
@@ -207,7 +207,7 @@ def test_what_is_decided_before_the_first_election_is_warm() -> None:
 
 
 def later(state: State) -> State:
-    """The same state where a log begins."""
+    """A copy of the state, for the beginning of a log."""
     copy = State()
     copy.zxid = state.zxid
     copy.tree = state.tree.copy()

@@ -1,4 +1,4 @@
-"""Whatever a ZooKeeper was made to hold, an import ends with a log."""
+"""An import of any ZooKeeper history ends with a log."""
 
 import tempfile
 from pathlib import Path
@@ -75,7 +75,7 @@ CONTENTS = (
 
 
 def _in_order(contents: list[tuple[Content, int, int]]) -> list[Transaction]:
-    """The root of Kafka first, so that there is something to import."""
+    """The transactions after those that create Kafka's root, so that a cluster is found."""
     begun = [Create(path, b"", OPEN_ACL, False, 1) for path in ("/brokers", "/brokers/ids")]
     typed = [*((one, 1, 0) for one in begun), *contents]
     return [

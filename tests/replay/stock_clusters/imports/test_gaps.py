@@ -1,7 +1,7 @@
-"""A recording with a file cut out: behind it all is right again, wherever the log is asked."""
+"""An import of a recording without one of its files is correct after the gap."""
 
 import shutil
-import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,21 +24,17 @@ from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.imports.report import ImportResult
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
-from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
 from tests.replay.why.asked import asked
 
 NAME = "chaos-4"
 GONE = "log.1b6"
-"""The second of its three files. The snapshot before the third one has all of it but the last
-transaction, 0x35c."""
+"""The second of the three log files. The snapshot before the third file has all its
+transactions except the last one, 0x35c."""
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recording")
-    with tarfile.open(RECORDING.with_name(f"{NAME}.tar.xz")) as tar:
-        tar.extractall(folder, filter="data")
-    return folder / NAME
+def whole(folder_of: Callable[[str], Path]) -> Path:
+    return folder_of(NAME)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +57,7 @@ def events(log: Path) -> list[WorldEvent]:
 
 
 def states(log: Path, zxids: set[int]) -> dict[int, dict[str, bytes]]:
-    """What znodes held before some transactions."""
+    """The content of znodes before certain transactions."""
     found = {}
     with LogReader(log, UPCASTERS) as reader:
         world = open_world(reader)
@@ -76,7 +72,7 @@ def data(state: State) -> dict[str, bytes]:
     return {path: znode.data for path, znode in state.tree.dump().items()}
 
 
-def test_log_says_what_is_otherwise_and_from_where(imported: tuple[Path, ImportResult]) -> None:
+def test_log_records_the_gap_and_the_snapshot_after_it(imported: tuple[Path, ImportResult]) -> None:
     log, result = imported
     assert result.gaps == ["transactions between zxid 0x1b5 and 0x35d are missing"]
     assert (
@@ -93,7 +89,7 @@ def test_log_says_what_is_otherwise_and_from_where(imported: tuple[Path, ImportR
     assert any(isinstance(one, SessionsGone) for one in found)
 
 
-def test_znodes_behind_it_are_those_of_the_whole(
+def test_znodes_after_the_gap_equal_those_of_the_whole_recording(
     imported: tuple[Path, ImportResult], whole: Path, tmp_path: Path
 ) -> None:
     import_source(whole, tmp_path / "log", Selection())
@@ -103,14 +99,16 @@ def test_znodes_behind_it_are_those_of_the_whole(
     assert found == expected
 
 
-def test_terms_go_on_with_whom_the_snapshot_has(imported: tuple[Path, ImportResult]) -> None:
-    """Who was elected in what is missing decides warm; the next one does not."""
+def test_terms_continue_with_the_controller_in_the_snapshot(
+    imported: tuple[Path, ImportResult],
+) -> None:
+    """The controller elected in the gap has warm decisions; those of the next one are not warm."""
     decided = [one for one in events(imported[0]) if isinstance(one, Observed)]
-    behind = [one for one in decided if one.zxid >= 0x35D]
-    assert {one.epoch for one in behind if one.warm} == {7}
-    elected = [one.epoch for one in behind if one.what == "election" and not one.error]
+    after = [one for one in decided if one.zxid >= 0x35D]
+    assert {one.epoch for one in after if one.warm} == {7}
+    elected = [one.epoch for one in after if one.what == "election" and not one.error]
     assert elected == [8, 9, 10, 11, 12]
-    assert not [one for one in behind if one.warm and one.zxid > first_election(behind)]
+    assert not [one for one in after if one.warm and one.zxid > first_election(after)]
     assert imported[1].terms == 3 + 1 + len(elected) + 1
 
 
@@ -118,7 +116,9 @@ def first_election(decided: list[Observed]) -> int:
     return next(one.zxid for one in decided if one.what == "election" and not one.error)
 
 
-def test_what_is_wanted_from_behind_it_begins_right(cut: Path, whole: Path, tmp_path: Path) -> None:
+def test_import_from_after_the_gap_begins_with_the_right_state(
+    cut: Path, whole: Path, tmp_path: Path
+) -> None:
     begin = Selection(from_ms=1_795_220_390_000)
     result = import_source(cut, tmp_path / "cut", begin)
     import_source(whole, tmp_path / "whole", begin)
@@ -136,10 +136,10 @@ def test_what_is_wanted_from_behind_it_begins_right(cut: Path, whole: Path, tmp_
     assert found["cut"] == found["whole"]
 
 
-def test_moment_behind_it_is_as_in_the_whole(
+def test_cluster_after_the_gap_equals_that_of_the_whole_recording(
     imported: tuple[Path, ImportResult], whole: Path, tmp_path: Path
 ) -> None:
-    """From the start, and from a snapshot that is kept of the log."""
+    """Both from the beginning of the log and from a stored snapshot of the fold."""
     import_source(whole, tmp_path / "whole", Selection())
     shutil.copytree(imported[0], tmp_path / "cut")
     expected = cluster_of(tmp_path / "whole", 0x400)
@@ -149,7 +149,7 @@ def test_moment_behind_it_is_as_in_the_whole(
 
 
 def cluster_of(log: Path, zxid: int) -> object:
-    """Topics and brokers as they are when a transaction has been done."""
+    """Topics and brokers after a transaction."""
     with open_log(log) as opened:
         [seq] = [
             record.seq
@@ -160,15 +160,15 @@ def cluster_of(log: Path, zxid: int) -> object:
     return cluster.controller, cluster.brokers, cluster.topics, cluster.reassignments
 
 
-def test_why_tells_that_a_transaction_is_missing(imported: tuple[Path, ImportResult]) -> None:
+def test_why_reports_a_missing_transaction(imported: tuple[Path, ImportResult]) -> None:
     log, _ = imported
     with LogReader(log, UPCASTERS) as reader:
-        [behind] = [record.seq + 2 for record in reader.events() if record.kind == "world_resumed"]
-    topic = asked(log, behind, topic="t-07")
+        [after] = [record.seq + 2 for record in reader.events() if record.kind == "world_resumed"]
+    topic = asked(log, after, topic="t-07")
     assert topic.answer.endswith("t-07 is deleted: by a transaction that is missing.")
-    role = asked(log, behind)
+    role = asked(log, after)
     assert role.answer.startswith("Broker 1 is controller of term 7 since event ")
-    broker = asked(log, behind, broker=1)
+    broker = asked(log, after, broker=1)
     assert broker.answer.startswith("Broker 1 is registered since event ")
-    partition = asked(log, behind, topic="t_16", partition=7)
+    partition = asked(log, after, topic="t_16", partition=7)
     assert "a transaction that is missing" in {one.written_by for one in partition.chain}

@@ -1,9 +1,8 @@
-"""Recordings of stock clusters, imported: what is counted, what stands in the log."""
+"""Imported recordings of stock clusters: what is counted, and what the log contains."""
 
 import json
 import os
 import shutil
-import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
@@ -47,19 +46,7 @@ CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
 SECOND_HALF_MS = 1_795_223_070_000
 
 
-@pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
-    """A recording as a folder."""
-    folder = tmp_path_factory.mktemp("recordings")
-
-    def unpack(recording: Path) -> Path:
-        name = recording.name.removesuffix(".tar.xz")
-        if not (folder / name).exists():
-            with tarfile.open(recording) as tar:
-                tar.extractall(folder, filter="data")
-        return folder / name
-
-    return unpack
+Get = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +65,7 @@ def zookeeper_only(source: Path, target: Path) -> Path:
     return shutil.copytree(source / "zookeeper", target)
 
 
-def test_counts_are_those_of_the_scenario(chaos: tuple[Path, ImportResult]) -> None:
+def test_counts_match_the_scenario(chaos: tuple[Path, ImportResult]) -> None:
     """Five terms, 20 sessions; the request logs have every AlterPartition and reassignment."""
     _, result = chaos
     assert (result.transactions, result.sessions, result.terms) == (721, 20, 5)
@@ -89,7 +76,7 @@ def test_counts_are_those_of_the_scenario(chaos: tuple[Path, ImportResult]) -> N
     assert result.events == sum(result.broker_events.values()) + 721 + 336 + 3
 
 
-def test_log_is_sound_and_closed(chaos: tuple[Path, ImportResult]) -> None:
+def test_imported_log_is_sound_and_closed(chaos: tuple[Path, ImportResult]) -> None:
     log, result = chaos
     report = verify(log)
     assert report.is_sound
@@ -97,16 +84,16 @@ def test_log_is_sound_and_closed(chaos: tuple[Path, ImportResult]) -> None:
     assert report.events == result.events
 
 
-def test_transactions_stand_in_the_log_as_they_were(chaos: tuple[Path, ImportResult]) -> None:
+def test_log_has_the_transactions_unchanged(chaos: tuple[Path, ImportResult]) -> None:
     with open_source(RECORDING) as source:
         expected = list(source.transactions())
     assert [one for one in events(chaos[0]) if isinstance(one, Transaction)] == expected
 
 
-def test_state_of_the_log_and_its_transactions_give_zookeepers_own_sums(
-    tmp_path: Path, unpacked: Callable[[Path], Path]
+def test_state_and_transactions_of_the_log_match_zookeepers_digests(
+    tmp_path: Path, folder_of: Get
 ) -> None:
-    import_source(unpacked(RECORDING), tmp_path / "log", Selection(from_ms=SECOND_HALF_MS))
+    import_source(folder_of("chaos-5"), tmp_path / "log", Selection(from_ms=SECOND_HALF_MS))
     with LogReader(tmp_path / "log", UPCASTERS) as reader:
         world = open_world(reader)
         assert world.state.sessions
@@ -120,7 +107,7 @@ def test_state_of_the_log_and_its_transactions_give_zookeepers_own_sums(
     assert compared > 100
 
 
-def test_each_finding_follows_its_transaction(chaos: tuple[Path, ImportResult]) -> None:
+def test_each_decision_follows_its_transaction(chaos: tuple[Path, ImportResult]) -> None:
     found: Counter[str] = Counter()
     with LogReader(chaos[0], UPCASTERS) as reader:
         before: Any = None
@@ -135,7 +122,7 @@ def test_each_finding_follows_its_transaction(chaos: tuple[Path, ImportResult]) 
     assert found == chaos[1].by_kind
 
 
-def test_brokers_lines_stand_among_the_transactions_by_their_times(
+def test_brokers_lines_are_among_the_transactions_in_order_of_time(
     chaos: tuple[Path, ImportResult],
 ) -> None:
     with LogReader(chaos[0], UPCASTERS) as reader:
@@ -152,32 +139,32 @@ def test_brokers_lines_stand_among_the_transactions_by_their_times(
     assert len(elected) == 5
 
 
-def test_without_request_logs_the_writes_stand_for_the_requests(
-    tmp_path: Path, unpacked: Callable[[Path], Path]
+def test_requests_are_inferred_from_writes_without_request_logs(
+    tmp_path: Path, folder_of: Get
 ) -> None:
-    """As many as the recordings' request logs say were granted: 16 of reassignments in the one,
-    27 of AlterPartition in the other."""
+    """The inputs are as many as the recordings' request logs have granted requests: 16
+    reassignments in one recording, 27 AlterPartition in the other."""
     for recording, inputs in (
-        (RECORDING, {"alter_partition_reassignments": 16}),
-        (CRASH, {"alter_partition": 27}),
+        ("chaos-5", {"alter_partition_reassignments": 16}),
+        ("broker-crash-2", {"alter_partition": 27}),
     ):
-        source = zookeeper_only(unpacked(recording), tmp_path / recording.name)
-        log = tmp_path / f"log of {recording.name}"
+        source = zookeeper_only(folder_of(recording), tmp_path / recording)
+        log = tmp_path / f"log of {recording}"
         result = import_source(source, log, Selection())
         assert result.inputs_by_kind == inputs
         assert result.broker_events == {}
         inferred = [one for one in events(log) if isinstance(one, RequestInferred)]
         assert len(inferred) == result.inputs
-        with_logs = import_source(unpacked(recording), tmp_path / f"{log.name} 2", Selection())
+        with_logs = import_source(folder_of(recording), tmp_path / f"{log.name} 2", Selection())
         assert with_logs.decisions == result.decisions + result.inputs
 
 
-def test_what_is_before_the_wanted_time_goes_into_the_first_state(
-    tmp_path: Path, unpacked: Callable[[Path], Path]
+def test_transactions_before_from_are_part_of_the_first_state(
+    tmp_path: Path, folder_of: Get
 ) -> None:
     to_ms = SECOND_HALF_MS + 20_000
     selection = Selection(from_ms=SECOND_HALF_MS, to_ms=to_ms)
-    result = import_source(unpacked(RECORDING), tmp_path / "log", selection)
+    result = import_source(folder_of("chaos-5"), tmp_path / "log", selection)
     with open_source(RECORDING) as source:
         times = [one.time_ms for one in source.transactions()]
     assert result.skipped == sum(one < SECOND_HALF_MS for one in times)
@@ -191,10 +178,10 @@ def test_what_is_before_the_wanted_time_goes_into_the_first_state(
         assert all(record.wall_ns <= to_ms * 1_000_000 for record in reader.events())
 
 
-def test_wanted_time_may_begin_behind_a_snapshot_where_none_is_before_the_logs(
-    tmp_path: Path, unpacked: Callable[[Path], Path]
+def test_import_from_a_time_starts_at_a_later_snapshot_if_none_precedes_the_logs(
+    tmp_path: Path, folder_of: Get
 ) -> None:
-    source = zookeeper_only(unpacked(RECORDING), tmp_path / "zookeeper")
+    source = zookeeper_only(folder_of("chaos-5"), tmp_path / "zookeeper")
     selection = Selection(from_ms=SECOND_HALF_MS)
     whole = import_source(source, tmp_path / "whole", selection)
     (source / "version-2" / "snapshot.0").unlink()
@@ -206,7 +193,7 @@ def test_wanted_time_may_begin_behind_a_snapshot_where_none_is_before_the_logs(
         LogReader(tmp_path / "whole", UPCASTERS) as other,
     ):
         state, expected = open_world(reader).state.tree.dump(), open_world(other).state.tree.dump()
-    # Which ACL it begins with differs between servers.
+    # The initial ACL differs between servers.
     assert state.pop("/zookeeper/config").data == expected.pop("/zookeeper/config").data
     assert state == expected
 
@@ -216,20 +203,20 @@ def lost(log: Path) -> int:
     return sum(one.what == "election" and one.error != 0 and not one.warm for one in found)
 
 
-def test_time_behind_the_end_is_refused(tmp_path: Path) -> None:
+def test_from_after_the_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match="all transactions are before --from"):
         import_source(RECORDING, tmp_path / "log", Selection(from_ms=2**45))
     assert not (tmp_path / "log").exists()
 
 
-def test_time_before_the_beginning_is_refused(tmp_path: Path) -> None:
+def test_to_before_the_beginning_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match="all transactions are after --to"):
         import_source(RECORDING, tmp_path / "log", Selection(to_ms=1000))
     assert not (tmp_path / "log").exists()
 
 
-def test_import_begins_with_any_snapshot(tmp_path: Path, unpacked: Callable[[Path], Path]) -> None:
-    source = zookeeper_only(unpacked(RECORDING), tmp_path / "zookeeper")
+def test_import_begins_with_any_snapshot(tmp_path: Path, folder_of: Get) -> None:
+    source = zookeeper_only(folder_of("chaos-5"), tmp_path / "zookeeper")
     for name in ("log.1", "snapshot.0"):
         (source / "version-2" / name).unlink()
     result = import_source(source, tmp_path / "log", Selection())
@@ -239,10 +226,8 @@ def test_import_begins_with_any_snapshot(tmp_path: Path, unpacked: Callable[[Pat
     assert result.chroot == "/prod/k1"
 
 
-def test_good_part_of_a_damaged_file_is_imported(
-    tmp_path: Path, unpacked: Callable[[Path], Path]
-) -> None:
-    source = zookeeper_only(unpacked(RECORDING), tmp_path / "zookeeper")
+def test_good_part_of_a_damaged_file_is_imported(tmp_path: Path, folder_of: Get) -> None:
+    source = zookeeper_only(folder_of("chaos-5"), tmp_path / "zookeeper")
     log = source / "version-2" / "log.1"
     content = bytearray(log.read_bytes())
     content[20_000] ^= 0xFF
@@ -263,10 +248,10 @@ def test_good_part_of_a_damaged_file_is_imported(
 @pytest.mark.parametrize(
     ("place", "missing"), [(0, 0x13B), (200, 0x13B - 3)], ids=["header", "fourth transaction"]
 )
-def test_first_file_that_is_damaged_at_once_leaves_what_a_later_snapshot_has(
-    place: int, missing: int, tmp_path: Path, unpacked: Callable[[Path], Path]
+def test_import_after_a_damaged_first_file_starts_at_a_later_snapshot(
+    place: int, missing: int, tmp_path: Path, folder_of: Get
 ) -> None:
-    source = zookeeper_only(unpacked(RECORDING), tmp_path / "source")
+    source = zookeeper_only(folder_of("chaos-5"), tmp_path / "source")
     first = source / "version-2" / "log.1"
     content = bytearray(first.read_bytes())
     content[place : place + 4] = b"XXXX"
@@ -287,11 +272,11 @@ def test_first_file_that_is_damaged_at_once_leaves_what_a_later_snapshot_has(
 
 
 @pytest.mark.parametrize("others", [True, False])
-def test_damaged_snapshot_that_is_needed_is_named(
-    others: bool, tmp_path: Path, unpacked: Callable[[Path], Path]
+def test_damaged_snapshot_without_an_alternative_is_reported(
+    others: bool, tmp_path: Path, folder_of: Get
 ) -> None:
-    """Whether another one, of which the logs have nothing, is there or not."""
-    source = zookeeper_only(unpacked(RECORDING), tmp_path / "source") / "version-2"
+    """Both with and without another snapshot, after which no log continues."""
+    source = zookeeper_only(folder_of("chaos-5"), tmp_path / "source") / "version-2"
     (source / "log.1").unlink()
     if not others:
         (source / "snapshot.0").unlink()
@@ -301,11 +286,11 @@ def test_damaged_snapshot_that_is_needed_is_named(
         import_source(source, tmp_path / "log", Selection())
 
 
-def test_what_a_damaged_snapshot_leaves_out_is_counted(
-    tmp_path: Path, unpacked: Callable[[Path], Path]
+def test_transactions_that_a_damaged_snapshot_hides_are_counted(
+    tmp_path: Path, folder_of: Get
 ) -> None:
-    """Of the logs that begin behind it, up to the next one."""
-    source = zookeeper_only(unpacked(RECORDING), tmp_path / "source") / "version-2"
+    """Transactions between a damaged snapshot and the next log are missing."""
+    source = zookeeper_only(folder_of("chaos-5"), tmp_path / "source") / "version-2"
     (source / "log.1").unlink()
     with open_source(source) as opened:
         state = opened.first_state()
@@ -324,10 +309,8 @@ def test_what_a_damaged_snapshot_leaves_out_is_counted(
     assert agree(tmp_path / "log").missing_transactions == 100
 
 
-def test_logs_of_which_nothing_can_be_read_are_refused(
-    tmp_path: Path, unpacked: Callable[[Path], Path]
-) -> None:
-    source = zookeeper_only(unpacked(RECORDING), tmp_path / "source")
+def test_unreadable_logs_are_refused(tmp_path: Path, folder_of: Get) -> None:
+    source = zookeeper_only(folder_of("chaos-5"), tmp_path / "source")
     for one in (source / "version-2").glob("log.*"):
         one.write_bytes(b"ZKLG\0\0\0\3" + bytes(8))
     with pytest.raises(
@@ -337,13 +320,13 @@ def test_logs_of_which_nothing_can_be_read_are_refused(
     assert not (tmp_path / "log").exists()
 
 
-def test_logs_without_a_transaction_are_told(tmp_path: Path) -> None:
+def test_logs_without_a_transaction_are_refused(tmp_path: Path) -> None:
     log_file(tmp_path / "version-2", [], 1)
     with pytest.raises(ReplayError, match="the logs have no transaction; no Kafka cluster is in"):
         import_source(tmp_path, tmp_path / "log", Selection())
 
 
-def test_source_may_have_a_name_of_any_bytes(tmp_path: Path) -> None:
+def test_name_of_the_source_may_have_any_bytes(tmp_path: Path) -> None:
     source = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a \xff"))
     log_file(source / "version-2", [at(1, OpCode.CREATE, create("/brokers/ids", 1))])
     assert import_source(source, tmp_path / "log", Selection()).transactions == 1
@@ -352,7 +335,7 @@ def test_source_may_have_a_name_of_any_bytes(tmp_path: Path) -> None:
 
 
 def test_failed_import_leaves_no_log(tmp_path: Path) -> None:
-    """The second cluster is seen when a part of the log is written."""
+    """The second cluster is found after a part of the log was written."""
     source, paths = (
         tmp_path / "version-2",
         ["/a", "/a/brokers", "/a/brokers/ids", "/a/brokers/ids/1"],
@@ -370,7 +353,7 @@ def test_failed_import_leaves_no_log(tmp_path: Path) -> None:
     assert (named.transactions, named.chroot) == (7, "/b")
 
 
-def test_times_that_no_log_can_hold_are_cut(tmp_path: Path) -> None:
+def test_times_outside_of_the_logs_range_are_clamped(tmp_path: Path) -> None:
     far = [
         Transaction(1, 1, 1, 2**62, OpCode.CREATE, create("/brokers", 1)),
         Transaction(2, 1, 1, -(2**62), OpCode.CREATE, create("/brokers/ids", 1)),
@@ -380,16 +363,16 @@ def test_times_that_no_log_can_hold_are_cut(tmp_path: Path) -> None:
     assert verify(tmp_path / "log").is_sound
 
 
-def test_log_that_is_there_stays(chaos: tuple[Path, ImportResult]) -> None:
+def test_existing_log_is_not_overwritten(chaos: tuple[Path, ImportResult]) -> None:
     with pytest.raises(LogExists):
         import_source(RECORDING, chaos[0], Selection())
     assert verify(chaos[0]).events == chaos[1].events
 
 
-def test_final_tree_is_the_recordings(
-    chaos: tuple[Path, ImportResult], unpacked: Callable[[Path], Path]
+def test_final_tree_equals_that_of_the_recording(
+    chaos: tuple[Path, ImportResult], folder_of: Get
 ) -> None:
-    final = json.loads((unpacked(RECORDING) / "final.json").read_text())
+    final = json.loads((folder_of("chaos-5") / "final.json").read_text())
     with LogReader(chaos[0], UPCASTERS) as reader:
         world = open_world(reader)
         for _, event in world.events():
@@ -399,7 +382,7 @@ def test_final_tree_is_the_recordings(
 
 
 def test_first_state_of_a_fuzzy_snapshot_is_exact(tmp_path: Path) -> None:
-    """The snapshot of zxid 13 has the znode of transaction 14 already, and not that of 15."""
+    """The snapshot of zxid 13 contains the znode of transaction 14, but not that of 15."""
     paths = ["/brokers", "/brokers/ids", "/a", "/b", "/c"]
     made = [at(zxid, OpCode.CREATE, create(path, zxid)) for zxid, path in enumerate(paths, 11)]
     log_file(tmp_path / "version-2", made)
@@ -416,12 +399,10 @@ def test_first_state_of_a_fuzzy_snapshot_is_exact(tmp_path: Path) -> None:
     assert world.state.tree.dump() == state.tree.dump()
 
 
-def test_logs_of_another_time_zone_are_told(
-    tmp_path: Path, unpacked: Callable[[Path], Path]
-) -> None:
+def test_logs_of_another_time_zone_are_reported(tmp_path: Path, folder_of: Get) -> None:
     wrong = Selection(zone=ZoneInfo("Asia/Kolkata"))
-    result = import_source(unpacked(CRASH), tmp_path / "log", wrong)
+    result = import_source(folder_of("broker-crash-2"), tmp_path / "log", wrong)
     [note] = [one for one in result.notes if "--zone" in one]
     assert note.startswith("the brokers' logs are 330 minutes behind ZooKeeper's")
-    right = import_source(unpacked(CRASH), tmp_path / "right", Selection())
+    right = import_source(folder_of("broker-crash-2"), tmp_path / "right", Selection())
     assert [one for one in right.notes if "--zone" in one] == []

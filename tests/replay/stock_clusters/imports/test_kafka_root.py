@@ -1,4 +1,4 @@
-"""Finding the cluster: by its znodes, in the first state or in what follows."""
+"""The cluster is found by its znodes, in the first state or in later transactions."""
 
 import pytest
 from msgspec import structs
@@ -34,20 +34,20 @@ def makes(*paths: str) -> list[Transaction]:
 
 @pytest.mark.parametrize("sign", ["/controller_epoch", "/brokers/ids"])
 @pytest.mark.parametrize("chroot", ["", "/prod/k1"])
-def test_cluster_is_known_by_its_znodes(chroot: str, sign: str) -> None:
+def test_cluster_is_found_by_its_znodes(chroot: str, sign: str) -> None:
     there = tree(chroot + sign, f"{chroot}/cluster/id", "/other")
     assert find_kafka(there, (), None) == KafkaRoot(chroot, "abc", is_only=True)
 
 
 @pytest.mark.parametrize("chroot", ["", "/prod/k1"])
-def test_cluster_that_is_yet_to_be_made_is_found(chroot: str) -> None:
+def test_cluster_that_is_created_later_is_found(chroot: str) -> None:
     following = makes(*(chroot + one for one in ("/brokers", "/brokers/ids", "/cluster/id")))
     assert find_kafka(Tree(), following, None) == KafkaRoot(chroot, "abc", is_only=True)
     registered = makes(f"{chroot}/brokers/ids", f"{chroot}/brokers/ids/1", f"{chroot}/cluster/id")
     assert find_kafka(Tree(), registered, None).cluster_id == ""
 
 
-def test_several_clusters_must_be_told_apart() -> None:
+def test_several_clusters_require_a_chroot() -> None:
     both = tree("/a/brokers/ids", "/a/cluster/id", "/b/brokers/ids", "/brokers/ids")
     with pytest.raises(SeveralClustersError, match="under /, /a, /b: choose one with --chroot"):
         find_kafka(both, (), None)
@@ -55,18 +55,18 @@ def test_several_clusters_must_be_told_apart() -> None:
     assert find_kafka(both, (), "").chroot == ""
 
 
-def test_chroot_that_is_not_there_is_told_with_those_that_are() -> None:
+def test_unknown_chroot_is_rejected_with_the_existing_ones() -> None:
     with pytest.raises(ReplayError, match="no Kafka cluster is under /c, there is /a, /b"):
         find_kafka(tree("/a/brokers/ids"), makes("/b/brokers/ids"), "/c")
     assert find_kafka(tree("/a/brokers/ids"), makes("/c/brokers/ids"), "/c").chroot == "/c"
 
 
-def test_zookeeper_without_kafka_is_told() -> None:
+def test_zookeeper_without_kafka_is_rejected() -> None:
     with pytest.raises(ReplayError, match="no Kafka cluster is in this ZooKeeper"):
         find_kafka(Tree(), makes("/other"), None)
 
 
-def test_second_cluster_that_comes_later_is_found() -> None:
+def test_second_cluster_that_is_created_later_is_rejected() -> None:
     root = KafkaRoot("/a", "abc", is_only=True)
     check_only(root, "/a/brokers/ids")
     check_only(root, "/b/anything")

@@ -1,4 +1,4 @@
-"""What a controller was asked for: AlterPartition and reassignments, from the log or inferred."""
+"""AlterPartition and reassignment requests, read from the log or inferred from writes."""
 
 import json
 from typing import Any
@@ -13,9 +13,9 @@ from tests.replay.stock_clusters.imports.cluster import (
     STATE,
     Cluster,
     T,
-    asked,
     kind,
     led,
+    requested,
     served,
     started,
     state,
@@ -23,7 +23,7 @@ from tests.replay.stock_clusters.imports.cluster import (
 )
 
 SHRUNK = SetData(STATE, state(1, 0, 1, 2), 1)
-"""What the leader of t-0 asks for when a follower is behind."""
+"""The write that the leader of t-0 requests if a follower is not in sync."""
 
 TOPIC_ID = "pPIRp0EbRlmoyqCvGidCAQ"
 
@@ -46,15 +46,15 @@ def reassignment(replicas: list[int] | None) -> dict[str, Any]:
     return {"topics": [{"name": "t", "partitions": [{"partitionIndex": 0, "replicas": replicas}]}]}
 
 
-def under_way() -> Cluster:
-    """t-0 is being reassigned from 1, 2, 3 to 4, 1."""
+def reassigned() -> Cluster:
+    """A cluster in which t-0 is being reassigned from 1, 2, 3 to 4, 1."""
     cluster = led()
     cluster.guarded(1, SetData(T, topic([4, 1, 2, 3], [4], [2, 3]), 2))
     return cluster
 
 
-def test_isr_change_under_the_same_leader_epoch_was_asked_for() -> None:
-    assert asked(led().guarded(1, SHRUNK)) == [ProposedState("t", 0, 0, (1, 2), 0, 0)]
+def test_isr_change_in_the_same_leader_epoch_was_requested() -> None:
+    assert requested(led().guarded(1, SHRUNK)) == [ProposedState("t", 0, 0, (1, 2), 0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_isr_change_under_the_same_leader_epoch_was_asked_for() -> None:
     ],
     ids=["leader epoch", "leader", "the same ISR", "unreadable"],
 )
-def test_other_writes_of_a_state_are_decisions(data: bytes) -> None:
+def test_state_write_that_no_request_causes_is_a_decision(data: bytes) -> None:
     assert kind(led().guarded(1, SetData(STATE, data, 1))) == "partition_state"
 
 
-def test_recovered_leader_asks_for_that() -> None:
+def test_recovery_of_a_leader_was_requested() -> None:
     cluster = led()
     recovering = json.loads(state(1, 1, 1)) | {"leader_recovery_state": 1}
     cluster.guarded(1, SetData(STATE, json.dumps(recovering).encode(), 1))
-    assert asked(cluster.guarded(1, SetData(STATE, state(1, 1, 1), 2)))
+    assert requested(cluster.guarded(1, SetData(STATE, state(1, 1, 1), 2)))
 
 
 @pytest.mark.parametrize(
@@ -97,24 +97,24 @@ def test_request_in_the_log_makes_the_write_a_decision(names: dict[str, str]) ->
     ],
     ids=["another ISR", "another epoch", "another topic", "another broker", "unreadable"],
 )
-def test_other_requests_are_not_taken_for_it(logged: Any) -> None:
-    assert asked(led(1, logged).guarded(1, SHRUNK, time_ms=20))
+def test_request_that_differs_does_not_make_the_write_a_decision(logged: Any) -> None:
+    assert requested(led(1, logged).guarded(1, SHRUNK, time_ms=20))
 
 
-def test_log_that_goes_on_has_every_request() -> None:
-    """A write that nobody asked for is a decision then: a wrong one would be seen."""
+def test_log_that_continues_has_every_request() -> None:
+    """A write without a request is then a decision, so that a wrong write is noticed."""
     logged = [served(time_ms, "LEADER_AND_ISR", {}) for time_ms in (1_000, 3_000)]
     assert kind(led(1, *logged).guarded(1, SHRUNK, time_ms=1_000)) == "partition_state"
-    # The controller may be at the request yet: it is logged when it is done.
-    assert asked(led(1, *logged).guarded(1, SHRUNK, time_ms=1_001))
-    # The log may have begun behind it.
-    assert asked(led(1, *logged).guarded(1, SHRUNK, time_ms=999))
+    # The controller may still process the request: it is logged at its end.
+    assert requested(led(1, *logged).guarded(1, SHRUNK, time_ms=1_001))
+    # The log may have begun after the request.
+    assert requested(led(1, *logged).guarded(1, SHRUNK, time_ms=999))
 
 
 def test_log_of_a_process_that_ended_may_lack_the_last_request() -> None:
     before, after = (served(time_ms, "LEADER_AND_ISR", {}) for time_ms in (10, 3_000))
     logged = (before, started(25), after)
-    assert asked(led(1, *logged).guarded(1, SHRUNK, time_ms=20))
+    assert requested(led(1, *logged).guarded(1, SHRUNK, time_ms=20))
 
 
 @pytest.mark.parametrize(
@@ -127,26 +127,26 @@ def test_log_of_a_process_that_ended_may_lack_the_last_request() -> None:
     ],
     ids=["other replicas", "more", "fewer", "another order"],
 )
-def test_reassignment_that_begins_was_asked_for(data: bytes, target: tuple[int, ...]) -> None:
+def test_beginning_of_a_reassignment_was_requested(data: bytes, target: tuple[int, ...]) -> None:
     found = led().guarded(1, SetData(T, data, 2))
-    assert asked(found) == [ReassignmentTarget("t", 0, target)]
+    assert requested(found) == [ReassignmentTarget("t", 0, target)]
 
 
-def test_reassignment_that_ends_is_a_decision() -> None:
-    assert kind(under_way().guarded(1, SetData(T, topic([4, 1]), 3))) == "assignment"
+def test_end_of_a_reassignment_is_a_decision() -> None:
+    assert kind(reassigned().guarded(1, SetData(T, topic([4, 1]), 3))) == "assignment"
 
 
-def test_cancelled_reassignment_was_asked_for() -> None:
-    found = under_way().guarded(1, SetData(T, topic([1, 2, 3]), 3))
-    assert asked(found) == [ReassignmentTarget("t", 0, None)]
+def test_cancellation_of_a_reassignment_was_requested() -> None:
+    found = reassigned().guarded(1, SetData(T, topic([1, 2, 3]), 3))
+    assert requested(found) == [ReassignmentTarget("t", 0, None)]
 
 
-def test_replaced_reassignment_was_asked_for() -> None:
-    found = under_way().guarded(1, SetData(T, topic([5, 1, 2, 3], [5], [1, 2, 3]), 3))
-    assert asked(found) == [ReassignmentTarget("t", 0, (5,))]
+def test_replacement_of_a_reassignment_was_requested() -> None:
+    found = reassigned().guarded(1, SetData(T, topic([5, 1, 2, 3], [5], [1, 2, 3]), 3))
+    assert requested(found) == [ReassignmentTarget("t", 0, (5,))]
 
 
-def test_reassignment_that_the_znode_asks_for_is_a_decision() -> None:
+def test_reassignment_requested_by_the_znode_is_a_decision() -> None:
     for replicas, is_decision in (([4, 1], True), ([4, 1, 4], True), ([1, 4], False)):
         cluster = led()
         plan = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": replicas}]}
@@ -155,7 +155,7 @@ def test_reassignment_that_the_znode_asks_for_is_a_decision() -> None:
         assert (kind(found) == "assignment") == is_decision, replicas
 
 
-def test_added_partitions_and_topic_ids_are_no_reassignment() -> None:
+def test_added_topic_id_is_not_a_reassignment() -> None:
     cluster = led()
     cluster.does(0, SetData(T, topic([1, 2, 3]).replace(b"0", b"1"), 2))
     assert kind(cluster.guarded(1, SetData(T, topic([1, 2, 3]), 3))) == "assignment"

@@ -1,4 +1,4 @@
-"""A log of an import that was killed: whoever is asked of it says so."""
+"""The log of an interrupted import: every command that reads the log reports that."""
 
 from pathlib import Path
 
@@ -39,17 +39,17 @@ def unfinished(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return log
 
 
-def test_agree_tells_that_the_import_did_not_end(whole: Path, unfinished: Path) -> None:
+def test_agree_reports_the_interrupted_import(whole: Path, unfinished: Path) -> None:
     assert NOTE in agree(unfinished).notes
     assert NOTE not in agree(whole).notes
 
 
-def test_why_tells_that_the_import_did_not_end(whole: Path, unfinished: Path) -> None:
+def test_why_reports_the_interrupted_import(whole: Path, unfinished: Path) -> None:
     assert NOTE in asked(unfinished).notes
     assert NOTE not in asked(whole).notes
 
 
-def test_inspect_tells_that_the_import_did_not_end(whole: Path, unfinished: Path) -> None:
+def test_inspect_reports_the_interrupted_import(whole: Path, unfinished: Path) -> None:
     done = refold("inspect", unfinished, "--json")
     assert (done.returncode, done.stderr) == (0, f"refold inspect: {NOTE}\n")
     assert refold("inspect", whole).stderr == ""

@@ -1,6 +1,6 @@
-"""A record that was changed shows by its version."""
+"""A changed record is found by the znode version that it writes."""
 
-import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,6 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Transaction,
 )
 from tests.replay.stock_clusters.agreement.view import Written, create, transaction
-from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
 from tools.zookeeper_log.incidents import copy_all_but_logs, transactions_of, write_again
 
 PATH, OTHER = "/a", "/b"
@@ -30,8 +29,8 @@ def wrote(version: int, path: str = PATH) -> SetData:
     return SetData(path, b"", version)
 
 
-def told(history: History, *, is_known: bool = True) -> list[str]:
-    """What is told of transactions, the first with zxid 1."""
+def notes_of(history: History, *, is_known: bool = True) -> list[str]:
+    """The notes about a history; the first transaction has zxid 1."""
     state = State()
     versions = Versions(state.tree)
     versions.is_known = is_known
@@ -49,32 +48,32 @@ def told(history: History, *, is_known: bool = True) -> list[str]:
         [(create(PATH), wrote(1), wrote(2)), (wrote(3),)],
         [(create(PATH),), (wrote(1),), (Delete(PATH), create(PATH), wrote(1)), (wrote(2),)],
         [(create(PATH),), (create(OTHER),), (Check(PATH, 0), wrote(1), wrote(1, OTHER))],
-        # Nobody knows what it was.
+        # The previous version is unknown.
         [(wrote(7),)],
     ],
 )
-def test_versions_that_follow_one_another_are_right(history: History) -> None:
-    assert told(history) == []
+def test_consecutive_versions_are_not_reported(history: History) -> None:
+    assert notes_of(history) == []
 
 
-def test_first_that_does_not_follow_is_named_and_the_others_counted() -> None:
+def test_first_wrong_version_is_described_and_the_others_are_counted() -> None:
     history: History = [(create(PATH),), (wrote(1),), (wrote(3),), (wrote(3),), (wrote(4),)]
-    assert told(history) == [
+    assert notes_of(history) == [
         "log.1: transaction 0x3 gives /a version 3, and it had version 1: the record was changed,"
         " or an earlier record is missing; 1 more have such a version"
     ]
 
 
-def test_within_a_multi_each_follows_the_one_before() -> None:
-    [note] = told([(create(PATH), wrote(1), wrote(1))])
+def test_wrong_version_within_a_multi_is_reported() -> None:
+    [note] = notes_of([(create(PATH), wrote(1), wrote(1))])
     assert note.startswith("log.1: transaction 0x1 gives /a version 1, and it had version 1:")
 
 
-def test_while_the_tree_is_not_known_nothing_is_told() -> None:
-    assert told([(create(PATH),), (wrote(5),)], is_known=False) == []
+def test_versions_of_an_unknown_tree_are_not_reported() -> None:
+    assert notes_of([(create(PATH),), (wrote(5),)], is_known=False) == []
 
 
-def test_what_a_reconfiguration_writes_is_counted_otherwise() -> None:
+def test_version_of_a_reconfiguration_is_ignored() -> None:
     state = State()
     state.apply(transaction(1, create(PATH)))
     versions = Versions(state.tree)
@@ -82,10 +81,10 @@ def test_what_a_reconfiguration_writes_is_counted_otherwise() -> None:
     assert versions.notes == []
 
 
-def test_import_tells_of_a_topic_that_was_set_to_another_version(tmp_path: Path) -> None:
-    with tarfile.open(RECORDING) as tar:
-        tar.extractall(tmp_path, filter="data")
-    source, copy = tmp_path / "chaos-5", tmp_path / "copy"
+def test_import_reports_a_topic_with_a_changed_version(
+    folder_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    source, copy = folder_of("chaos-5"), tmp_path / "copy"
     changed: list[Transaction] = []
 
     def change(one: Transaction) -> Transaction:

@@ -1,4 +1,4 @@
-"""Transactions of all kinds, and what a test does with files of them."""
+"""Transactions of all kinds, and files of them."""
 
 import io
 from collections.abc import Iterable, Sequence
@@ -34,10 +34,10 @@ from replay.world.tree import Tree
 from tools.zookeeper_log.file_format import write_log
 
 RECORDING = Path(__file__).parents[3] / "recordings" / "chaos-5.tar.xz"
-"""A stock cluster's incident: two logs, a snapshot between them."""
+"""An incident of a stock cluster: two logs, and a snapshot between them."""
 
 patient = settings(max_examples=40)
-"""For properties: what takes long on a busy machine is no failure."""
+"""For properties: an example that takes long on a busy machine is no failure."""
 
 INTS = st.integers(-(2**31), 2**31 - 1)
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -106,7 +106,7 @@ def read(content: bytes, name: str = "log.1") -> tuple[list[Transaction], Damage
 
 
 def error(zxid: int, code: int = -101) -> Transaction:
-    """The smallest transaction."""
+    """A transaction of minimal size."""
     return Transaction(zxid, 1, zxid & 0xFF, 1000 + zxid, OpCode.ERROR, Error(code))
 
 
@@ -123,7 +123,7 @@ def create(path: str, parent_cversion: int, data: bytes = b"", ephemeral: bool =
 
 
 def log_file(folder: Path, transactions: Sequence[Transaction], zxid: int | None = None):
-    """A transaction log on the disk, named after its first zxid if not told otherwise."""
+    """Writes a transaction log that is named after its first zxid, or `zxid`."""
     begin = transactions[0].zxid if zxid is None else zxid
     path = folder / f"log.{begin:x}"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,6 +132,6 @@ def log_file(folder: Path, transactions: Sequence[Transaction], zxid: int | None
 
 
 def tree_digest(tree: Tree) -> int:
-    """ZooKeeper's own sum over a tree (DigestCalculator, version 2), as a log has it."""
+    """ZooKeeper's digest of a tree (DigestCalculator, version 2), as a log has it."""
     total = sum(digest_of(path, znode) for path, znode in tree.dump().items())
     return (total + 2**63) % 2**64 - 2**63

@@ -1,4 +1,4 @@
-"""A corrupted copy of a recording differs from it in one decision, and in nothing else."""
+"""A corrupted copy of a recording differs from the recording in exactly one decision."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ FIELDS = HOWS[:7]
 
 
 def transactions(folder: Path) -> list[Transaction]:
-    """Without the sums over all znodes."""
+    """The transactions without the digests of the tree."""
     with open_source(folder) as source:
         logs = source.transactions()
         found = [structs.replace(one, digest=None) for one in logs]
@@ -47,7 +47,7 @@ def decisions(folder: Path) -> dict[int, Observed]:
 
 
 def corrupted(incident: Path, target: Path, how: str, seed: int = 7) -> Corruption:
-    """The copy, or the test is skipped: the small recording has no reassignment."""
+    """Corrupts a copy, or skips the test: the small recording has no reassignment."""
     try:
         return corrupt(incident, target, seed, [how])
     except ReplayError:
@@ -65,15 +65,15 @@ def written(transaction: Transaction) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("how", FIELDS)
-def test_one_field_of_one_decision_is_another(
+def test_one_field_of_one_decision_is_changed(
     tmp_path: Path, incident: Path, how: str, seed: int
 ) -> None:
-    told = corrupted(incident, tmp_path / "copy", how, seed)
+    corruption = corrupted(incident, tmp_path / "copy", how, seed)
     whole, copy = transactions(incident), transactions(tmp_path / "copy")
     [(before, after)] = [pair for pair in zip(whole, copy, strict=True) if pair[0] != pair[1]]
-    assert before.zxid == after.zxid == told.zxid
+    assert before.zxid == after.zxid == corruption.zxid
     old, new = written(before), written(after)
-    assert (json.loads(told.before or ""), json.loads(told.after or "")) == (old, new)
+    assert (json.loads(corruption.before or ""), json.loads(corruption.after or "")) == (old, new)
     field = "partitions" if how == "replicas" else how
     assert {name for name in old if old[name] != new.get(name)} == {field}
     assert old.keys() == new.keys()
@@ -88,27 +88,25 @@ def test_one_field_of_one_decision_is_another(
 
 
 @pytest.mark.parametrize("how", FIELDS)
-def test_what_is_changed_is_a_decision_before_and_after(
-    tmp_path: Path, incident: Path, how: str
-) -> None:
-    told = corrupted(incident, tmp_path / "copy", how)
+def test_changed_transaction_remains_a_decision(tmp_path: Path, incident: Path, how: str) -> None:
+    corruption = corrupted(incident, tmp_path / "copy", how)
     before, after = decisions(incident), decisions(tmp_path / "copy")
-    assert before[told.zxid] == after[told.zxid]
-    assert before[told.zxid].what == told.what
-    assert (before[told.zxid].error, before[told.zxid].warm) == (0, False)
+    assert before[corruption.zxid] == after[corruption.zxid]
+    assert before[corruption.zxid].what == corruption.what
+    assert (before[corruption.zxid].error, before[corruption.zxid].warm) == (0, False)
 
 
-def test_dropped_write_leaves_its_zxid_out(tmp_path: Path, incident: Path) -> None:
-    told = corrupted(incident, tmp_path / "copy", "dropped")
+def test_dropped_write_leaves_a_gap(tmp_path: Path, incident: Path) -> None:
+    corruption = corrupted(incident, tmp_path / "copy", "dropped")
     whole = transactions(incident)
-    assert transactions(tmp_path / "copy") == [one for one in whole if one.zxid != told.zxid]
+    assert transactions(tmp_path / "copy") == [one for one in whole if one.zxid != corruption.zxid]
     result = import_source(tmp_path / "copy", tmp_path / "log", Selection())
-    gap = f"between zxid {told.zxid - 1:#x} and {told.zxid + 1:#x} are missing"
+    gap = f"between zxid {corruption.zxid - 1:#x} and {corruption.zxid + 1:#x} are missing"
     assert [one for one in result.gaps if gap in one] == result.gaps != []
 
 
-def test_last_transaction_of_all_is_not_dropped(tmp_path: Path, incident: Path) -> None:
-    """Nobody could tell: the log only ends earlier."""
+def test_last_transaction_of_the_log_is_not_dropped(tmp_path: Path, incident: Path) -> None:
+    """Without it the log only ends earlier, which no reader can notice."""
     until = min(zxid for zxid, one in decisions(incident).items() if one.what == "partition_state")
     shorter = tmp_path / "shorter"
     copy_all_but_logs(incident, shorter)
@@ -117,26 +115,26 @@ def test_last_transaction_of_all_is_not_dropped(tmp_path: Path, incident: Path) 
             whole = transactions_of(log.path)
             write_again(log, shorter, (one for one in whole if one.zxid <= until))
     for seed in range(20):
-        told = corrupt(shorter, tmp_path / str(seed), seed, ["dropped"])
-        assert told.zxid < until
+        corruption = corrupt(shorter, tmp_path / str(seed), seed, ["dropped"])
+        assert corruption.zxid < until
 
 
 def test_blanked_write_is_a_refused_request(tmp_path: Path, incident: Path) -> None:
-    told = corrupted(incident, tmp_path / "copy", "blanked")
+    corruption = corrupted(incident, tmp_path / "copy", "blanked")
     whole, copy = transactions(incident), transactions(tmp_path / "copy")
     [(before, after)] = [pair for pair in zip(whole, copy, strict=True) if pair[0] != pair[1]]
-    assert before.zxid == told.zxid
+    assert before.zxid == corruption.zxid
     assert after == structs.replace(before, type=-1, content=Error(-101))
     assert import_source(tmp_path / "copy", tmp_path / "log", Selection()).gaps == []
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_doubled_write_stands_behind_the_first_and_all_zxids_are_there(
+def test_doubled_write_follows_the_first_and_no_zxid_is_missing(
     tmp_path: Path, incident: Path, seed: int
 ) -> None:
-    told = corrupted(incident, tmp_path / "copy", "doubled", seed)
+    corruption = corrupted(incident, tmp_path / "copy", "doubled", seed)
     whole, copy = transactions(incident), transactions(tmp_path / "copy")
-    place = next(place for place, one in enumerate(whole) if one.zxid == told.zxid)
+    place = next(place for place, one in enumerate(whole) if one.zxid == corruption.zxid)
     expected = [*whole[: place + 1], whole[place], *whole[place + 1 :]]
     done = [structs.replace(one, zxid=0) for one in copy]
     [*left_out] = [one for one in expected if structs.replace(one, zxid=0) not in done]
@@ -145,7 +143,7 @@ def test_doubled_write_stands_behind_the_first_and_all_zxids_are_there(
     left = [structs.replace(one, zxid=0) for one in expected if one not in left_out]
     assert done == left
     assert [one.zxid for one in copy] == [*range(1, len(copy) + 1)]
-    # The brokers' logs know a broker by the zxid of its registration.
+    # The brokers' logs identify a broker by the zxid of its registration.
     assert registrations(copy) == registrations(whole)
 
 
@@ -159,7 +157,7 @@ def registrations(history: list[Transaction]) -> list[tuple[int, str]]:
     ]
 
 
-def test_all_else_is_copied(tmp_path: Path, incident: Path) -> None:
+def test_remaining_files_are_copied(tmp_path: Path, incident: Path) -> None:
     corrupt(incident, tmp_path / "copy", seed=1)
     for path in incident.rglob("*"):
         copy = tmp_path / "copy" / path.relative_to(incident)
@@ -169,24 +167,24 @@ def test_all_else_is_copied(tmp_path: Path, incident: Path) -> None:
             assert copy.stat().st_size == path.stat().st_size
 
 
-def test_a_seed_gives_the_same_copy_again_and_others_others(tmp_path: Path, incident: Path) -> None:
+def test_copy_depends_on_the_seed(tmp_path: Path, incident: Path) -> None:
     once, again = corrupt(incident, tmp_path / "1", 5), corrupt(incident, tmp_path / "2", 5)
     assert once == again
     assert transactions(tmp_path / "1") == transactions(tmp_path / "2")
-    told = [corrupt(incident, tmp_path / f"other-{seed}", seed) for seed in range(20)]
-    assert len({one.zxid for one in told}) > 10
-    assert len({one.how for one in told}) > 4
+    others = [corrupt(incident, tmp_path / f"other-{seed}", seed) for seed in range(20)]
+    assert len({one.zxid for one in others}) > 10
+    assert len({one.how for one in others}) > 4
 
 
-def test_last_decision_of_a_term_is_told(tmp_path: Path, incident: Path) -> None:
+def test_last_decision_of_a_term_is_marked(tmp_path: Path, incident: Path) -> None:
     done = [one for one in decisions(incident).items() if one[1].what != "election"]
     ends = {one.epoch: zxid for zxid, one in done if not one.error}
     for seed in range(20):
-        told = corrupt(incident, tmp_path / str(seed), seed, ["dropped"])
-        assert told.is_last_of_term is (told.zxid in ends.values())
+        corruption = corrupt(incident, tmp_path / str(seed), seed, ["dropped"])
+        assert corruption.is_last_of_term is (corruption.zxid in ends.values())
 
 
-def test_written_again_a_log_has_the_same_bytes(tmp_path: Path, incident: Path) -> None:
+def test_rewritten_log_has_the_same_bytes(tmp_path: Path, incident: Path) -> None:
     with open_source(incident) as source:
         for log in source.server.logs:
             (tmp_path / log.name).parent.mkdir(parents=True, exist_ok=True)

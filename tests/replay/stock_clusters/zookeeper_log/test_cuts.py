@@ -1,4 +1,4 @@
-"""What is left of a cut recording is read to the same end as the whole."""
+"""A cut recording is read to the same end as the whole recording."""
 
 import re
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def made(
 
 
 def held_at(folder: Path, end: int) -> tuple[dict[str, Znode], dict[int, int]]:
-    """The znodes and sessions after the last transaction that is not behind `end`."""
+    """The znodes and sessions after the transactions up to `end`."""
     with open_source(folder) as source:
         state = source.first_state()
         for transaction in source.transactions(state.zxid):
@@ -42,7 +42,7 @@ def last_zxid(folder: Path) -> int:
         return [one.zxid for one in source.transactions()][-1]
 
 
-def decisions_behind(folder: Path, zxid: int) -> list[tuple[int, str, int]]:
+def decisions_after(folder: Path, zxid: int) -> list[tuple[int, str, int]]:
     with open_source(folder) as source:
         incident = Incident(source)
         found = [incident.decisions.classify(one) for one in incident]
@@ -53,19 +53,19 @@ def decisions_behind(folder: Path, zxid: int) -> list[tuple[int, str, int]]:
     ]
 
 
-def test_every_way_to_cut_comes_with_both_kinds_of_logs(made: list[Cut]) -> None:
+def test_every_kind_of_cut_is_made_with_whole_and_cut_logs(made: list[Cut]) -> None:
     expected = [(how, are_logs_cut) for how in HOWS for are_logs_cut in (False, True)]
     assert [(one.how, one.are_logs_cut) for one in made] == expected
 
 
-def test_end_is_that_of_the_whole(incident: Path, made: list[Cut]) -> None:
+def test_end_equals_that_of_the_whole_recording(incident: Path, made: list[Cut]) -> None:
     for cut in made:
         end = last_zxid(cut.folder)
         assert end == (last_zxid(incident) if cut.how in WITH_SNAPSHOT else cut.zxid)
         assert held_at(cut.folder, end) == held_at(incident, end)
 
 
-def test_imports_without_fault(tmp_path: Path, made: list[Cut]) -> None:
+def test_cut_recording_is_imported_without_a_gap(tmp_path: Path, made: list[Cut]) -> None:
     for cut in made:
         result = import_source(cut.folder, tmp_path / cut.folder.name, Selection())
         assert result.gaps == []
@@ -82,16 +82,16 @@ def test_imports_without_fault(tmp_path: Path, made: list[Cut]) -> None:
         assert all("cut off" in one for one in result.damages)
 
 
-def test_decisions_are_those_of_the_whole(incident: Path, made: list[Cut]) -> None:
+def test_decisions_equal_those_of_the_whole_recording(incident: Path, made: list[Cut]) -> None:
     for cut in made:
         if cut.how in WITH_SNAPSHOT and not cut.are_logs_cut:
             with open_source(cut.folder) as source:
                 exact_from = source.first_state().exact_from
-            whole = decisions_behind(incident, exact_from)
-            assert decisions_behind(cut.folder, exact_from) == whole
+            whole = decisions_after(incident, exact_from)
+            assert decisions_after(cut.folder, exact_from) == whole
 
 
-def test_cut_in_mid_term_has_a_controller_and_only_the_log_behind(made: list[Cut]) -> None:
+def test_cut_in_mid_term_has_a_controller_and_only_later_logs(made: list[Cut]) -> None:
     for cut in made:
         if cut.how in ("mid_term", "fuzzy"):
             with open_source(cut.folder) as source:
@@ -105,19 +105,19 @@ def test_cut_in_mid_term_has_a_controller_and_only_the_log_behind(made: list[Cut
                 assert first.zxid <= cut.zxid
 
 
-def test_fuzzy_snapshot_holds_some_of_what_came_later(incident: Path, made: list[Cut]) -> None:
-    """And what is applied to it gives ZooKeeper's own sum from where it is exact."""
+def test_fuzzy_snapshot_has_some_later_changes(incident: Path, made: list[Cut]) -> None:
+    """Transactions applied to it match ZooKeeper's digests from the zxid where it is exact."""
     fuzzy = [one for one in made if one.how == "fuzzy"]
     for cut in fuzzy:
         with open_source(cut.folder) as source:
             state = source.first_state()
             assert state.exact_from > cut.zxid
             assert state.tree.dump() != held_at(incident, state.exact_from)[0]
-            compared = compare_sums(state, source.transactions)
+            compared = compare_digests(state, source.transactions)
             assert compared
 
 
-def compare_sums(state: State, transactions: Callable) -> int:
+def compare_digests(state: State, transactions: Callable) -> int:
     compared = 0
     for transaction in transactions(state.zxid):
         state.apply(transaction)
@@ -127,7 +127,7 @@ def compare_sums(state: State, transactions: Callable) -> int:
     return compared
 
 
-def test_torn_log_is_cut_in_a_record(made: list[Cut]) -> None:
+def test_torn_log_ends_within_a_record(made: list[Cut]) -> None:
     for cut in made:
         if cut.how == "torn":
             with open_source(cut.folder) as source:
@@ -136,7 +136,7 @@ def test_torn_log_is_cut_in_a_record(made: list[Cut]) -> None:
             assert [one.is_torn for one in logs.damages] == [True]
 
 
-def test_brokers_logs_are_whole_or_of_the_same_time(incident: Path, made: list[Cut]) -> None:
+def test_brokers_logs_are_whole_or_cut_to_the_same_time(incident: Path, made: list[Cut]) -> None:
     for cut in made:
         for path in incident.glob("logs/*/*-*.log"):
             whole = path.read_text()
@@ -155,7 +155,7 @@ def times_ms(text: str) -> list[int]:
     return [round(one.replace(tzinfo=UTC).timestamp() * 1000) for one in found]
 
 
-def test_a_seed_gives_the_same_cuts_again(incident: Path, tmp_path: Path) -> None:
+def test_same_seed_makes_the_same_cuts(incident: Path, tmp_path: Path) -> None:
     once, again = cuts(incident, tmp_path / "1", 5), cuts(incident, tmp_path / "2", 5)
     for one, other in zip(once, again, strict=True):
         assert one.zxid == other.zxid

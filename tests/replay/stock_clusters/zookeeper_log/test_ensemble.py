@@ -1,4 +1,4 @@
-"""Three servers' folders, as they are left: one was away in the end, another for a while."""
+"""Folders of three servers: one was stopped at the end, and another one for a while."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +49,7 @@ async def start_ensemble(lab: Lab) -> list[Member]:
 
 
 async def leader_of(members: Sequence[Member]) -> Member:
-    """The leader, once one of the members is."""
+    """Waits until one of the members is leader, and returns it."""
     while True:
         for member in members:
             try:
@@ -61,7 +61,7 @@ async def leader_of(members: Sequence[Member]) -> Member:
 
 
 def write(member: Member, names: Sequence[str]) -> None:
-    """Write through one member; the session stays open."""
+    """Writes through one member; the session stays open."""
     session = RealSession(member.port)
     for name in names:
         session.apply(Create(name, b""))
@@ -126,7 +126,7 @@ async def test_server_with_most_transactions_is_imported(lab: Lab, tmp_path: Pat
 
 
 def assert_prefix(lagging: Sequence[Transaction], whole: Sequence[Transaction]) -> None:
-    """All that the lagging server has, and no more, the others have, too."""
+    """Asserts that the lagging server has a prefix of the others' transactions."""
     assert lagging
     assert lagging[-1].zxid < whole[-1].zxid
     assert [*lagging] == [one for one in whole if one.zxid <= lagging[-1].zxid]

@@ -1,4 +1,4 @@
-"""Whatever bytes a file has, reading it ends, and with nothing but the room's own errors."""
+"""Reading a file of any bytes ends, with no error other than `ReplayError`."""
 
 import io
 from contextlib import suppress
@@ -28,22 +28,22 @@ EDITS = st.lists(
 
 
 def edited(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
-    """The content with bytes flipped, cut off, inserted, left out or zeroed."""
-    for how, where, with_what in edits:
+    """The content with bytes flipped, cut off, inserted, removed or zeroed."""
+    for how, where, edit in edits:
         place = int(where * len(content))
-        end = place + len(with_what)
+        end = place + len(edit)
         match how:
             case "flip":
-                flipped = [a ^ b for a, b in zip(content[place:end], with_what, strict=False)]
+                flipped = [a ^ b for a, b in zip(content[place:end], edit, strict=False)]
                 content = content[:place] + bytes(flipped) + content[end:]
             case "cut":
                 content = content[:place]
             case "insert":
-                content = content[:place] + with_what + content[place:]
+                content = content[:place] + edit + content[place:]
             case "drop":
                 content = content[:place] + content[end:]
             case _:
-                content = content[:place] + bytes(len(with_what)) + content[end:]
+                content = content[:place] + bytes(len(edit)) + content[end:]
     return content
 
 
@@ -57,13 +57,15 @@ def apply_all(content: bytes) -> int:
 
 @patient
 @given(st.lists(TRANSACTIONS, min_size=1, max_size=4), EDITS)
-def test_edited_log(transactions: list[Transaction], edits: list[tuple[str, float, bytes]]) -> None:
+def test_edited_log_is_read_without_a_traceback(
+    transactions: list[Transaction], edits: list[tuple[str, float, bytes]]
+) -> None:
     apply_all(edited(log_bytes(transactions), edits))
 
 
 @patient
 @given(TRANSACTIONS, EDITS)
-def test_edited_transaction_with_a_checksum_that_fits(
+def test_edited_transaction_with_a_valid_checksum_is_read_without_a_traceback(
     transaction: Transaction, edits: list[tuple[str, float, bytes]]
 ) -> None:
     body = edited(encode_transaction(transaction), edits)
@@ -74,7 +76,7 @@ def test_edited_transaction_with_a_checksum_that_fits(
 
 @patient
 @given(st.binary(max_size=200))
-def test_any_bytes(content: bytes) -> None:
+def test_arbitrary_bytes_are_read_as_a_log_without_a_traceback(content: bytes) -> None:
     apply_all(content)
     apply_all(log_header() + content)
 
@@ -88,9 +90,11 @@ def test_transactions_that_no_server_wrote_are_applied(transactions: list[Transa
 @pytest.mark.parametrize("name", ["snapshot.1", "snapshot.1.gz", "snapshot.1.snappy"])
 @patient
 @given(SNAPSHOTS, EDITS)
-def test_edited_snapshot(name: str, snapshot: tuple, edits: list[tuple[str, float, bytes]]) -> None:
+def test_edited_snapshot_is_read_or_rejected(
+    name: str, snapshot: tuple, edits: list[tuple[str, float, bytes]]
+) -> None:
     content = edited(snapshot_bytes(name, *snapshot), edits)
-    # What is behind the checksums may be gone without harm.
+    # Bytes after the checksums may be missing without an error.
     with suppress(ReplayError):
         State.load(io.BytesIO(content), name, 1)
 
@@ -98,6 +102,6 @@ def test_edited_snapshot(name: str, snapshot: tuple, edits: list[tuple[str, floa
 @pytest.mark.parametrize("name", ["snapshot.1", "snapshot.1.gz", "snapshot.1.snappy"])
 @patient
 @given(st.binary(max_size=100))
-def test_any_bytes_for_a_snapshot(name: str, content: bytes) -> None:
+def test_arbitrary_bytes_are_rejected_as_a_snapshot(name: str, content: bytes) -> None:
     with pytest.raises(ReplayError, match=name):
         State.load(io.BytesIO(content), name, 1)

@@ -1,4 +1,4 @@
-"""A transaction log is read as it was written, and up to where it is damaged."""
+"""A transaction log is read as it was written, up to its damage."""
 
 import io
 import struct
@@ -43,13 +43,13 @@ def raw_record(body: bytes) -> bytes:
 
 @patient
 @given(st.lists(TRANSACTIONS, max_size=5), st.sampled_from([0, 1000, 100_000]))
-def test_what_was_written_is_read(transactions: list[Transaction], preallocated: int) -> None:
+def test_written_transactions_are_read(transactions: list[Transaction], preallocated: int) -> None:
     assert read(log_bytes(transactions, preallocated)) == (transactions, None)
 
 
 @patient
 @given(st.lists(TRANSACTIONS, min_size=1, max_size=3), st.data())
-def test_cut_anywhere_the_whole_records_are_read(
+def test_complete_records_of_a_truncated_log_are_read(
     transactions: list[Transaction], data: st.DataObject
 ) -> None:
     whole = log_bytes(transactions)
@@ -59,7 +59,7 @@ def test_cut_anywhere_the_whole_records_are_read(
     boundaries = [len(log_bytes(transactions[:count])) for count in range(len(transactions) + 1)]
     begin = max((one for one in boundaries if one <= size), default=0)
     if begin and not any(whole[begin:size]):
-        # A checksum begins with zeros.
+        # A checksum begins with zeros, so nothing shows that a record was begun.
         assert damage is None
     else:
         assert damage is not None
@@ -72,9 +72,9 @@ def test_empty_file_is_torn() -> None:
     assert (good, damage and damage.is_torn) == ([], True)
 
 
-def test_record_that_the_server_did_not_finish_is_torn_in_preallocated_space() -> None:
+def test_incomplete_record_in_preallocated_space_is_torn() -> None:
     whole = log_bytes(THREE)
-    # A checksum begins with four zeros: with no more there is nothing to see.
+    # A checksum begins with four zeros: a shorter remainder does not differ from free space.
     for lost in range(1, RECORD_BYTES - 4):
         good, damage = read(whole[:-lost] + bytes(1000))
         assert good == THREE[:2], lost
@@ -101,7 +101,7 @@ def test_file_is_cut_if_no_zeros_follow_the_last_record(
     assert reader.is_cut == is_cut
 
 
-def test_damage_names_file_offset_and_zxid() -> None:
+def test_damage_has_its_file_offset_and_zxid() -> None:
     content = bytearray(log_bytes(THREE))
     content[HEADER_BYTES + 2 * RECORD_BYTES + 20] ^= 1
     good, damage = read(bytes(content), "server1/version-2/log.1")
@@ -123,7 +123,7 @@ def test_every_changed_bit_of_a_record_is_noticed(place: int) -> None:
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, RECORD_BYTES_MAX + 1])
-def test_length_that_cannot_be_ends_the_file(size: int) -> None:
+def test_impossible_length_ends_the_file(size: int) -> None:
     content = log_bytes(THREE[:1]) + struct.pack(">qi", 1, size) + b"x" * 100
     good, damage = read(content)
     assert good == THREE[:1]
@@ -172,20 +172,20 @@ def test_missing_trailer_before_more_records_is_damage() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "said"),
+    ("header", "text"),
     [
         (b"ZKSN" + struct.pack(">iq", 2, 0), "begins with b'ZKSN'"),
         (b"ZKLG" + struct.pack(">iq", 1, 0), "format version 1"),
     ],
 )
-def test_other_files_are_named(header: bytes, said: str) -> None:
+def test_file_of_another_format_is_rejected(header: bytes, text: str) -> None:
     good, damage = read(header + log_record(error(1)))
     assert good == []
-    assert said in str(damage)
+    assert text in str(damage)
 
 
 @pytest.mark.parametrize(
-    ("opcode", "body", "said"),
+    ("opcode", "body", "text"),
     [
         (99, b"", "transactions of type 99 are unknown"),
         (OpCode.SET_DATA, struct.pack(">i", 5) + b"/a", "a name of 5 bytes does not fit"),
@@ -199,12 +199,14 @@ def test_other_files_are_named(header: bytes, said: str) -> None:
         (OpCode.MULTI, struct.pack(">iiii", 1, -1, 5, 0), "an operation of 5 bytes does not fit"),
     ],
 )
-def test_record_that_is_no_transaction_ends_the_file(opcode: int, body: bytes, said: str) -> None:
+def test_record_without_a_valid_transaction_ends_the_file(
+    opcode: int, body: bytes, text: str
+) -> None:
     record = struct.pack(">qiqqi", 7, 1, 2, 3, opcode) + body
     good, damage = read(log_bytes(THREE[:1]) + raw_record(record) + log_record(error(3)))
     assert good == THREE[:1]
     assert damage is not None
-    assert said in damage.reason
+    assert text in damage.reason
     assert (damage.offset, damage.zxid) == (HEADER_BYTES + RECORD_BYTES, 1)
 
 
@@ -222,7 +224,7 @@ def test_close_session_before_3_6_lists_no_paths() -> None:
 
 @pytest.mark.parametrize("paths", [None, (), ("/a",), ("/abc",), ("/a", "/b")])
 @pytest.mark.parametrize("value", [0, 0x100000000, -1])
-def test_digest_behind_a_close_session_is_no_path(
+def test_digest_after_a_close_session_is_not_read_as_a_path(
     paths: tuple[str, ...] | None, value: int
 ) -> None:
     plain = at(1, OpCode.CLOSE_SESSION, CloseSession(paths))
@@ -231,7 +233,7 @@ def test_digest_behind_a_close_session_is_no_path(
     assert read(log_bytes([plain, summed])) == ([plain, summed], None)
 
 
-def test_refused_multi_says_why() -> None:
+def test_refused_multi_has_its_error() -> None:
     check = (OpCode.DELETE, Delete("/a"))
     refused = (OpCode.ERROR, error(1, -103).content)
     not_tried = (OpCode.ERROR, error(1, -2).content)
@@ -239,9 +241,9 @@ def test_refused_multi_says_why() -> None:
     assert multi(1, check, check).content.error == 0
 
 
-def test_bytes_read_are_told() -> None:
+def test_bytes_read_are_reported() -> None:
     content = log_bytes(THREE, preallocated=3_000_000)
-    told: list[int] = []
-    list(LogReader(io.BytesIO(content), "log.1", told.append))
-    assert sum(told) == len(content)
-    assert len(told) > 2
+    reported: list[int] = []
+    list(LogReader(io.BytesIO(content), "log.1", reported.append))
+    assert sum(reported) == len(content)
+    assert len(reported) > 2

@@ -1,4 +1,4 @@
-"""What real servers leave on disk is read as they themselves and ZooKeeper's own tools read it."""
+"""Files of real servers are read as the servers and ZooKeeper's tools read them."""
 
 import re
 import struct
@@ -42,7 +42,7 @@ _TOOL_NAMES = {
 
 
 JAR_SETS = {"3.8.4": "kafka-3.9.1", "3.6.3": "kafka-3.3.2", "3.5.9": "zookeeper-3.5.9"}
-"""What brings a version; the latest is pyspark's."""
+"""The jars with a version of ZooKeeper; the latest version is pyspark's."""
 
 
 def jars_of(version: str) -> Path:
@@ -50,7 +50,7 @@ def jars_of(version: str) -> Path:
 
 
 def java(version: str, *arguments: str) -> str:
-    """What one of ZooKeeper's tools prints."""
+    """The output of one of ZooKeeper's tools."""
     command = [str(find_java()), "-cp", f"{jars_of(version)}/*", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -120,7 +120,7 @@ def assert_tools_agree(version: str, source: Source) -> None:
         assert znodes_by_tool(version, snapshot.path) == znodes_of(source.load(snapshot).tree)
 
 
-def test_zookeepers_tool_reads_the_recording_alike() -> None:
+def test_zookeepers_tool_reads_the_same_transactions() -> None:
     with open_source(RECORDING) as source:
         by_tool = [
             (zxid, _TOOL_NAMES[kind])
@@ -135,7 +135,7 @@ def _text(path: str) -> bytes:
 
 
 def do_everything(session: RealSession, server: ZooKeeperServer) -> None:
-    """Write in all ways, accepted and refused."""
+    """Executes every kind of write, accepted and refused."""
     passing = RealSession(server.port)
     session.apply(Create("/a", b"1"))
     for number in range(40):
@@ -162,7 +162,7 @@ def do_everything(session: RealSession, server: ZooKeeperServer) -> None:
 
 
 def stats(session: RealSession, path: str = "/") -> Iterator[tuple[str, Stat]]:
-    """The Stat of every znode that a client sees."""
+    """The Stat of every znode that a client can see."""
     stat = session.apply(Exists(path)).result.stat
     assert stat is not None
     yield path, stat
@@ -183,7 +183,9 @@ def stats(session: RealSession, path: str = "/") -> Iterator[tuple[str, Stat]]:
         ("3.5.9", ""),
     ],
 )
-async def test_folder_of_a_real_server(lab: Lab, version: str, compression: str) -> None:
+async def test_folder_of_a_real_server_is_read_as_its_tools_read_it(
+    lab: Lab, version: str, compression: str
+) -> None:
     config = {"extendedTypesEnabled": "true", "snapCount": "60", "preAllocSize": "64"}
     if compression:
         config["snapshot.compression.method"] = compression
@@ -212,7 +214,7 @@ async def test_folder_of_a_real_server(lab: Lab, version: str, compression: str)
 
 
 def follow(source: Source, state: State) -> State:
-    """Apply what comes after a snapshot, and compare with the server's own sums."""
+    """Applies the transactions after a snapshot, and compares the digests of the server."""
     for transaction in source.transactions(state.zxid):
         state.apply(transaction)
         if transaction.digest is not None and transaction.zxid >= state.exact_from:

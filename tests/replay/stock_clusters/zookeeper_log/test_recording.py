@@ -1,4 +1,4 @@
-"""A recorded incident of a stock cluster: ZooKeeper's own sums and final tree agree with ours."""
+"""A recorded incident of a stock cluster matches ZooKeeper's digests and its final tree."""
 
 import json
 import tarfile
@@ -77,9 +77,7 @@ def is_election(multi: Multi) -> bool:
 
 
 @pytest.mark.parametrize("snapshot", [0, 1])
-def test_after_each_transaction_the_sum_over_all_znodes_is_zookeepers(
-    source: Source, snapshot: int
-) -> None:
+def test_digest_after_each_transaction_matches_zookeepers(source: Source, snapshot: int) -> None:
     state, compared = source.load(source.server.snapshots[snapshot]), 0
     for transaction in source.transactions(state.zxid):
         state.apply(transaction)
@@ -90,7 +88,7 @@ def test_after_each_transaction_the_sum_over_all_znodes_is_zookeepers(
 
 
 @pytest.mark.parametrize("snapshot", [0, 1])
-def test_tree_is_the_final_one(source: Source, snapshot: int, final: Any) -> None:
+def test_tree_equals_the_final_one(source: Source, snapshot: int, final: Any) -> None:
     state = source.load(source.server.snapshots[snapshot])
     end = int(final["zxid_after"], 16)
     for transaction in source.transactions(state.zxid):

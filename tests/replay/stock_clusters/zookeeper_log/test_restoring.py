@@ -1,4 +1,4 @@
-"""Transactions are applied as a server does, to an empty tree and to a fuzzy snapshot."""
+"""Transactions are applied as a server applies them, to an empty tree and a fuzzy snapshot."""
 
 import io
 from typing import Any
@@ -46,7 +46,7 @@ def znodes(state: State) -> dict[str, Znode]:
     return state.tree.dump()
 
 
-def test_create_counts_in_the_parent() -> None:
+def test_create_is_counted_in_the_parent() -> None:
     state = after(at(1, CREATE, create("/a", 1, b"x")), at(2, CREATE, create("/a/b", 1)))
     assert state.tree.get("/a") == Znode(b"x", 1, 1, 1001, 1001, 0, 1, 0, 2)
     assert state.tree.children("/a") == ("b",)
@@ -58,7 +58,7 @@ def test_create_without_a_count_adds_one() -> None:
     assert state.tree.get("/").creations == 6
 
 
-def test_set_data_takes_the_version_that_it_says() -> None:
+def test_set_data_sets_the_version_of_the_transaction() -> None:
     state = after(at(1, CREATE, create("/a", 1)), at(4, SET_DATA, SetData("/a", b"x", 7)))
     assert state.tree.get("/a") == Znode(b"x", 1, 4, 1001, 1004, 7, 0, 0, 1)
 
@@ -89,7 +89,7 @@ def test_refused_multi_does_nothing() -> None:
     assert znodes(after(refused, error(3))) == znodes(State())
 
 
-def test_multi_does_all() -> None:
+def test_multi_applies_all_operations() -> None:
     state = after(
         multi(
             1,
@@ -105,7 +105,9 @@ def test_multi_does_all() -> None:
 
 
 @pytest.mark.parametrize("paths", [("/e",), None])
-def test_ephemerals_go_with_their_session_listed_or_not(paths: tuple[str, ...] | None) -> None:
+def test_ephemerals_are_deleted_with_their_session_listed_or_not(
+    paths: tuple[str, ...] | None,
+) -> None:
     opened = at(1, OpCode.CREATE_SESSION, CreateSession(6000))
     created = at(2, CREATE, create("/e", 1, ephemeral=True))
     assert after(opened, created).sessions == {7: 6000}
@@ -144,17 +146,17 @@ def test_containers_and_ttls_outlive_sessions_and_have_children() -> None:
         (-1, True, None),
     ],
 )
-def test_owner_is_a_session_or_what_ends_the_znode(
+def test_owner_is_a_session_a_container_or_a_ttl(
     owner: int, has_session: bool, ttl_ms: int | None
 ) -> None:
     assert is_session(owner) is has_session
     assert ttl_of(owner) == ttl_ms
 
 
-# A snapshot that goes ahead of its time
+# A snapshot with later changes
 
 
-def test_create_of_what_is_there_changes_the_parent_only_forwards() -> None:
+def test_create_of_an_existing_znode_only_advances_the_parent() -> None:
     state = after(at(5, CREATE, create("/a", 3, b"new")))
     state.apply(at(2, CREATE, create("/a", 1, b"old")))
     assert state.tree.get("/a").data == b"new"
@@ -164,7 +166,7 @@ def test_create_of_what_is_there_changes_the_parent_only_forwards() -> None:
     assert state.tree.get("/a").data == b"new"
 
 
-def test_delete_of_what_is_gone_moves_the_parent_on() -> None:
+def test_delete_of_a_missing_znode_advances_the_parent() -> None:
     state = after(at(5, CREATE, create("/a", 1)))
     state.apply(at(7, DELETE, Delete("/b")))
     assert state.tree.get("/").pzxid == 7
@@ -172,7 +174,7 @@ def test_delete_of_what_is_gone_moves_the_parent_on() -> None:
     assert state.tree.get("/").pzxid == 7
 
 
-def test_delete_takes_what_a_later_znode_of_the_name_has_below_it() -> None:
+def test_delete_removes_the_children_of_a_later_znode() -> None:
     state = after(at(5, CREATE, create("/a", 2)), at(6, CREATE, create("/a/b", 1)))
     state.apply(at(3, DELETE, Delete("/a")))
     assert state.tree.children("/") == ("zookeeper",)
@@ -182,7 +184,7 @@ def test_delete_takes_what_a_later_znode_of_the_name_has_below_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "nowhere",
+    "missing",
     [
         at(1, CREATE, create("/a/b", 1)),
         at(1, SET_DATA, SetData("/a", b"", 1)),
@@ -191,8 +193,8 @@ def test_delete_takes_what_a_later_znode_of_the_name_has_below_it() -> None:
         at(1, OpCode.CLOSE_SESSION, CloseSession(("/a/b",))),
     ],
 )
-def test_write_to_what_is_not_there_is_passed_over(nowhere: Transaction) -> None:
-    assert znodes(after(nowhere)) == znodes(State())
+def test_write_to_a_missing_znode_is_ignored(missing: Transaction) -> None:
+    assert znodes(after(missing)) == znodes(State())
 
 
 OPERATIONS = st.lists(
@@ -205,10 +207,10 @@ OPERATIONS = st.lists(
 )
 
 
-def history(wishes: list[tuple[str, str]]) -> list[Transaction]:
-    """What a server would log of these wishes: those that it carries out."""
+def history(requests: list[tuple[str, str]]) -> list[Transaction]:
+    """The log of a server that receives these requests: only those that succeed are in it."""
     tree, found = Tree(), []
-    for zxid, (what, path) in enumerate(wishes, 1):
+    for zxid, (what, path) in enumerate(requests, 1):
         has_parent = path[:2] in tree.dump() or len(path) == 2
         is_there, is_free = path in tree.dump(), not tree.children(path)
         parent = path[:2] if len(path) > 2 else "/"
@@ -235,8 +237,9 @@ def history(wishes: list[tuple[str, str]]) -> list[Transaction]:
 
 
 def fuzzy(states: list[dict[str, Znode]], picks: list[int]) -> tuple[dict[str, Znode], int]:
-    """What a server writes that walks the tree while it changes: each znode as at its own time,
-    a child only if its parent had it then and it is still there. And which state is the last."""
+    """A snapshot of a tree that changes while a server writes it, with the index of the last state.
+    Each znode has the content at the time when it is read. A child is included only if its parent
+    had it when the parent was read and the child still exists."""
     times = sorted(one % len(states) for one in picks)
     taken: dict[str, Znode] = {}
 
@@ -256,10 +259,10 @@ def fuzzy(states: list[dict[str, Znode]], picks: list[int]) -> tuple[dict[str, Z
 
 @patient
 @given(OPERATIONS, st.lists(st.integers(0, 1000), min_size=12, max_size=12), st.data())
-def test_fuzzy_snapshot_and_the_transactions_after_it_give_the_tree(
-    wishes: list[tuple[str, str]], picks: list[int], data: st.DataObject
+def test_fuzzy_snapshot_with_later_transactions_becomes_exact(
+    requests: list[tuple[str, str]], picks: list[int], data: st.DataObject
 ) -> None:
-    transactions = history(wishes)
+    transactions = history(requests)
     states = [{**znodes(State())}]
     state = State()
     for one in transactions:
@@ -276,7 +279,7 @@ def test_fuzzy_snapshot_and_the_transactions_after_it_give_the_tree(
     restored = State.load(io.BytesIO(content), "snapshot.1", zxid)
     for one in transactions[begin:]:
         restored.apply(one)
-        # Servers before 3.6 tell no zxid: what they left out is not known.
+        # Servers before 3.6 write no zxid, so later deletions cannot be recognised.
         if tail and one.zxid >= restored.exact_from:
             place = transactions.index(one) + 1
             assert znodes(restored) == states[place]
@@ -284,17 +287,19 @@ def test_fuzzy_snapshot_and_the_transactions_after_it_give_the_tree(
 
 
 @pytest.mark.parametrize("tail", [{"last_zxid": 4}, {"digest": SnapshotDigest(4, 2, 5)}])
-def test_state_is_not_exact_while_a_znode_is_gone_too_early(tail: dict[str, Any]) -> None:
-    """/a was deleted after the root and before it was its turn: no znode has the zxid of that."""
+def test_state_without_a_later_deleted_znode_is_not_exact_before_the_deletion(
+    tail: dict[str, Any],
+) -> None:
+    """/a was deleted after the root was written and before /a: no znode has the deletion's zxid."""
     before = after(at(1, CREATE, create("/a", 1)), at(2, CREATE, create("/b", 2)))
     nodes = [(path, -1, before.tree.get(path)) for path in ("/", "/b")]
     content = snapshot_bytes("", {}, {}, nodes, **tail)
     assert State.load(io.BytesIO(content), "snapshot.2", 2).exact_from == 4
-    untold = snapshot_bytes("", {}, {}, nodes)
-    assert State.load(io.BytesIO(untold), "snapshot.2", 2).exact_from == 2
+    without_zxid = snapshot_bytes("", {}, {}, nodes)
+    assert State.load(io.BytesIO(without_zxid), "snapshot.2", 2).exact_from == 2
 
 
-def test_snapshot_gives_sessions_and_its_zxid() -> None:
+def test_snapshot_has_sessions_and_its_zxid() -> None:
     nodes = [("/", -1, Znode(b"", 0, 0, 0, 0, 0, 1, 0, 9)), ("/e", -1, Znode(*NODE_OF_SESSION_7))]
     content = snapshot_bytes("", {7: 6000}, {}, nodes)
     state = State.load(io.BytesIO(content), "snapshot.8", 8)
@@ -307,11 +312,11 @@ NODE_OF_SESSION_7 = (b"", 5, 5, 0, 0, 0, 0, 7, 5)
 
 
 def has(state: State, path: str) -> bool:
-    """Whether a znode is there: a multi may create one and write to it."""
+    """Whether a znode exists: a multi may create a znode and write to it."""
     return parent_of(path) == "/" or path.rpartition("/")[2] in state.tree.children(parent_of(path))
 
 
-def test_made_up_incident_is_what_a_server_would_log() -> None:
+def test_generated_incident_is_as_a_server_would_log_it() -> None:
     state = State()
     for zxid, one in enumerate(made_up(12_000, partitions=10), 1):
         assert one.zxid == zxid

@@ -1,4 +1,4 @@
-"""A snapshot is read as it was written, plain or compressed, or refused where it is damaged."""
+"""A snapshot is read as it was written, plain or compressed, or rejected where it is damaged."""
 
 import gzip
 import io
@@ -43,7 +43,7 @@ PATHS = ("/", "/a", "/a/b", "/c")
 
 
 def snappy_file(content: bytes, block_bytes: int = 50) -> bytes:
-    """As snappy-java's SnappyOutputStream frames it."""
+    """The content in the framing of snappy-java's SnappyOutputStream."""
     blocks = [
         bytes(snappy.compress_raw(content[place : place + block_bytes]))
         for place in range(0, len(content), block_bytes)
@@ -76,7 +76,7 @@ def read(content: bytes, name: str = "snapshot.8") -> tuple[SnapshotReader, list
 @pytest.mark.parametrize("name", ["snapshot.8", "snapshot.8.gz", "snapshot.8.snappy"])
 @patient
 @given(SNAPSHOTS)
-def test_what_was_written_is_read(name: str, snapshot: tuple) -> None:
+def test_written_snapshot_is_read(name: str, snapshot: tuple) -> None:
     sessions, acls, nodes, digest, last_zxid = snapshot
     reader, read_nodes = read(snapshot_bytes(name, *snapshot), name)
     assert reader.sessions == sessions
@@ -85,7 +85,7 @@ def test_what_was_written_is_read(name: str, snapshot: tuple) -> None:
     assert (reader.digest, reader.last_zxid) == (digest, last_zxid)
 
 
-def test_digest_of_its_first_version_is_hex() -> None:
+def test_digest_of_version_1_is_read_as_hex() -> None:
     digest = SnapshotDigest(0x12, 1, 0xABC)
     reader, _ = read(snapshot_bytes("", SESSIONS, ACL_CACHE, NODES, digest))
     assert reader.digest == digest
@@ -93,7 +93,7 @@ def test_digest_of_its_first_version_is_hex() -> None:
 
 def test_every_changed_byte_is_noticed() -> None:
     whole = snapshot_bytes("", SESSIONS, ACL_CACHE, NODES, DIGEST, 0x12)
-    # The file header's dbid is of no consequence, but the checksum covers it.
+    # The dbid in the file header has no effect, but the checksum covers it.
     for place in range(len(whole)):
         content = bytearray(whole)
         content[place] ^= 1
@@ -102,7 +102,7 @@ def test_every_changed_byte_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("digest", [None, DIGEST])
-def test_every_cut_is_noticed_but_one_that_leaves_an_older_format(
+def test_every_truncation_is_noticed_except_to_an_older_format(
     digest: SnapshotDigest | None,
 ) -> None:
     whole = snapshot_bytes("", SESSIONS, ACL_CACHE, NODES, digest)
@@ -113,7 +113,7 @@ def test_every_cut_is_noticed_but_one_that_leaves_an_older_format(
                 read(whole[:size])
 
 
-def test_cut_gzip_is_named() -> None:
+def test_truncated_gzip_is_rejected() -> None:
     whole = snapshot_bytes("x.gz", SESSIONS, ACL_CACHE, NODES)
     for size in (0, 5, len(whole) // 2, len(whole) - 1):
         with pytest.raises(DamagedSnapshotError, match=r"snapshot\.8\.gz"):
@@ -126,32 +126,32 @@ def test_znode_before_its_parent_is_damage() -> None:
 
 
 @pytest.mark.parametrize("size", [2**31 - 1, -2])
-def test_length_that_cannot_be_is_damage(size: int) -> None:
+def test_impossible_length_is_damage(size: int) -> None:
     head = b"ZKSN" + struct.pack(">iqii", 2, -1, 0, 0)
     with pytest.raises(DamagedSnapshotError, match=f"a field of {size} bytes is impossible"):
         read(head + struct.pack(">i", size) + bytes(100))
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, -1])
-def test_count_that_cannot_be_is_damage(count: int) -> None:
+def test_impossible_count_is_damage(count: int) -> None:
     head = b"ZKSN" + struct.pack(">iq", 2, -1)
     with pytest.raises(DamagedSnapshotError):
         read(head + struct.pack(">i", count) + bytes(100))
 
 
 @pytest.mark.parametrize(
-    ("head", "said"),
+    ("head", "text"),
     [
         (b"ZKLG" + struct.pack(">iq", 2, -1), "begins with b'ZKLG'"),
         (b"ZKSN" + struct.pack(">iq", 3, -1), "format version 3"),
     ],
 )
-def test_other_files_are_named(head: bytes, said: str) -> None:
-    with pytest.raises(DamagedSnapshotError, match=said):
+def test_file_of_another_format_is_rejected(head: bytes, text: str) -> None:
+    with pytest.raises(DamagedSnapshotError, match=text):
         read(head + bytes(100))
 
 
-def test_damaged_snappy_is_named() -> None:
+def test_damaged_snappy_is_rejected() -> None:
     whole = snapshot_bytes("x.snappy", SESSIONS, ACL_CACHE, NODES)
     wrong = (
         b"",
@@ -169,15 +169,15 @@ def test_damaged_snappy_is_named() -> None:
             read(content, "snapshot.8.snappy")
 
 
-def test_snappy_block_that_says_it_is_huge_is_not_decoded() -> None:
+def test_snappy_block_with_a_huge_length_is_not_decoded() -> None:
     whole = snapshot_bytes("x.snappy", SESSIONS, ACL_CACHE, NODES)
     huge = struct.pack(">i", 8) + b"\xff\xff\xff\xff\x0fabc"
     with pytest.raises(DamagedSnapshotError, match="a block decodes to 4294967295 bytes"):
         read(whole[:16] + huge, "snapshot.8.snappy")
 
 
-def test_snappy_snapshot_of_a_server() -> None:
-    """Written by ZooKeeper 3.9.5: the checksums in it fit what is decoded."""
+def test_snappy_snapshot_of_a_server_is_read() -> None:
+    """ZooKeeper 3.9.5 wrote the file: its checksums match the decoded content."""
     with SNAPPY.open("rb") as stream:
         reader = SnapshotReader(stream, SNAPPY.name)
         nodes = {path: znode for path, _, znode in reader.znodes()}
@@ -188,8 +188,8 @@ def test_snappy_snapshot_of_a_server() -> None:
     assert len(reader.sessions) == 2
 
 
-def test_compressed_snapshot_is_told_where_it_is_damaged() -> None:
-    """All of it is there, and only what gzip writes behind it does not fit."""
+def test_damage_of_a_compressed_snapshot_has_its_offset() -> None:
+    """The content is complete; only the checksum that gzip writes after it is wrong."""
     content = snapshot_bytes("", SESSIONS, ACL_CACHE, NODES)
     packed = bytearray(gzip.compress(content))
     packed[-8] ^= 1

@@ -1,4 +1,4 @@
-"""A source is a folder or an archive with a server's data anywhere in it."""
+"""A source is a folder or an archive that contains a server's data at any depth."""
 
 import io
 import os
@@ -63,7 +63,7 @@ def zxids(path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ["", "x.tar", "x.tar.gz", "x.tgz", "x.tar.xz", "x.txz"])
-def test_folder_and_archives_give_the_same(tmp_path: Path, name: str) -> None:
+def test_folder_and_archives_have_the_same_content(tmp_path: Path, name: str) -> None:
     path = pack(tmp_path / name, ONE_SERVER) if name else fill(tmp_path, ONE_SERVER)
     with open_source(path) as source:
         assert source.server.name == "incident/zk/version-2"
@@ -92,7 +92,7 @@ def test_folder_may_be_the_data_folder_itself(tmp_path: Path) -> None:
     assert zxids(tmp_path / "incident/zk/version-2") == [*range(1, 21)]
 
 
-def test_most_complete_server_is_taken_and_told(tmp_path: Path) -> None:
+def test_most_complete_server_is_used_and_reported(tmp_path: Path) -> None:
     fill(
         tmp_path,
         {
@@ -110,7 +110,7 @@ def test_most_complete_server_is_taken_and_told(tmp_path: Path) -> None:
         ]
 
 
-def test_snapshots_in_a_folder_of_their_own_go_to_the_nearest_logs(tmp_path: Path) -> None:
+def test_snapshots_in_a_separate_folder_belong_to_the_nearest_logs(tmp_path: Path) -> None:
     fill(
         tmp_path,
         {
@@ -124,13 +124,13 @@ def test_snapshots_in_a_folder_of_their_own_go_to_the_nearest_logs(tmp_path: Pat
         assert [one.name for one in source.server.snapshots] == ["zk1/data/version-2/snapshot.0"]
 
 
-def test_other_files_of_such_names_are_no_logs(tmp_path: Path) -> None:
+def test_files_with_similar_names_are_not_logs(tmp_path: Path) -> None:
     fill(tmp_path, {**ONE_SERVER, "app/log.1": b"some text", "app/log.txt": b"text"})
     assert zxids(tmp_path) == [*range(1, 21)]
 
 
-def test_what_is_no_file_is_told(tmp_path: Path) -> None:
-    """A link whose target was not copied may have been a log."""
+def test_link_or_device_is_skipped_and_reported(tmp_path: Path) -> None:
+    """A link whose target was not copied may have been to a log."""
     fill(tmp_path, ONE_SERVER)
     folder = tmp_path / "incident/zk/version-2"
     (folder / "log.20").symlink_to("elsewhere/log.20")
@@ -143,7 +143,7 @@ def test_what_is_no_file_is_told(tmp_path: Path) -> None:
         assert source.is_cut
 
 
-def test_damaged_log_in_its_folder_is_told(tmp_path: Path) -> None:
+def test_damaged_log_is_reported_with_its_folder(tmp_path: Path) -> None:
     fill(tmp_path, {**ONE_SERVER, "incident/zk/version-2/log.10": b"broken"})
     with open_source(tmp_path) as source:
         logs = source.transactions()
@@ -151,7 +151,7 @@ def test_damaged_log_in_its_folder_is_told(tmp_path: Path) -> None:
         assert str(logs.damages[0]).startswith("incident/zk/version-2/log.10 ends at offset 0")
 
 
-def test_starts_from_the_earliest_snapshot_that_can_be_read(tmp_path: Path) -> None:
+def test_earliest_readable_snapshot_is_the_start(tmp_path: Path) -> None:
     fill(
         tmp_path,
         {
@@ -175,7 +175,7 @@ def test_starts_from_the_earliest_snapshot_that_can_be_read(tmp_path: Path) -> N
 
 
 def test_snapshot_may_lack_the_last_transactions_before_the_logs(tmp_path: Path) -> None:
-    """As servers take them: what was being written then is in the log before, which is gone."""
+    """Servers take such snapshots: the last transactions are in an earlier log."""
     fill(
         tmp_path,
         {
@@ -190,8 +190,8 @@ def test_snapshot_may_lack_the_last_transactions_before_the_logs(tmp_path: Path)
         assert source.notes == ["starts from version-2/snapshot.e"]
 
 
-def test_damaged_snapshot_is_not_needed_where_the_logs_have_all(tmp_path: Path) -> None:
-    """A later one would leave out what comes before it."""
+def test_damaged_snapshot_is_not_needed_if_the_logs_are_complete(tmp_path: Path) -> None:
+    """With a later snapshot, the transactions before it would be skipped."""
     fill(
         tmp_path,
         {
@@ -207,8 +207,8 @@ def test_damaged_snapshot_is_not_needed_where_the_logs_have_all(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("begin", [1, (1 << 32) + 1])
-def test_logs_that_have_all_begin_before_later_snapshots(tmp_path: Path, begin: int) -> None:
-    """As servers before 3.5 leave them: they take no snapshot of nothing."""
+def test_complete_logs_begin_before_later_snapshots(tmp_path: Path, begin: int) -> None:
+    """Servers before 3.5 take no snapshot of an empty ZooKeeper."""
     files = {
         f"version-2/snapshot.{begin + 6:x}": EMPTY_SNAPSHOT,
         f"version-2/log.{begin:x}": log(begin, begin + 7),
@@ -223,11 +223,11 @@ def test_logs_that_have_all_begin_before_later_snapshots(tmp_path: Path, begin: 
 @pytest.mark.parametrize(
     ("begin", "before"),
     [
-        pytest.param((2 << 32) + 1, None, id="an epoch was before"),
-        pytest.param((1 << 32) + 1, 0x50, id="a snapshot that is damaged was before"),
+        pytest.param((2 << 32) + 1, None, id="an epoch precedes"),
+        pytest.param((1 << 32) + 1, 0x50, id="a damaged snapshot precedes"),
     ],
 )
-def test_logs_of_a_later_epoch_do_not_begin_with_nothing(
+def test_logs_of_a_later_epoch_do_not_start_from_an_empty_zookeeper(
     tmp_path: Path, begin: int, before: int | None
 ) -> None:
     files = {
@@ -240,7 +240,7 @@ def test_logs_of_a_later_epoch_do_not_begin_with_nothing(
         assert source.first_state().zxid == begin + 6
 
 
-def test_earlier_snapshot_is_better_than_none(tmp_path: Path) -> None:
+def test_earlier_snapshot_is_used_if_none_adjoins_the_logs(tmp_path: Path) -> None:
     fill(tmp_path, {"version-2/snapshot.3": EMPTY_SNAPSHOT, "version-2/log.8": log(8, 12)})
     with open_source(tmp_path) as source:
         state = source.first_state()
@@ -253,7 +253,7 @@ def test_earlier_snapshot_is_better_than_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("begin", [1, (1 << 32) + 1])
-def test_logs_from_the_first_transaction_on_need_no_snapshot(tmp_path: Path, begin: int) -> None:
+def test_logs_from_the_first_transaction_need_no_snapshot(tmp_path: Path, begin: int) -> None:
     fill(tmp_path, {f"version-2/log.{begin:x}": log(begin, begin + 2)})
     assert zxids(tmp_path) == [begin, begin + 1, begin + 2]
 
@@ -267,24 +267,24 @@ def test_logs_from_the_middle_need_a_snapshot(tmp_path: Path) -> None:
         source.first_state()
 
 
-def test_what_cannot_be_a_source_is_named(tmp_path: Path) -> None:
-    def refused(path: Path) -> str:
+def test_unusable_source_is_rejected(tmp_path: Path) -> None:
+    def refusal(path: Path) -> str:
         with pytest.raises(ReplayError) as raised, open_source(path):
             pass
         return str(raised.value)
 
-    assert refused(tmp_path / "none") == f"{tmp_path / 'none'} does not exist"
-    assert "has no ZooKeeper transaction log" in refused(tmp_path)
+    assert refusal(tmp_path / "none") == f"{tmp_path / 'none'} does not exist"
+    assert "has no ZooKeeper transaction log" in refusal(tmp_path)
     file = tmp_path / "file.zip"
     file.write_bytes(b"x")
-    assert "neither a folder nor an archive (.tar, " in refused(file)
+    assert "neither a folder nor an archive (.tar, " in refusal(file)
     for name in ("x.tar", "x.tar.gz", "x.tar.xz"):
         (tmp_path / name).write_bytes(b"no archive")
-        assert "cannot be unpacked" in refused(tmp_path / name)
+        assert "cannot be unpacked" in refusal(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.tar.xz"])
-def test_cut_archive_gives_what_is_before_the_cut(tmp_path: Path, name: str) -> None:
+def test_truncated_archive_is_read_up_to_its_end(tmp_path: Path, name: str) -> None:
     noise = Random(1).randbytes(300_000)
     whole = pack(tmp_path / name, {**ONE_SERVER, "controller.log": noise}).read_bytes()
     (tmp_path / name).write_bytes(whole[:-30_000])
@@ -294,7 +294,7 @@ def test_cut_archive_gives_what_is_before_the_cut(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("place", [150_000, 250_000, -5_000])
-def test_changed_byte_in_a_packed_archive_is_told(tmp_path: Path, place: int) -> None:
+def test_changed_byte_in_a_compressed_archive_is_reported(tmp_path: Path, place: int) -> None:
     noise = Random(1).randbytes(300_000)
     path = pack(tmp_path / "x.tar.gz", {**ONE_SERVER, "controller.log": noise})
     content = bytearray(path.read_bytes())
@@ -304,7 +304,7 @@ def test_changed_byte_in_a_packed_archive_is_told(tmp_path: Path, place: int) ->
         assert "x.tar.gz is damaged, " in source.notes[0]
 
 
-def test_archive_writes_nowhere_but_in_the_temporary_folder(
+def test_archive_is_unpacked_only_into_the_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -321,21 +321,21 @@ def test_archive_writes_nowhere_but_in_the_temporary_folder(
     assert [one.name for one in tmp_path.iterdir()] == ["x.tar"]
 
 
-def test_progress_goes_to_its_end(tmp_path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
+def test_progress_is_reported_up_to_the_end(tmp_path: Path) -> None:
+    reported: list[tuple[str, int, int]] = []
     archive = pack(tmp_path / "x.tar.gz", ONE_SERVER)
-    with open_source(archive, lambda *what: told.append(what)) as source:
+    with open_source(archive, lambda *what: reported.append(what)) as source:
         list(source.transactions())
-    unpacked = [one for one in told if one[0] == "unpacking"]
+    unpacked = [one for one in reported if one[0] == "unpacking"]
     assert {size for _, _, size in unpacked} == {archive.stat().st_size}
-    assert all(0 < done <= size for _, done, size in told)
-    assert [(what, done) for what, done, size in told if done == size][-1][0] == "reading"
-    assert told[-1] == ("reading", 70_000 + len(log(16, 20)), 70_000 + len(log(16, 20)))
+    assert all(0 < done <= size for _, done, size in reported)
+    assert [(what, done) for what, done, size in reported if done == size][-1][0] == "reading"
+    assert reported[-1] == ("reading", 70_000 + len(log(16, 20)), 70_000 + len(log(16, 20)))
 
 
 @patient
 @given(st.sampled_from(["x.tar", "x.tar.gz", "x.tar.xz"]), st.data())
-def test_any_archive_is_read_or_refused(
+def test_damaged_archive_is_read_or_rejected(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("archive")
@@ -349,7 +349,7 @@ def test_any_archive_is_read_or_refused(
 
 
 @pytest.mark.parametrize("name", ["", "x.tar"])
-def test_files_that_are_named_otherwise_are_told(tmp_path: Path, name: str) -> None:
+def test_files_with_other_names_are_skipped_and_reported(tmp_path: Path, name: str) -> None:
     others = ("log.10.gz", "log.1F", "snapshot.0.bak")
     files = {**ONE_SERVER, **{f"incident/zk/version-2/{one}": b"x" for one in others}}
     path = pack(tmp_path / name, files) if name else fill(tmp_path, files)
@@ -361,8 +361,8 @@ def test_files_that_are_named_otherwise_are_told(tmp_path: Path, name: str) -> N
         assert [one.zxid for one in source.transactions()] == [*range(1, 21)]
 
 
-def test_names_of_any_bytes_are_shown(tmp_path: Path) -> None:
-    """And are still those of two servers."""
+def test_name_of_any_bytes_is_printed_with_escapes(tmp_path: Path) -> None:
+    """The folders count as those of two servers."""
     for byte, last in ((b"\xfe", 3), (b"\xff", 2)):
         folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a \n" + byte + b"/version-2"))
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Requests as the fold sends them, and what Kafka's logs tell of the same ones."""
+"""Requests as the fold sends them, and as Kafka's logs record the same requests."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -34,15 +34,15 @@ UPDATE: Final = UpdateMetadataRequest(
 STOP: Final = StopReplicaRequest(1, 50, 4, 9, 3, (STOPPED,))
 
 
-def in_log(told: SentRequest) -> SentRequest:
-    """What state-change.log at TRACE tells of a request."""
-    told = replace(told, broker_epoch=None, version=None, live_brokers=None)
-    return replace(told, partitions=None) if told.kind == UPDATE_METADATA else told
+def in_log(request: SentRequest) -> SentRequest:
+    """The request as state-change.log at TRACE records it."""
+    request = replace(request, broker_epoch=None, version=None, live_brokers=None)
+    return replace(request, partitions=None) if request.kind == UPDATE_METADATA else request
 
 
-def in_request_log(told: SentRequest, connection: str = "a") -> SentRequest:
-    """What the request log of its broker tells of a request."""
-    return replace(told, connection=connection)
+def in_request_log(request: SentRequest, connection: str = "a") -> SentRequest:
+    """The request as the request log of its broker records it."""
+    return replace(request, connection=connection)
 
 
 def led(leader_epoch: int, broker: int = 1, broker_epoch: int = 50) -> SentRequest:
@@ -73,8 +73,8 @@ def stopped(leader_epoch: int, broker: int = 1, broker_epoch: int = 50) -> SentR
 
 @st.composite
 def queues(draw: st.DrawFn) -> list[SentRequest]:
-    """A term of up to three brokers, of which each may register twice; as it is in a controller,
-    no two requests tell the same, but for UpdateMetadata without partitions."""
+    """The requests of one term to up to three brokers, each of which may register twice. As in a
+    controller, no two requests have the same content, except UpdateMetadata without partitions."""
     sent = []
     epochs = {1: 50, 2: 60, 3: 70}
     for number in range(draw(st.integers(2, 20))):
@@ -93,5 +93,5 @@ def queues(draw: st.DrawFn) -> list[SentRequest]:
 
 
 def by_broker(sent: Sequence[SentRequest]) -> dict[int, list[SentRequest]]:
-    """As `compare_term` takes what was served."""
+    """The form in which `compare_term` takes the requests of the request logs."""
     return {broker: [one for one in sent if one.broker == broker] for broker in (1, 2, 3)}

@@ -1,4 +1,4 @@
-"""The alignment is the cheapest, and the work is that of a walk."""
+"""An alignment has the least cost, and its work grows with the lengths of the sequences."""
 
 from functools import lru_cache
 
@@ -45,7 +45,7 @@ def cost(pairs: list[Pair], ours: list[Entry], theirs: list[Entry]) -> int:
 
 
 def least(ours: list[Entry], theirs: list[Entry]) -> int:
-    """By the table of all beginnings."""
+    """The least cost, by the table of the costs of all prefixes."""
 
     @lru_cache(None)
     def of(i: int, j: int) -> int:
@@ -61,7 +61,7 @@ def least(ours: list[Entry], theirs: list[Entry]) -> int:
 
 
 @given(entries, entries)
-def test_it_has_the_least_cost(ours: list[Entry], theirs: list[Entry]) -> None:
+def test_alignment_has_the_least_cost(ours: list[Entry], theirs: list[Entry]) -> None:
     pairs = aligned(ours, theirs)
     assert [i for i, _ in pairs if i is not None] == [*range(len(ours))]
     assert [j for _, j in pairs if j is not None] == [*range(len(theirs))]
@@ -69,8 +69,10 @@ def test_it_has_the_least_cost(ours: list[Entry], theirs: list[Entry]) -> None:
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(4_000, 3_000), (4_000, 0), (1, 4_000)])
-def test_what_has_nothing_in_common_is_walked_through(ours: int, theirs: int) -> None:
-    """Far more differs than one search takes: the work grows with the lengths, not their square."""
+def test_sequences_without_common_entries_are_aligned_in_linear_time(
+    ours: int, theirs: int
+) -> None:
+    """More entries differ than one search covers: work grows with the lengths, not their square."""
     compared = 0
 
     def count(one: Entry, other: Entry) -> bool:
@@ -84,7 +86,7 @@ def test_what_has_nothing_in_common_is_walked_through(ours: int, theirs: int) ->
 
 
 @given(entries, entries, entries)
-def test_what_follows_a_beginning_costs_nothing(
+def test_entries_after_the_aligned_prefix_cost_nothing(
     ours: list[Entry], theirs: list[Entry], rest: list[Entry]
 ) -> None:
     pairs = align([*ours, *rest], theirs, agree, alike, is_beginning=True)
@@ -96,7 +98,7 @@ def test_what_follows_a_beginning_costs_nothing(
     assert cost(pairs, [*ours, *rest], theirs) == min(least(one, theirs) for one in beginnings)
 
 
-def test_after_many_differences_it_is_in_step_again() -> None:
+def test_alignment_finds_equal_entries_after_many_differences() -> None:
     same = [("a", number) for number in range(3 * COST_MAX)]
     ours = [("b", 1)] * (2 * COST_MAX) + same
     assert [pair for pair in aligned(ours, same) if None not in pair] == [

@@ -1,4 +1,4 @@
-"""Whatever differs is reported once, and nothing else is."""
+"""Each difference between sent requests is reported once, and nothing else is reported."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ SOURCES = st.sampled_from(("log", "request log", "both"))
 def compared(
     fold: Sequence[SentRequest], kafka: Sequence[SentRequest], source: str = "both"
 ) -> TermRequests:
-    """With everything that Kafka sent in its logs."""
+    """The comparison with everything that Kafka sent in its logs."""
     logged = [*map(in_log, kafka)] if source != "request log" else None
     served = by_broker([*map(in_request_log, kafka)]) if source != "log" else None
     return compare_term(fold, logged, served)
@@ -53,12 +53,12 @@ def only(result: TermRequests) -> Difference:
 
 
 def is_seen(one: SentRequest, source: str) -> bool:
-    """Whether a change of one of its partitions shows in that source."""
+    """Whether the source shows a change of one of the request's partitions."""
     return bool(one.partitions) and (one.kind != UPDATE_METADATA or source != "log")
 
 
 def changes(one: SentRequest) -> list[SentRequest]:
-    """The request with one field of a partition changed, each in turn."""
+    """Variants of the request, each with one field of a partition changed."""
     assert one.partitions
     first = one.partitions[0]
     other = {"isr": (2,), "replicas": (3,), "delete": True, "is_new": True}
@@ -73,14 +73,14 @@ def changes(one: SentRequest) -> list[SentRequest]:
 
 
 @given(queues(), SOURCES)
-def test_what_is_the_same_agrees(sent: list[SentRequest], source: str) -> None:
+def test_equal_requests_agree(sent: list[SentRequest], source: str) -> None:
     result = compared(sent, sent, source)
     assert result.differences == []
     assert result.total.agreed == len(sent)
 
 
 @given(queues(), SOURCES, st.data())
-def test_one_that_the_fold_lacks_is_missing(
+def test_request_that_the_fold_lacks_is_missing(
     sent: list[SentRequest], source: str, data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(0, len(sent) - 1))
@@ -93,7 +93,7 @@ def test_one_that_the_fold_lacks_is_missing(
 
 
 @given(queues(), SOURCES, st.data())
-def test_one_that_the_fold_sends_twice_is_extra(
+def test_request_that_the_fold_sends_twice_is_extra(
     sent: list[SentRequest], source: str, data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(0, len(sent) - 1))
@@ -101,7 +101,7 @@ def test_one_that_the_fold_sends_twice_is_extra(
     total = result.total
     assert total.agreed == len(sent)
     if total.unjudged == 1:
-        # The last one of a registration may not have been served.
+        # A broker may not have served the last request to its registration.
         later = [one for one in sent[at + 1 :] if one.broker_epoch == sent[at].broker_epoch]
         assert source == "request log"
         assert all(one.kind == UPDATE_METADATA and not one.size for one in later)
@@ -112,7 +112,7 @@ def test_one_that_the_fold_sends_twice_is_extra(
 
 
 @given(queues(), SOURCES, st.data())
-def test_one_that_kafka_sent_twice_is_missing(
+def test_request_that_kafka_sent_twice_is_missing(
     sent: list[SentRequest], source: str, data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(0, len(sent) - 1))
@@ -122,7 +122,7 @@ def test_one_that_kafka_sent_twice_is_missing(
 
 
 @given(queues(), SOURCES, st.data())
-def test_each_field_counts(sent: list[SentRequest], source: str, data: st.DataObject) -> None:
+def test_changed_field_differs(sent: list[SentRequest], source: str, data: st.DataObject) -> None:
     seen = [at for at, one in enumerate(sent) if is_seen(one, source)]
     assume(seen)
     at = data.draw(st.sampled_from(seen))
@@ -137,7 +137,7 @@ def test_each_field_counts(sent: list[SentRequest], source: str, data: st.DataOb
 
 
 @given(queues(), SOURCES, st.data())
-def test_the_order_of_a_brokers_queue_counts(
+def test_different_order_in_the_queue_of_a_broker_differs(
     sent: list[SentRequest], source: str, data: st.DataObject
 ) -> None:
     neighbours = [
@@ -155,17 +155,17 @@ def test_the_order_of_a_brokers_queue_counts(
 
 
 @given(queues(), SOURCES)
-def test_the_order_between_brokers_does_not(sent: list[SentRequest], source: str) -> None:
+def test_different_order_between_brokers_agrees(sent: list[SentRequest], source: str) -> None:
     by_number = sorted(sent, key=lambda one: one.broker)
     assert compared(by_number, sent, source).differences == []
 
 
 @settings(max_examples=50)
 @given(queues(), st.data())
-def test_a_broker_that_went_away_did_not_serve_the_rest(
+def test_requests_after_the_last_one_that_a_broker_served_are_unjudged(
     sent: list[SentRequest], data: st.DataObject
 ) -> None:
-    """Of each registration any number of the last ones."""
+    """Of each registration, any number of the last requests is not served."""
     served = []
     for epoch in sorted({one.broker_epoch or 0 for one in sent}):
         queue = [one for one in sent if one.broker_epoch == epoch]
@@ -177,22 +177,22 @@ def test_a_broker_that_went_away_did_not_serve_the_rest(
     assert (alone.total.agreed, alone.total.unjudged) == (len(served), len(sent) - len(served))
 
 
-def test_the_last_one_served_differs_and_is_not_mixed_up_with_the_rest() -> None:
+def test_difference_in_the_last_served_request_is_that_requests() -> None:
     sent = [led(1), known(2), led(3), known(4), led(5)]
     ours = [*sent[:2], changes(sent[2])[0], *sent[3:]]
     difference = only(compare_term(ours, None, {1: [*map(in_request_log, sent[:3])]}))
     assert (difference.what, difference.ours) == (DIFFERS, ours[2])
 
 
-def test_one_that_the_fold_sends_too_early_need_not_be_served() -> None:
-    """state-change.log has it behind the last one that the broker served."""
+def test_request_that_the_fold_sends_too_early_is_in_another_place() -> None:
+    """state-change.log has the request after the last one that the broker served."""
     sent = [led(1), known(2), led(3)]
     served = {1: [*map(in_request_log, sent[:2])]}
     difference = only(compare_term([sent[0], sent[2], sent[1]], [*map(in_log, sent)], served))
     assert (difference.what, difference.details) == (DIFFERS, (OTHER_PLACE,))
 
 
-def test_one_that_was_not_served_before_later_ones_is_extra() -> None:
+def test_request_that_was_not_served_before_later_ones_is_extra() -> None:
     sent = [led(1), led(2), led(3)]
     served = {1: [in_request_log(sent[0]), in_request_log(sent[2])]}
     assert only(compare_term(sent, None, served)).what == EXTRA
@@ -200,7 +200,7 @@ def test_one_that_was_not_served_before_later_ones_is_extra() -> None:
     assert (difference.what, difference.details) == (DIFFERS, (NOT_SERVED,))
 
 
-def test_a_broker_without_a_request_log_is_not_judged_by_it() -> None:
+def test_requests_to_a_broker_without_a_request_log_are_unjudged() -> None:
     result = compare_term([led(1), known(2)], None, {})
     assert result.differences == []
     assert result.by_kind[LEADER_AND_ISR].unjudged == 1
@@ -208,7 +208,9 @@ def test_a_broker_without_a_request_log_is_not_judged_by_it() -> None:
 
 
 @pytest.mark.parametrize(("connection", "missing"), [("b", 0), ("a", 1)])
-def test_only_over_another_connection_a_request_is_repeated(connection: str, missing: int) -> None:
+def test_request_is_a_repetition_only_over_another_connection(
+    connection: str, missing: int
+) -> None:
     sent = [led(1), known(2), led(3)]
     served = [*map(in_request_log, sent)]
     served.insert(1, in_request_log(sent[0], connection))
@@ -223,22 +225,22 @@ def test_a_request_to_another_registration_differs_once() -> None:
     assert difference.details == ("broker epoch 50, Kafka's 49",)
 
 
-def test_what_a_broker_was_sent_before_it_registered_anew_may_be_served_later() -> None:
+def test_request_to_an_earlier_registration_may_be_served_later() -> None:
     old, new = led(1, broker_epoch=50), led(2, broker_epoch=60)
     served = {1: [in_request_log(new), in_request_log(old)]}
     assert compare_term([old, new], None, served).total.agreed == 2
     assert compare_term([in_log(old), in_log(new)], None, served).total.agreed == 2
 
 
-def test_the_one_of_many_alike_that_was_not_served_is_extra() -> None:
-    """state-change.log tells UpdateMetadata only by the number of partitions."""
+def test_extra_one_of_many_similar_requests_is_found_by_the_request_log() -> None:
+    """state-change.log records only the number of partitions of UpdateMetadata."""
     sent = [known(1), known(3)]
     fold = [known(1), known(2), known(3)]
     result = compared(fold, sent)
     assert only(result).ours == fold[1]
 
 
-def test_a_difference_is_a_sentence() -> None:
+def test_difference_is_described_in_a_sentence() -> None:
     sent = [led(1), known(2, size=5), stopped(3), known(4, size=0)]
     texts = [one.text for one in compared(sent, []).differences]
     assert texts == [
@@ -256,15 +258,16 @@ def test_a_difference_is_a_sentence() -> None:
     assert difference.text == "LeaderAndIsr to broker 1: t-x-0: leader 99, Kafka's 1"
 
 
-def test_kinds_are_counted_apart() -> None:
+def test_kinds_of_requests_are_counted_separately() -> None:
     result = compared([led(1), stopped(2)], [led(1), known(3)], "log")
     assert result.by_kind[LEADER_AND_ISR].agreed == 1
     assert result.by_kind[STOP_REPLICA].extra == 1
     assert result.by_kind[UPDATE_METADATA].missing == 1
 
 
-def test_only_what_comes_behind_a_request_that_no_log_has_is_unjudged() -> None:
-    """An AlterPartition that changes nothing is answered with UpdateMetadata, too."""
+def test_requests_after_a_call_that_no_log_has_are_unjudged() -> None:
+    """A request that no log has can cause requests after it only: the controller answers even an
+    AlterPartition that changes nothing with UpdateMetadata."""
     kafka = [known(5), known(9)]
     unknown = UnknownCalls(since=8)
     found = compare_term([], [*map(in_log, kafka)], None, unknown_calls=unknown)
@@ -275,16 +278,16 @@ def test_only_what_comes_behind_a_request_that_no_log_has_is_unjudged() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(1, 4), (4, 1)])
-def test_what_comes_of_an_unknown_request_is_not_taken_for_less_of_the_folds(
+def test_request_caused_by_an_unknown_call_is_not_matched_with_a_larger_one_of_the_fold(
     sizes: tuple[int, int],
 ) -> None:
-    """Before or behind the fold's, which has one partition more in Kafka's log."""
+    """It comes before or after the fold's request, which has one partition more in Kafka's log."""
     kafka = [in_log(known(number, size=size)) for number, size in enumerate(sizes, 5)]
     found = compare_term([known(6, size=3)], kafka, None, unknown_calls=UnknownCalls(since=0))
     assert (found.differences, found.total.unjudged) == ([], 2)
 
 
-def test_partitions_that_both_tell_of_are_judged_beside_an_unknown_request() -> None:
+def test_common_partitions_are_judged_in_spite_of_an_unknown_call() -> None:
     fold, kafka = known(5, size=2), known(5, size=3)
     unknown = UnknownCalls(since=0)
 
@@ -299,8 +302,8 @@ def test_partitions_that_both_tell_of_are_judged_beside_an_unknown_request() -> 
     assert judged(replace(kafka, partitions=(first, *kafka.partitions[1:]))) == (1, 0)
 
 
-def test_who_is_asked_again_to_shut_a_broker_down_tells_nothing_new() -> None:
-    """All that the broker has are followers by then, and none of them is deleted."""
+def test_repeated_controlled_shutdown_explains_only_unchanged_requests() -> None:
+    """All replicas of the broker are followers by then, and no replica is deleted."""
     again = in_request_log(replace(led(5), seq=9))
     stop = in_request_log(stopped(9))
 
@@ -314,14 +317,16 @@ def test_who_is_asked_again_to_shut_a_broker_down_tells_nothing_new() -> None:
     assert missing(UnknownCalls(since=0), again, stop) == [LEADER_AND_ISR, STOP_REPLICA]
     assert missing(unknown, in_request_log(led(9))) == [LEADER_AND_ISR]
     assert again.partitions is not None
-    [told] = again.partitions
-    by_leader = replace(told, isr=(1,), partition_epoch=told.leader_epoch, controller_epoch=4)
+    [partition] = again.partitions
+    by_leader = replace(
+        partition, isr=(1,), partition_epoch=partition.leader_epoch, controller_epoch=4
+    )
     assert missing(unknown, replace(again, partitions=(by_leader,))) == [LEADER_AND_ISR]
     by_leader = replace(by_leader, partition_epoch=8)
     assert missing(unknown, replace(again, partitions=(by_leader,))) == []
     other_leader = replace(by_leader, leader=2)
     assert missing(unknown, replace(again, partitions=(other_leader,))) == [LEADER_AND_ISR]
-    of_older_brokers = replace(again, partitions=(replace(told, recovery_state=None),))
+    of_older_brokers = replace(again, partitions=(replace(partition, recovery_state=None),))
     assert missing(unknown, of_older_brokers) == []
     assert stop.partitions is not None
     deleted = replace(stop, partitions=(replace(stop.partitions[0], delete=True),))

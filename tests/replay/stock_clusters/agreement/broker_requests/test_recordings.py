@@ -1,4 +1,4 @@
-"""On recordings, what the controllers say they sent is what the brokers say they got."""
+"""In recordings, the controllers' logs and the brokers' logs have the same requests."""
 
 from pathlib import Path
 
@@ -28,8 +28,8 @@ class Logs:
         with LogReader.open(log, UPCASTERS) as reader:
             for record, event in open_world(reader).events():
                 if isinstance(event, StateChangeLogged):
-                    for told in self.reader.take(event, record.seq):
-                        self.logged.setdefault(term_of(told), []).append(told)
+                    for request in self.reader.take(event, record.seq):
+                        self.logged.setdefault(term_of(request), []).append(request)
                 elif isinstance(event, RequestServed):
                     served = request_in_log(event, record.seq)
                     if served is not None:
@@ -37,8 +37,8 @@ class Logs:
                         of_term.setdefault(served.broker, []).append(served)
 
 
-def term_of(told: SentRequest) -> Term:
-    return told.controller, told.controller_epoch
+def term_of(request: SentRequest) -> Term:
+    return request.controller, request.controller_epoch
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def term_of(told: SentRequest) -> Term:
 def test_controllers_and_brokers_agree(
     recording: str, terms: int, agreed: int, unjudged: int, tmp_path: Path
 ) -> None:
-    """`unjudged`: sent to a broker that was killed before it got them."""
+    """`unjudged`: requests to a broker that was killed before it received them."""
     source = RECORDING.with_name(f"{recording}.tar.xz")
     import_source(source, tmp_path / "log", Selection())
     logs = Logs(tmp_path / "log")

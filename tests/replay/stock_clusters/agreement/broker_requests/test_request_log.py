@@ -34,7 +34,7 @@ def served(api: str, version: int, request: Any) -> RequestServed:
     return RequestServed(1, api, version, "9", 5, "a-b", 0, body, b"{}")
 
 
-def told(api: str, version: int, **request: Any) -> SentRequest:
+def parsed(api: str, version: int, **request: Any) -> SentRequest:
     result = request_in_log(served(api, version, {**HEADER, **request}), 17)
     assert result is not None
     assert (result.seq, result.version, result.broker, result.connection) == (17, version, 1, "a-b")
@@ -53,12 +53,12 @@ def only(one: SentRequest) -> SentPartition:
     return one.partitions[0]
 
 
-def test_leader_and_isr_7_is_what_the_fold_sends() -> None:
+def test_leader_and_isr_7_equals_the_folds_request() -> None:
     state = {**STATE, "partitionEpoch": 7, "addingReplicas": [3], "removingReplicas": []}
     request = by_topic(**state, isNew=False, leaderRecoveryState=0)
     request["topicStates"][0]["topicId"] = "C15KhtCNTB2GeX5pqyIMeQ"
     leaders = [{"brokerId": 1, "hostName": "h", "port": 9092}]
-    one = told("LEADER_AND_ISR", 7, **request, brokerEpoch=50, type=0, liveLeaders=leaders)
+    one = parsed("LEADER_AND_ISR", 7, **request, brokerEpoch=50, type=0, liveLeaders=leaders)
     assert agrees(sent_request_of(LEADER_AND_ISR, 1), one)
     assert None not in (one.partitions, one.leading, one.live_brokers, one.broker_epoch)
     missing = {"offline_replicas", "delete"}
@@ -68,18 +68,18 @@ def test_leader_and_isr_7_is_what_the_fold_sends() -> None:
     } == missing
 
 
-def test_update_metadata_8_is_what_the_fold_sends() -> None:
+def test_update_metadata_8_equals_the_folds_request() -> None:
     live = [{"id": 1, "endpoints": [{"port": 9092, "host": "h"}], "rack": None}]
     request = by_topic(**STATE, zkVersion=7, offlineReplicas=[3])
-    one = told("UPDATE_METADATA", 8, **request, brokerEpoch=50, liveBrokers=live)
+    one = parsed("UPDATE_METADATA", 8, **request, brokerEpoch=50, liveBrokers=live)
     assert agrees(sent_request_of(UPDATE, 1), one)
     assert (one.live_brokers, only(one).partition_epoch) == ((1,), 7)
     assert only(one).offline_replicas == (3,)
 
 
-def test_stop_replica_4_is_what_the_fold_sends() -> None:
+def test_stop_replica_4_equals_the_folds_request() -> None:
     request = by_topic(leaderEpoch=4, deletePartition=True)
-    one = told("STOP_REPLICA", 4, **request, brokerEpoch=50)
+    one = parsed("STOP_REPLICA", 4, **request, brokerEpoch=50)
     assert agrees(sent_request_of(STOP, 1), one)
     assert (only(one).leader_epoch, only(one).delete) == (4, True)
 
@@ -93,8 +93,8 @@ def test_stop_replica_4_is_what_the_fold_sends() -> None:
         (5, {**by_topic(**STATE, partitionEpoch=7, addingReplicas=[3]), "brokerEpoch": 50}),
     ],
 )
-def test_older_leader_and_isr(version: int, request_: dict[str, Any]) -> None:
-    one = told("LEADER_AND_ISR", version, **request_, liveLeaders=[])
+def test_older_leader_and_isr_is_parsed(version: int, request_: dict[str, Any]) -> None:
+    one = parsed("LEADER_AND_ISR", version, **request_, liveLeaders=[])
     assert only(one) == SentPartition(
         "t-x",
         0,
@@ -111,10 +111,10 @@ def test_older_leader_and_isr(version: int, request_: dict[str, Any]) -> None:
     assert one.leading == 1
 
 
-def test_older_update_metadata() -> None:
+def test_older_update_metadata_is_parsed() -> None:
     live = [{"id": 2, "v0Host": "h", "v0Port": 9092}, {"id": 1, "v0Host": "h", "v0Port": 9093}]
     states = [{**NAMED, **STATE, "zkVersion": 7}]
-    one = told("UPDATE_METADATA", 0, ungroupedPartitionStates=states, liveBrokers=live)
+    one = parsed("UPDATE_METADATA", 0, ungroupedPartitionStates=states, liveBrokers=live)
     assert (one.live_brokers, only(one).leader, only(one).offline_replicas) == ((1, 2), 1, None)
 
 
@@ -125,21 +125,21 @@ def test_older_update_metadata() -> None:
         (2, {"topics": [{"name": "t-x", "partitionIndexes": [0]}], "brokerEpoch": 50}),
     ],
 )
-def test_older_stop_replica(version: int, request_: dict[str, Any]) -> None:
-    one = told("STOP_REPLICA", version, **request_, deletePartitions=True)
+def test_older_stop_replica_is_parsed(version: int, request_: dict[str, Any]) -> None:
+    one = parsed("STOP_REPLICA", version, **request_, deletePartitions=True)
     assert only(one) == SentPartition("t-x", 0, delete=True)
 
 
-def test_partitions_are_sorted_and_may_be_none() -> None:
+def test_partitions_are_sorted_and_may_be_absent() -> None:
     states = [{"partitionIndex": number, "leaderEpoch": 1} for number in (10, 2)]
     topics = [{"topicName": name, "partitionStates": states} for name in ("u", "t")]
-    one = told("STOP_REPLICA", 3, topicStates=topics)
+    one = parsed("STOP_REPLICA", 3, topicStates=topics)
     assert one.partitions is not None
     assert [each.name for each in one.partitions] == ["t-2", "t-10", "u-2", "u-10"]
-    assert told("UPDATE_METADATA", 6, topicStates=[], liveBrokers=[]).partitions == ()
+    assert parsed("UPDATE_METADATA", 6, topicStates=[], liveBrokers=[]).partitions == ()
 
 
-def test_other_requests_are_none_of_a_controllers() -> None:
+def test_request_of_another_api_is_not_a_controllers() -> None:
     assert request_in_log(served("ALTER_PARTITION", 3, {}), 1) is None
 
 
@@ -147,12 +147,12 @@ def test_other_requests_are_none_of_a_controllers() -> None:
     "request_",
     [{}, HEADER, {**HEADER, "topicStates": [{}]}, {**HEADER, "topicStates": 1}, [], None],
 )
-def test_what_cannot_be_read_is_told(request_: Any) -> None:
+def test_unreadable_request_is_rejected(request_: Any) -> None:
     with pytest.raises(UnreadableError):
         request_in_log(served("LEADER_AND_ISR", 7, request_), 1)
 
 
 @given(st.binary(max_size=60))
-def test_no_bytes_are_a_traceback(body: bytes) -> None:
+def test_arbitrary_bytes_are_rejected_without_a_traceback(body: bytes) -> None:
     with pytest.raises(UnreadableError):
         request_in_log(RequestServed(1, "STOP_REPLICA", 3, "9", 5, "", 0, body, b"{}"), 1)

@@ -1,4 +1,4 @@
-"""What of two requests is compared, and how a difference is told."""
+"""Which parts of two requests are compared, and how a difference is described."""
 
 import pytest
 from msgspec import Struct
@@ -76,7 +76,7 @@ def test_a_request_agrees_with_itself(request_: BrokerRequest) -> None:
         (STOP, replace(STOPPED, delete=False), "t-x-0: delete false, Kafka's true"),
     ],
 )
-def test_each_field_of_a_partition_counts(
+def test_field_of_a_partition_that_differs_is_reported(
     request_: BrokerRequest, partition: Struct, text: str
 ) -> None:
     changed = replace(request_, partitions=(partition,))
@@ -94,11 +94,11 @@ def test_each_field_of_a_partition_counts(
         (UPDATE, ["UpdateMetadata, Kafka's LeaderAndIsr"]),
     ],
 )
-def test_so_does_what_the_request_says_itself(ours: BrokerRequest, texts: list[str]) -> None:
+def test_field_of_a_request_that_differs_is_reported(ours: BrokerRequest, texts: list[str]) -> None:
     assert [*differences(sent_request_of(ours, 1), sent_request_of(LEADER_AND_ISR, 2))] == texts
 
 
-def test_the_order_of_partitions_does_not_count() -> None:
+def test_order_of_partitions_is_ignored() -> None:
     other = replace(LED, partition=1)
     assert agrees(
         sent_request_of(replace(LEADER_AND_ISR, partitions=(LED, other)), 1),
@@ -106,7 +106,7 @@ def test_the_order_of_partitions_does_not_count() -> None:
     )
 
 
-def test_what_a_source_does_not_tell_is_not_compared() -> None:
+def test_field_that_a_source_lacks_is_not_compared() -> None:
     ours = sent_request_of(UPDATE, 1)
     counts = replace(ours, partitions=None, broker_epoch=None, version=None, live_brokers=None)
     assert agrees(ours, counts)
@@ -117,7 +117,7 @@ def test_what_a_source_does_not_tell_is_not_compared() -> None:
     ]
 
 
-def test_below_version_6_the_recovery_state_is_left_out() -> None:
+def test_recovery_state_is_ignored_below_version_6() -> None:
     recovering = replace(LED, leadership=replace(STATE, recovery_state=RECOVERING))
     old = replace(LEADER_AND_ISR, version=5)
     assert agrees(

@@ -1,4 +1,4 @@
-"""Lines of state-change.log, as requests."""
+"""Lines of state-change.log are parsed into requests."""
 
 import pytest
 from hypothesis import given
@@ -51,30 +51,30 @@ def line(text: str, controller: int = 9) -> StateChangeLogged:
 
 def sent(*texts: str, unfit: int = 0) -> list[SentRequest]:
     reader = StateChangeRequests()
-    told = [one for seq, text in enumerate(texts) for one in reader.take(line(text), seq)]
+    requests = [one for seq, text in enumerate(texts) for one in reader.take(line(text), seq)]
     assert reader.unfit.total() == unfit
-    return told
+    return requests
 
 
-def test_leader_and_isr_is_what_the_fold_sends() -> None:
-    (told,) = sent(LED, "Received response x for request LEADER_AND_ISR", LED_SUM)
-    assert told == in_log(sent_request_of(LEADER_AND_ISR, 2))
+def test_leader_and_isr_equals_the_folds_request() -> None:
+    (request,) = sent(LED, "Received response x for request LEADER_AND_ISR", LED_SUM)
+    assert request == in_log(sent_request_of(LEADER_AND_ISR, 2))
 
 
-def test_before_kafka_3_2_the_partition_epoch_has_another_name() -> None:
+def test_partition_epoch_is_read_by_its_name_before_kafka_3_2() -> None:
     old = LED.replace("partitionEpoch", "zkVersion").replace(", leaderRecoveryState=0", "")
-    (told,) = sent(old, LED_SUM)
-    assert told.partitions is not None
-    assert told.partitions[0].partition_epoch == 7
-    assert agrees(sent_request_of(LEADER_AND_ISR, 1), told)
+    (request,) = sent(old, LED_SUM)
+    assert request.partitions is not None
+    assert request.partitions[0].partition_epoch == 7
+    assert agrees(sent_request_of(LEADER_AND_ISR, 1), request)
 
 
-def test_stop_replica_is_what_the_fold_sends() -> None:
-    (told,) = sent(STOPPED.format(0, "true"), STOPPED_SUM.format("", 1))
-    assert told == in_log(sent_request_of(STOP, 1))
+def test_stop_replica_equals_the_folds_request() -> None:
+    (request,) = sent(STOPPED.format(0, "true"), STOPPED_SUM.format("", 1))
+    assert request == in_log(sent_request_of(STOP, 1))
 
 
-def test_before_version_3_deletion_is_a_request_of_its_own() -> None:
+def test_deletion_is_a_separate_request_before_version_3() -> None:
     partitions = [STOPPED.format(0, "false"), STOPPED.format(1, "true"), STOPPED.format(2, "false")]
     deleting, stopping = sent(
         *partitions,
@@ -86,48 +86,50 @@ def test_before_version_3_deletion_is_a_request_of_its_own() -> None:
     assert [one.name for one in stopping.partitions] == ["t-x-0", "t-x-2"]
 
 
-def test_update_metadata_is_a_request_to_each_broker() -> None:
+def test_update_metadata_is_one_request_to_each_broker() -> None:
     one, other = sent(KNOWN_SUM.format("4, 1"))
     assert one == in_log(sent_request_of(UPDATE, 0))
     assert (other.broker, other.size, other.partitions) == (4, 1, None)
     assert sent(KNOWN_SUM.format("")) == []
 
 
-def test_at_info_only_numbers_are_told() -> None:
+def test_log_at_info_has_only_the_numbers_of_partitions() -> None:
     led, stopped = sent(LED_SUM, STOPPED_SUM.format("", 4))
     assert (led.size, led.leading, led.partitions) == (1, 1, None)
     assert (stopped.size, stopped.leading, stopped.partitions) == (4, None, None)
 
 
-def test_without_its_sum_nothing_was_sent() -> None:
+def test_partition_lines_without_a_total_are_no_request() -> None:
     assert sent(LED, STOPPED.format(0, "true")) == []
 
 
-def test_controllers_do_not_mix() -> None:
+def test_lines_of_two_controllers_are_not_joined() -> None:
     reader = StateChangeRequests()
     reader.take(line(LED, controller=8), 1)
-    (told,) = reader.take(line(LED_SUM, controller=9), 2)
-    assert (told.controller, told.partitions) == (9, None)
+    (request,) = reader.take(line(LED_SUM, controller=9), 2)
+    assert (request.controller, request.partitions) == (9, None)
 
 
 @pytest.mark.parametrize(
     "texts", [(LED, LED, LED_SUM), (LED, LED_SUM.replace("0 become-f", "1 become-f"))]
 )
-def test_a_sum_of_other_lines_is_counted(texts: tuple[str, ...]) -> None:
-    *_, told = sent(LED, LED_SUM, *texts)
-    assert told.lines == sum(one == LED for one in texts)
-    assert told.partitions is None
+def test_total_that_does_not_fit_its_lines_is_kept_without_partitions(
+    texts: tuple[str, ...],
+) -> None:
+    *_, request = sent(LED, LED_SUM, *texts)
+    assert request.lines == sum(one == LED for one in texts)
+    assert request.partitions is None
 
 
 @pytest.mark.parametrize(
     ("before", "lines"),
     [((KNOWN_SUM.format(1),), 1), (("Changed state of replica 1",), 1), ((), None)],
 )
-def test_only_a_log_that_begins_with_its_lines_may_lack_one(
+def test_missing_line_is_possible_only_at_the_beginning_of_the_log(
     before: tuple[str, ...], lines: int | None
 ) -> None:
-    *_, told = sent(*before, LED, LED_SUM.replace("1 become-leader", "2 become-leader"))
-    assert (told.lines, told.size) == (lines, 2)
+    *_, request = sent(*before, LED, LED_SUM.replace("1 become-leader", "2 become-leader"))
+    assert (request.lines, request.size) == (lines, 2)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_only_a_log_that_begins_with_its_lines_may_lack_one(
         KNOWN_SUM.format(1).replace("partitions", ""),
     ],
 )
-def test_what_kafka_does_not_write_is_counted(text: str) -> None:
+def test_line_that_kafka_does_not_write_is_counted(text: str) -> None:
     assert sent(text, unfit=1) == []
 
 
@@ -157,7 +159,7 @@ def test_what_kafka_does_not_write_is_counted(text: str) -> None:
         )
     )
 )
-def test_no_lines_are_a_traceback(lines: list[StateChangeLogged]) -> None:
+def test_arbitrary_lines_cause_no_traceback(lines: list[StateChangeLogged]) -> None:
     reader = StateChangeRequests()
     for seq, one in enumerate(lines):
         reader.take(one, seq)

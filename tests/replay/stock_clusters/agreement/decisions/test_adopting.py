@@ -1,4 +1,4 @@
-"""What Kafka wrote is what the fold knows from then on."""
+"""The fold adopts what Kafka wrote."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def context() -> ControllerContext:
     return made
 
 
-def taken(context: ControllerContext, *written: tuple[str, Operation]) -> ControllerContext:
+def adopted(context: ControllerContext, *written: tuple[str, Operation]) -> ControllerContext:
     adopt(context, written)
     return context
 
@@ -33,17 +33,17 @@ def state(context: ControllerContext, number: int = 0) -> LeaderAndIsr | None:
     return partition.leadership
 
 
-def test_state_with_the_version_that_it_has_now(context: ControllerContext) -> None:
-    taken(context, (STATE, SetData(STATE, state_json(2, 5, 2), 6)))
+def test_state_is_adopted_with_its_new_version(context: ControllerContext) -> None:
+    adopted(context, (STATE, SetData(STATE, state_json(2, 5, 2), 6)))
     assert state(context) == LeaderAndIsr(2, 5, (2,), 6, 1)
     assert state(context, 1) == BEFORE
-    taken(context, (STATE, create(STATE, state_json(1, 0, 1, 2))))
+    adopted(context, (STATE, create(STATE, state_json(1, 0, 1, 2))))
     assert state(context) == LeaderAndIsr(1, 0, (1, 2), 0, 1)
 
 
-def test_assignments_of_all_partitions(context: ControllerContext) -> None:
+def test_assignments_of_all_partitions_are_adopted(context: ControllerContext) -> None:
     moved = topic_json([3, 1, 2], [2, 1], adding_replicas={"0": [3]}, removing_replicas={"0": [1]})
-    taken(context, (TOPIC, SetData(TOPIC, moved, 2)))
+    adopted(context, (TOPIC, SetData(TOPIC, moved, 2)))
     found = [one.assignment for one in context.partitions()]
     assert found == [Assignment((3, 1, 2), (3,), (1,)), Assignment((2, 1))]
 
@@ -62,17 +62,17 @@ def test_assignments_of_all_partitions(context: ControllerContext) -> None:
         ("/controller_epoch", SetData("/controller_epoch", b"3", 6)),
     ],
 )
-def test_all_else_changes_nothing(
+def test_write_without_a_state_or_assignment_changes_nothing(
     context: ControllerContext, path: str, operation: Operation
 ) -> None:
-    taken(context, (path, operation))
+    adopted(context, (path, operation))
     assert [(one.assignment, one.leadership) for one in context.partitions()] == [
         (Assignment((1, 2)), BEFORE)
     ] * 2
 
 
-def test_what_cannot_be_read_does_not_keep_the_rest_back(context: ControllerContext) -> None:
-    taken(
+def test_writes_after_an_unreadable_one_are_adopted(context: ControllerContext) -> None:
+    adopted(
         context,
         (TOPIC, SetData(TOPIC, b"{", 6)),
         (STATE, SetData(STATE, state_json(2, 5, 2), 6)),

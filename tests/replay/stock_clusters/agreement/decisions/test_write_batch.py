@@ -1,4 +1,4 @@
-"""Writes of the fold's, settled by those that Kafka did."""
+"""Kafka's writes settle the fold's batch of writes."""
 
 import pytest
 
@@ -25,7 +25,7 @@ OK = operations.OK
 
 @pytest.fixture
 def tree() -> Tree:
-    """t-0 and t-1, each written twice."""
+    """A tree in which the states of t-0 and t-1 were written twice."""
     made = Tree()
     for path in (STATE, OTHER):
         made.put(path, b"{}")
@@ -38,7 +38,7 @@ def batch(tree: Tree, *writes: WriteOperation, is_atomic: bool = False) -> Write
 
 
 def outcome(one: WriteBatch) -> tuple[list[int], list[int]]:
-    """Errors and versions, when all are settled."""
+    """The errors and versions of a batch in which all writes are settled."""
     found = one.outcome
     assert found is not None
     assert found.command == ID
@@ -51,11 +51,11 @@ def claims(
     return one.claim(decision(*written, **fields), since)  # type: ignore[arg-type]
 
 
-def nothing(write: WriteOperation) -> bool:
+def is_written_later(write: WriteOperation) -> bool:
     return False
 
 
-def test_writes_are_settled_in_whatever_order_kafka_did_them(tree: Tree) -> None:
+def test_writes_are_settled_in_any_order_of_kafkas_writes(tree: Tree) -> None:
     one = batch(tree, set_state(DATA, 1), set_state(DATA, 1, OTHER))
     assert one.paths() == [STATE, OTHER]
     assert claims(one, SetData(OTHER, DATA, 2)) == []
@@ -65,7 +65,7 @@ def test_writes_are_settled_in_whatever_order_kafka_did_them(tree: Tree) -> None
     assert outcome(one) == ([OK, OK], [2, 2])
 
 
-def test_differences_are_told_and_the_write_is_settled_as_kafka_did_it(tree: Tree) -> None:
+def test_differing_write_is_reported_and_settled_as_kafka_did_it(tree: Tree) -> None:
     one = batch(tree, set_state(DATA, 1))
     assert claims(one, SetData(STATE, state_json(2, 4, 1, 2), 7)) == [
         f"{STATE}: at version 1, Kafka at 6",
@@ -77,13 +77,13 @@ def test_differences_are_told_and_the_write_is_settled_as_kafka_did_it(tree: Tre
 @pytest.mark.parametrize(
     "written", [SetData(OTHER, DATA, 2), Delete(STATE), create(STATE), SetData(TOPIC, b"", 1)]
 )
-def test_what_is_not_in_the_batch_claims_nothing(tree: Tree, written: object) -> None:
+def test_write_that_is_not_in_the_batch_claims_nothing(tree: Tree, written: object) -> None:
     one = batch(tree, set_state(DATA, 1))
     assert claims(one, written) is None
     assert one.paths() == [STATE]
 
 
-def test_a_write_is_claimed_once(tree: Tree) -> None:
+def test_write_is_claimed_once(tree: Tree) -> None:
     one = batch(tree, set_state(DATA, 1), set_state(DATA, 2), set_state(DATA, 1, OTHER))
     assert claims(one, SetData(STATE, DATA, 2)) == []
     assert claims(one, SetData(STATE, DATA, 3)) == []
@@ -112,8 +112,8 @@ def test_decision_without_a_write_claims_nothing(tree: Tree) -> None:
 # Refused --------------------------------------------------------------------------------------
 
 
-def test_refused_write_is_the_one_that_zookeeper_would_refuse_so(tree: Tree) -> None:
-    """ZooKeeper's log has why, not what: t-1 would be done, t-0 is of another version."""
+def test_refused_write_is_the_one_that_causes_the_error(tree: Tree) -> None:
+    """ZooKeeper's log has no path. The write of t-1 would succeed; t-0 has another version."""
     one = batch(tree, set_state(DATA, 1, OTHER), set_state(DATA, 0))
     assert claims(one, Error(-103), what="refused", error=-103) == []
     assert one.paths() == [OTHER]
@@ -122,21 +122,21 @@ def test_refused_write_is_the_one_that_zookeeper_would_refuse_so(tree: Tree) -> 
 
 
 @pytest.mark.parametrize("error", [operations.NO_NODE, operations.NODE_EXISTS])
-def test_refused_for_another_reason_is_none_of_them(tree: Tree, error: int) -> None:
+def test_error_that_no_write_causes_claims_nothing(tree: Tree, error: int) -> None:
     one = batch(tree, set_state(DATA, 0))
     assert claims(one, Error(error), what="refused", error=error) is None
     assert one.paths() == [STATE]
 
 
-def test_node_that_is_gone_or_there_is_refused(tree: Tree) -> None:
+def test_write_to_a_missing_or_existing_node_is_refused(tree: Tree) -> None:
     one = batch(tree, operations.SetData("/gone", b"", 0), operations.Create(STATE, DATA))
     assert claims(one, Error(-110), what="refused", error=-110) == []
     assert claims(one, Error(-101), what="refused", error=-101) == []
     assert outcome(one) == ([operations.NO_NODE, operations.NODE_EXISTS], [-1, -1])
 
 
-def test_version_that_kafka_may_have_read_before_is_refused(tree: Tree) -> None:
-    """What was changed after the last thing that the controller is known to have done."""
+def test_write_with_a_version_that_may_be_outdated_is_refused(tree: Tree) -> None:
+    """The znode changed after the last action that is known of the controller."""
     znode = tree.view.find(STATE)
     assert znode is not None
     one = batch(tree, set_state(DATA, 1))
@@ -146,11 +146,11 @@ def test_version_that_kafka_may_have_read_before_is_refused(tree: Tree) -> None:
 
 
 def test_fenced_write_ends_the_batch(tree: Tree) -> None:
-    """Kafka stops there: nothing of the rest should have been done."""
+    """Kafka stops at a fenced write and does not try the rest."""
     one = batch(tree, set_state(DATA, 1), set_state(DATA, 1, OTHER))
     assert claims(one, Error(-103), Error(-2), what="fenced", error=-103) == []
     assert one.outcome is None
-    assert one.skip(nothing) == []
+    assert one.skip(is_written_later) == []
     assert outcome(one) == ([operations.FENCED, operations.FENCED], [-1, -1])
 
 
@@ -170,40 +170,43 @@ def test_atomic_writes_are_refused_together(tree: Tree) -> None:
 # Skipped writes -----------------------------------------------------------------------------------
 
 
-def test_what_kafka_did_not_do_is_given_and_counts_as_done(tree: Tree) -> None:
+def test_write_that_kafka_did_not_do_is_returned_and_counts_as_done(tree: Tree) -> None:
     good, bad = set_state(DATA, 1), set_state(DATA, 0, OTHER)
     one = batch(tree, good, bad)
-    assert one.skip(nothing) == [SkippedWrite(good, OK), SkippedWrite(bad, operations.BAD_VERSION)]
+    assert one.skip(is_written_later) == [
+        SkippedWrite(good, OK),
+        SkippedWrite(bad, operations.BAD_VERSION),
+    ]
     assert outcome(one) == ([OK, operations.BAD_VERSION], [2, -1])
 
 
-def test_what_is_still_to_come_is_kept(tree: Tree) -> None:
+def test_write_that_kafka_does_later_is_not_returned(tree: Tree) -> None:
     one = batch(tree, set_state(DATA, 1), set_state(DATA, 1, OTHER))
     left = one.skip(lambda write: write.path == STATE)
     assert [each.write.path for each in left] == [OTHER]
     assert outcome(one) == ([OK, OK], [2, 2])
 
 
-def test_to_delete_what_is_not_there_decides_nothing(tree: Tree) -> None:
+def test_deletion_of_a_missing_znode_is_not_returned(tree: Tree) -> None:
     one = batch(tree, operations.Delete("/gone", -1), operations.Delete(STATE, -1))
-    assert [each.write.path for each in one.skip(nothing)] == [STATE]
+    assert [each.write.path for each in one.skip(is_written_later)] == [STATE]
     assert outcome(one) == ([operations.NO_NODE, OK], [-1, -1])
 
 
-def test_delete_that_kafka_did_is_claimed_though_nothing_was_there(tree: Tree) -> None:
+def test_refused_deletion_of_a_missing_znode_is_claimed(tree: Tree) -> None:
     one = batch(tree, operations.Delete("/gone", -1))
     assert claims(one, Error(-101), what="refused", error=-101) == []
     assert outcome(one) == ([operations.NO_NODE], [-1])
 
 
-def test_what_was_claimed_is_not_left(tree: Tree) -> None:
+def test_claimed_write_is_not_returned_as_skipped(tree: Tree) -> None:
     one = batch(tree, set_state(DATA, 1), set_state(DATA, 1, OTHER))
     assert claims(one, SetData(STATE, DATA, 2)) == []
-    assert [each.write.path for each in one.skip(nothing)] == [OTHER]
+    assert [each.write.path for each in one.skip(is_written_later)] == [OTHER]
 
 
-def test_last_writes_come_again_if_their_replies_were_lost(tree: Tree) -> None:
-    """The third is done behind them, the first was answered."""
+def test_last_writes_are_repeated_after_lost_replies(tree: Tree) -> None:
+    """The third write is done after the two that are repeated; the first was answered."""
     third = f"{TOPIC}/partitions/2/state"
     one = batch(tree, set_state(DATA, 1), set_state(DATA, 1, OTHER), operations.Create(third, DATA))
     for path in (STATE, OTHER):
@@ -216,7 +219,7 @@ def test_last_writes_come_again_if_their_replies_were_lost(tree: Tree) -> None:
     assert outcome(one) == ([OK, operations.BAD_VERSION, OK], [2, -1, 0])
 
 
-def test_write_that_was_made_comes_again_and_is_there(tree: Tree) -> None:
+def test_repeated_creation_is_answered_by_its_znode(tree: Tree) -> None:
     third = f"{TOPIC}/partitions/2/state"
     one = batch(tree, operations.Create(third, DATA))
     assert claims(one, create(third, DATA)) == []
@@ -231,8 +234,8 @@ def test_write_that_was_made_comes_again_and_is_there(tree: Tree) -> None:
     assert outcome(one) == ([operations.NODE_EXISTS], [-1])
 
 
-def test_election_that_comes_again_was_won(tree: Tree) -> None:
-    """Kafka looks who is controller then."""
+def test_repeated_election_was_won(tree: Tree) -> None:
+    """Kafka then reads who is the controller."""
     election = operations.Create("/controller", b"{}")
     one = batch(tree, election, set_state(DATA, 1), is_atomic=True)
     assert claims(one, create("/controller", b"{}"), SetData(STATE, DATA, 2)) == []
@@ -243,7 +246,7 @@ def test_election_that_comes_again_was_won(tree: Tree) -> None:
     assert outcome(one)[0] == [OK, OK]
 
 
-def test_fenced_write_is_no_repetition(tree: Tree) -> None:
+def test_fenced_write_is_not_a_repetition(tree: Tree) -> None:
     one = batch(tree, set_state(DATA, 1))
     assert claims(one, SetData(STATE, DATA, 2)) == []
     tree.put(STATE, DATA)

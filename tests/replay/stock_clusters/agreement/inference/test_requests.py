@@ -1,4 +1,4 @@
-"""What requests that no log has asked for, by the writes that they led to."""
+"""Requests that no log has are inferred from the writes that they caused."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_writes_of_one_alter_partition_are_joined_by_their_cxids() -> None:
     assert index.inferred.whole_request(other).alter_partition == [states[3]]
 
 
-def test_a_reassignment_between_ends_what_was_asked_at_once() -> None:
+def test_reassignment_between_state_writes_ends_an_alter_partition() -> None:
     log = Log()
     one = log.infer(SetData(STATE, b"{}", 1), cxid=5, alter_partition=[proposed(0)])
     target = ReassignmentTarget("t", 0, (2,))
@@ -50,15 +50,15 @@ def test_a_reassignment_between_ends_what_was_asked_at_once() -> None:
 
 
 def moved(log: Log, number: int) -> RequestInferred:
-    """What begins the reassignment of a partition, and raises its leader epoch."""
+    """A write that begins the reassignment of a partition, and one that raises its leader epoch."""
     target = ReassignmentTarget("t", number, (2,))
     found = log.infer(SetData(TOPIC, b"{}", 1), cxid=6, reassignments=[target])
     log.decide(SetData(znodes.state_path("t", number), b"{}", 2))
     return found
 
 
-def asked_of(index: Index, *found: RequestInferred) -> list[list[int]]:
-    """For each first write what its request asked for."""
+def requested_partitions(index: Index, *found: RequestInferred) -> list[list[int]]:
+    """The requested partitions, by the first write of each request."""
     return [
         [each.partition for each in index.inferred.whole_request(one).reassignments]
         for one in found
@@ -68,39 +68,39 @@ def asked_of(index: Index, *found: RequestInferred) -> list[list[int]]:
 def test_reassignments_in_the_order_of_kafkas_map_are_one_request() -> None:
     log = Log()
     found = [moved(log, number) for number in (2, 1, 0)]
-    assert asked_of(log.index(), *found) == [[2, 1, 0], [], []]
+    assert requested_partitions(log.index(), *found) == [[2, 1, 0], [], []]
 
 
 def test_reassignments_in_another_order_are_several_requests() -> None:
     log = Log()
     found = [moved(log, number) for number in (0, 2, 1)]
-    assert asked_of(log.index(), *found) == [[0], [2, 1], []]
+    assert requested_partitions(log.index(), *found) == [[0], [2, 1], []]
 
 
-def test_reassignments_with_something_else_between_are_several_requests() -> None:
+def test_reassignments_with_another_write_between_are_several_requests() -> None:
     log = Log()
     one = moved(log, 2)
     log.decide(SetData(znodes.state_path("t", 7), b"{}", 2))
     other = moved(log, 1)
-    assert asked_of(log.index(), one, other) == [[2], [1]]
+    assert requested_partitions(log.index(), one, other) == [[2], [1]]
 
 
-@pytest.mark.parametrize(("is_done", "asked"), [(True, [[2, 1], []]), (False, [[2], [1]])])
-def test_a_reassignment_that_is_done_is_taken_out_of_the_znode(
-    is_done: bool, asked: list[list[int]]
+@pytest.mark.parametrize(("is_done", "expected"), [(True, [[2, 1], []]), (False, [[2], [1]])])
+def test_write_of_the_znode_after_a_finished_reassignment_does_not_split_a_request(
+    is_done: bool, expected: list[list[int]]
 ) -> None:
-    """Else the znode is written for a request that begins."""
+    """Otherwise the znode is written because a new request begins."""
     log = Log()
     one = moved(log, 2)
     if is_done:
         log.decide(SetData(TOPIC, b"{}", 3))
     log.decide(SetData(znodes.REASSIGN_PARTITIONS, b"{}", 1))
     other = moved(log, 1)
-    assert asked_of(log.index(), one, other) == asked
+    assert requested_partitions(log.index(), one, other) == expected
 
 
-def test_what_a_request_takes_out_of_the_znode_it_writes_just_before() -> None:
-    """What is written of that before was another request's."""
+def test_request_is_preceded_by_its_write_of_the_reassignment_znode() -> None:
+    """Earlier writes of the znode belong to another request."""
     log = Log()
     first = log.decide(SetData(znodes.REASSIGN_PARTITIONS, b"{}", 1))
     second = log.decide(SetData(znodes.REASSIGN_PARTITIONS, b"{}", 2))

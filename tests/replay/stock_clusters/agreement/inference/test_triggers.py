@@ -1,4 +1,4 @@
-"""What may have led to a decision where no log tells of it."""
+"""Possible triggers of a decision if no log records the trigger."""
 
 from collections.abc import Iterable
 
@@ -54,19 +54,19 @@ def causes(
     return list(found)
 
 
-def test_broker_that_ends_by_itself_soon_asked_to_shut_down() -> None:
+def test_broker_that_soon_closes_its_session_requested_a_controlled_shutdown() -> None:
     found = causes(state(1, 1, 2, 3), state(2, 2, 3), closing=(1, 3))
     assert found == [shutdown(1)]
 
 
-def test_broker_that_still_leads_something_asks_again_to_shut_down() -> None:
+def test_broker_that_still_leads_a_partition_repeats_its_controlled_shutdown() -> None:
     made = context(state(1, 1, 2))
     made.shutting_down[1] = None
     found = possible_triggers(made, SETTINGS, [T0], state(2, 2), iter([1]), (), has_requests=False)
     assert next(found) == shutdown(1)
 
 
-def test_what_stands_in_zookeeper_counts_where_the_controller_has_not_heard_of_it() -> None:
+def test_isr_in_zookeeper_is_used_before_the_controller_has_read_it() -> None:
     assert causes(state(2, 2), state(2, 2), closing=(1,), isr=(2, 1)) == [shutdown(1)]
     assert causes(state(2, 2), state(2, 2), closing=(1,), isr=(2, 3)) == []
 
@@ -74,7 +74,8 @@ def test_what_stands_in_zookeeper_counts_where_the_controller_has_not_heard_of_i
 @pytest.mark.parametrize(
     ("written", "live", "closing"),
     [
-        # It stays in sync; it was not; it is dead; nobody ends soon; the ISR is as it was.
+        # The broker stays in sync; was not in sync; is dead; no session ends soon; the ISR is
+        # unchanged.
         (state(1, 1, 2), (1, 2, 3), (2,)),
         (state(1, 1), (1, 2, 3), (7,)),
         (state(1, 1, 3), (1, 3), (2,)),
@@ -82,28 +83,28 @@ def test_what_stands_in_zookeeper_counts_where_the_controller_has_not_heard_of_i
         (state(2, 1, 2, 3), (1, 2, 3), (1,)),
     ],
 )
-def test_others_did_not(
+def test_broker_that_does_not_leave_the_isr_requested_no_shutdown(
     written: LeaderAndIsr, live: tuple[int, ...], closing: tuple[int, ...]
 ) -> None:
     assert causes(state(1, 1, 2, 3), written, *live, closing=closing) == []
 
 
-def test_preferred_replica_in_sync_may_take_over_by_time_or_by_request() -> None:
+def test_preferred_replica_in_sync_is_elected_by_timer_or_by_request() -> None:
     assert causes(state(2, 1, 2), state(1, 1, 2)) == [REBALANCE, PREFERRED]
     assert causes(state(2, 1, 2), state(1, 1), closing=(2,)) == [shutdown(2), REBALANCE, PREFERRED]
 
 
-def test_isr_that_was_written_counts() -> None:
-    """Below 2.7 leaders write it, and the controller hears of it later."""
+def test_preferred_replica_in_the_written_isr_is_elected() -> None:
+    """Below 2.7 leaders write the ISR to ZooKeeper, and the controller reads it later."""
     assert causes(state(2, 2), state(1, 1, 2)) == [REBALANCE, PREFERRED]
 
 
-def test_another_one_that_leads_is_no_election_of_preferred_ones() -> None:
+def test_new_leader_that_is_not_preferred_has_no_trigger() -> None:
     assert causes(state(2, 1, 2, 3), state(3, 1, 2, 3)) == []
 
 
-def test_what_was_written_together_was_asked_for_together() -> None:
-    """Leaders are rebalanced broker by broker: of another preferred replica it was a request."""
+def test_states_written_together_were_requested_together() -> None:
+    """The rebalance goes broker by broker, so writes for two preferred replicas need a request."""
     made = context(state(2, 1, 2))
     for number, preferred in ((1, 1), (2, 3)):
         partition = made.topic("t").partition(number)
@@ -119,26 +120,26 @@ def test_what_was_written_together_was_asked_for_together() -> None:
             )
         ]
 
-    def asked(*numbers: int) -> ApiCall:
+    def request(*numbers: int) -> ApiCall:
         names = [("t", number) for number in numbers]
         return ApiCall(ElectLeadersReceived(0, 1, "preferred", names))
 
-    assert found(0, 1) == [REBALANCE, asked(0, 1)]
-    assert found(0, 2) == [asked(0, 2)]
-    assert found(0, 1, 2) == [asked(0, 1, 2)]
-    # One that would be rebalanced, too, was left out.
-    assert found(0) == [asked(0)]
-    # It is broker 1's turn before 3's.
-    assert found(2) == [asked(2)]
+    assert found(0, 1) == [REBALANCE, request(0, 1)]
+    assert found(0, 2) == [request(0, 2)]
+    assert found(0, 1, 2) == [request(0, 1, 2)]
+    # t-1 would be rebalanced as well, but was not.
+    assert found(0) == [request(0)]
+    # The rebalance of broker 1 comes before that of broker 3.
+    assert found(2) == [request(2)]
     # The log has no request.
     assert found(0, 2, has_requests=True) == [REBALANCE]
 
 
 @pytest.mark.parametrize(("others", "causes"), [(8, [REBALANCE, PREFERRED]), (9, [PREFERRED])])
-def test_broker_that_leads_nearly_all_that_it_should_is_not_rebalanced(
+def test_broker_below_the_imbalance_limit_is_not_rebalanced(
     others: int, causes: list[object]
 ) -> None:
-    """Up to a tenth is nothing (leader.imbalance.per.broker.percentage)."""
+    """Up to a tenth is tolerated (leader.imbalance.per.broker.percentage)."""
     made = context(state(2, 1, 2))
     for number in range(1, 1 + others):
         partition = made.topic("t").partition(number)
@@ -150,7 +151,7 @@ def test_broker_that_leads_nearly_all_that_it_should_is_not_rebalanced(
 
 
 @pytest.mark.parametrize("has_requests", [False, True])
-def test_nothing_is_rebalanced_where_the_setting_says_so(has_requests: bool) -> None:
+def test_no_rebalance_if_it_is_disabled(has_requests: bool) -> None:
     made, written = context(state(2, 1, 2)), state(1, 1, 2)
     never = structs.replace(SETTINGS, auto_leader_rebalance_enable=False)
     found = possible_triggers(made, never, [T0], written, iter(()), (), has_requests=has_requests)
@@ -160,24 +161,24 @@ def test_nothing_is_rebalanced_where_the_setting_says_so(has_requests: bool) -> 
 @pytest.mark.parametrize(
     ("now", "live"), [(state(1, 1, 2), (1, 2)), (state(2, 2, 3), (1, 2, 3)), (state(2, 1, 2), (2,))]
 )
-def test_one_that_leads_or_is_not_in_sync_or_dead_does_not(
+def test_preferred_replica_that_leads_or_cannot_lead_has_no_trigger(
     now: LeaderAndIsr, live: tuple[int, ...]
 ) -> None:
     assert causes(now, now, *live) == []
 
 
-def test_partition_without_a_leader_may_get_one_by_request() -> None:
+def test_partition_without_a_leader_has_an_unclean_election_as_trigger() -> None:
     assert causes(state(-1, 1), state(2, 2), 2, 3) == [UNCLEAN]
 
 
-def test_requests_are_not_supposed_where_a_log_has_them() -> None:
-    """A timer leaves nothing there either."""
+def test_requests_are_not_inferred_if_a_log_has_them() -> None:
+    """Neither does a log record the timer of the rebalance."""
     now, written = state(2, 1, 2), state(1, 1)
     assert causes(now, written, closing=(2,), has_requests=True) == [REBALANCE]
     assert causes(state(-1, 1), state(2, 2), 2, 3, has_requests=True) == []
 
 
-def test_partition_that_is_not_known_or_has_no_state_has_no_cause() -> None:
+def test_unknown_partition_or_one_without_a_state_has_no_trigger() -> None:
     assert causes(None, state(1, 1)) == []
     found = possible_triggers(
         context(state(1, 1)), SETTINGS, [("u", 0)], state(1, 1), iter(()), (), has_requests=False

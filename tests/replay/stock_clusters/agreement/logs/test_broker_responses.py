@@ -1,4 +1,4 @@
-"""Brokers' answers, by lines of state-change.log and by the request log."""
+"""Brokers' responses, read from state-change.log and from the request log."""
 
 import json
 from typing import Any
@@ -71,14 +71,14 @@ def of_line(text: str) -> Response | None:
         ),
     ],
 )
-def test_line_tells_whose_answer_it_is_and_what_failed(
+def test_line_has_the_broker_the_request_and_the_errors(
     response: str, api: str, broker: int, answer: tuple[int, list[tuple[str, int, int]]]
 ) -> None:
     assert of_line(f"{HEAD}{response}{tail(api, broker)}") == Response(broker, api, *answer)
 
 
 @given(st.text(max_size=200))
-def test_line_that_cannot_be_read_is_none(text: str) -> None:
+def test_unreadable_line_is_no_answer(text: str) -> None:
     assert of_line(text) is None
     assert of_line(f"{HEAD}{text}") is None
 
@@ -90,7 +90,7 @@ def served(api: str, request: Any, response: Any) -> RequestServed:
 
 
 @pytest.mark.parametrize("api", ["LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA"])
-def test_request_log_tells_the_same(api: str) -> None:
+def test_request_log_has_the_same_answer(api: str) -> None:
     by_id = {"topicId": T_ID, "partitionErrors": [{"partitionIndex": 2, "errorCode": 11}]}
     response = {
         "errorCode": 0,
@@ -108,12 +108,12 @@ def test_request_log_tells_the_same(api: str) -> None:
     assert response_of_request(to_one_run) == (4, Response(3, api, 0, [], 70))
 
 
-def test_other_requests_are_no_controllers() -> None:
+def test_answer_to_another_api_is_ignored() -> None:
     assert response_of_request(served("ALTER_PARTITION", {"controllerEpoch": 4}, {})) is None
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40))
-def test_request_that_cannot_be_read_is_none(request: bytes, response: bytes) -> None:
+def test_unreadable_request_is_no_answer(request: bytes, response: bytes) -> None:
     good = b'{"controllerEpoch":4}'
     for one, other in ((request, response), (request, b"{}"), (good, response + b"x")):
         assert (
@@ -123,7 +123,7 @@ def test_request_that_cannot_be_read_is_none(request: bytes, response: bytes) ->
 
 
 @pytest.mark.parametrize("text", ["a", "Aä"])
-def test_topic_id_that_is_none_is_left_as_it_is(text: str) -> None:
+def test_invalid_topic_id_is_kept_as_text(text: str) -> None:
     response = {
         "topics": [{"topicId": text, "partitionErrors": [{"partitionIndex": 0, "errorCode": 3}]}]
     }

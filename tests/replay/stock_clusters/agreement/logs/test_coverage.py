@@ -1,4 +1,4 @@
-"""Brokers' logs that begin later than ZooKeeper's, or end before."""
+"""Brokers' logs that begin after ZooKeeper's log, or end before it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ ELECTED = "[Controller id=1] 1 successfully elected as the controller. Epoch inc
 
 
 def coverage() -> LogCoverage:
-    """Of a term from 10,000 to 50,000 ms; its broker has no log yet."""
+    """The coverage of a term from 10,000 to 50,000 ms whose broker has no log yet."""
     found = LogCoverage()
     found.take_decision(SESSION, TERM, "election", 10_000)
     for time_ms in (11_000, 50_000):
@@ -39,7 +39,7 @@ def coverage() -> LogCoverage:
         pytest.param(ELECTED, 40_000, False, True, id="few lines at level INFO"),
     ],
 )
-def test_controller_log_reaches_over_a_session(
+def test_controller_log_covers_a_session_or_is_reported(
     begin: str, last_ms: int, is_debug: bool, reaches: bool
 ) -> None:
     found = coverage()
@@ -50,7 +50,7 @@ def test_controller_log_reaches_over_a_session(
     assert len(list(found.notes)) == (not reaches)
 
 
-def test_broker_without_a_log_and_a_term_from_before_are_as_they_are() -> None:
+def test_broker_without_a_log_and_earlier_term_count_as_covered() -> None:
     found = coverage()
     assert found.has_lines(SESSION)
     assert found.state_changes(TERM) == found.state_changes((1, 3)) == WHOLE_TERM
@@ -64,7 +64,9 @@ def test_broker_without_a_log_and_a_term_from_before_are_as_they_are() -> None:
         pytest.param((10_500, 38_000, 39_500, 40_000), LogSpan(0, 2), id="ends before"),
     ],
 )
-def test_how_far_a_state_change_log_reaches(times_ms: tuple[int, ...], span: LogSpan) -> None:
+def test_state_change_log_covers_the_span_of_its_lines(
+    times_ms: tuple[int, ...], span: LogSpan
+) -> None:
     found = coverage()
     for seq, time_ms in enumerate(times_ms):
         found.take_state_change(1, seq, time_ms, "sending_leader_and_isr")
@@ -75,19 +77,19 @@ def test_how_far_a_state_change_log_reaches(times_ms: tuple[int, ...], span: Log
 
 
 @pytest.mark.parametrize(
-    ("time_ms", "what", "is_told"),
+    ("time_ms", "what", "is_reported"),
     [(14_000, "sending_stop_replica", True), (14_000, "response", False), (11_500, "other", False)],
 )
-def test_what_controllers_did_behind_the_last_transaction(
-    time_ms: int, what: str, is_told: bool
+def test_requests_after_the_last_transaction_are_reported(
+    time_ms: int, what: str, is_reported: bool
 ) -> None:
-    """An answer may come late; what is sent comes at once."""
+    """A response may arrive late; requests are sent at once."""
     found = LogCoverage()
     found.take_state_change(1, 1, 20_000, "other")
     found.take_transaction(10_000)
     found.take_state_change(1, 2, time_ms, what)
     assert [one for one in found.notes if "00:00:14.000000Z" in one] == [*found.notes]
-    assert bool([*found.notes]) is is_told
+    assert bool([*found.notes]) is is_reported
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_what_controllers_did_behind_the_last_transaction(
             0,
             (10_500, 11_400, 11_600),
             LogSpan(0, begins=True, settled=2),
-            id="begins just behind the election",
+            id="begins just after the election",
         ),
         pytest.param(30_000, (30_100, 40_000), LogSpan(0), id="registers later"),
         pytest.param(
@@ -106,7 +108,7 @@ def test_what_controllers_did_behind_the_last_transaction(
         ),
     ],
 )
-def test_how_far_a_request_log_reaches(
+def test_request_log_covers_the_span_of_its_lines(
     registered_ms: int, times_ms: tuple[int, ...], span: LogSpan
 ) -> None:
     found = coverage()
@@ -121,7 +123,7 @@ def test_how_far_a_request_log_reaches(
 def test_request_log_that_begins_with_a_connection_lacks_nothing(
     correlation: int, begins: bool
 ) -> None:
-    """However late that is: a broker may serve long behind what it is sent."""
+    """The broker may serve its first request a long time after it was sent."""
     found = coverage()
     found.take_registration(3, 0)
     for seq, (controller, number) in enumerate([(2, 7), (1, correlation), (1, correlation + 1)]):
@@ -131,7 +133,7 @@ def test_request_log_that_begins_with_a_connection_lacks_nothing(
 
 
 def of_lines(lines: list[bytes], part: str) -> list[bytes]:
-    """A log without a part of it."""
+    """The lines of a log without a part of them."""
     some = len(lines) * 3 // 10
     match part:
         case "first":
@@ -142,7 +144,7 @@ def of_lines(lines: list[bytes], part: str) -> list[bytes]:
 
 
 def compared(folder: Path, copy: Path, log: str, part: str) -> AgreementResult:
-    """All brokers' logs of a kind lack a part."""
+    """The result for a recording in which the brokers' logs of one name lack a part."""
     for file in (one for one in folder.rglob("*") if one.is_file()):
         target = copy / file.relative_to(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +172,7 @@ def compared(folder: Path, copy: Path, log: str, part: str) -> AgreementResult:
         ("unclean-3", "controller.log", "torn"),
     ],
 )
-def test_logs_that_lack_a_part_agree(
+def test_recording_with_incomplete_logs_agrees(
     recording: str, log: str, part: str, folder_of: Get, tmp_path: Path
 ) -> None:
     result = compared(folder_of(recording), tmp_path / "copy", log, part)

@@ -1,4 +1,4 @@
-"""What a first reading of a log finds: what is needed before the place where it stands."""
+"""What the index of a log returns, which a comparison needs before it reaches the record."""
 
 import base64
 import json
@@ -44,8 +44,8 @@ def with_id(topic_id: bytes | None, *replicas: list[int], **more: Any) -> bytes:
 # Topic ids ------------------------------------------------------------------------------------
 
 
-def test_topic_id_is_the_first_one_behind_a_record() -> None:
-    """A topic that is deleted and made anew has another one."""
+def test_next_topic_id_is_the_first_one_after_a_record() -> None:
+    """A topic that is deleted and created again has another id."""
     log = Log()
     log.write(create(TOPIC, with_id(None)))
     first = log.decide(SetData(TOPIC, with_id(FIRST), 1))
@@ -59,7 +59,7 @@ def test_topic_id_is_the_first_one_behind_a_record() -> None:
     assert index.next_topic_id("u", 0) is None
 
 
-def test_paths_have_the_chroot() -> None:
+def test_chroot_is_removed_from_paths() -> None:
     log = Log("/prod")
     log.decide(SetData(f"/prod{TOPIC}", with_id(FIRST), 1))
     log.decide(SetData(f"/prod{STATE}", state_json(1, 0, 1), 1))
@@ -70,7 +70,7 @@ def test_paths_have_the_chroot() -> None:
 
 
 @pytest.mark.parametrize("elsewhere", ["", "/prod2"])
-def test_another_cluster_is_not_looked_at(elsewhere: str) -> None:
+def test_another_cluster_is_ignored(elsewhere: str) -> None:
     log = Log("/prod")
     log.decide(SetData(f"{elsewhere}{TOPIC}", with_id(FIRST), 1))
     log.write(create(f"{elsewhere}/brokers/ids/5"), session=8)
@@ -87,7 +87,9 @@ def test_another_cluster_is_not_looked_at(elsewhere: str) -> None:
     ("sent", "feature", "version"),
     [(4, 1, "2.7"), (5, 1, "3.1"), (6, 1, "3.2"), (6, 2, "3.3"), (7, 2, LATEST)],
 )
-def test_protocol_version_is_known_by_leader_and_isr(sent: int, feature: int, version: str) -> None:
+def test_protocol_version_follows_from_leader_and_isr(
+    sent: int, feature: int, version: str
+) -> None:
     log = Log()
     log.register(5)
     log.elect(3)
@@ -95,8 +97,8 @@ def test_protocol_version_is_known_by_leader_and_isr(sent: int, feature: int, ve
     assert log.index(feature).protocol_version(7) == version
 
 
-def test_versions_are_those_of_a_process() -> None:
-    """Brokers are taken to another protocol version one after the other."""
+def test_each_process_has_a_protocol_version() -> None:
+    """Brokers are upgraded to another protocol version one at a time."""
     log = Log()
     log.register(4, session=7)
     log.register(5, session=8, broker=2)
@@ -109,8 +111,8 @@ def test_versions_are_those_of_a_process() -> None:
     assert [index.protocol_version(one) for one in (7, 8, 9)] == ["2.6", "2.7", LATEST]
 
 
-def test_protocol_version_by_what_a_process_wrote() -> None:
-    """Where no log tells what it sent."""
+def test_protocol_version_follows_from_the_writes_of_a_process() -> None:
+    """No log records what the process sent."""
     log = Log()
     log.register(5, session=7)
     log.register(5, session=8)
@@ -126,7 +128,7 @@ def test_protocol_version_by_what_a_process_wrote() -> None:
     assert without.index(2).protocol_version(7) == LATEST
 
 
-def test_topic_ids_are_there_from_2_8_on() -> None:
+def test_topic_id_shows_version_2_8_or_later() -> None:
     log = Log()
     log.register(5)
     assert log.index().protocol_version(7) == "2.7"
@@ -134,8 +136,8 @@ def test_topic_ids_are_there_from_2_8_on() -> None:
     assert log.index().protocol_version(7) == "3.1"
 
 
-def test_partition_of_a_topic_without_an_id_is_created_by_a_process_that_draws_none() -> None:
-    """Whatever other processes do."""
+def test_process_that_creates_a_partition_without_a_topic_id_is_older_than_2_8() -> None:
+    """Topic ids of other processes have no influence."""
     log = Log()
     log.register(5, session=7)
     log.register(5, session=8)
@@ -147,7 +149,7 @@ def test_partition_of_a_topic_without_an_id_is_created_by_a_process_that_draws_n
     assert [index.protocol_version(one) for one in (7, 8)] == ["2.7", "3.1"]
 
 
-def test_content_that_cannot_be_read_tells_nothing() -> None:
+def test_unreadable_content_is_ignored() -> None:
     log = Log()
     log.register(5)
     log.write(SetData("/feature", b"{", 1))
@@ -161,8 +163,8 @@ def test_content_that_cannot_be_read_tells_nothing() -> None:
     assert index.request_logs_of == {1}
 
 
-def test_processes_of_before_the_log() -> None:
-    """Their registrations and topics stand in the first state only."""
+def test_protocol_version_before_the_log_follows_from_the_first_state() -> None:
+    """Their registrations and topics are in the first state only."""
     first = Tree()
     registration = {"version": 4, "host": "h", "port": 1, "endpoints": []}
     first.put("/brokers/ids/1", json.dumps(registration).encode())
@@ -173,7 +175,7 @@ def test_processes_of_before_the_log() -> None:
     assert Log().index_from(first).protocol_version(0) == "3.1"
 
 
-def test_registration_that_cannot_be_read_is_no_traceback() -> None:
+def test_unreadable_registration_causes_no_traceback() -> None:
     log = Log()
     log.write(create("/brokers/ids/9", b"{"))
     assert log.index().protocol_version(7) == "2.7"
@@ -182,7 +184,7 @@ def test_registration_that_cannot_be_read_is_no_traceback() -> None:
 # Requests -------------------------------------------------------------------------------------
 
 
-def test_requests_come_in_the_order_in_which_they_were_received() -> None:
+def test_requests_are_in_the_order_in_which_they_were_received() -> None:
     log = Log()
     late = log.serve("ALLOCATE_PRODUCER_IDS", 0, {"brokerId": 2, "brokerEpoch": 5}, 30)
     early = log.serve("ALLOCATE_PRODUCER_IDS", 0, {"brokerId": 3, "brokerEpoch": 6}, 20)
@@ -193,7 +195,7 @@ def test_requests_come_in_the_order_in_which_they_were_received() -> None:
     assert found[0].request == AllocateProducerIdsReceived(early, 0, 3, 6)
 
 
-def test_states_that_were_written_together_have_cxids_that_follow() -> None:
+def test_states_with_successive_cxids_were_written_together() -> None:
     log = Log()
     names = [("t", number) for number in range(4)]
     first, *_ = [
@@ -206,7 +208,7 @@ def test_states_that_were_written_together_have_cxids_that_follow() -> None:
     assert index.written_with(8, first) == []
 
 
-def test_state_that_is_written_later_was_not_written_together_with_the_others() -> None:
+def test_state_that_is_written_later_is_not_part_of_the_batch() -> None:
     log = Log()
     names = [("t", number) for number in range(3)]
     first, *_ = [
@@ -219,14 +221,14 @@ def test_state_that_is_written_later_was_not_written_together_with_the_others() 
 # Deletions ------------------------------------------------------------------------------------
 
 
-def test_marker_of_a_topic_that_stays_is_taken_where_deletion_is_off() -> None:
+def test_deleted_marker_of_a_remaining_topic_shows_that_deletion_is_disabled() -> None:
     log = Log()
     log.decide(Delete(DELETION), session=8, what="topic_deletion")
     assert log.index(topics=("t",)).keeps_topics == {8}
     assert log.index().keeps_topics == set()
 
 
-def test_marker_of_a_topic_that_is_gone_is_not() -> None:
+def test_deleted_marker_of_a_deleted_topic_shows_no_disabled_deletion() -> None:
     log = Log()
     log.write(create(TOPIC, with_id(FIRST)))
     log.decide(Delete(TOPIC), what="topic_deletion")
@@ -234,7 +236,7 @@ def test_marker_of_a_topic_that_is_gone_is_not() -> None:
     assert log.index().keeps_topics == set()
 
 
-def test_topic_that_was_made_anew_stays() -> None:
+def test_topic_that_was_created_again_counts_as_remaining() -> None:
     log = Log()
     log.decide(Delete(TOPIC), what="topic_deletion")
     log.write(create(TOPIC, with_id(FIRST)))
@@ -242,7 +244,7 @@ def test_topic_that_was_made_anew_stays() -> None:
     assert log.index(topics=("t",)).keeps_topics == {7}
 
 
-def test_marker_that_somebody_takes_away_by_hand_says_nothing() -> None:
+def test_marker_that_was_deleted_by_hand_is_ignored() -> None:
     log = Log()
     log.write(Delete(DELETION))
     assert log.index(topics=("t",)).keeps_topics == set()
@@ -251,7 +253,7 @@ def test_marker_that_somebody_takes_away_by_hand_says_nothing() -> None:
 # Writes ---------------------------------------------------------------------------------------
 
 
-def test_next_writes_are_those_of_the_session() -> None:
+def test_next_writes_are_those_of_one_session() -> None:
     log = Log()
     first = log.decide(SetData(STATE, b"{}", 1))
     log.decide(SetData(OTHER, b"{}", 1), session=8)
@@ -284,9 +286,9 @@ def test_refused_writes_have_no_path() -> None:
     assert index.first_writes(7, 0) == {}
 
 
-def test_first_write_about_each_partition_and_topic() -> None:
-    """Of a topic's znode those partitions count whose assignment is another. What is written
-    behind the end of the term is of another failover."""
+def test_first_write_of_each_partition_and_topic_is_found() -> None:
+    """A write of a topic's znode counts for the partitions whose assignment it changes. Writes
+    after the end of the term belong to another failover."""
     log = Log()
     log.write(create(TOPIC, with_id(FIRST, [1], [2])))
     moved = log.decide(SetData(TOPIC, with_id(FIRST, [1], [2, 3]), 1), what="assignment")
@@ -301,7 +303,7 @@ def test_first_write_about_each_partition_and_topic() -> None:
 
 
 @pytest.mark.parametrize(("sent", "version"), [(1, "2.4-IV0"), (2, "2.5"), (3, "2.6")])
-def test_older_protocol_version_is_known_by_stop_replica(sent: int, version: str) -> None:
+def test_older_protocol_version_follows_from_stop_replica(sent: int, version: str) -> None:
     log = Log()
     log.register(4)
     log.elect(3)
@@ -312,7 +314,7 @@ def test_older_protocol_version_is_known_by_stop_replica(sent: int, version: str
 # Brokers --------------------------------------------------------------------------------------
 
 
-def test_brokers_that_end_their_sessions_themselves() -> None:
+def test_brokers_that_close_their_sessions_are_found() -> None:
     """A session that expires is closed by ZooKeeper: with cxid 0."""
     log = Log()
     for broker in (1, 2, 3):
@@ -328,8 +330,8 @@ def test_brokers_that_end_their_sessions_themselves() -> None:
     assert list(index.closing(expired + 1, 100)) == [3]
 
 
-def test_broker_whose_session_expires_was_silent_before() -> None:
-    """One that ends its session itself, or whose session goes on, was not."""
+def test_broker_is_unresponsive_before_its_session_expires() -> None:
+    """A broker that closes its session, or whose session continues, is responsive."""
     log = Log()
     for broker in (1, 2):
         log.write(CreateSession(6000), session=broker)
@@ -343,8 +345,8 @@ def test_broker_whose_session_expires_was_silent_before() -> None:
     assert all(index.is_responsive(broker, one) for broker in (2, 3) for one in times)
 
 
-def test_session_in_which_a_process_makes_sure_of_znodes_begins_it() -> None:
-    """With a later one of it, a broker registers first."""
+def test_session_that_creates_existing_znodes_is_the_first_of_its_process() -> None:
+    """If the process does so in a later session, a broker registers first."""
     log = Log()
     for session in (1, 2):
         log.write(CreateSession(6000), session=session)
@@ -354,7 +356,7 @@ def test_session_in_which_a_process_makes_sure_of_znodes_begins_it() -> None:
     assert log.index().starts == {1}
 
 
-def test_logs_that_are_there() -> None:
+def test_available_logs_are_found_by_broker_and_term() -> None:
     log = Log()
     log.serve("CREATE_TOPICS", 5, {})
     log.add(StateChangeLogged(2, 4, "state", [], ""))
@@ -368,7 +370,7 @@ def test_logs_that_are_there() -> None:
     assert not index.has_log(3, 7)
 
 
-def test_openings_are_given_once_they_are_consumed_no_more() -> None:
+def test_consumed_marker_is_not_returned_again() -> None:
     log = Log()
     log.write(SetData(TOPIC, b"{}", 1))
     texts = ["Unclean leader election has been enabled by default", "Resigning"]

@@ -1,4 +1,4 @@
-"""What lines of controller.log open, by lines of stock clusters."""
+"""The controller events that lines of controller.log begin; the lines are of stock clusters."""
 
 import pytest
 
@@ -92,13 +92,13 @@ CAUGHT_UP = (
 
 
 def line(text: str) -> ControllerLogged:
-    """As an import stores it."""
+    """The line as an import stores it."""
     logged = controller_logged(Line(0, text))
     assert logged is not None, text
     return logged
 
 
-def opened(text: str) -> LogMarker:
+def marker_in(text: str) -> LogMarker:
     found = marker_of(line(text))
     assert found is not None, text
     assert found.text == text
@@ -216,10 +216,8 @@ ALTER = call(AlterPartitionReceived(1, 3, 2, 70, []))
         ("[Controller id=5] Resigning", "Resignation", {}),
     ],
 )
-def test_line_opens_an_event_and_names_what_it_is_about(
-    text: str, event: str, named: dict[str, object]
-) -> None:
-    assert opened(text) == LogMarker(event, text, **named)  # type: ignore[arg-type]
+def test_line_has_its_event_and_subjects(text: str, event: str, named: dict[str, object]) -> None:
+    assert marker_in(text) == LogMarker(event, text, **named)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -230,8 +228,8 @@ def test_line_opens_an_event_and_names_what_it_is_about(
         " deleted",
     ],
 )
-def test_lines_that_stand_for_those_of_level_debug(text: str) -> None:
-    found = opened(text)
+def test_line_at_info_replaces_one_at_debug(text: str) -> None:
+    found = marker_in(text)
     assert found.event in ("Resignation", "PartitionModifications")
 
 
@@ -244,7 +242,7 @@ def test_lines_that_stand_for_those_of_level_debug(text: str) -> None:
         " reassigning partition t-07-8",
     ],
 )
-def test_other_lines_come_within_an_event(text: str) -> None:
+def test_line_within_an_event_is_no_marker(text: str) -> None:
     assert marker_of(line(text)) is None
 
 
@@ -303,8 +301,10 @@ def test_other_lines_come_within_an_event(text: str) -> None:
         ),
     ],
 )
-def test_line_is_that_of_an_event(text: str, fitting: list[Trigger], others: list[Trigger]) -> None:
-    one = opened(text)
+def test_line_matches_only_the_triggers_of_its_event(
+    text: str, fitting: list[Trigger], others: list[Trigger]
+) -> None:
+    one = marker_in(text)
     assert [matches(one, each) for each in fitting] == [True] * len(fitting)
     assert [matches(one, each) for each in others] == [False] * len(others)
 
@@ -341,16 +341,14 @@ def test_line_is_that_of_an_event(text: str, fitting: list[Trigger], others: lis
         ("[Controller id=3] Updating ISRs for partitions: Set(t-0).", None),
     ],
 )
-def test_event_of_a_line_for_which_no_reason_is_in_the_log(
-    text: str, trigger: Trigger | None
-) -> None:
-    """Of a reassignment, an ISR or an answer the line says too little."""
-    assert trigger_for(opened(text)) == trigger
+def test_trigger_is_inferred_from_a_line(text: str, trigger: Trigger | None) -> None:
+    """Lines about a reassignment, an ISR or an answer do not name their trigger."""
+    assert trigger_for(marker_in(text)) == trigger
 
 
 @pytest.mark.parametrize("kind", LOGGED)
-def test_what_is_looked_for_in_lines_has_one(kind: type) -> None:
-    """Each kind of event that is said to leave a line matches one of those above."""
+def test_every_logged_kind_of_event_matches_a_line(kind: type) -> None:
+    """Every kind of event that should be logged matches one of the lines above."""
     texts = (CHANGED, METADATA, NEW_TOPIC, ADDED, CAUGHT_UP, FAILED)
     texts += (
         "[Controller id=4] Unclean leader election has been enabled for topic t",
@@ -360,6 +358,6 @@ def test_what_is_looked_for_in_lines_has_one(kind: type) -> None:
         "[Controller id=2] Starting replica leader election (PREFERRED) for partitions t-0 "
         "triggered by ZkTriggered",
     )
-    made = [one for one in map(trigger_for, map(opened, texts)) if isinstance(one, kind)]
+    made = [one for one in map(trigger_for, map(marker_in, texts)) if isinstance(one, kind)]
     assert made
-    assert all(any(matches(opened(text), one) for text in texts) for one in made)
+    assert all(any(matches(marker_in(text), one) for text in texts) for one in made)

@@ -1,4 +1,4 @@
-"""Which topics a failover has read, by the lines of its controller.log."""
+"""The topics that a failover has read, by the lines of its controller.log."""
 
 from replay.stock_clusters.agreement.logs.logged_reads import TopicsRead
 from replay.stock_clusters.imported_log.events import ControllerLogged
@@ -10,30 +10,30 @@ def line(*topics: str, kind: str = "HashSet") -> str:
     return f"[Controller id=4] Current list of topics in the cluster: {kind}({', '.join(topics)})"
 
 
-def told(*lines: str, broker: int = 4) -> TopicsRead:
-    """Lines at records 10, 20 and so on."""
+def topics_read(*lines: str, broker: int = 4) -> TopicsRead:
+    """The log of these lines, at records 10, 20, ..."""
     found = TopicsRead()
     for place, text in enumerate(lines, 1):
         found.take(10 * place, ControllerLogged(broker, "failover", text))
     return found
 
 
-def test_line_that_comes_later_tells() -> None:
-    assert told(BEGINS, line("u", "t")).listed(4, 12) == ("t", "u")
-    assert told(BEGINS, line("t.1-a_b", kind="Set")).listed(4, 12) == ("t.1-a_b",)
+def test_later_line_has_the_topics() -> None:
+    assert topics_read(BEGINS, line("u", "t")).listed(4, 12) == ("t", "u")
+    assert topics_read(BEGINS, line("t.1-a_b", kind="Set")).listed(4, 12) == ("t.1-a_b",)
 
 
 def test_cluster_without_topics() -> None:
-    assert told(BEGINS, line(kind="Set")).listed(4, 12) == ()
+    assert topics_read(BEGINS, line(kind="Set")).listed(4, 12) == ()
 
 
-def test_failover_that_ends_before_its_line_tells_nothing() -> None:
-    found = told(BEGINS, BEGINS, line("t"))
+def test_failover_that_ends_before_its_line_has_no_topics() -> None:
+    found = topics_read(BEGINS, BEGINS, line("t"))
     assert found.listed(4, 12) is None
     assert found.listed(4, 22) == ("t",)
 
 
-def test_lines_of_others_and_other_lines_tell_nothing() -> None:
-    assert told(BEGINS, line("t"), broker=3).listed(4, 12) is None
-    assert told(BEGINS, "[Controller id=4] Currently active brokers").listed(4, 12) is None
-    assert told(BEGINS, line("t")).listed(4, 20) is None
+def test_line_without_topics_or_of_another_controller_is_ignored() -> None:
+    assert topics_read(BEGINS, line("t"), broker=3).listed(4, 12) is None
+    assert topics_read(BEGINS, "[Controller id=4] Currently active brokers").listed(4, 12) is None
+    assert topics_read(BEGINS, line("t")).listed(4, 20) is None

@@ -1,5 +1,5 @@
-"""What waited at the same time, or was read: where another order leads to what Kafka did, that
-explains the divergence; nothing else does."""
+"""Another order of pending events or reads explains a divergence only if it leads to what Kafka
+did."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ from tests.replay.stock_clusters.agreement.view import (
 
 GUARD = Check(znodes.CONTROLLER_EPOCH, 1)
 CONTROLLER, LEAVING, STAYING = 1, 2, 3
-"""Brokers; their sessions have the same numbers."""
+"""Broker ids; the sessions have the same numbers."""
 AUTOMATIC = "AutoPreferredReplicaLeaderElection"
 
 
@@ -80,7 +80,7 @@ class Incident:
         self._end_failover()
 
     def _end_failover(self) -> None:
-        """Its last write is refused: there is no request for an election."""
+        """The last write of the failover is refused, because no election is requested."""
         self.wait(100)
         self.write(GUARD, Error(-101), session=CONTROLLER)
         self._add(Observed(self._zxid, "refused", CONTROLLER, 1, -101, False))
@@ -90,12 +90,12 @@ class Incident:
     def wait(self, milliseconds: int) -> None:
         self._time_ms += milliseconds
 
-    def ask_for_election(self) -> None:
+    def request_election(self) -> None:
         content = b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
         self.write(create(znodes.PREFERRED_ELECTION, content))
 
     def log(self, text: str, event: str = "") -> None:
-        """A line of broker 1's controller.log."""
+        """Adds a line to broker 1's controller.log."""
         self._add(ControllerLogged(CONTROLLER, event, f"[Controller id=1] {text}"))
 
     def lose_broker(self) -> None:
@@ -122,37 +122,37 @@ class Incident:
         world: Any = SimpleNamespace(state=State(), begun=SimpleNamespace(chroot=""))
         index = Index(iter(self._records), "", ZnodeView(State().tree, ""))
         configuration = Configuration(broker_id=1, rules="kafka")
-        agreeing = ConformanceChecker(cast(Any, world), configuration, index, {}, choices=choices)
-        return result_of(agreeing.run(iter(self._records)), "")
+        checker = ConformanceChecker(cast(Any, world), configuration, index, {}, choices=choices)
+        return result_of(checker.run(iter(self._records)), "")
 
 
 def diverging(result: AgreementResult) -> list[tuple[str, str]]:
-    """What is about the partition's state: verdicts, and the rules that explain them."""
+    """The verdicts and explanations of the divergences about the partition's state."""
     found = [one for one in result.divergences if STATE in one.paths]
     return [(one.verdict, one.explained) for one in found]
 
 
-def both_at_once() -> Incident:
-    """By the order of zxids the election comes first: broker 2 is made leader, and leaves."""
+def election_and_lost_broker() -> Incident:
+    """By the order of zxids the election is first: broker 2 becomes leader, and then leaves."""
     incident = Incident()
-    incident.ask_for_election()
+    incident.request_election()
     incident.lose_broker()
     return incident
 
 
-def kafka_took_the_other_first(incident: Incident, leader_epoch: int = 1) -> None:
-    """Broker 2 is gone, and not elected."""
+def process_lost_broker_first(incident: Incident, leader_epoch: int = 1) -> None:
+    """Kafka removes broker 2, and does not elect it."""
     state = SetData(STATE, state_json(STAYING, leader_epoch, STAYING), 1)
     incident.decide(state, "partition_state")
     incident.decide(Delete(znodes.PREFERRED_ELECTION), "preferred_election")
 
 
-def test_watches_are_told_in_one_order_only() -> None:
-    """The election's came first."""
-    incident = both_at_once()
+def test_order_of_watches_explains_nothing() -> None:
+    """The watch of the election fired first."""
+    incident = election_and_lost_broker()
     incident.wait(10)
     incident.write(create("/config/topics"))
-    kafka_took_the_other_first(incident)
+    process_lost_broker_first(incident)
     result = incident.compared()
     [found] = result.divergences
     assert any("leader 2, Kafka 3" in one for one in found.differences)
@@ -160,10 +160,10 @@ def test_watches_are_told_in_one_order_only() -> None:
     assert not result.agrees
 
 
-def test_it_does_not_where_the_other_event_comes_later() -> None:
+def test_later_event_explains_nothing() -> None:
     incident = Incident()
-    incident.ask_for_election()
-    kafka_took_the_other_first(incident)
+    incident.request_election()
+    process_lost_broker_first(incident)
     incident.wait(1000)
     incident.lose_broker()
     incident.wait(1000)
@@ -171,8 +171,8 @@ def test_it_does_not_where_the_other_event_comes_later() -> None:
     assert ("differs", "") in diverging(incident.compared())
 
 
-def test_nothing_is_to_be_explained_where_the_chosen_order_fits() -> None:
-    incident = both_at_once()
+def test_agreeing_order_leaves_nothing_to_explain() -> None:
+    incident = election_and_lost_broker()
     incident.decide(SetData(STATE, state_json(LEAVING, 1, STAYING, LEAVING), 1), "partition_state")
     incident.decide(Delete(znodes.PREFERRED_ELECTION), "preferred_election")
     incident.decide(SetData(STATE, state_json(STAYING, 2, STAYING), 2), "partition_state")
@@ -182,7 +182,7 @@ def test_nothing_is_to_be_explained_where_the_chosen_order_fits() -> None:
 
 TAKEN, READ = Step(9, "BrokerChange", 5), Step(9, "BrokerChange", 5, 1)
 READ_NEXT = READ._replace(read=2)
-"""A controller event that came with record 5, and what is read for it."""
+"""A controller event caused by record 5, and its reads."""
 IDS = (znodes.BROKER_IDS,)
 
 
@@ -204,8 +204,9 @@ def searched(
     read: int = 7,
     changed: int = 8,
 ) -> tuple[AgreementResult, list[Mapping[Step, int]]]:
-    """A comparison that comes to what is `left` in an order; the orders that were tried. The ids
-    of brokers were `read`, and `then_read`; by record `changed` they are others."""
+    """The result of a search, and the orders that it tried. In each order the comparison leaves
+    the divergences that `left` returns. Broker ids were read at `read`, followed by `then_read`;
+    they change at record `changed`."""
     tried: list[Mapping[Step, int]] = []
 
     def compare(choices: Choices) -> AgreementResult:
@@ -229,11 +230,11 @@ def searched(
     return search(compare, (EventOrder(orders),), records).result, tried
 
 
-def test_other_moment_of_a_read_explains_what_kafka_did() -> None:
-    """All that it said at that time; what comes later agrees in that order."""
-    said = [divergence(9, 2), divergence(10, 3)]
+def test_later_read_explains_a_divergence() -> None:
+    """The order explains all divergences of its time, and later decisions agree in it."""
+    divergences = [divergence(9, 2), divergence(10, 3)]
     later = structs.replace(divergence(20), since=15)
-    result, _ = searched(lambda order: [] if order.get(READ) == 9 else [*said, later])
+    result, _ = searched(lambda order: [] if order.get(READ) == 9 else [*divergences, later])
     assert [(one.seq, one.explained) for one in result.divergences] == [
         (9, "either-order"),
         (10, "either-order"),
@@ -244,8 +245,9 @@ def test_other_moment_of_a_read_explains_what_kafka_did() -> None:
     assert result.agrees
 
 
-def test_so_it_does_where_lines_tell_which_event_was_taken() -> None:
-    """They do not tell when it read: before the leader of t-0 wrote broker 2 into the ISR."""
+def test_later_read_explains_a_divergence_of_a_logged_event() -> None:
+    """The log does not show when the event read: before the leader of t-0 added broker 2 to the
+    ISR."""
     incident = Incident()
     incident.log("1 successfully elected as the controller. Epoch incremented to 1 and", "Elected")
     incident.log("Register BrokerModifications handler for Set(1, 2, 3)")
@@ -260,8 +262,8 @@ def test_so_it_does_where_lines_tell_which_event_was_taken() -> None:
     assert diverging(incident.compared()) == [("extra", "either-order")]
 
 
-def test_session_that_no_line_tells_of_is_as_without_a_log() -> None:
-    """Its controller.log begins behind its election: lines tell of a later session only."""
+def test_session_without_lines_counts_as_without_a_log() -> None:
+    """Its controller.log begins after its election, so its lines belong to a later session."""
     incident = Incident()
     incident.log("Register BrokerModifications handler for Set(1, 2, 3)")
     incident.log("Processing automatic preferred replica leader election", AUTOMATIC)
@@ -272,7 +274,7 @@ def test_session_that_no_line_tells_of_is_as_without_a_log() -> None:
     assert not any(one.is_logged for one in choices.made.values())
 
 
-def test_of_what_lines_tell_only_readings_of_what_diverges_are_tried() -> None:
+def test_only_reads_of_the_diverging_znodes_are_tried_for_a_logged_event() -> None:
     other = structs.replace(divergence(9), paths=(STATE,))
     _, tried = searched(lambda order: [other], is_logged=True)
     assert not any(READ in one for one in tried)
@@ -280,15 +282,15 @@ def test_of_what_lines_tell_only_readings_of_what_diverges_are_tried() -> None:
     assert any(READ in one for one in tried)
 
 
-def test_failover_has_not_read_later() -> None:
-    """It has written on the strength of what it read."""
+def test_later_read_of_a_failover_is_not_tried() -> None:
+    """A failover has written because of what it read."""
     result, tried = searched(lambda order: [divergence(9)] * (READ not in order), is_failover=True)
     assert [one.explained for one in result.divergences] == [""]
     assert not any(READ in one for one in tried)
 
 
-def test_what_was_listed_earlier_was_read_at_once() -> None:
-    """By record 7 a broker had gone: a failover had listed it before, and read what it is."""
+def test_znode_listed_earlier_was_read_at_the_same_time() -> None:
+    """By record 7 a broker had left: a failover had listed it before, and read its registration."""
     broker = f"{znodes.BROKER_IDS}/2"
 
     def left(order: Mapping[Step, int]) -> list[Divergence]:
@@ -301,7 +303,7 @@ def test_what_was_listed_earlier_was_read_at_once() -> None:
     assert {READ: 7, READ_NEXT: 7} not in tried
 
 
-def test_nothing_is_explained_where_no_order_leads_to_it() -> None:
+def test_divergence_without_a_fitting_order_is_not_explained() -> None:
     result, tried = searched(lambda _: [divergence(9)])
     assert [one.explained for one in result.divergences] == [""]
     assert not result.agrees
@@ -313,7 +315,7 @@ def test_order_that_only_moves_a_divergence_explains_nothing() -> None:
     assert [(one.seq, one.explained) for one in result.divergences] == [(9, "")]
 
 
-def test_order_that_leads_to_something_else_does_not_explain_it() -> None:
+def test_order_explains_only_the_divergences_that_it_removes() -> None:
     later = structs.replace(divergence(20), since=15)
     result, _ = searched(lambda order: [divergence(9), *([later] * (READ not in order))])
     assert [(one.seq, one.explained) for one in result.divergences] == [
@@ -322,8 +324,8 @@ def test_order_that_leads_to_something_else_does_not_explain_it() -> None:
     ]
 
 
-def test_race_may_need_two_choices() -> None:
-    """The event was taken before another one, and had read before that."""
+def test_divergence_may_need_two_choices() -> None:
+    """The event was processed before another one, and had read before that."""
 
     def left(order: Mapping[Step, int]) -> list[Divergence]:
         if READ not in order:
@@ -334,14 +336,14 @@ def test_race_may_need_two_choices() -> None:
     assert [(one.seq, one.explained) for one in result.divergences] == [(9, "either-order")]
 
 
-def test_not_every_divergence_is_tried_where_order_is_not_the_reason() -> None:
+def test_search_gives_up_if_no_order_explains_many_divergences() -> None:
     many = [structs.replace(divergence(9 + one), since=6 + one) for one in range(50)]
     _, tried = searched(lambda _: many)
     assert len(tried) < 30
 
 
 @pytest.mark.parametrize("orders", [0, 1, 2])
-def test_orders_that_are_tried_can_be_limited(orders: int) -> None:
+def test_number_of_tried_orders_is_limited(orders: int) -> None:
     _, tried = searched(lambda _: [divergence(9)], orders=orders)
     assert len(tried) == 1 + orders
 

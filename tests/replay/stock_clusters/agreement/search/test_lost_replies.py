@@ -1,4 +1,4 @@
-"""Lost replies are assumed only if fewer divergences remain then."""
+"""A lost reply is assumed only if fewer divergences remain with it."""
 
 from collections.abc import Callable, Set
 
@@ -13,7 +13,7 @@ from replay.stock_clusters.agreement.search.search import Run, search
 Explains = Callable[[Set[int]], list[int]]
 
 
-def lacking(zxid: int) -> Divergence:
+def missing(zxid: int) -> Divergence:
     return Divergence(
         subject="decision",
         verdict="missing",
@@ -32,8 +32,8 @@ def lacking(zxid: int) -> Divergence:
 
 
 class Comparison:
-    """`left` are the decisions that the fold lacks if some replies were lost; the decision before
-    each of them may be one without a reply."""
+    """`left` returns the decisions that the fold lacks if some replies were lost; the reply to the
+    decision before each of them may have been lost."""
 
     def __init__(self, left: Explains) -> None:
         self.left = left
@@ -45,7 +45,7 @@ class Comparison:
         result = AgreementResult()
         for zxid in self.left(lost):
             choices.record_repeated(zxid - 1)
-            result.divergences.append(lacking(zxid))
+            result.divergences.append(missing(zxid))
         return result
 
     def searched(self, records: int = 100) -> Run:
@@ -59,8 +59,8 @@ def test_agreeing_log_is_compared_once() -> None:
     assert run.result.notes == []
 
 
-def test_only_replies_that_explain_a_divergence_are_lost() -> None:
-    """6 follows a lost reply; 3 does not, and is lacking whichever reply is lost."""
+def test_only_replies_that_explain_a_divergence_are_assumed_lost() -> None:
+    """6 follows a lost reply; 3 is missing whichever reply is lost."""
     comparison = Comparison(lambda lost: [3] if 5 in lost else [3, 6])
     run = comparison.searched()
     assert [one.zxid for one in run.result.divergences] == [3]
@@ -71,14 +71,14 @@ def test_only_replies_that_explain_a_divergence_are_lost() -> None:
 
 
 def test_second_lost_reply_is_found_after_the_first() -> None:
-    """Two writes of one batch come again."""
+    """Two writes of one batch are repeated."""
     comparison = Comparison(lambda lost: [] if {5, 6} <= lost else [7] if 5 in lost else [6, 7])
     run = comparison.searched()
     assert not run.result.divergences
     assert run.choices.assumptions.lost_replies == {5, 6}
 
 
-def test_other_orders_are_tried_with_the_lost_replies() -> None:
+def test_orders_are_tried_with_the_lost_replies() -> None:
     comparison = Comparison(lambda lost: [8] if 5 in lost else [6, 8])
     search(comparison, (LostReply(), EventOrder()), 100)
     first = comparison.runs.index({5})

@@ -1,4 +1,4 @@
-"""Answers find the requests that they are for: each broker answers in order."""
+"""Answers are matched with requests: each broker answers in order."""
 
 from msgspec import structs
 
@@ -17,7 +17,7 @@ APIS = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
 
 
 def queues(*requests: BrokerRequest) -> BrokerQueues:
-    """Requests, numbered from 1 on."""
+    """Queues of requests that are numbered from 1."""
     made = BrokerQueues()
     for number, request in enumerate(requests, 1):
         made.add(CommandId(number, 0), request, 100 * number)
@@ -32,14 +32,14 @@ def number(answer: BrokerResponded | None) -> int | None:
     return None if answer is None else answer.command.cause
 
 
-def test_answer_is_that_of_the_first_request_of_its_kind() -> None:
+def test_answer_belongs_to_the_first_request_of_its_kind() -> None:
     one = queues(UPDATE, LEADER_AND_ISR, UPDATE)
     failed = [("t", 0, 11)]
     answer = one.answer(BROKER, "LEADER_AND_ISR", 6, failed)
     assert answer == BrokerResponded(CommandId(2, 0), BROKER, EPOCH, 6, failed)
 
 
-def test_what_came_before_it_is_answered_too() -> None:
+def test_earlier_requests_count_as_answered() -> None:
     one = queues(UPDATE, LEADER_AND_ISR, UPDATE)
     one.answer(BROKER, "LEADER_AND_ISR", 0, [])
     assert [one.has(BROKER, api) for api in APIS] == [False, True, False]
@@ -47,7 +47,7 @@ def test_what_came_before_it_is_answered_too() -> None:
     assert one.answer(BROKER, "UPDATE_METADATA", 0, []) is None
 
 
-def test_answer_to_what_another_run_of_a_broker_was_sent_is_known_by_its_epoch() -> None:
+def test_answer_to_an_earlier_registration_is_recognised_by_its_broker_epoch() -> None:
     one = queues(UPDATE)
     assert one.is_for_other_run(BROKER, EPOCH - 1)
     assert not one.is_for_other_run(BROKER, EPOCH)
@@ -55,14 +55,14 @@ def test_answer_to_what_another_run_of_a_broker_was_sent_is_known_by_its_epoch()
     assert not one.is_for_other_run(7, EPOCH - 1)
 
 
-def test_answer_without_a_request_leaves_the_queue_as_it_is() -> None:
+def test_answer_without_a_request_leaves_the_queue_unchanged() -> None:
     one = queues(UPDATE)
     assert one.answer(BROKER, "STOP_REPLICA", 0, []) is None
     assert one.answer(7, "UPDATE_METADATA", 0, []) is None
     assert one.has(BROKER, "UPDATE_METADATA")
 
 
-def test_closed_channel_answers_nothing_more() -> None:
+def test_closed_channel_returns_no_answers() -> None:
     one = queues(UPDATE)
     one.close(BROKER)
     one.close(7)
@@ -70,7 +70,7 @@ def test_closed_channel_answers_nothing_more() -> None:
     assert one.answer(BROKER, "UPDATE_METADATA", 0, []) is None
 
 
-def test_deletion_that_was_told_of_is_not_told_a_second_time() -> None:
+def test_answered_deletion_is_not_answered_again() -> None:
     one = queues(UPDATE, STOP)
     assert number(one.answer_deletion(BROKER, {"t-x"})) == 2
     assert one.has(BROKER, "UPDATE_METADATA")
@@ -80,27 +80,27 @@ def test_deletion_that_was_told_of_is_not_told_a_second_time() -> None:
     assert not one.take_known(BROKER, "UPDATE_METADATA")
 
 
-def test_deletion_that_failed_is_answered_as_the_line_tells() -> None:
+def test_failed_deletion_is_answered_with_the_errors_of_the_line() -> None:
     failed = [("t-x", 0, 56)]
     answer = queues(STOP).answer_deletion(BROKER, {"t-x"}, 77, failed)
     assert answer is not None
     assert (answer.error, answer.partition_errors) == (77, failed)
 
 
-def test_deletion_of_another_topic_is_not_the_one_that_is_told_of() -> None:
-    """That of a reassigned partition's replica the controller's log does not tell."""
+def test_deletion_of_another_topic_is_not_answered() -> None:
+    """The controller's log does not record the deletion of a reassigned partition's replica."""
     moved = structs.replace(STOP, partitions=(structs.replace(STOP.partitions[0], topic="moved"),))
     one = queues(moved, STOP)
     assert number(one.answer_deletion(BROKER, {"t-x"})) == 2
 
 
-def test_brokers_whose_answers_are_in_a_log_are_waited_for() -> None:
+def test_no_answer_is_assumed_for_brokers_with_logged_answers() -> None:
     one = queues(UPDATE, STOP)
     assert one.answer_sent_by(always, {BROKER}) is None
     assert [number(one.answer_sent_by(always, set())) for _ in range(3)] == [1, 2, None]
 
 
-def test_what_was_sent_long_ago_is_answered() -> None:
+def test_request_sent_long_ago_is_answered() -> None:
     one = queues(UPDATE, STOP)
 
     def is_long_ago(broker: int, sent_ms: int) -> bool:
@@ -109,7 +109,7 @@ def test_what_was_sent_long_ago_is_answered() -> None:
     assert [number(one.answer_sent_by(is_long_ago, set())) for _ in range(2)] == [1, None]
 
 
-def test_what_came_before_the_deletion_of_a_topic_is_answered_first() -> None:
+def test_requests_before_the_deletion_of_a_topic_are_answered_first() -> None:
     one = queues(UPDATE, STOP, UPDATE)
     [topic] = {each.topic for each in STOP.partitions if each.delete}
     assert one.answer_deletion_of("another", set()) is None

@@ -1,4 +1,4 @@
-"""The orders of Scala's maps, against what those of 2.13.15 give."""
+"""The iteration orders of Scala's maps equal those of Scala 2.13.15."""
 
 import pytest
 from hypothesis import given
@@ -14,8 +14,8 @@ Name = tuple[str, int]
 IDS = st.lists(st.integers(0, 2**31 - 1), max_size=200)
 
 
-def test_brokers_of_a_small_cluster() -> None:
-    """As recordings of ten brokers show it, too."""
+def test_brokers_of_a_small_cluster_are_in_kafkas_order() -> None:
+    """Recordings of ten brokers show the same order."""
     assert immutable_map_order(range(1, 11)) == [5, 10, 1, 6, 9, 2, 7, 3, 8, 4]
 
 
@@ -37,18 +37,16 @@ def test_brokers_of_a_small_cluster() -> None:
             [3, 226, 1250, 1364, 1726, 2390, 2967, 4, 239, 242],
             [226, 3, 1726, 1364, 2967, 2390, 1250, 239, 242, 4],
         ),
-        # 18 and 169716 their lowest twenty.
+        # 18 and 169716 have their lowest twenty bits in common.
         ([22, 9142, 18, 9138, 169716, 7], [7, 9142, 22, 169716, 9138, 18]),
     ],
 )
-def test_ids_that_share_a_place_come_behind_those_that_are_alone(
-    keys: list[int], order: list[int]
-) -> None:
+def test_colliding_ids_follow_other_ids(keys: list[int], order: list[int]) -> None:
     assert immutable_map_order(keys) == order
 
 
 @given(IDS, st.randoms())
-def test_order_is_that_of_the_keys_alone(keys: list[int], random: object) -> None:
+def test_order_depends_on_the_keys_only(keys: list[int], random: object) -> None:
     order = immutable_map_order(keys)
     assert sorted(order) == sorted(set(keys))
     shuffled = [*keys]
@@ -78,8 +76,8 @@ def numbered(topic: str, *numbers: int) -> list[Name]:
         numbered("t-07", 12, 10, 11, 4, 5, 2, 3, 8, 9, 6, 7, 0, 1),
     ],
 )
-def test_partitions_of_a_request(order: list[Name]) -> None:
-    """Kafka's TopicPartition, put into a scala.collection.mutable.HashMap."""
+def test_partitions_of_a_request_are_in_kafkas_order(order: list[Name]) -> None:
+    """The order of Kafka's TopicPartition in a scala.collection.mutable.HashMap."""
     assert mutable_map_order(order) == mutable_map_order(sorted(order)) == order
 
 
@@ -99,7 +97,7 @@ def test_partitions_of_a_request(order: list[Name]) -> None:
         ],
     ],
 )
-def test_as_many_as_fill_a_table(order: list[Name]) -> None:
+def test_order_is_kafkas_if_the_table_is_full(order: list[Name]) -> None:
     assert mutable_map_order(order) == order
 
 
@@ -108,7 +106,7 @@ def test_no_partition_is_lost(names: list[Name]) -> None:
     assert sorted(mutable_map_order(names)) == sorted(set(names))
 
 
-def test_partitions_with_the_same_hash_code_come_as_they_were_asked_for() -> None:
-    """As a recording of a plan with these two in it shows it, in the order of the znode."""
+def test_partitions_with_the_same_hash_code_keep_the_order_of_the_request() -> None:
+    """A recording of a plan with these two partitions shows the order of the znode."""
     assert mutable_map_order([("t.98", 11), ("t-48", 47)]) == [("t.98", 11), ("t-48", 47)]
     assert mutable_map_order([("t-48", 47), ("t.98", 11)]) == [("t-48", 47), ("t.98", 11)]

@@ -1,4 +1,4 @@
-"""Which events are there, and in which order they are taken where lines tell of some."""
+"""Which controller events are pending, and in which order they are processed."""
 
 from typing import Any
 
@@ -47,87 +47,87 @@ Served = tuple[str, int, dict[str, Any]]
 REQUEST = ApiCall(AlterPartitionReceived(1, 3, 1, 7, []))
 
 
-def arrived(index: Index, *came: Trigger) -> PendingEvents:
+def pending(index: Index, *triggers: Trigger) -> PendingEvents:
     fold = SteppedFold(Configuration(broker_id=1, rules="kafka"), ProcessingOrder())
-    arrivals = PendingEvents(9, 1, fold.controller, index, Choices())
-    for one in came:
-        arrivals.add(one, 1000)
-    return arrivals
+    events = PendingEvents(9, 1, fold.controller, index, Choices())
+    for one in triggers:
+        events.add(one, 1000)
+    return events
 
 
-def before(line: Trigger, *came: Trigger, is_deposed: bool) -> list[Trigger]:
-    """What is taken before the event that a line is about, of what came before it."""
+def before(line: Trigger, *triggers: Trigger, is_deposed: bool) -> list[Trigger]:
+    """The triggers that are processed before the event of a line."""
     log = Log()
     log.add(ControllerLogged(1, "BrokerChange", BROKERS_CHANGED))
     log.add(ControllerLogged(1, "", LOGGED_AT_DEBUG_ONLY))
-    return arrived(log.index(), *came, line).unlogged_before(line, is_deposed=is_deposed)
+    return pending(log.index(), *triggers, line).unlogged_before(line, is_deposed=is_deposed)
 
 
-def test_what_leaves_no_line_is_taken_before_the_line_of_what_came_later() -> None:
+def test_earlier_events_without_a_line_are_processed_before_a_line() -> None:
     assert before(LINE, REASSIGNMENT, ANSWER, is_deposed=False) == [REASSIGNMENT, ANSWER]
 
 
-def test_who_is_deposed_hears_only_what_comes_by_no_watch() -> None:
-    """Watches come in the order of zxids, and the one of /controller was not heard yet."""
-    came = (REASSIGNMENT, ControllerChange(), ZkPartitionReassignment(created=False), ANSWER)
-    assert before(LINE, *came, is_deposed=True) == [REASSIGNMENT, ANSWER]
+def test_deposed_controller_processes_only_events_without_a_watch() -> None:
+    """Watches fire in the order of zxids, and the watch of /controller has not fired yet."""
+    triggers = (REASSIGNMENT, ControllerChange(), ZkPartitionReassignment(created=False), ANSWER)
+    assert before(LINE, *triggers, is_deposed=True) == [REASSIGNMENT, ANSWER]
 
 
-def test_who_is_not_deposed_hears_of_what_came_behind_its_election() -> None:
-    came = (ControllerChange(), REASSIGNMENT)
-    assert before(LINE, *came, is_deposed=False) == [REASSIGNMENT]
+def test_elected_controller_processes_events_after_its_election() -> None:
+    triggers = (ControllerChange(), REASSIGNMENT)
+    assert before(LINE, *triggers, is_deposed=False) == [REASSIGNMENT]
 
 
-def test_an_election_by_znode_has_a_line_of_its_own() -> None:
-    """A broker that was paused may have lost the watch with its connection."""
+def test_election_by_znode_waits_for_its_line() -> None:
+    """The watch may have been lost with the connection while the broker was paused."""
     assert before(LINE, ReplicaLeaderElection(), ANSWER, is_deposed=False) == [ANSWER]
 
 
-def test_failed_log_directories_have_a_line_of_their_own() -> None:
-    """An answer that came later may be taken before it."""
+def test_failure_of_log_directories_waits_for_its_line() -> None:
+    """A later answer may be processed before it."""
     assert before(LINE, LogDirEventNotification(), ANSWER, is_deposed=False) == [ANSWER]
 
 
-def test_what_waits_for_its_write_is_not_taken_for_that_there_is_nothing_else() -> None:
-    """It would be taken back again, and again."""
-    arrivals = arrived(Index(iter(()), "", Tree().view), REQUEST)
-    assert arrivals.next_unlogged() == REQUEST
-    arrivals.hold(REQUEST, [STATE])
-    assert arrivals.next_unlogged() is None
-    assert arrivals.release([STATE], lambda: {STATE}) == REQUEST
-    assert arrivals.next_unlogged() == REQUEST
+def test_held_event_is_not_returned_until_it_is_released() -> None:
+    """Otherwise the event would be taken and put back repeatedly."""
+    events = pending(Index(iter(()), "", Tree().view), REQUEST)
+    assert events.next_unlogged() == REQUEST
+    events.hold(REQUEST, [STATE])
+    assert events.next_unlogged() is None
+    assert events.release([STATE], lambda: {STATE}) == REQUEST
+    assert events.next_unlogged() == REQUEST
 
 
-def test_what_waits_is_not_taken_in_the_place_of_another_request() -> None:
-    """Though it was answered before."""
+def test_request_that_is_not_held_is_returned_first() -> None:
+    """The waiting request was answered earlier."""
 
     class Answered(Index):
         def request_order(self, number: int) -> RequestOrder:
             return RequestOrder(number, number)
 
     other = ApiCall(AlterPartitionReceived(2, 3, 1, 7, []))
-    arrivals = arrived(Answered(iter(()), "", Tree().view), REQUEST, other)
-    arrivals.hold(REQUEST, [STATE])
-    assert arrivals.next_unlogged() == other
+    events = pending(Answered(iter(()), "", Tree().view), REQUEST, other)
+    events.hold(REQUEST, [STATE])
+    assert events.next_unlogged() == other
 
 
-def cause(asked: Served, path: str, at_ms: int, *lines: str) -> Trigger | None:
-    """What led to a write, of a request that seems to have come at 1000 ms."""
+def cause(request: Served, path: str, at_ms: int, *lines: str) -> Trigger | None:
+    """The trigger of a write, if a request was apparently received at 1000 ms."""
     log = Log()
     for line in lines:
         log.add(ControllerLogged(1, "BrokerChange", line))
     while log.add(ControllerLogged(2, "", "")) < ANSWERED_SEQ - 1:
         pass
-    log.serve(*asked, received_ms=1000)
+    log.serve(*request, received_ms=1000)
     index = log.index()
     fold = SteppedFold(Configuration(broker_id=1, rules="kafka"), ProcessingOrder())
     topic = fold.controller.context.topic("t")
     for number, replicas in enumerate(((1, 2), (1, 3))):
         partition = topic.partition(number)
         partition.assignment = Assignment(replicas)
-    arrivals = PendingEvents(9, 1, fold.controller, index, Choices())
+    events = PendingEvents(9, 1, fold.controller, index, Choices())
     written = Decision(30, 7, at_ms, "partition_state", 0, ((path, SetData(path, b"", 2)),))
-    return arrivals.request_causing(written, at_ms)
+    return events.request_causing(written, at_ms)
 
 
 T0 = {"topic": "t", "partitions": [0]}
@@ -135,8 +135,8 @@ ELECT: Served = ("ELECT_LEADERS", 2, {"electionType": 0, "topicPartitions": [T0]
 ELECT_ALL: Served = ("ELECT_LEADERS", 2, {"electionType": 0, "topicPartitions": None})
 
 
-def test_request_that_seems_to_have_come_behind_its_write_led_to_it() -> None:
-    """Its log tells when it was put together, and takes off how long the request took."""
+def test_request_received_just_after_a_write_can_be_its_cause() -> None:
+    """The log has the time at which its line was written, minus the duration of the request."""
     elect = ElectLeadersReceived(ANSWERED_SEQ, 2, "preferred", [("t", 0)])
     assert cause(ELECT, STATE, 990) == ApiCall(elect)
     assert cause(ELECT, OTHER, 990) is None
@@ -146,12 +146,12 @@ def test_request_that_seems_to_have_come_behind_its_write_led_to_it() -> None:
     assert cause(ELECT_ALL, "/admin/reassign_partitions", 990) is None
 
 
-def test_so_did_a_broker_that_shuts_down_if_it_has_a_replica() -> None:
-    asked: Served = ("CONTROLLED_SHUTDOWN", 3, {"brokerId": 2, "brokerEpoch": 70})
+def test_controlled_shutdown_is_the_cause_only_for_a_replica_of_the_broker() -> None:
+    request: Served = ("CONTROLLED_SHUTDOWN", 3, {"brokerId": 2, "brokerEpoch": 70})
     shutdown = ControlledShutdownReceived(ANSWERED_SEQ, 3, 2, 70)
-    assert cause(asked, STATE, 990) == ApiCall(shutdown)
-    assert cause(asked, OTHER, 990) is None
+    assert cause(request, STATE, 990) == ApiCall(shutdown)
+    assert cause(request, OTHER, 990) is None
 
 
-def test_request_with_a_line_is_taken_there() -> None:
+def test_request_with_a_line_is_no_inferred_cause() -> None:
     assert cause(ELECT, STATE, 990, BROKERS_CHANGED) is None

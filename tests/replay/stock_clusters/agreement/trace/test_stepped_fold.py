@@ -1,4 +1,4 @@
-"""The fold that begins a controller event when it is told to, and handles no other."""
+"""A stepped fold begins only the controller events that the caller requests."""
 
 import pytest
 
@@ -21,8 +21,8 @@ from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import topic_json
 
 
-class Held:
-    """A held fold and the ZooKeeper that it works with."""
+class Stepped:
+    """A stepped fold with its ZooKeeper."""
 
     def __init__(self, version: str = "3.9") -> None:
         configuration = Configuration(
@@ -37,7 +37,7 @@ class Held:
         return self.fold.feed(SessionConnected(self.session, 6000, "", renewed=False), 0)
 
     def carry_out(self, issued: list[Issued]) -> None:
-        """Answer what is asked of ZooKeeper, up to the end."""
+        """Answers the commands to ZooKeeper until none is left."""
         waiting = [*issued]
         while waiting:
             one = waiting.pop(0)
@@ -54,56 +54,56 @@ class Held:
         assert not self.zookeeper.apply(self.session, operation, 0).result.error
 
 
-def test_nothing_is_begun_by_itself() -> None:
-    held = Held()
-    assert held.connect() == []
-    held.fold.controller.enqueue(BrokerChange())
-    assert held.fold.feed(SessionConnected(held.session, 6000, "", renewed=False), 0) == []
-    assert not held.fold.is_running
-    assert BrokerChange() in held.fold.queued
+def test_event_is_not_begun_without_a_request() -> None:
+    stepped = Stepped()
+    assert stepped.connect() == []
+    stepped.fold.controller.enqueue(BrokerChange())
+    assert stepped.fold.feed(SessionConnected(stepped.session, 6000, "", renewed=False), 0) == []
+    assert not stepped.fold.is_running
+    assert BrokerChange() in stepped.fold.queued
 
 
-def test_what_is_named_is_begun_and_taken_from_the_queue() -> None:
-    held = Held()
-    held.elect()
+def test_requested_event_is_begun_and_removed_from_the_queue() -> None:
+    stepped = Stepped()
+    stepped.elect()
     for one in (TopicChange(), BrokerChange()):
-        held.fold.controller.enqueue(one)
-    issued = held.fold.begin(BrokerChange(), 0)
+        stepped.fold.controller.enqueue(one)
+    issued = stepped.fold.begin(BrokerChange(), 0)
     assert [one.command.path for one in issued] == [znodes.BROKER_IDS]  # type: ignore[union-attr]
-    assert held.fold.is_running
-    assert held.fold.queued == [TopicChange()]
-    held.carry_out(issued)
-    assert not held.fold.is_running
-    assert held.fold.queued == [TopicChange()]
+    assert stepped.fold.is_running
+    assert stepped.fold.queued == [TopicChange()]
+    stepped.carry_out(issued)
+    assert not stepped.fold.is_running
+    assert stepped.fold.queued == [TopicChange()]
 
 
-def test_what_is_not_queued_can_be_begun_too() -> None:
-    held = Held("2.6")
-    held.elect()
+def test_event_that_is_not_queued_can_be_begun() -> None:
+    stepped = Stepped("2.6")
+    stepped.elect()
     for path in ("/brokers", znodes.TOPICS):
-        held.write(Create(path))
-    held.write(Create(znodes.topic_path("t"), topic_json({0: [1]})))
-    held.carry_out(held.fold.begin(TopicChange(), 0))
-    assert held.fold.controller.context.known_topics() == ["t"]
-    assert held.fold.term == 1
+        stepped.write(Create(path))
+    stepped.write(Create(znodes.topic_path("t"), topic_json({0: [1]})))
+    stepped.carry_out(stepped.fold.begin(TopicChange(), 0))
+    assert stepped.fold.controller.context.known_topics() == ["t"]
+    assert stepped.fold.term == 1
 
 
 @pytest.mark.parametrize(
     ("version", "is_at_once"), [("3.9", True), ("2.7-IV2", True), ("2.6", False)]
 )
-def test_caught_up_reassignments_are_looked_at_with_the_alter_partition(
+def test_caught_up_reassignment_is_processed_with_the_alter_partition(
     version: str, is_at_once: bool
 ) -> None:
-    """KB 11.2. Below 2.7-IV2 leaders write the ISR: it is a controller event of its own."""
-    held = Held(version)
+    """KB 11.2. Below 2.7-IV2 leaders write the ISR, and the check is a controller event."""
+    stepped = Stepped(version)
     caught_up = PartitionReassignmentIsrChange("t", 0)
-    held.fold.controller.triggers.append(caught_up)
-    held.fold.begin(BrokerChange(), 0)
-    assert held.fold.queued == ([] if is_at_once else [caught_up])
+    stepped.fold.controller.triggers.append(caught_up)
+    stepped.fold.begin(BrokerChange(), 0)
+    assert stepped.fold.queued == ([] if is_at_once else [caught_up])
 
 
-def test_other_events_wait_behind_it() -> None:
-    held = Held()
-    held.fold.controller.triggers.extend([TopicChange(), PartitionReassignmentIsrChange("t", 0)])
-    held.fold.begin(BrokerChange(), 0)
-    assert held.fold.queued == [TopicChange(), PartitionReassignmentIsrChange("t", 0)]
+def test_caught_up_reassignment_waits_after_other_events() -> None:
+    stepped = Stepped()
+    stepped.fold.controller.triggers.extend([TopicChange(), PartitionReassignmentIsrChange("t", 0)])
+    stepped.fold.begin(BrokerChange(), 0)
+    assert stepped.fold.queued == [TopicChange(), PartitionReassignmentIsrChange("t", 0)]

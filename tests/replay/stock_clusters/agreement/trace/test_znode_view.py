@@ -1,4 +1,4 @@
-"""What a controller reads of an imported ZooKeeper, and what it is told."""
+"""What a controller reads from an imported ZooKeeper, and which watches fire."""
 
 import pytest
 from msgspec import structs
@@ -72,25 +72,25 @@ def test_children_are_sorted(tree: Tree) -> None:
     assert answered(tree, ReadChildren("/gone")) == ChildrenRead(ID, NO_NODE, [])
 
 
-def test_children_that_a_log_tells_are_those_that_were_read(tree: Tree) -> None:
+def test_children_in_a_log_replace_those_in_the_tree(tree: Tree) -> None:
     listed = ("7", "2")
     assert answered(tree, ReadChildren(PARTITIONS), listed=listed) == ChildrenRead(
         ID, OK, ["2", "7"]
     )
 
 
-def test_znodes_that_were_otherwise_when_they_were_read(tree: Tree) -> None:
+def test_overlay_has_znodes_as_they_were_when_they_were_read(tree: Tree) -> None:
     there = tree.view.find(STATE)
     found = answered(tree, ReadZnodes((STATE, OTHER)), {STATE: None, OTHER: there})
     assert isinstance(found, ZnodesRead)
     assert found.errors == [NO_NODE, OK]
 
 
-def test_sync_is_done(tree: Tree) -> None:
+def test_sync_succeeds(tree: Tree) -> None:
     assert answered(tree, SyncZnodes("/")) == ZnodesWritten(ID, 0, [OK], [-1])
 
 
-def test_other_clusters_paths_are_none_of_it() -> None:
+def test_path_outside_of_the_chroot_is_ignored() -> None:
     view = Tree("/prod").view
     assert view.in_kafka("/prod/controller") == "/controller"
     assert view.in_kafka("/production/controller") is None
@@ -114,14 +114,14 @@ def test_other_clusters_paths_are_none_of_it() -> None:
         ([create("/other")], []),
     ],
 )
-def test_changes_are_those_of_the_cluster(
+def test_changes_of_a_transaction_are_those_below_the_chroot(
     written: list[object], changes: list[tuple[str, str]]
 ) -> None:
     view = Tree("/k").view
     assert view.changes(transaction(9, *written)) == changes  # type: ignore[arg-type]
 
 
-def test_session_takes_its_ephemerals_with_it() -> None:
+def test_closed_session_deletes_its_ephemeral_znodes() -> None:
     tree = Tree()
     tree.put("/brokers/ids")
     broker = structs.replace(create("/brokers/ids/1"), is_ephemeral=True)
@@ -151,19 +151,19 @@ def test_watch_fires_once() -> None:
     assert watches.fire([(STATE, "deleted")]) == [(STATE, "deleted")]
 
 
-def test_read_without_a_watch_is_told_nothing() -> None:
+def test_read_without_a_watch_fires_nothing() -> None:
     tree = Tree()
     tree.put(STATE)
     reads = (ReadZnodes((STATE,)), ReadStats((STATE,)), ReadChildren(TOPIC))
     assert armed(tree, *reads).fire([(STATE, "data"), (TOPIC, "children")]) == []
 
 
-def test_what_is_not_there_can_be_watched_for_by_its_stat_only() -> None:
+def test_missing_znode_is_watched_only_by_its_stat() -> None:
     watches = armed(Tree(), ReadZnodes((STATE,), watch=True), ReadStats((OTHER,), watch=True))
     assert watches.fire([(STATE, "created"), (OTHER, "created")]) == [(OTHER, "created")]
 
 
-def test_children_are_told_of_children_and_of_the_end_of_their_parent() -> None:
+def test_watch_of_children_fires_for_children_and_deletion_of_the_parent() -> None:
     tree = Tree()
     tree.put(STATE)
     listing = ReadChildren(TOPIC, watch=True)
@@ -175,7 +175,7 @@ def test_children_are_told_of_children_and_of_the_end_of_their_parent() -> None:
     assert watches.fire([(TOPIC, "children")]) == []
 
 
-def test_request_is_as_it_was_if_it_was_deleted_since() -> None:
+def test_deleted_reassignment_request_is_available() -> None:
     tree = Tree("")
     tree.put(REASSIGN_PARTITIONS, b"1")
     before = tree.view.find(REASSIGN_PARTITIONS)
@@ -184,7 +184,7 @@ def test_request_is_as_it_was_if_it_was_deleted_since() -> None:
     assert tree.view.deleted_since(7) == {}
 
 
-def test_role_is_as_it_was_if_somebody_took_it_away_by_hand() -> None:
+def test_controller_znode_deleted_by_hand_is_available() -> None:
     tree = Tree("")
     tree.state.apply(
         transaction(1, structs.replace(create(CONTROLLER), is_ephemeral=True), session=5)

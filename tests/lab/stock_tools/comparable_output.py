@@ -1,4 +1,4 @@
-"""What tools and admin clients say, without what no two runs have alike."""
+"""The output of tools and admin clients, without parts that differ between runs."""
 
 import json
 import re
@@ -9,12 +9,12 @@ from tests.controller.daemon.scene import OWN_ID
 from tests.lab.stock_tools.stage import RACK_OF, Stage, as_json
 from tools.lab.kafka_tools import ToolResult
 
-DICED = "diced"
-"""Topics with this prefix have replicas that the controller chose by dice: only how they are spread
-is compared."""
+RANDOM = "random"
+"""Topics with this prefix have replicas that the controller chose at random: only the distribution
+of replicas is compared."""
 
 _STACK = re.compile(r"^\s+(at |\.\.\. \d+ more|Suppressed: )")
-_OPEN: tuple[tuple[str, str], ...] = (
+_VARIABLE: tuple[tuple[str, str], ...] = (
     (r"TopicId: \S{22}", "TopicId: (an id)"),
     (r"Cluster ID: \S{22}", "Cluster ID: (an id)"),
     (r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] ", ""),
@@ -22,8 +22,8 @@ _OPEN: tuple[tuple[str, str], ...] = (
     (r"Epoch: \d+", "Epoch: (a zxid)"),
     (r"__consumer_offsets-\d+", "__consumer_offsets-(one)"),
 )
-_DICED_LINE = re.compile(
-    rf"^\tTopic: (?P<topic>{DICED}\S*)\tPartition: (?P<number>\d+)\s*\tLeader: (?P<leader>\S+)"
+_RANDOM_LINE = re.compile(
+    rf"^\tTopic: (?P<topic>{RANDOM}\S*)\tPartition: (?P<number>\d+)\s*\tLeader: (?P<leader>\S+)"
     r"\s*\tReplicas: (?P<replicas>\S+)\s*\tIsr: (?P<isr>\S*)"
 )
 _TOPIC_LINE = re.compile(r"^\t?Topic: (?P<topic>\S+)\t+(Partition: (?P<number>\d+))?")
@@ -31,27 +31,30 @@ _ELECTED = re.compile(r"(for partitions )(\S+, .*)")
 _BROKERS = re.compile(r"((?:on|from) brokers )([\d,]+)$", re.MULTILINE)
 _ISR = re.compile(r"(Isr: )([\d,]+)")
 _OF_DAEMON = re.compile(rf"\bbroker {OWN_ID}\b")
-# Which broker a client asks first, and how often it tries, is open; but no tool loses refold.
-_OF_THE_NETWORK = ("NetworkClient", "Metadata:", "could not be established", "disconnected")
+# The broker that a client asks first, and the number of attempts, are not fixed. But no client may
+# lose its connection to refold.
+_NETWORK_WARNINGS = ("NetworkClient", "Metadata:", "could not be established", "disconnected")
 _REFOLD, _PORT_OF_REFOLD = "(refold)", "(port of refold)"
 
 
-def of_tool(said: ToolResult, stage: Stage) -> str:
-    """What a tool said, in words that another run has alike."""
-    lines = [f"exit status {said.status}"]
-    lines += plain_lines(_without_addresses(said.output, stage))
-    lines += [f"stderr: {line}" for line in plain_lines(_without_addresses(said.problems, stage))]
+def of_tool(result: ToolResult, stage: Stage) -> str:
+    """The output of a tool in a form that is the same in every run."""
+    lines = [f"exit status {result.status}"]
+    lines += comparable_lines(_without_addresses(result.output, stage))
+    lines += [
+        f"stderr: {line}" for line in comparable_lines(_without_addresses(result.problems, stage))
+    ]
     return "\n".join(lines)
 
 
 def of_client(answer: object, stage: Stage) -> str:
-    """What an admin client answered, as JSON."""
+    """The answer of an admin client as JSON."""
     return _without_addresses(as_json(answer), stage)
 
 
-def plain_lines(text: str) -> list[str]:
-    """The lines of a tool's output without ids, stack traces and orders that Kafka leaves open."""
-    for pattern, word in _OPEN:
+def comparable_lines(text: str) -> list[str]:
+    """The lines of a tool's output without ids, stack traces and orders that are not fixed."""
+    for pattern, word in _VARIABLE:
         text = re.sub(pattern, word, text)
     for numbers in (_ISR, _BROKERS):
         text = numbers.sub(lambda found: found[1] + _sorted(found[2]), text)
@@ -59,17 +62,17 @@ def plain_lines(text: str) -> list[str]:
     lines = [
         line.rstrip()
         for line in text.splitlines()
-        if line.strip() and not _STACK.match(line) and not _is_of_no_interest(line)
+        if line.strip() and not _STACK.match(line) and not _is_ignored(line)
     ]
-    return _in_order(_spreads(lines))
+    return _in_order(_distributions(lines))
 
 
-def _is_of_no_interest(line: str) -> bool:
-    """What a tool tells of its log library, and of its search for a broker that answers; never of a
-    connection to refold, which answers all the time."""
+def _is_ignored(line: str) -> bool:
+    """Whether a line is about the log library, or about a broker that does not answer. A line about
+    a connection to refold is never ignored, because refold always answers."""
     return line.startswith("SLF4J: ") or (
         line.startswith("WARN")
-        and any(one in line for one in _OF_THE_NETWORK)
+        and any(one in line for one in _NETWORK_WARNINGS)
         and _REFOLD not in line
         and _PORT_OF_REFOLD not in line
     )
@@ -79,8 +82,8 @@ def _without_addresses(text: str, stage: Stage) -> str:
     for broker in stage.lab.brokers:
         text = text.replace(broker.connect, f"(broker {broker.broker_id})")
         text = re.sub(rf"\b{broker.port}\b", f"(port of {broker.broker_id})", text)
-    text = re.sub(rf"\b{stage.scene.own_address}\b", _REFOLD, text)
-    _, _, port = stage.scene.own_address.partition(":")
+    text = re.sub(rf"\b{stage.scene.daemon_address}\b", _REFOLD, text)
+    _, _, port = stage.scene.daemon_address.partition(":")
     text = re.sub(rf"\b{port}\b", _PORT_OF_REFOLD, text)
     return text.replace(str(stage.folder), "(files)").replace(str(stage.lab.folder), "(lab)")
 
@@ -89,24 +92,24 @@ def _sorted(numbers: str) -> str:
     return ",".join(map(str, sorted(map(int, numbers.split(",")))))
 
 
-def _spreads(lines: Iterable[str]) -> list[str]:
-    """The partitions of a diced topic as one line that tells how they are spread."""
+def _distributions(lines: Iterable[str]) -> list[str]:
+    """The partitions of a random topic as one line with the distribution of their replicas."""
     kept: list[str] = []
-    diced: dict[str, dict[str, list[int]]] = {}
+    random_topics: dict[str, dict[str, list[int]]] = {}
     leaders: dict[str, list[str]] = {}
     for line in lines:
-        found = _DICED_LINE.match(line)
+        found = _RANDOM_LINE.match(line)
         if found is None:
             kept.append(line)
         else:
             replicas = list(map(int, found["replicas"].split(",")))
-            diced.setdefault(found["topic"], {})[found["number"]] = replicas
+            random_topics.setdefault(found["topic"], {})[found["number"]] = replicas
             leaders.setdefault(found["topic"], []).append(found["leader"])
-    return kept + [f"{topic}: {spread(one)}" for topic, one in sorted(diced.items())]
+    return kept + [f"{topic}: {distribution(one)}" for topic, one in sorted(random_topics.items())]
 
 
-def spread(assignment: Mapping[str, list[int]]) -> str:
-    """How the replicas of partitions are spread over brokers and racks."""
+def distribution(assignment: Mapping[str, list[int]]) -> str:
+    """The distribution of replicas over brokers and racks."""
     firsts = Counter(replicas[0] for replicas in assignment.values())
     held = Counter(broker for replicas in assignment.values() for broker in replicas)
     return f"{_shape(assignment)}, first {_counts(firsts)}, held {_counts(held)}"
@@ -123,7 +126,7 @@ def _counts(counts: Mapping[int, int]) -> str:
 
 
 def _in_order(lines: list[str]) -> list[str]:
-    """Lines of topics in order, each topic before its partitions: Kafka leaves it open."""
+    """Sorts the lines of topics, each topic before its partitions, because Kafka's order varies."""
     found = [(_TOPIC_LINE.match(line), line) for line in lines]
     rest = [line for match, line in found if match is None]
     of_topics = [
@@ -133,7 +136,7 @@ def _in_order(lines: list[str]) -> list[str]:
 
 
 def proposal(text: str) -> str:
-    """The output of --generate. Of what the tool proposes by dice: brokers, sizes and racks."""
+    """The output of --generate, with the random proposal reduced to brokers, sizes and racks."""
     before, title, after = text.partition("Proposed partition reassignment configuration")
     if not title:
         return text
@@ -142,12 +145,12 @@ def proposal(text: str) -> str:
         f"{one['topic']}-{one['partition']}": one["replicas"] for one in proposed["partitions"]
     }
     brokers = sorted({broker for replicas in assignment.values() for broker in replicas})
-    told = f"{sorted(assignment)} on {brokers}: {_shape(assignment)}"
-    return f"{before}{title}\n{told}{after.lstrip()[end:]}"
+    summary = f"{sorted(assignment)} on {brokers}: {_shape(assignment)}"
+    return f"{before}{title}\n{summary}{after.lstrip()[end:]}"
 
 
 def without_daemon(text: str) -> str:
-    """What is left when the daemon's node is not looked at."""
+    """The output without the daemon's node."""
     lines = []
     for line in text.splitlines():
         if line.startswith("{"):
@@ -155,16 +158,16 @@ def without_daemon(text: str) -> str:
             if "brokers" in found:
                 found["brokers"] = [one for one in found["brokers"] if one["broker"] != OWN_ID]
             line = json.dumps(found)
-        lines.append(_BROKERS.sub(lambda found: found[1] + _without_own(found[2]), line))
+        lines.append(_BROKERS.sub(lambda found: found[1] + _without_daemons_id(found[2]), line))
     return "\n".join(line for line in lines if not _OF_DAEMON.search(line))
 
 
-def _without_own(numbers: str) -> str:
+def _without_daemons_id(numbers: str) -> str:
     return ",".join(one for one in numbers.split(",") if one != str(OWN_ID))
 
 
 def outcome(text: str) -> str:
-    """How something ended: a tool's exit status and the errors that it names, a client's answer
+    """How a call ended: a tool's exit status and the names of its errors, or a client's answer
     without configurations."""
     if text.startswith("exit status"):
         return "\n".join([text.partition("\n")[0], *re.findall(r"[\w.]+Exception\b", text)])

@@ -1,10 +1,16 @@
-"""What is left out of tools' words is what no two runs have alike, and nothing else."""
+"""Only parts that differ between runs are removed from the output of tools."""
 
 import json
 
 import pytest
 
 from tests.lab.stock_tools.calls import NODE
+from tests.lab.stock_tools.comparable_output import (
+    comparable_lines,
+    distribution,
+    proposal,
+    without_daemon,
+)
 from tests.lab.stock_tools.comparison import (
     BEGIN,
     END,
@@ -14,7 +20,6 @@ from tests.lab.stock_tools.comparison import (
     unexplained,
     with_matrix,
 )
-from tests.lab.stock_tools.plain_words import plain_lines, proposal, spread, without_daemon
 from tests.lab.stock_tools.script import SCRIPT
 from tests.lab.stock_tools.steps import Row
 from tools.lab.kafka_tools import MAIN_CLASSES
@@ -23,7 +28,7 @@ TOPIC = "Topic: {}\tTopicId: {}\tPartitionCount: 1\tReplicationFactor: 2\tConfig
 PARTITION = "\tTopic: {}\tPartition: {}\tLeader: {}\tReplicas: {}\tIsr: {}\tElr: N/A"
 
 
-def test_ids_and_the_order_of_topics_and_of_an_isr_are_open() -> None:
+def test_ids_and_the_order_of_topics_and_isr_are_ignored() -> None:
     one = [
         TOPIC.format("a", "A" * 22),
         PARTITION.format("a", 0, 1, "1,2", "2,1"),
@@ -34,7 +39,7 @@ def test_ids_and_the_order_of_topics_and_of_an_isr_are_open() -> None:
         TOPIC.format("a", "D" * 22),
         PARTITION.format("a", 0, 1, "1,2", "1,2"),
     ]
-    assert plain_lines("\n".join(one)) == plain_lines("\n".join(other))
+    assert comparable_lines("\n".join(one)) == comparable_lines("\n".join(other))
 
 
 @pytest.mark.parametrize(
@@ -42,55 +47,57 @@ def test_ids_and_the_order_of_topics_and_of_an_isr_are_open() -> None:
     [("a", 1, 1, "1,2", "1,2"), ("a", 0, 2, "1,2", "1,2"), ("a", 0, 1, "2,1", "1,2")],
     ids=["the partition", "the leader", "the order of the assignment"],
 )
-def test_partitions_leaders_and_assignments_are_not(changed: tuple[object, ...]) -> None:
-    assert plain_lines(PARTITION.format(*changed)) != plain_lines(
+def test_partitions_leaders_and_assignments_are_compared(changed: tuple[object, ...]) -> None:
+    assert comparable_lines(PARTITION.format(*changed)) != comparable_lines(
         PARTITION.format("a", 0, 1, "1,2", "1,2")
     )
 
 
 @pytest.mark.parametrize(
-    ("peer", "is_told"),
+    ("peer", "is_kept"),
     [("(broker 2)", False), ("(refold)", True), ("localhost:(port of refold)", True)],
 )
-def test_of_lost_connections_only_those_to_refold_are_told(peer: str, is_told: bool) -> None:
+def test_only_lost_connections_to_refold_are_kept(peer: str, is_kept: bool) -> None:
     line = f"WARN [AdminClient] Bootstrap broker {peer} disconnected (o.a.k.NetworkClient)"
-    assert bool(plain_lines(line)) is is_told
+    assert bool(comparable_lines(line)) is is_kept
 
 
-def test_of_diced_replicas_the_spread_is_compared() -> None:
+def test_only_the_distribution_of_random_replicas_is_compared() -> None:
     one = [
-        PARTITION.format("diced", 0, 1, "1,2", "1,2"),
-        PARTITION.format("diced", 1, 2, "2,1", "2"),
+        PARTITION.format("random", 0, 1, "1,2", "1,2"),
+        PARTITION.format("random", 1, 2, "2,1", "2"),
     ]
     other = [one[1].replace("Partition: 1", "Partition: 0"), one[0].replace(": 0", ": 1")]
-    assert plain_lines("\n".join(one)) == plain_lines("\n".join(other))
+    assert comparable_lines("\n".join(one)) == comparable_lines("\n".join(other))
     lopsided = [one[0], one[0].replace(": 0", ": 1")]
-    assert plain_lines("\n".join(one)) != plain_lines("\n".join(lopsided))
+    assert comparable_lines("\n".join(one)) != comparable_lines("\n".join(lopsided))
 
 
-def test_a_spread_tells_two_replicas_in_one_rack() -> None:
-    assert "in [2] racks" in spread({"0": [1, 2], "1": [4, 3]})
-    assert "in [1, 2] racks" in spread({"0": [1, 3], "1": [4, 3]})
+def test_distribution_shows_two_replicas_in_one_rack() -> None:
+    assert "in [2] racks" in distribution({"0": [1, 2], "1": [4, 3]})
+    assert "in [1, 2] racks" in distribution({"0": [1, 3], "1": [4, 3]})
 
 
 @pytest.mark.parametrize(
     ("replicas", "is_alike"), [([2, 1], True), ([3, 4], False), ([1, 3], False), ([1], False)]
 )
-def test_of_a_proposal_brokers_sizes_and_racks_are_told(
+def test_brokers_sizes_and_racks_of_a_proposal_are_compared(
     replicas: list[int], is_alike: bool
 ) -> None:
     title = "Current\nProposed partition reassignment configuration\n"
 
-    def told(given: list[int]) -> str:
+    def proposed(given: list[int]) -> str:
         moves = [{"topic": "t", "partition": 0, "replicas": given}]
         return proposal(title + json.dumps({"partitions": moves}))
 
-    assert (told(replicas) == told([1, 2])) == is_alike
+    assert (proposed(replicas) == proposed([1, 2])) == is_alike
 
 
-def test_the_daemons_lines_are_left_out_and_no_other() -> None:
-    said = 'from brokers 1,2,1000\nconfigs for broker 1000 are:\n{"brokers": [{"broker": 1000}]}\nx'
-    assert without_daemon(said) == 'from brokers 1,2\n{"brokers": []}\nx'
+def test_only_the_daemons_lines_are_removed() -> None:
+    output = (
+        'from brokers 1,2,1000\nconfigs for broker 1000 are:\n{"brokers": [{"broker": 1000}]}\nx'
+    )
+    assert without_daemon(output) == 'from brokers 1,2\n{"brokers": []}\nx'
 
 
 @pytest.mark.parametrize(
@@ -103,45 +110,45 @@ def test_the_daemons_lines_are_left_out_and_no_other() -> None:
         "from brokers 1,10000,21000",
     ],
 )
-def test_other_numbers_are_not_the_daemon(line: str) -> None:
+def test_number_that_contains_the_daemons_id_is_kept(line: str) -> None:
     assert without_daemon(line) == line
 
 
-def test_what_differs_is_told_and_what_has_a_reason_is_not() -> None:
+def test_only_differences_without_a_reason_are_reported() -> None:
     stock = Played(
         [Row("tool", "list", "1,2"), Row("tool", "brokers", "from brokers 1,2", NODE)], {}
     )
     refold = Played(
         [Row("tool", "list", "1,3"), Row("tool", "brokers", "from brokers 1,2,1000", NODE)], {}
     )
-    told = unexplained(stock, refold)
-    assert "tool list" in told
-    assert "brokers" not in told
+    report = unexplained(stock, refold)
+    assert "tool list" in report
+    assert "brokers" not in report
     found = cells(stock, refold)
     assert list(found.values()) == ["differs", NODE.name]
     text = matrix({"3.9": found, "2.8": {}})
     assert f"| tool | `brokers` | {NODE.name} | - |" in text
 
 
-def test_a_reason_explains_no_more_than_it_says() -> None:
+def test_reason_explains_no_other_difference() -> None:
     stock = Played([Row("tool", "brokers", "from brokers 1,2", NODE)], {})
     refold = Played([Row("tool", "brokers", "from brokers 1,3,1000", NODE)], {})
     assert "+from brokers 1,3" in unexplained(stock, refold)
 
 
-def test_a_reason_that_explains_nothing_is_told() -> None:
+def test_reason_without_a_difference_is_reported() -> None:
     rows = [Row("tool", "brokers", "from brokers 1,2", NODE)]
     assert "brokers" in unexplained(Played(rows, {}), Played(rows, {}))
 
 
-def test_the_matrix_is_put_between_its_marks() -> None:
+def test_matrix_is_written_between_its_markers() -> None:
     page = with_matrix(with_matrix("before\n" + BEGIN + END + "after\n", "one"), "two")
     assert "one" not in page
     assert page.startswith("before\n")
     assert page.endswith("after\n")
 
 
-def test_the_script_has_every_tool() -> None:
+def test_script_has_every_tool() -> None:
     calls = [
         call
         for step in SCRIPT
