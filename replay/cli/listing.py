@@ -13,6 +13,7 @@ from eventstore.reader import LogReader
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.options import moments, named_partition
 from replay.cli.progress import progress
+from replay.description.as_json import json_text
 from replay.logs.open_log import OpenedLog, open_log
 from replay.progress import Progress
 
@@ -97,7 +98,7 @@ def print_list(
 
     `demand` checks the kinds. Errors are printed in one line with an exit code.
     """
-    text = _in_json if as_json else line
+    text = json_text if as_json else line
     try:
         with errors_in_one_line(command), open_log(log) as opened:
             with progress() as report:
@@ -114,7 +115,3 @@ def print_list(
                 sys.stdout.write(f"{text(one)}\n")
     except KeyboardInterrupt:
         raise typer.Exit() from None
-
-
-def _in_json(one: Listed) -> str:
-    return msgspec.json.encode(one).decode()

@@ -9,10 +9,11 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
+from replay.subjects import partition_named
+
 _STORED_MAX: Final = 2**63 - 1
 _MS_MAX: Final = 2**62
 _TERM_MAX: Final = 2**31 - 1
-_PARTITION_DIGITS_MAX: Final = 10
 _NS_PER_S: Final = 1_000_000_000
 
 Log = Annotated[
@@ -130,12 +131,10 @@ def named_partition(text: str | None, option: str) -> tuple[str, int] | None:
     """The topic and number of a partition in Kafka's notation: t-0."""
     if text is None:
         return None
-    topic, dash, number = text.rpartition("-")
-    if not dash or not topic or not number.isdecimal() or len(number) > _PARTITION_DIGITS_MAX:
-        raise typer.BadParameter(
-            f"{text} is not a partition: write it as topic-0", param_hint=option
-        )
-    return topic, int(number)
+    try:
+        return partition_named(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}: write it as topic-0", param_hint=option) from None
 
 
 BrokerConfig = Annotated[

@@ -95,5 +95,4 @@ def _operation(one: Operation, chroot: str) -> str:
 
 def _in_kafka(path: str, chroot: str) -> str:
     """A path without the chroot; a path outside of the chroot is returned unchanged."""
-    known = below(path, chroot)
-    return path if known is None else known
+    return below(path, chroot) or path
