@@ -25,7 +25,12 @@ from controller.event_log.mirror_supervisor import mirrored
 from controller.fingerprint import code_version, core_fingerprint
 from controller.operator.errors import StartRefused
 from controller.operator.probes import probe_brokers, probe_zookeeper
-from controller.operator.start_checks import check_policies, check_start, may_be_last_run
+from controller.operator.start_checks import (
+    check_broker_settings,
+    check_policies,
+    check_start,
+    may_be_last_run,
+)
 from controller.operator.status import ZooKeeperStatus
 from controller.settings.settings import Settings
 from controller.zookeeper.connection import ZooKeeperConnection
@@ -101,7 +106,8 @@ async def _may_start(settings: Settings) -> str:
     results = check_start(settings, status)
     brokers = status.cluster.brokers if status.cluster is not None else ()
     if not any(one.level == "error" for one in results):
-        results += check_policies(await probe_brokers(settings, brokers))
+        found = await probe_brokers(settings, brokers)
+        results += [*check_policies(found), *check_broker_settings(settings, found)]
     reasons = [one.line for one in results if one.level == "error"]
     if reasons:
         raise StartRefused(reasons)

@@ -109,6 +109,7 @@ def _lines(one: Decision) -> str:
 
 
 def _chosen(one: Chosen) -> str:
-    text = f"{one.partition}: {'none' if one.chosen < 0 else one.chosen}, {one.why}"
+    leader = "no leader" if one.chosen < 0 else f"leader {one.chosen}"
+    text = f"{one.partition}: {leader}, {one.why}"
     over = candidates_in_words(one.passed_over)
     return f"{text}; passed over: {over}" if over else text

@@ -20,6 +20,13 @@ from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_n
 
 _KINDS: Final = {"recorded": "recorded", "world-backed": "imported"}
 """What people read for the kinds of logs in headers."""
+_CREATED_AND_REMOVED: Final = {
+    "broker": ("registered", "unregistered"),
+    "procedure": ("started", "ended"),
+    "reassignment": ("started", "ended"),
+    "deletion": ("started", "ended"),
+}
+"""What `--to` prints for a new subject and for one that no longer exists, by the kind of subject."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -98,7 +105,7 @@ def _controller(cluster: Cluster) -> str:
 
 
 def _tables(cluster: Cluster) -> Iterator[Table]:
-    brokers = Table("id", "epoch", "endpoints", "rack", "", title="brokers", title_justify="left")
+    brokers = Table("id", "epoch", "endpoints", "rack", "status", title="brokers", title_justify="left")
     for broker in cluster.brokers:
         state = "shutting down" if broker.is_shutting_down else ""
         endpoints = ", ".join(broker.endpoints)
@@ -115,7 +122,7 @@ def _tables(cluster: Cluster) -> Iterator[Table]:
         moves.add_row(move.partition, _ids(move.origin), _ids(move.target), waits)
     yield moves
     deletions = Table(
-        "topic", "", "offline brokers", "waits for", title="deletions", title_justify="left"
+        "topic", "status", "offline brokers", "waits for", title="deletions", title_justify="left"
     )
     for deletion in cluster.deletions:
         offline, waits_for = _ids(deletion.offline_brokers), _ids(deletion.waits_for)
@@ -126,15 +133,15 @@ def _tables(cluster: Cluster) -> Iterator[Table]:
 def _partitions(cluster: Cluster) -> Table:
     table = Table(
         "partition",
-        "",
+        "status",
         "leader",
-        "leader epoch",
+        "leader\nepoch",
         "ISR",
         "replicas",
         "adding",
         "removing",
         "offline",
-        "version",
+        "partition\nepoch",
         title="partitions",
         title_justify="left",
     )
@@ -177,8 +184,13 @@ def _print_changes(first: Cluster, last: Cluster, found: list[Change]) -> None:
 
 def _change(one: Change) -> tuple[str, str, str]:
     if one.what:
-        return one.what, _value(one.before), _value(one.after)
-    return ("new", "", _value(one.after)) if one.before is None else ("gone", "", "")
+        return one.what, _value_of(one.what, one.before), _value_of(one.what, one.after)
+    came, went = _CREATED_AND_REMOVED.get(one.subject.split()[0], ("created", "removed"))
+    return (came, "", _value(one.after)) if one.before is None else (went, "", "")
+
+
+def _value_of(field: str, value: Any) -> str:
+    return "none" if field == "leader" and value == NO_BROKER else _value(value)
 
 
 def _value(value: Any) -> str:

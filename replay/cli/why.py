@@ -147,8 +147,9 @@ def _print_link(one: Link) -> None:
     if one.because is not None:
         text = f": {one.because.text}" if one.because.text else ""
         of_log = f" of {one.because.log}" if one.because.log not in ("", one.log) else ""
-        place = f"{one.because.seq}{of_log}"
-        typer.echo(f"{'':10}because of event {place}{text} ({one.because.procedure})")
+        is_same = one.because.seq == one.seq and not of_log
+        cause = "in the same event" if is_same else f"because of event {one.because.seq}{of_log}"
+        typer.echo(f"{'':10}{cause}{text} ({one.because.procedure})")
     if one.rule:
         passed_over = candidates_in_words(one.passed_over)
         over = f"; passed over: {passed_over}" if passed_over else ""

@@ -46,7 +46,7 @@ def command_in_words(command: commands.Command) -> str:
         case commands.WriteZnodes(operations=operations):
             return some(operation_in_words(one, content) for one in operations)
         case commands.WriteAtomically(operations=operations):
-            return f"all or nothing: {some(operation_in_words(one, content) for one in operations)}"
+            return f"multi: {some(operation_in_words(one, content) for one in operations)}"
         case commands.LeaderAndIsrRequest(broker=broker, partitions=partitions):
             return f"LeaderAndIsr to broker {broker}: {_led(partitions)}"
         case commands.UpdateMetadataRequest(broker=broker, partitions=parts, live_brokers=live):
@@ -103,15 +103,15 @@ def operation_in_words(one: WriteOperation, content_of: Callable[[str, bytes], s
         case CreateSequential(path=path, data=data):
             return f"create sequential {path}{content_of(path, data)}"
         case SetData(path=path, data=data, version=version):
-            return f"set {path}{_at(version)}{content_of(path, data)}"
+            return f"set {path}{_expected(version)}{content_of(path, data)}"
         case Delete(path=path, version=version):
-            return f"delete {path}{_at(version)}"
+            return f"delete {path}{_expected(version)}"
         case Check(path=path, version=version):
-            return f"check {path}{_at(version)}"
+            return f"check {path} version {version}"
 
 
-def _at(version: int) -> str:
-    return "" if version == ANY_VERSION else f" at version {version}"
+def _expected(version: int) -> str:
+    return "" if version == ANY_VERSION else f", expected version {version}"
 
 
 def content(path: str, data: bytes | None) -> str:

@@ -13,7 +13,7 @@ from controller.core.triggers import ApiCall, Trigger
 from controller.core.znodes import write_topic_id
 from replay.description.api_requests import described_request
 from replay.description.error_names import error_name
-from replay.description.phrases import in_one_line
+from replay.description.phrases import counted, in_one_line
 from replay.subjects import NameOf
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -73,13 +73,15 @@ def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritt
     match event:
         case events.ChildrenRead(children=children, error=error):
             failure = f", ZooKeeper code {error}" if error else ""
-            return f"{len(children)} children read, outcome {of}{failure}"
+            return f"{len(children)} children read (outcome {of}){failure}"
         case events.ZnodesRead(errors=errors):
             failed = sum(1 for one in errors if one)
-            return f"{len(errors) - failed} znodes read, {failed} errors, outcome {of}"
+            failures = f", {counted(failed, 'error')}" if failed else ""
+            return f"{counted(len(errors) - failed, 'znode')} read{failures} (outcome {of})"
         case events.ZnodesWritten(errors=errors):
             failed = sum(1 for one in errors if one)
-            return f"{len(errors) - failed} writes done, {failed} refused, outcome {of}"
+            failures = f", {failed} refused" if failed else ""
+            return f"{counted(len(errors) - failed, 'write')} done{failures} (outcome {of})"
 
 
 def described(event: PlainEvent, name_of: NameOf = _unchanged) -> list[str]:

@@ -70,7 +70,7 @@ def transaction_in_words(transaction: Transaction, chroot: str) -> str:
             refused = f"refused with {zookeeper_error_name(error)}"
             if not writes:
                 return f"several writes, {refused}"
-            return f"all or nothing: {some(writes)}{f'; {refused}' if error else ''}"
+            return f"multi: {some(writes)}{f'; {refused}' if error else ''}"
         case content:
             return _operation(content, chroot)
 
@@ -82,13 +82,13 @@ def _operation(one: Operation, chroot: str) -> str:
             return f"create {path}{content(path, one.data)}"
         case SetData(path=path, data=data, version=version):
             path = _in_kafka(path, chroot)
-            return f"set {path} to version {version}{content(path, data)}"
+            return f"set {path}, new version {version}{content(path, data)}"
         case Delete(path=path):
             return f"delete {_in_kafka(path, chroot)}"
         case SetAcl(path=path):
             return f"set the ACLs of {_in_kafka(path, chroot)}"
         case Check(path=path, version=version):
-            return f"if {_in_kafka(path, chroot)} has version {version - 1}"
+            return f"check {_in_kafka(path, chroot)} version {version - 1}"
         case Error(code=code):
             return f"refused with {zookeeper_error_name(code)}"
 

@@ -132,7 +132,7 @@ def _offline(history: History, view: PartitionView, changes: list[StateWritten])
     since = loss_of(history, lost) if lost != NO_BROKER else None
     head = f"{view.name} is offline"
     if since is not None:
-        head += f" since {at(since)}: {why_lost(history, lost)}, and it was the leader"
+        head += f" since {at(since)}: {why_lost(history, lost)}, and broker {lost} was the leader"
     elif lost != NO_BROKER:
         head += f": its leader, broker {lost}, is not registered"
     failed = _failed_election(history, view, since)
@@ -142,7 +142,7 @@ def _offline(history: History, view: PartitionView, changes: list[StateWritten])
     else:
         rivals = joined(_now(history, view, one) for one in view.replicas)
         head += f"; of its replicas {rivals}"
-    return f"{head}. The ISR is {listed(view.isr)}: {_way_back(history, view)}."
+    return f"{head}. {_isr(view)} {_way_back(history, view)}."
 
 
 def _lost_leader(view: PartitionView, changes: list[StateWritten]) -> int:
@@ -176,10 +176,23 @@ def _now(history: History, view: PartitionView, broker: int) -> str:
     return f"{broker} is {why_not_in_sync(view, broker, live)}"
 
 
+def _isr(view: PartitionView) -> str:
+    match view.isr:
+        case ():
+            return "The ISR is empty."
+        case (broker,):
+            return f"Only broker {broker} is in the ISR."
+        case several:
+            return f"The ISR is {listed(several)}."
+
+
 def _way_back(history: History, view: PartitionView) -> str:
     awaited = [str(one) for one in view.isr]
     whom = f"broker {' or '.join(awaited)}" if awaited else "a replica that is in sync"
-    way = f"it comes back with {whom}, or by an unclean election, which may lose records"
+    way = (
+        f"The partition is online again when {whom} returns, or after an unclean election, which "
+        "may lose records"
+    )
     move = being_undone(history, view)
     if move is None:
         return way
@@ -246,7 +259,7 @@ def _why_then(history: History, one: StateWritten, led_before: int) -> str:
         return "a client requested an election"
     if one.before is not None and one.before.leader != NO_BROKER:
         lost = why_lost(history, led_before, one.seq)
-        return f"{lost}, and it was the leader" if lost else f"rule {one.rule}"
+        return f"{lost}, and broker {led_before} was the leader" if lost else f"rule {one.rule}"
     came = _came_last(history, one.after.leader, one.seq)
     left = _left_without(history, one)
     if came is not None and (left is None or came.seq > left.seq):
@@ -256,7 +269,7 @@ def _why_then(history: History, one: StateWritten, led_before: int) -> str:
     lost = why_lost(history, led_before, left.seq if left is not None else one.seq)
     text = f"its leader, broker {led_before}, was no longer online"
     if lost:
-        text = f"{lost}, and it was the leader"
+        text = f"{lost}, and broker {led_before} was the leader"
     if left is not None:
         text += f", so that it had none from event {left.seq} on"
     return text + (_elected_by(history, one) if began in FAILOVERS else "")

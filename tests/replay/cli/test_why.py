@@ -295,7 +295,7 @@ def test_decisions_have_their_rules(log: Path) -> None:
     assert (chosen["partition"], chosen["chosen"]) == ("t-0", 1)
     text = "\n".join(lines(refold("decisions", log, "--partition", "t-0")))
     assert "rule: create first leader" in text
-    assert "t-0: 1, first live replica" in text
+    assert "t-0: leader 1, first live replica" in text
 
 
 def test_reads_and_timers_are_not_decisions(log: Path) -> None:
@@ -323,7 +323,7 @@ def test_commands_accept_an_imported_log(log_of: LogOf) -> None:
     assert lines(refold("why", log, "--partition", "later.02-0"))[0].startswith("later.02-0 has")
     assert "controller: broker 2, epoch 2" in "\n".join(lines(refold("inspect", log)))
     elected = lines(refold("decisions", log, "--partition", "later.02-0", "--rule", "offline"))
-    assert "          later.02-0: 2, unclean leader; passed over: 1 is not online" in elected
+    assert "          later.02-0: leader 2, unclean leader; passed over: 1 is not online" in elected
     found = [json.loads(one) for one in lines(refold("decisions", log, "--json"))]
     assert {one["verdict"] for one in found} == {"agreed"}
     assert all(one["rule"] for one in found)

@@ -34,8 +34,9 @@ def test_offline_partition_names_the_live_replicas_that_may_not_lead(
     excluded = [f"{one} is not an original replica of the cancelled reassignment" for one in (4, 5)]
     assert f"1 is not online, 2 is not online, 3 is not online, {', '.join(excluded)}" in answer
     assert (
-        "it comes back with broker 3, or by an unclean election, which may lose records and elects "
-        "only the original replicas 1,2, because the move to 3,4,5 is cancelled."
+        "The partition is online again when broker 3 returns, or after an unclean election, which "
+        "may lose records and elects only the original replicas 1,2, because the move to 3,4,5 is "
+        "cancelled."
     ) in answer
 
 

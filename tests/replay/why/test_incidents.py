@@ -47,8 +47,8 @@ def test_why_explains_the_leader_after_a_killed_broker(incident: IncidentOf, nam
     log = incident(name)
     assert plain(asked(log, topic="orders", partition=1).answer).startswith(
         "orders-1 has leader 3 since event N: the registration of broker 2 is gone (event N), and "
-        "it was the leader; 3 is the first replica that was online and in sync; passed over: 2 is "
-        "not online."
+        "broker 2 was the leader; 3 is the first replica that was online and in sync; passed over: "
+        "2 is not online."
     )
     assert when(log, "is gone", broker=2).startswith(
         "Broker 2 is not registered since event N: the registration of broker 2 is gone. It has"
@@ -73,9 +73,10 @@ def test_why_explains_a_stopped_broker(incident: IncidentOf) -> None:
 def test_why_explains_an_offline_partition_and_an_unclean_leader(incident: IncidentOf) -> None:
     log = incident("unclean-election")
     assert when(log, "found no leader", topic="orders", partition=3) == (
-        "orders-3 is offline since event N: the registration of broker 1 is gone (event N), and it "
-        "was the leader; no replica could lead at event N: 1 is not online, 3 is not in sync. The "
-        "ISR is 1: it comes back with broker 1, or by an unclean election, which may lose records."
+        "orders-3 is offline since event N: the registration of broker 1 is gone (event N), and "
+        "broker 1 was the leader; no replica could lead at event N: 1 is not online, 3 is not in "
+        "sync. Only broker 1 is in the ISR. The partition is online again when broker 1 returns, "
+        "or after an unclean election, which may lose records."
     )
     assert when(log, "unclean", topic="orders", partition=3).startswith(
         "orders-3 has leader 3 since event N: a client requested an election; no replica in sync "
