@@ -16,7 +16,7 @@ from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
 from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
-from replay.stock_clusters.imported_log.events import WorldEvent
+from replay.stock_clusters.imported_log.events import ImportedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
 
 _NS_A_MS: Final = 1_000_000
@@ -124,8 +124,8 @@ def shadow_folds(
 
 
 def _until(
-    records: Iterator[tuple[EventRecord, WorldEvent]], last: int
-) -> Iterator[tuple[EventRecord, WorldEvent]]:
+    records: Iterator[tuple[EventRecord, ImportedEvent]], last: int
+) -> Iterator[tuple[EventRecord, ImportedEvent]]:
     """The records up to a record, including the one after it that classifies it."""
     for record, event in records:
         if record.seq > last and record.cause != last:

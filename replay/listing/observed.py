@@ -15,7 +15,7 @@ from replay.listing.values import Decision, ListedEvent, listed_event
 from replay.progress import Progress
 from replay.shadow_folds import DerivedWrites, Noted, ShadowObserver, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import Observed, RequestInferred, WorldEvent
+from replay.stock_clusters.imported_log.events import ImportedEvent, Observed, RequestInferred
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import paths_of_command, paths_of_transaction, subjects_of_transaction
@@ -36,7 +36,7 @@ def events(log: ImportedLog, first: int, last: int, progress: Progress) -> Itera
 
 
 def _listed(
-    record: EventRecord, event: WorldEvent, chroot: str, subjects: tuple[str, ...]
+    record: EventRecord, event: ImportedEvent, chroot: str, subjects: tuple[str, ...]
 ) -> ListedEvent:
     broker = getattr(event, "broker", -1)
     if broker >= 0:

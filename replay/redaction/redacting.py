@@ -34,7 +34,7 @@ from replay.progress import Progress
 from replay.redaction import fields
 from replay.redaction.names import Names, StandIns
 from replay.stock_clusters.imported_log.encoding import encode_event, event_of
-from replay.stock_clusters.imported_log.events import WorldBegun
+from replay.stock_clusters.imported_log.events import ImportBegun
 
 _WRITTEN_AT_ONCE: Final = 500
 _TEXT_FIELDS: Final = ("message", "text", "subject", "reason")
@@ -188,7 +188,7 @@ def _without_text_fields(found: Any) -> Any:
 def _imported(reader: LogReader, names: Names) -> Iterator[EventRecord]:
     for record, _ in reader.records():
         event = event_of(record)
-        if isinstance(event, WorldBegun):
+        if isinstance(event, ImportBegun):
             names.chroot = event.chroot
         event = fields.value(names, event)
         yield record._replace(payload=encode_event(event), channel=names.text(record.channel))

@@ -25,12 +25,12 @@ from replay.escape_path import escape_path
 from replay.progress import Progress, unreported
 from replay.stock_clusters.broker_logs.reading import AllBrokerLogs, BrokerLogs
 from replay.stock_clusters.imported_log.events import (
+    ImportBegun,
     ImportEnded,
+    ImportResumed,
     LoggedEvent,
     Observed,
     TransactionsMissing,
-    WorldBegun,
-    WorldResumed,
 )
 from replay.stock_clusters.imported_log.restored import apply, changed_events, restored_events
 from replay.stock_clusters.imports.decisions import Decisions
@@ -109,7 +109,7 @@ def import_opened(
         cluster_id=root.cluster_id,
         created_ns=time.time_ns(),
     )
-    begun = WorldBegun(name, source.server.name, state.zxid, root.chroot)
+    begun = ImportBegun(name, source.server.name, state.zxid, root.chroot)
     # Requests after the selected time are not part of this import.
     requests = LoggedRequests(
         one for one in broker_logs.events(LOGS) if not _is_late(one, selection.to_ms)
@@ -253,7 +253,7 @@ class _Import:
         self._last_ms = counts.from_ms or 0
         self._channels: dict[int, str] = {}
 
-    def begin(self, begun: WorldBegun) -> None:
+    def begin(self, begun: ImportBegun) -> None:
         """Write the first state."""
         for event in (begun, *restored_events(self._state)):
             self._records.add(event, self._last_ms, self._term(), _OWN_CHANNEL)
@@ -322,7 +322,7 @@ class _Import:
             self._records.add(event, time_ms, self._term(), _OWN_CHANNEL)
         self._terms.resume(self._state.tree)
         self.versions.is_known = self.digests.is_known = True
-        resumed = WorldResumed(found.snapshot.name, found.snapshot.zxid)
+        resumed = ImportResumed(found.snapshot.name, found.snapshot.zxid)
         self._records.add(resumed, time_ms, self._term(), _OWN_CHANNEL)
 
     def _term(self) -> int:
