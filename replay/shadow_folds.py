@@ -28,7 +28,7 @@ Observer = TypeVar("Observer", bound=FoldObserver)
 """The observer is also `Checkpointed`, because events may be folded again in another order."""
 
 
-class Noted(NamedTuple):
+class ShadowCommand(NamedTuple):
     """A command of a shadow fold, with the record and time at which the fold issued it, and the
     controller event that the fold was processing."""
 
@@ -41,16 +41,16 @@ class Noted(NamedTuple):
 class ShadowObserver(FoldObserver, Checkpointed):
     """Notes the commands of the fold of one session."""
 
-    STATE = ("noted",)
+    STATE = ("commands",)
 
     def __init__(self, trace: ControllerTrace) -> None:
         self.fold = trace.fold
-        self.noted: list[Noted] = []
+        self.commands: list[ShadowCommand] = []
 
     def issues(self, issued: Issued) -> None:
         """Note a command with the last record that was folded."""
         fold = self.fold
-        self.noted.append(Noted(issued, fold.seq, fold.now_ms * _NS_A_MS, fold.cause))
+        self.commands.append(ShadowCommand(issued, fold.seq, fold.now_ms * _NS_A_MS, fold.cause))
 
 
 class DerivedWrites(Generic[Write]):

@@ -11,7 +11,7 @@ import typer
 
 from eventstore.reader import LogReader
 from replay.cli.exit_status import errors_in_one_line
-from replay.cli.options import moments, named_partition
+from replay.cli.options import log_positions, named_partition
 from replay.cli.progress import progress
 from replay.description.as_json import json_text
 from replay.logs.open_log import OpenedLog, open_log
@@ -60,11 +60,11 @@ class Filter(msgspec.Struct):
     def __post_init__(self) -> None:
         """Raises typer.BadParameter."""
         named_partition(self.partition, "--partition")
-        moments(self.first, self.last)
+        log_positions(self.first, self.last)
 
     def range(self, reader: LogReader) -> tuple[int, int]:
         """The numbers of the first and the last event."""
-        (first, from_ns), (last, to_ns) = moments(self.first, self.last)
+        (first, from_ns), (last, to_ns) = log_positions(self.first, self.last)
         begin, end = reader.header.first_seq, reader.last_seq
         if from_ns is not None:
             first = (reader.last_seq_at(from_ns - 1) or 0) + 1

@@ -67,32 +67,32 @@ def _time_ms(text: str | None, option: str) -> int | None:
     return int(time.timestamp() * 1000)
 
 
-# A moment of a log: an event number or a wall clock ----------------------------------------------
+# A position in a log: an event number or a wall clock -------------------------------------------
 
-FromMoment = Annotated[
+FromPosition = Annotated[
     str | None, typer.Option("--from", metavar="SEQ|TIME", help="First event number, or time.")
 ]
-ToMoment = Annotated[
+ToPosition = Annotated[
     str | None, typer.Option("--to", metavar="SEQ|TIME", help="Last event number, or time.")
 ]
 
 
-class Moment(NamedTuple):
-    """A moment of a log: the number of an event, or a wall clock in ns, or neither."""
+class LogPosition(NamedTuple):
+    """A position in a log: the number of an event, or a wall clock in ns, or neither."""
 
     seq: int | None = None
     wall_ns: int | None = None
 
 
-def moment(text: str | None, option: str) -> Moment:
-    """The moment that an option names. Values above the largest stored number are reduced to it.
+def log_position(text: str | None, option: str) -> LogPosition:
+    """The position that an option names. Values above the largest stored number are reduced to it.
 
     A time without a zone is UTC.
     """
     if text is None:
-        return Moment()
+        return LogPosition()
     if text.isdecimal():
-        return Moment(seq=min(int(text), _STORED_MAX))
+        return LogPosition(seq=min(int(text), _STORED_MAX))
     time = _iso_time(text)
     if time is None:
         raise typer.BadParameter(
@@ -102,12 +102,12 @@ def moment(text: str | None, option: str) -> Moment:
         time = time.replace(tzinfo=UTC)
     whole_s = int(time.replace(microsecond=0).timestamp())
     ns = whole_s * _NS_PER_S + time.microsecond * 1000
-    return Moment(wall_ns=max(0, min(ns, _STORED_MAX)))
+    return LogPosition(wall_ns=max(0, min(ns, _STORED_MAX)))
 
 
-def moments(first: str | None, last: str | None) -> tuple[Moment, Moment]:
-    """The moments of --from and --to, in this order."""
-    begin, end = moment(first, "--from"), moment(last, "--to")
+def log_positions(first: str | None, last: str | None) -> tuple[LogPosition, LogPosition]:
+    """The positions of --from and --to, in this order."""
+    begin, end = log_position(first, "--from"), log_position(last, "--to")
     if any(a is not None and b is not None and a > b for a, b in zip(begin, end, strict=True)):
         raise _reversed(first, last)
     return begin, end

@@ -196,18 +196,18 @@ def _json(values: list[Any], payloads: list[bytes]) -> list[bytes | None]:
     ]
 
 
-class _Why(NamedTuple):
+class _ReasonColumns(NamedTuple):
     rule: str | None
     json: bytes | None
     choices: tuple[Choice, ...]
 
 
-def _why(reason: bytes) -> _Why:
+def _why(reason: bytes) -> _ReasonColumns:
     try:
         why = decode_reason(reason)
     except _UNREADABLE:
-        return _Why(None, _plain(reason), ())
-    return _Why(why.rule, json_of_each([why])[0], why.choices)
+        return _ReasonColumns(None, _plain(reason), ())
+    return _ReasonColumns(why.rule, json_of_each([why])[0], why.choices)
 
 
 def _plain(content: bytes) -> bytes | None:

@@ -13,7 +13,7 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from replay.cli.kinds import demand_event_kinds
 from replay.cli.log.conventions import Log, log_errors
-from replay.cli.options import FromMoment, JsonLines, Term, ToMoment, moments
+from replay.cli.options import FromPosition, JsonLines, Term, ToPosition, log_positions
 from replay.description.as_json import (
     command_object,
     event_object,
@@ -42,8 +42,8 @@ class Format(StrEnum):
 
 def show(
     log: Log,
-    first: FromMoment = None,
-    last: ToMoment = None,
+    first: FromPosition = None,
+    last: ToPosition = None,
     kind: Annotated[
         list[str] | None,
         typer.Option(help="Only this kind of `refold log stats`. Can be repeated."),
@@ -71,7 +71,7 @@ def show(
 
     This command does not check the records: run `refold log verify` first.
     """
-    (first_seq, from_ns), (last_seq, to_ns) = moments(first, last)
+    (first_seq, from_ns), (last_seq, to_ns) = log_positions(first, last)
     criteria = EventFilter(
         first_seq=first_seq,
         last_seq=last_seq,

@@ -128,7 +128,7 @@ def import_opened(
         misplaced = map(str, logs.misplaced)
         of_zookeeper = (*source.notes, *logs.renamed, *misplaced, *altered_notes, *cut_notes(logs))
         notes = [*of_zookeeper, *broker_logs.notes, *others]
-        missing = before.left_out + sum(gap.at_least for gap in before.gaps)
+        missing = before.transactions + sum(gap.at_least for gap in before.gaps)
         altered = one.versions.altered | one.digests.altered
         ended = import_ended(source, logs, broker_logs, requests, notes, missing, altered)
         gaps = (*before.gaps, *logs.gaps)
@@ -139,14 +139,14 @@ def import_opened(
     return counts.result(escape_path(log), begun, root.cluster_id, damaged, gaps, notes)
 
 
-class _Before(NamedTuple):
+class _LeftOut(NamedTuple):
     """What a source has before the first usable state: transactions that are left out, and gaps."""
 
-    left_out: int
+    transactions: int
     gaps: Sequence[Gap]
 
 
-def first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot, _Before]:
+def first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot, _LeftOut]:
     """The first state that contains the cluster, or after which the cluster is created.
 
     If logs are damaged or incomplete, a later state is tried. Raises NoClusterError, which reports
@@ -168,10 +168,10 @@ def first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRo
         else:
             source.notes.append(note)
             if tried is None:
-                return state, root, _Before(left_out, ())
+                return state, root, _LeftOut(left_out, ())
             source.damages += [one for one in tried.damages if _is_before(one, state.zxid)]
             lost = [gap.up_to(state.zxid) for gap in tried.gaps if gap.after < state.zxid]
-            return state, root, _Before(0 if lost else left_out, lost)
+            return state, root, _LeftOut(0 if lost else left_out, lost)
     raise NoClusterError("; ".join((*map(str, source.damages), why)))
 
 
