@@ -6,7 +6,7 @@ import gc
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
@@ -49,9 +49,9 @@ _COLLECT_AFTER_OBJECTS = 50_000
 core's values are immutable and form hardly any cycles."""
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: Settings, snapshot_command: Sequence[str]) -> None:
     """Run the controller, or wait for the role, until SIGTERM, SIGINT or an error. A second signal
-    ends the process at once.
+    ends the process at once. `snapshot_command` makes the snapshots of a log, see Housekeeping.
 
     Raises StartRefused before anything was changed, DaemonError if the controller gave up, LogError
     if the log could not be closed.
@@ -80,7 +80,7 @@ async def run(settings: Settings) -> None:
         with log:
             fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
             logger.info("refold %s starts", code_version(), extra={"fields": fields})
-            reason = await _run_daemon(settings, log, listeners)
+            reason = await _run_daemon(settings, log, listeners, snapshot_command)
     if reason:
         raise DaemonError(reason)
     logger.info("stopped cleanly", extra={"fields": {"log": str(folder)}})
@@ -152,7 +152,10 @@ def _header(settings: Settings, cluster_id: str) -> Header:
 
 
 async def _run_daemon(
-    settings: Settings, log: LogWriter, listeners: tuple[BoundListener, ...]
+    settings: Settings,
+    log: LogWriter,
+    listeners: tuple[BoundListener, ...],
+    snapshot_command: Sequence[str],
 ) -> str:
     """Run the daemon; return the reason why it gave up, empty for none. Raises DaemonError."""
     inbox = Inbox()
@@ -175,7 +178,7 @@ async def _run_daemon(
     servers = settings.mirror_servers
     mirror = Place(settings.mirror_topic, servers) if servers is not None else None
     limits = Retention(settings.retention_bytes, settings.retention_ms, mirror)
-    housekeeping = Housekeeping(Path(log.folder), limits)
+    housekeeping = Housekeeping(Path(log.folder), limits, snapshot_command)
     daemon = Daemon(
         Fold(settings.configuration()),
         log,

@@ -48,6 +48,7 @@ from replay.stock_clusters.imports.report import (
     Findings,
     ImportResult,
     clock_notes,
+    cut_notes,
     import_ended,
 )
 from replay.stock_clusters.imports.terms import Terms
@@ -124,7 +125,8 @@ def import_opened(
             source.note_uncovered(logs)
         altered_notes = [*one.versions.notes, *one.digests.notes]
         others = [*requests.notes, *clock_notes(requests.elected_ms, one.elected_ms)]
-        of_zookeeper = (*source.notes, *logs.renamed, *map(str, logs.misplaced), *altered_notes)
+        misplaced = map(str, logs.misplaced)
+        of_zookeeper = (*source.notes, *logs.renamed, *misplaced, *altered_notes, *cut_notes(logs))
         notes = [*of_zookeeper, *broker_logs.notes, *others]
         missing = before.left_out + sum(gap.at_least for gap in before.gaps)
         altered = one.versions.altered | one.digests.altered

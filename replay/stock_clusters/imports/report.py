@@ -181,7 +181,7 @@ def import_ended(
         [DamagedFile(*one) for one in sorted(damaged.items())],
         passed_over,
         sorted(repeated),
-        source.is_cut or any(_ends(one, logs) for one in logs.damages),
+        source.is_cut or bool(logs.cut) or any(_ends(one, logs) for one in logs.damages),
         missing_before,
         len(altered),
     )
@@ -190,6 +190,16 @@ def import_ended(
 def _ends(damage: Damage, logs: MergedLogs) -> bool:
     """Whether no other file continues after the damage."""
     return not damage.is_torn and damage.zxid in (None, logs.zxid)
+
+
+def cut_notes(logs: MergedLogs) -> list[str]:
+    """A note if the last transaction log may have had more transactions."""
+    if not logs.cut:
+        return []
+    return [
+        f"{logs.cut} ends after zxid {logs.zxid:#x} without the zeros that a server writes behind"
+        " the last record: later transactions may be missing"
+    ]
 
 
 def clock_notes(logged_ms: Mapping[int, int], elected_ms: Mapping[int, int]) -> list[str]:

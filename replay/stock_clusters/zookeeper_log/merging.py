@@ -128,6 +128,7 @@ class MergedLogs:
         self._logs = by_zxid(log for one in folders.values() for log in logs_after(one, after))
         self._on_bytes = on_bytes
         self._files: dict[int, RecordOrder] = {}
+        self._cut: dict[int, str] = {}
 
     @property
     def size(self) -> int:
@@ -147,6 +148,12 @@ class MergedLogs:
                 yield transaction
             elif zxid > start:
                 self.repeated += 1
+
+    @property
+    def cut(self) -> str:
+        """The file that ends with the last transaction, or within the record after it, without the
+        zeros that a server leaves there; "" if there is none."""
+        return self._cut.get(self.zxid, "")
 
     @property
     def misplaced(self) -> list[MisplacedRecords]:
@@ -225,6 +232,8 @@ class MergedLogs:
             raise ReplayError(f"{log.name} cannot be read: {error.strerror}") from None
         if reader.damage is not None:
             self.damages.append(reader.damage)
+        if reader.is_cut and reader.zxid is not None:
+            self._cut[reader.zxid] = log.name
         self._mark_displaced(file)
 
     def _mark_displaced(self, file: RecordOrder) -> None:
