@@ -35,7 +35,8 @@ def test_offline_partition_names_the_live_replicas_that_may_not_lead(
     assert f"1 is not online, 2 is not online, 3 is not online, {', '.join(excluded)}" in answer
     assert (
         "The partition is online again when broker 3 returns, or after an unclean election, which "
-        "may lose records and elects only the original replicas 1,2, because the move to 3,4,5 is cancelled."
+        "may lose records and elects only the original replicas 1,2, because the move to 3,4,5 is "
+        "cancelled."
     ) in answer
 
 

@@ -45,9 +45,9 @@ def test_why_explains_the_leader_after_the_death_of_the_previous_one(
     ask_for_isr(cluster, 1, 3)
     cluster.stop_broker(1)
     assert first(cluster, tmp_path, **T0).startswith(
-        "t-0 has leader 3 since event N: the registration of broker 1 is gone (event N), and broker 1 "
-        "was the leader; 3 is the first replica that was online and in sync; passed over: 1 is not "
-        "online, 2 is not in sync. "
+        "t-0 has leader 3 since event N: the registration of broker 1 is gone (event N), and "
+        "broker 1 was the leader; 3 is the first replica that was online and in sync; passed over: "
+        "1 is not online, 2 is not in sync. "
     )
 
 
@@ -56,9 +56,9 @@ def test_why_explains_an_offline_partition(cluster: Cluster, tmp_path: Path) -> 
     cluster.stop_broker(1)
     answer = why(cluster, tmp_path, **T0)
     assert plain(answer.answer) == (
-        "t-0 is offline since event N: the registration of broker 1 is gone (event N), and broker 1 "
-        "was the leader; no replica could lead at event N: 1 is not online, 2 is not in sync, 3 is "
-        "not in sync. Only broker 1 is in the ISR. The partition is online again when broker 1 "
+        "t-0 is offline since event N: the registration of broker 1 is gone (event N), and "
+        "broker 1 was the leader; no replica could lead at event N: 1 is not online, 2 is not in "
+        "sync, 3 is not in sync. Only broker 1 is in the ISR. The partition is online again when broker 1 "
         "returns, or after an unclean election, which may lose records."
     )
     numbers = [one.seq for one in answer.chain]

@@ -45,7 +45,9 @@ def test_SU_13_live_brokers_delete_at_once_and_the_dead_one_after_its_return() -
     assert marked(cluster) == ("t",)
     assert states(cluster, "t") == {1: SUCCESSFUL, 2: SUCCESSFUL, 3: OFFLINE}
     assert waiting(cluster) == ["t"]
-    assert seen.texts_of("topic_deletion_waits") == ["some of its replicas are offline"]
+    assert seen.texts_of("topic_deletion_waits") == [
+        "the deletion of t waits: some of its replicas are offline"
+    ]
     seen = cluster.seen()
     cluster.start_broker(3)
     assert left_of(cluster, "t") == []
