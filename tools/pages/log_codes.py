@@ -300,12 +300,12 @@ def codes(root: Path = ROOT) -> dict[str, list[str]]:
 def _reported_by(
     function: ast.FunctionDef | ast.AsyncFunctionDef,
 ) -> Iterator[tuple[str, set[str]]]:
-    texts = {one.value for one in ast.walk(function) if isinstance(one, ast.Constant)}
+    texts = set(_texts(function))
     for call in ast.walk(function):
         if not isinstance(call, ast.Call) or not _is_named(call.func, "notice"):
             continue
         level, code, *_ = call.args
-        levels = {level.value} if isinstance(level, ast.Constant) else texts & {*LEVELS}
+        levels = {*_texts(level)} if isinstance(level, ast.Constant) else texts & {*LEVELS}
         match code:
             case ast.Constant(value=str(name)):
                 yield name, levels
@@ -316,8 +316,15 @@ def _reported_by(
 
 
 def _channel_codes() -> list[str]:
-    kinds = {one.kind for one in (ChannelError, *ChannelError.__subclasses__())}
+    errors: list[type[ChannelError]] = [ChannelError, *ChannelError.__subclasses__()]
+    kinds = {one.kind for one in errors}
     return [f"{_CHANNEL}{kind}" for kind in (*kinds, _RECOVERED)]
+
+
+def _texts(code: ast.AST) -> Iterator[str]:
+    for one in ast.walk(code):
+        if isinstance(one, ast.Constant) and isinstance(one.value, str):
+            yield one.value
 
 
 def _failures(tree: ast.AST) -> Iterator[str]:
@@ -328,7 +335,7 @@ def _failures(tree: ast.AST) -> Iterator[str]:
         ):
             code = call.args[1]
             if isinstance(code, ast.Constant):
-                yield code.value
+                yield from _texts(code)
             elif _is_named(code, "WAITS"):
                 yield WAITS
 

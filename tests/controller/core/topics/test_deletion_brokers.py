@@ -280,7 +280,9 @@ def test_partition_that_cannot_be_deleted_makes_the_topic_wait() -> None:
     assert states(cluster, "t", 1) == {1: SUCCESSFUL, 2: OFFLINE}
     assert waiting(cluster) == ["t"]
     assert logs(cluster, "t") == {2: [1]}
-    assert seen.texts_of("topic_deletion_waits") == ["some of its replicas could not be deleted"]
+    assert seen.texts_of("topic_deletion_waits") == [
+        "the deletion of t waits: some of its replicas could not be deleted"
+    ]
     assert seen.notices() == []
     # Stopping is retried (KB 8.3 step 4), deleting only after a restart.
     assert [one for one in seen.requests(2) if "StopReplica" in one] == [
