@@ -47,7 +47,7 @@ def configure(form: Literal["auto", "json", "text"]) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines() if is_text else JsonLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    for room in ("controller", "eventstore", "replay"):
+    for room in ("controller", "eventstore"):
         logging.getLogger(room).setLevel(logging.INFO)
     # refold reports failures of these libraries itself, once; the libraries would log every
     # attempt.

@@ -40,6 +40,32 @@ def start(header: Header, body: bytes) -> Tip:
     )
 
 
+def value_of(row: Row) -> bytes:
+    """The stored chain value of a row; a damaged row may have none."""
+    value = row[-1]
+    return value if isinstance(value, bytes) else b""
+
+
+def event_fault(previous: bytes, expected: int, row: Row) -> str | None:
+    """What is wrong with an event that should be number `expected` and follow the chain value
+    `previous`; None if nothing is."""
+    seq = row[0]
+    assert isinstance(seq, int), "the primary key"
+    if seq != expected:
+        return f"events {expected} to {seq - 1} are missing"
+    if link(previous, row[:-1]) != row[-1]:
+        return "it was changed, moved or inserted, or the previous one was"
+    return None
+
+
+def command_fault(previous: bytes, row: Row) -> str | None:
+    """What is wrong with a command that should follow the chain value `previous`, as
+    `event_fault`."""
+    if link(previous, row[:-1]) != row[-1]:
+        return "it was changed, moved or inserted, or the previous one was or is missing"
+    return None
+
+
 def chained(
     previous: bytes, records: Iterable[EventRecord] | Iterable[CommandRecord]
 ) -> tuple[list[Row], bytes]:

@@ -20,6 +20,12 @@ class EventFilter(Struct, frozen=True, kw_only=True):
     term: int | None = None
     subject: str | None = None
 
+    @property
+    def is_range(self) -> bool:
+        """Whether the filter accepts every event between two numbers."""
+        rest = (self.from_ns, self.to_ns, self.channel, self.term, self.subject)
+        return not self.kinds and all(one is None for one in rest)
+
     def where(self) -> tuple[list[str], dict[str, Any]]:
         """SQL conditions on the events table and their parameters, without the subject."""
         bounds = {

@@ -9,7 +9,7 @@ from typing import BinaryIO, Self
 from msgspec import structs
 
 from eventstore import folders, snapshots, stream, subjects
-from eventstore.errors import LogCorrupt
+from eventstore.errors import PUT_A_COPY, LogCorrupt
 from eventstore.filters import EventFilter
 from eventstore.records import Closing, CommandRecord, EventRecord, Header
 from eventstore.segment import Segment, open_segment
@@ -79,9 +79,15 @@ class LogReader:
 
     @property
     def last_seq(self) -> int:
-        """The number of the last event, 0 if there is none."""
+        """The number of the last event, 0 if there is none. Raises LogCorrupt if the closing record
+        names another one."""
         with open_segment(self.segments[-1]) as last:
-            return last.last_seq()
+            closing = last.closing
+            found = last.last_seq()
+            if closing is not None and closing.tip.last_seq != found:
+                text = f"event {closing.tip.last_seq} should be the last one, but it is {found}"
+                raise LogCorrupt(last.path, f"{text}: {PUT_A_COPY}", "closing record")
+            return found
 
     def last_seq_at(self, wall_ns: int) -> int | None:
         """The number of the last event at or before a wall clock time; None if there is none."""
@@ -102,15 +108,20 @@ class LogReader:
         self, wanted: EventFilter = ALL, subjects_of: SubjectsOf | None = None
     ) -> Iterator[EventRecord]:
         """The events that pass a filter, in order, upcast. A filter by subject requires
-        `subjects_of`, which receives events as stored. Raises LogTooNew and LogCorrupt."""
+        `subjects_of`, which receives events as stored. Raises LogTooNew, and LogCorrupt as
+        `Segment.events`."""
         stored = wanted
         if self._upcasters and wanted.kinds:
             stored = structs.replace(wanted, kinds=self._upcasters.stored_kinds(wanted.kinds))
+        last_seq: int | None = None
         for segment in self._opened(wanted.first_seq, wanted.last_seq):
+            if wanted.is_range and last_seq is not None:
+                _require_adjacent(last_seq, segment)
             for event in _stored_events(segment, stored, subjects_of):
                 current = event
                 if self._upcasters:
                     current = self._upcasters.upcast(event, segment.path)
+                last_seq = event.seq
                 if not wanted.kinds or current.kind in wanted.kinds:
                     yield current
 
@@ -158,6 +169,14 @@ class LogReader:
     @staticmethod
     def _starts_after(path: Path, seq: int) -> bool:
         return folders.is_segment(path) and folders.first_seq_of(path) > seq
+
+
+def _require_adjacent(last_seq: int, segment: Segment) -> None:
+    """Raises LogCorrupt if a segment does not begin after event `last_seq`."""
+    first_seq = segment.header.first_seq
+    if first_seq != last_seq + 1:
+        text = f"events {last_seq + 1} to {first_seq - 1} are missing: {PUT_A_COPY}"
+        raise LogCorrupt(segment.path, text, "header")
 
 
 def _stored_events(

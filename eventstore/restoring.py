@@ -11,6 +11,7 @@ from eventstore import chain, folders, schema
 from eventstore.chain import Row
 from eventstore.errors import LogCorrupt, LogTooNew, from_os, from_sqlite
 from eventstore.records import FORMAT, CommandRecord, EventRecord, Header, Tip
+from eventstore.segment import SQLITE_ERRORS
 
 
 class RestoredSegment:
@@ -68,7 +69,7 @@ class RestoredSegment:
         """Store the closing record. Raises a LogError."""
         try:
             schema.store_closing(self._database, closing_body)
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise from_sqlite(error, self.path) from error
 
     def close(self) -> None:
@@ -88,7 +89,7 @@ class RestoredSegment:
                 text = f"made by a newer refold (format {form.format}, this one reads {FORMAT})"
                 raise LogTooNew(self._source, text)
             return msgspec.json.decode(header_body, type=Header)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise LogCorrupt(self._source, f"cannot be read: {error}", "header") from error
 
 

@@ -1,7 +1,8 @@
 """Reads one segment of a log that is being written or not, also on read-only media.
 
 Reads are short, one page of rows per query, so that a slow reader never prevents a checkpoint of
-the daemon's write-ahead log. Reading does not check the checksum chain; `verify` does.
+the daemon's write-ahead log. Reading a range of events, or commands, checks their part of the
+checksum chain; reading events by other criteria does not. `verify` checks the whole log.
 """
 
 import shutil
@@ -55,6 +56,11 @@ class _Table(NamedTuple):
 _EVENTS = _Table("select * from events", 9)
 _COMMANDS = _Table("select rowid, * from commands", 8)
 
+_EVENT_TYPES = {
+    (int, int, int, int, str, int, str, str, cause, bytes, bytes) for cause in (int, type(None))
+}
+"""The types of the columns of an event. A changed record may have others."""
+
 NO_PARAMETERS: Mapping[str, Any] = MappingProxyType({})
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
@@ -99,7 +105,10 @@ class Segment:
         return found[0] if found else None
 
     def events(self, wanted: EventFilter) -> Iterator[EventRecord]:
-        """The events that pass a filter, except for its subject."""
+        """The events that pass a filter, except for its subject. Raises LogCorrupt for a record that
+        was changed, and in a range also for one that is missing."""
+        if wanted.is_range:
+            return self._chained_events(wanted)
         return self._events(*wanted.where())
 
     def events_numbered(self, numbers: list[int], wanted: EventFilter) -> Iterator[EventRecord]:
@@ -109,12 +118,20 @@ class Segment:
         return self._events(conditions, parameters)
 
     def commands(self, first_cause: int, last_cause: int) -> Iterator[CommandRecord]:
-        """The commands caused by a range of events, in stored order."""
+        """The commands caused by a range of events, in stored order. Raises LogCorrupt if one was
+        changed or is missing between two others."""
         conditions = ["cause between :first and :last"]
         parameters = {"first": first_cause, "last": last_cause}
-        for page in self.command_rows(conditions, parameters):
-            for row in page:
+        previous: bytes | None = None
+        for page in self._pages(_COMMANDS, conditions, parameters):
+            if previous is None:
+                previous = self._command_chain_before(page[0][0])
+            for row in _unnumbered(page):
+                fault = chain.command_fault(previous, row)
+                if fault:
+                    raise self._changed(fault, f"command {row[0]}.{row[1]}")
                 yield CommandRecord._make(row[:-1])
+                previous = chain.value_of(row)
 
     def event_rows(
         self, conditions: Sequence[str] = (), parameters: Mapping[str, Any] = NO_PARAMETERS
@@ -172,14 +189,44 @@ class Segment:
         except SQLITE_ERRORS as error:
             raise from_sqlite(error, target) from error
 
+    def _chained_events(self, wanted: EventFilter) -> Iterator[EventRecord]:
+        expected = max(wanted.first_seq or 0, self.header.first_seq)
+        previous = self._event_chain_before(expected)
+        for page in self._pages(_EVENTS, *wanted.where()):
+            for row in page:
+                fault = chain.event_fault(previous, expected, row)
+                if fault:
+                    raise self._changed(fault, f"event {row[0]}")
+                event = EventRecord._make(row[:-1])
+                yield event
+                previous, expected = chain.value_of(row), event.seq + 1
+
+    def _event_chain_before(self, seq: int) -> bytes:
+        """The chain value that event `seq` follows."""
+        if seq == self.header.first_seq:
+            return chain.start(self.header, self.header_body).event_chain
+        return self._chain_value(f"select chain from events where seq = {seq - 1:d}")
+
+    def _command_chain_before(self, number: object) -> bytes:
+        """The chain value that command `number`, counted from 1 in stored order, follows."""
+        assert isinstance(number, int), "a rowid"
+        if number == 1:
+            return chain.start(self.header, self.header_body).command_chain
+        return self._chain_value(f"select chain from commands where rowid = {number - 1}")
+
+    def _chain_value(self, sql: str) -> bytes:
+        value = next((one for (one,) in self.query(sql)), None)
+        return value if isinstance(value, bytes) else b""
+
+    def _changed(self, fault: str, record: str) -> LogCorrupt:
+        return LogCorrupt(self.path, f"{fault}: {PUT_A_COPY}", record)
+
     def _events(self, conditions: list[str], parameters: dict[str, Any]) -> Iterator[EventRecord]:
         for page in self._pages(_EVENTS, conditions, parameters):
             for row in page:
-                event = EventRecord._make(row[:-1])
-                if type(event.payload) is not bytes or type(event.kind) is not str:
-                    text = f"it was changed: {PUT_A_COPY}"
-                    raise LogCorrupt(self.path, text, f"event {event.seq}")
-                yield event
+                if tuple(map(type, row)) not in _EVENT_TYPES:
+                    raise self._changed("it was changed", f"event {row[0]}")
+                yield EventRecord._make(row[:-1])
 
     def _pages(
         self, table: _Table, conditions: list[str], parameters: dict[str, Any], after: int = 0

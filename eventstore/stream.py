@@ -72,12 +72,13 @@ def standard_input() -> BinaryIO:
 def _segment_frames(path: Path) -> Iterator[Frame]:
     with open_segment(path) as segment:
         yield SegmentFrame(segment.header.format, segment.header_body)
-        # This order is consistent while the log grows: nothing follows a closing record, and a
-        # command is stored after the event that caused it.
+        # The events end where the log ended before the commands were read, so that the stream has
+        # all commands that its events answer. Nothing follows a closing record.
         closing = segment.closing
-        for rows in segment.command_rows():
+        last = {"last": segment.last_seq()}
+        for rows in segment.command_rows(["cause <= :last"], last):
             yield CommandsFrame(rows)  # type: ignore[arg-type]
-        for rows in segment.event_rows():
+        for rows in segment.event_rows(["seq <= :last"], last):
             yield EventsFrame(rows)  # type: ignore[arg-type]
         if closing:
             yield ClosingFrame(schema.document(closing))
@@ -98,7 +99,7 @@ def _frames(source: BinaryIO) -> Iterator[Frame]:
             raise LogCorrupt("the stream", "has an impossible length", f"frame {number}")
         try:
             frame = decode(_read(source, size, number))
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise LogCorrupt("the stream", f"cannot be read: {error}", f"frame {number}") from None
         if isinstance(frame, EndFrame):
             return

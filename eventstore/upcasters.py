@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from eventstore.errors import LogTooNew
+from eventstore.errors import PUT_A_COPY, LogCorrupt, LogTooNew
 from eventstore.records import EventRecord
 
 
@@ -30,7 +30,8 @@ class Upcasters:
     def upcast(self, event: EventRecord, file: object) -> EventRecord:
         """The event in its current schema; errors name `file`.
 
-        Raises LogTooNew for a kind or schema version that only a newer refold supports.
+        Raises LogTooNew for a kind or schema version that only a newer refold supports, and
+        LogCorrupt for a payload that a step cannot read.
         """
         while event.schema != self._current.get(event.kind):
             step = self._steps.get((event.kind, event.schema))
@@ -41,10 +42,16 @@ class Upcasters:
                     f"this one reads {'none' if known is None else known}): upgrade"
                 )
                 raise LogTooNew(str(file), text, f"event {event.seq}")
+            try:
+                payload = step.payload(event.payload)
+            except (ValueError, TypeError, RecursionError) as error:
+                # The errors of msgspec are ValueErrors.
+                text = f"it cannot be read ({error}): {PUT_A_COPY}"
+                raise LogCorrupt(str(file), text, f"event {event.seq}") from error
             event = event._replace(
                 kind=step.new_kind or event.kind,
                 schema=step.new_schema or event.schema + 1,
-                payload=step.payload(event.payload),
+                payload=payload,
             )
         return event
 

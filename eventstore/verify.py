@@ -5,9 +5,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from eventstore import chain, folders
-from eventstore.chain import Row
 from eventstore.errors import LogCorrupt
-from eventstore.records import Header, Tip
+from eventstore.records import EventRecord, Header, Tip
 from eventstore.segment import Segment, open_segment
 
 DAMAGES_MAX = 20
@@ -24,7 +23,9 @@ class Damage(Struct, frozen=True):
 
 class VerifyReport(Struct, frozen=True):
     """The result of a check. `closed`: the log ends with its closing record; otherwise records
-    at the end may be missing, which cannot be detected. `living`: a daemon writes it now."""
+    at the end may be missing, which cannot be detected. `living`: a daemon writes it now.
+    `events_without_commands`: the number of last events of a daemon's log, if it is not closed, for
+    which no command is stored."""
 
     segments: int
     events: int
@@ -33,6 +34,7 @@ class VerifyReport(Struct, frozen=True):
     last_seq: int
     closed: bool
     living: bool
+    events_without_commands: int
     damages: list[Damage]
 
     @property
@@ -69,6 +71,10 @@ class _Checks:
         self._first_seq: int | None = None
         self._tip: Tip | None = None
         self._closed = False
+        self._is_recorded = False
+        self._last_cause = 0
+        self._answered = 0
+        """The last event whose commands an event of the log answers."""
 
     def found(self, file: Path, record: str, text: str) -> None:
         """Record a finding."""
@@ -85,22 +91,30 @@ class _Checks:
             last_seq=self._tip.last_seq if self._tip else 0,
             closed=self._closed,
             living=living,
+            events_without_commands=self._events_without_commands(),
             damages=self.damages,
         )
+
+    def _events_without_commands(self) -> int:
+        if self._closed or self._tip is None or not self._is_recorded:
+            return 0
+        before = max(self._last_cause, (self._first_seq or 1) - 1)
+        return max(0, self._tip.last_seq - before)
 
     def segment(self, path: Path) -> None:
         """Check one segment. Raises LogCorrupt if it cannot be read any further."""
         before, self._tip = self._tip, None
         self._segments += 1
         with open_segment(path) as segment:
+            self._is_recorded = segment.header.kind == "recorded"
             self._check_header(path, segment.header, before)
             self._check_file(segment)
             # This order is consistent while the log grows: nothing follows a closing record, and a
-            # command is stored after the event that caused it.
-            closing = segment.closing
+            # command is stored after the event that caused it, before an event that answers it.
+            closing, end = segment.closing, segment.last_seq()
             tip = chain.start(segment.header, segment.header_body)
             commands, command_chain, last_cause = self._check_commands(segment, tip)
-            last_seq, event_chain = self._check_events(segment, tip)
+            last_seq, event_chain = self._check_events(segment, tip, end)
             self._tip = Tip(
                 last_seq=last_seq,
                 commands=tip.commands + commands,
@@ -113,6 +127,20 @@ class _Checks:
             if last_cause > last_seq and not self.damages:
                 text = f"its event is not in the log, which ends with event {last_seq}"
                 self.found(path, f"command of event {last_cause}", text)
+            self._last_cause = max(self._last_cause, last_cause)
+            self._check_commands_complete(segment)
+
+    def _check_commands_complete(self, segment: Segment) -> None:
+        """An event that answers a command is stored with or after all commands of that event. The
+        closing record of a closed log counts the commands."""
+        if self.damages or self._closed or not self._is_recorded:
+            return
+        if self._last_cause < self._answered >= (self._first_seq or 1):
+            text = (
+                f"missing, although the log has an answer to it: the last stored command is of "
+                f"event {self._last_cause}"
+            )
+            self.found(segment.path, f"commands of event {self._answered}", text)
 
     def _check_header(self, path: Path, header: Header, before: Tip | None) -> None:
         if self._first_seq is None:
@@ -134,20 +162,19 @@ class _Checks:
             if finding != "ok":
                 self.found(segment.path, "file", f"SQLite reports: {finding}")
 
-    def _check_events(self, segment: Segment, tip: Tip) -> tuple[int, bytes]:
-        """The number and chain value of the last event."""
+    def _check_events(self, segment: Segment, tip: Tip, end: int) -> tuple[int, bytes]:
+        """The number and chain value of the last event. Commands of answers after event `end` may
+        not have been read."""
         previous, expected = tip.event_chain, tip.last_seq + 1
         for rows in segment.event_rows():
             for row in rows:
-                seq = row[0]
-                assert isinstance(seq, int)
-                if seq != expected:
-                    text = f"events {expected} to {seq - 1} are missing"
-                    self.found(segment.path, f"event {seq}", text)
-                elif not _follows(previous, row):
-                    text = "it was changed, moved or inserted, or the previous one was"
-                    self.found(segment.path, f"event {seq}", text)
-                previous, expected = _chain_value(row), seq + 1
+                fault = chain.event_fault(previous, expected, row)
+                event = EventRecord._make(row[:-1])
+                if fault:
+                    self.found(segment.path, f"event {event.seq}", fault)
+                elif event.cause is not None and event.seq <= end:
+                    self._answered = max(self._answered, event.cause)
+                previous, expected = chain.value_of(row), event.seq + 1
                 self._events += 1
         return expected - 1, previous
 
@@ -157,24 +184,13 @@ class _Checks:
         for rows in segment.command_rows():
             for row in rows:
                 cause, ordinal = row[0], row[1]
-                if not _follows(previous, row):
-                    text = (
-                        "it was changed, moved or inserted, or the previous one was or is missing"
-                    )
-                    self.found(segment.path, f"command {cause}.{ordinal}", text)
-                previous, number = _chain_value(row), number + 1
+                fault = chain.command_fault(previous, row)
+                if fault:
+                    self.found(segment.path, f"command {cause}.{ordinal}", fault)
+                previous, number = chain.value_of(row), number + 1
                 last_cause = max(last_cause, cause if isinstance(cause, int) else 0)
         self._commands += number
         return number, previous, last_cause
-
-
-def _follows(previous: bytes, row: Row) -> bool:
-    return chain.link(previous, row[:-1]) == row[-1]
-
-
-def _chain_value(row: Row) -> bytes:
-    value = row[-1]
-    return value if isinstance(value, bytes) else b""
 
 
 def _difference(expected: Tip, found: Tip) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 from kio.schema.errors import ErrorCode
 
+from controller.core.topic_configs import OF_BROKER
 from controller.core.values import Broker, Endpoint
 from controller.wire.client_requests import RequestHead, decode_request, encode_response
 from tests.listening import stop_listening
@@ -76,7 +77,9 @@ def versions_answer(
     return schema.ApiVersionsResponse(error_code=error, api_keys=keys, **later)
 
 
-def with_settings(settings: Mapping[str, str], error: ErrorCode = ErrorCode.none) -> Script:
+def with_settings(
+    settings: Mapping[str, str], error: ErrorCode = ErrorCode.none, source: int = OF_BROKER
+) -> Script:
     """A script that answers DescribeConfigs with these settings, or with an error. It closes the
     connection at other requests."""
 
@@ -86,6 +89,7 @@ def with_settings(settings: Mapping[str, str], error: ErrorCode = ErrorCode.none
         head = RequestHead(DESCRIBE_CONFIGS, received.version, received.correlation_id)
         [asked] = decode_request(head, received.frame).resources
         schema = import_module(f"kio.schema.describe_configs.v{received.version}.response")
+        sourced = {"config_source": source} if received.version >= 1 else {}
         configs = tuple(
             schema.DescribeConfigsResourceResult(
                 name=key,
@@ -93,6 +97,7 @@ def with_settings(settings: Mapping[str, str], error: ErrorCode = ErrorCode.none
                 read_only=True,
                 is_sensitive=False,
                 synonyms=(),
+                **sourced,
             )
             for key in asked.configuration_keys
         )

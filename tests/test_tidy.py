@@ -143,6 +143,28 @@ def test_core_knows_no_clock_and_no_io() -> None:
     assert not imports + opened
 
 
+def named_modules(module: Path, package: str) -> Iterator[str]:
+    """Where a module imports `package` or a module of it, or has the name in a string."""
+    name = re.compile(rf"(?<![\w./]){package}(\.[a-z_]|$)")
+    for node in ast.walk(tree_of(module)):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and name.search(text):
+            yield f"{at(module, node)} has {package} in a string"
+    for node, first in imported(module):
+        if first == package:
+            yield f"{at(module, node)} imports {package}"
+
+
+def test_controller_and_eventstore_name_no_module_of_replay() -> None:
+    """Neither in imports nor in strings, for example as a module that a helper process runs."""
+    named = [
+        one
+        for module in modules("controller", "eventstore")
+        for one in named_modules(module, "replay")
+    ]
+    assert not named
+
+
 def is_set(node: ast.AST) -> bool:
     """Whether an expression is seen to be a set without knowing types."""
     if isinstance(node, ast.Call):

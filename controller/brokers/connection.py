@@ -9,6 +9,7 @@ from aiokafka.errors import CorrelationIdError, KafkaError
 from aiokafka.protocol.admin import DescribeConfigsRequest
 
 from controller.brokers.errors import RequestRefused, Unreachable, WrongVersion
+from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Endpoint
 from controller.wire.aiokafka_request import AiokafkaRequest, UnreadableHeader
 from controller.wire.apis import Api
@@ -111,7 +112,7 @@ class BrokerConnection:
         except MalformedResponse as fault:
             raise WrongVersion(f"{self._address}: {fault}: {WRONG_PROTOCOL_VERSION}") from fault
 
-    async def settings_of(self, broker: int, keys: Sequence[str]) -> dict[str, str]:
+    async def settings_of(self, broker: int, keys: Sequence[str]) -> list[ConfigEntry]:
         """The broker's values of these settings; unset ones are omitted.
 
         Raises `Unreachable` (no readable response), `RequestRefused`.
@@ -127,7 +128,7 @@ class BrokerConnection:
         ((error, message, _, _, entries),) = answer.resources
         if error:
             raise RequestRefused(f"{self._address}: DescribeConfigs: {message} (code {error})")
-        return {name: value for name, value, *_ in entries if value}
+        return [ConfigEntry(name, value, source) for name, value, _, source, *_ in entries if value]
 
     def close(self) -> None:
         """Close at once; a pending response is abandoned."""

@@ -1,15 +1,15 @@
-"""`refold run`: runs the controller of a Kafka cluster."""
+"""Runs the daemon for `refold run`, and ends the process with its exit status."""
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 import typer
 
 from controller import structured_log
-from controller.cli.setting_options import with_settings
 from controller.daemon.errors import DaemonError
-from controller.daemon.startup import run as run_daemon
+from controller.daemon.startup import run
 from controller.operator.errors import StartRefused
 from controller.settings.settings import Loaded
 from eventstore.errors import LogError
@@ -18,25 +18,20 @@ _GAVE_UP: Final = 1
 _REFUSED: Final = 2
 
 logger = logging.getLogger(__name__)
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command("run")
-@with_settings
-def run(loaded: Loaded) -> None:
-    """Run the controller of a Kafka cluster until SIGTERM, which resigns the role.
+def run_daemon(loaded: Loaded, snapshot_command: Sequence[str]) -> None:
+    """Run the daemon until it ends, and log why it gave up or refused to start.
 
-    Without --take-over refold waits until the role is free. Each setting can also be set by an
-    environment variable or in a file, see docs/settings.md.
-
-    Exit status: 0 stopped cleanly, 1 gave up while running, 2 refused to start.
+    `snapshot_command` makes the snapshots of a log, see Housekeeping. Raises typer.Exit with the
+    exit status, unless the daemon stopped cleanly.
     """
     settings, warnings = loaded
     structured_log.configure(settings.messages)
     for warning in warnings:
         logger.warning("%s", warning)
     try:
-        asyncio.run(run_daemon(settings))
+        asyncio.run(run(settings, snapshot_command))
     except StartRefused as refused:
         for reason in refused.reasons:
             logger.error("refused to start: %s", reason)

@@ -5,7 +5,8 @@ a kind; the schema of an event is the version of its fields.
 """
 
 import hashlib
-from typing import Final, cast, get_args
+from collections.abc import Callable
+from typing import Final, TypeVar, cast, get_args
 
 import msgspec
 
@@ -18,6 +19,8 @@ _command_decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Com
 _reason_decoder: msgspec.msgpack.Decoder[Reason] = msgspec.msgpack.Decoder(Reason)
 
 DIGEST_BYTES: Final = 16
+
+T = TypeVar("T")
 
 
 def kind_of(value: Event | Command | type[Event]) -> str:
@@ -46,7 +49,7 @@ def encode_event(event: Event) -> bytes:
 
 def decode_event(payload: bytes) -> Event:
     """The event of a payload. Raises msgspec.DecodeError for anything else."""
-    return _event_decoder.decode(payload)
+    return decoded(_event_decoder.decode, payload)
 
 
 def encode_command(command: Command) -> bytes:
@@ -56,7 +59,7 @@ def encode_command(command: Command) -> bytes:
 
 def decode_command(body: bytes) -> Command:
     """The command of a body. Raises msgspec.DecodeError for anything else."""
-    return _command_decoder.decode(body)
+    return decoded(_command_decoder.decode, body)
 
 
 def digest(body: bytes) -> bytes:
@@ -71,4 +74,13 @@ def encode_reason(reason: Reason) -> bytes:
 
 def decode_reason(data: bytes) -> Reason:
     """The reason of its stored form. Raises msgspec.DecodeError for anything else."""
-    return _reason_decoder.decode(data)
+    return decoded(_reason_decoder.decode, data)
+
+
+def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
+    """The value of stored bytes. Raises msgspec.DecodeError for any bytes that `decode` rejects:
+    msgspec itself raises other errors for text that is not UTF-8 and for deep nesting."""
+    try:
+        return decode(data)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from None

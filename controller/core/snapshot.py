@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from controller.core.api_requests.topics import WaitingRequest
+from controller.core.canonical import decoded
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
@@ -147,7 +148,7 @@ def take_snapshot(fold: Fold) -> bytes:
 
 def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     """The fold of a snapshot. Raises msgspec.DecodeError for anything else."""
-    snapshot = _decoder.decode(data)
+    snapshot = decoded(_decoder.decode, data)
     fold = Fold(configuration)
     controller, context = fold.controller, fold.controller.context
     controller.session_id = snapshot.session_id

@@ -38,10 +38,11 @@ from controller.core.releases import LATEST as LATEST_RELEASE
 from controller.core.releases import OLDEST, Release
 
 OF_TOPIC: Final = 1
+OF_CLUSTER: Final = 3
 OF_BROKER: Final = 4
 OF_KAFKA: Final = 5
-"""The source of a value (DescribeConfigsResponse.ConfigSource): the topic's configuration, a
-broker's file, Kafka's default."""
+"""The source of a value (DescribeConfigsResponse.ConfigSource): the topic's configuration, the
+cluster's dynamic default, a broker's file, Kafka's default."""
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _INT_MAX: Final = 2**31 - 1
@@ -95,8 +96,8 @@ class TopicConfig(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """The value of a configuration and its source (`OF_TOPIC`, `OF_BROKER`, `OF_KAFKA`). A topic's
-    always has a value."""
+    """The value of a configuration and its source (`OF_TOPIC`, `OF_CLUSTER`, `OF_BROKER`,
+    `OF_KAFKA`). A topic's always has a value."""
 
     name: str
     value: str | None

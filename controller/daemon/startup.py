@@ -6,7 +6,7 @@ import gc
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
@@ -25,7 +25,12 @@ from controller.event_log.mirror_supervisor import mirrored
 from controller.fingerprint import code_version, core_fingerprint
 from controller.operator.errors import StartRefused
 from controller.operator.probes import probe_brokers, probe_zookeeper
-from controller.operator.start_checks import check_policies, check_start, may_be_last_run
+from controller.operator.start_checks import (
+    check_broker_settings,
+    check_policies,
+    check_start,
+    may_be_last_run,
+)
 from controller.operator.status import ZooKeeperStatus
 from controller.settings.settings import Settings
 from controller.zookeeper.connection import ZooKeeperConnection
@@ -44,9 +49,9 @@ _COLLECT_AFTER_OBJECTS = 50_000
 core's values are immutable and form hardly any cycles."""
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: Settings, snapshot_command: Sequence[str]) -> None:
     """Run the controller, or wait for the role, until SIGTERM, SIGINT or an error. A second signal
-    ends the process at once.
+    ends the process at once. `snapshot_command` makes the snapshots of a log, see Housekeeping.
 
     Raises StartRefused before anything was changed, DaemonError if the controller gave up, LogError
     if the log could not be closed.
@@ -75,7 +80,7 @@ async def run(settings: Settings) -> None:
         with log:
             fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
             logger.info("refold %s starts", code_version(), extra={"fields": fields})
-            reason = await _run_daemon(settings, log, listeners)
+            reason = await _run_daemon(settings, log, listeners, snapshot_command)
     if reason:
         raise DaemonError(reason)
     logger.info("stopped cleanly", extra={"fields": {"log": str(folder)}})
@@ -101,7 +106,8 @@ async def _may_start(settings: Settings) -> str:
     results = check_start(settings, status)
     brokers = status.cluster.brokers if status.cluster is not None else ()
     if not any(one.level == "error" for one in results):
-        results += check_policies(await probe_brokers(settings, brokers))
+        found = await probe_brokers(settings, brokers)
+        results += [*check_policies(found), *check_broker_settings(settings, found)]
     reasons = [one.line for one in results if one.level == "error"]
     if reasons:
         raise StartRefused(reasons)
@@ -146,7 +152,10 @@ def _header(settings: Settings, cluster_id: str) -> Header:
 
 
 async def _run_daemon(
-    settings: Settings, log: LogWriter, listeners: tuple[BoundListener, ...]
+    settings: Settings,
+    log: LogWriter,
+    listeners: tuple[BoundListener, ...],
+    snapshot_command: Sequence[str],
 ) -> str:
     """Run the daemon; return the reason why it gave up, empty for none. Raises DaemonError."""
     inbox = Inbox()
@@ -169,7 +178,7 @@ async def _run_daemon(
     servers = settings.mirror_servers
     mirror = Place(settings.mirror_topic, servers) if servers is not None else None
     limits = Retention(settings.retention_bytes, settings.retention_ms, mirror)
-    housekeeping = Housekeeping(Path(log.folder), limits)
+    housekeeping = Housekeeping(Path(log.folder), limits, snapshot_command)
     daemon = Daemon(
         Fold(settings.configuration()),
         log,

@@ -1,8 +1,8 @@
 """Housekeeping after a roll-over: make a snapshot for the new segment, then remove old segments."""
 
 import logging
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -28,9 +28,12 @@ class Retention(Struct, frozen=True):
 class Housekeeping:
     """Keeps the log directory small. Errors are logged and do not affect the controller."""
 
-    def __init__(self, log: Path, retention: Retention) -> None:
+    def __init__(self, log: Path, retention: Retention, snapshot_command: Sequence[str]) -> None:
+        """`snapshot_command` is a program with its first arguments. With the log's folder as the
+        last argument it stores a snapshot for each segment that has none."""
         self._log = log
         self._retention = retention
+        self._snapshot_command = snapshot_command
         self._one_helper = anyio.Lock()
 
     async def after_roll(self) -> None:
@@ -46,7 +49,7 @@ class Housekeeping:
 
     async def _make_snapshots(self) -> str:
         """Run the helper process; return its error message, empty if it succeeded."""
-        command = [sys.executable, "-m", "replay.logs.snapshots", str(self._log)]
+        command = [*self._snapshot_command, str(self._log)]
         try:
             helper = await anyio.run_process(command, check=False)
         except OSError as error:

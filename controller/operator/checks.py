@@ -88,6 +88,11 @@ def check_policies(settings: Settings, status: SystemStatus) -> Iterator[CheckRe
     return start_checks.check_policies([one for one in status.brokers if not one.fault])
 
 
+def check_broker_settings(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
+    """As at the start."""
+    return start_checks.check_broker_settings(settings, status.brokers)
+
+
 def check_racks(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
     """If brokers have racks, the daemon's rack is one of them, since clients see the daemon as a
     node."""
@@ -198,6 +203,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_brokers,
     check_protocol,
     check_policies,
+    check_broker_settings,
     check_racks,
     check_listeners,
     check_clock,

@@ -25,6 +25,7 @@ from controller.brokers.errors import ChannelError
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.outcomes import Znodes
+from controller.core.topic_configs import OF_CLUSTER, ConfigEntry
 from controller.core.values import Broker, Endpoint
 from controller.core.znodes import CLUSTER_ID, read_cluster_id
 from controller.operator.errors import ZooKeeperUnavailable
@@ -39,7 +40,7 @@ from controller.operator.status import (
 )
 from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.settings.settings import Settings
-from controller.settings.table import POLICIES
+from controller.settings.table import DECIDING, POLICIES
 from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 from controller.zookeeper.servers import ConnectString, Server
 
@@ -169,7 +170,7 @@ async def _probe_server(server: Server) -> ServerStatus:
 
 async def probe_brokers(settings: Settings, brokers: Sequence[Broker]) -> tuple[BrokerStatus, ...]:
     """Probe whether each broker answers on the controller's listener, and which requests it
-    supports and which policies it has."""
+    supports, and which policies and which of the `DECIDING` settings it has."""
     found: dict[int, BrokerStatus] = {}
     limit = anyio.CapacityLimiter(_BROKERS_AT_ONCE)
 
@@ -201,7 +202,7 @@ async def _probe_broker(settings: Settings, broker: Broker) -> BrokerStatus:
         connection = await BrokerConnection.open(endpoint, str(settings.broker_id), timeout_ms)
         try:
             versions = [(api.name, one, connection.version_for(api, one)) for api, one in wanted]
-            policies, policies_fault = await _policies(connection, broker.id)
+            entries, settings_fault = await _settings_of(connection, broker.id)
         finally:
             connection.close()
     except ChannelError as error:
@@ -209,17 +210,23 @@ async def _probe_broker(settings: Settings, broker: Broker) -> BrokerStatus:
     return BrokerStatus(
         broker=broker.id,
         versions=tuple(versions),
-        policies=policies,
-        policies_fault=policies_fault,
+        policies={one.name: one.value or "" for one in entries if one.name in POLICIES},
+        deciding={
+            one.name: one.value or ""
+            for one in entries
+            if one.name in DECIDING and one.source != OF_CLUSTER
+        },
+        settings_fault=settings_fault,
     )
 
 
-async def _policies(connection: BrokerConnection, broker: int) -> tuple[dict[str, str], str]:
-    """The policies of a broker, and why they are unknown."""
+async def _settings_of(connection: BrokerConnection, broker: int) -> tuple[list[ConfigEntry], str]:
+    """The policies of a broker and the settings by which a controller decides, and why they are
+    unknown."""
     try:
-        return await connection.settings_of(broker, POLICIES), ""
+        return await connection.settings_of(broker, (*POLICIES, *DECIDING)), ""
     except ChannelError as error:
-        return {}, str(error)
+        return [], str(error)
 
 
 def probe_listeners(listeners: Sequence[Endpoint]) -> str:

@@ -31,6 +31,9 @@ _WITHOUT_POLICY: Final = (
     "policy, remove it from the brokers' files and restart them"
 )
 
+_DYNAMIC: Final = ("min.insync.replicas", "unclean.leader.election.enable")
+"""Those of the `DECIDING` settings that Kafka can change at run time for the whole cluster."""
+
 ClusterCheck = Callable[[Settings, ClusterStatus], Iterator[CheckResult]]
 
 
@@ -157,13 +160,48 @@ def check_policies(brokers: Sequence[BrokerStatus]) -> Iterator[CheckResult]:
         for key, value in one.policies.items():
             text = f"broker {one.broker} has {key}={value}, a plugin that refold cannot apply"
             yield CheckResult("policies", "error", text, _WITHOUT_POLICY)
-        fault = one.fault or one.policies_fault
+        fault = one.fault or one.settings_fault
         if fault:
             text = f"the policies of broker {one.broker} are unknown: {fault}"
-            advice = f"check that it has neither {' nor '.join(POLICIES)}"
+            advice = (
+                f"check that it has neither {' nor '.join(POLICIES)}, and that the daemon's "
+                "min.insync.replicas and unclean.leader.election.enable are the broker's"
+            )
             yield CheckResult("policies", "warning", text, advice)
-    if brokers and not any(one.policies or one.fault or one.policies_fault for one in brokers):
+    if brokers and not any(one.policies or one.fault or one.settings_fault for one in brokers):
         yield CheckResult("policies", "ok", "no broker has a policy")
+
+
+def check_broker_settings(
+    settings: Settings, brokers: Sequence[BrokerStatus]
+) -> Iterator[CheckResult]:
+    """The daemon has the brokers' values of the settings by which a controller decides, since it
+    cannot see them in ZooKeeper. It sees the cluster's dynamic default."""
+    own = {one.name: one.value or "" for one in settings.config_entries}
+    differing: dict[tuple[str, str], list[int]] = {}
+    for one in brokers:
+        for key, value in one.deciding.items():
+            if not _is_same(value, own[key]):
+                differing.setdefault((key, value), []).append(one.broker)
+    for (key, value), ids in differing.items():
+        text = (
+            f"{key} is {value} on {'broker' if len(ids) == 1 else 'brokers'} "
+            f"{', '.join(map(str, ids))} and {own[key]} for the daemon, which decides by its own"
+        )
+        advice = f"set {key}={value} in the file of --config"
+        if key in _DYNAMIC:
+            advice += (
+                ", or as the cluster's dynamic default (kafka-configs --entity-type brokers "
+                f"--entity-default --alter --add-config {key}={value})"
+            )
+        yield CheckResult("broker settings", "warning", text, advice)
+    if not differing and any(one.deciding for one in brokers):
+        text = "the brokers and the daemon agree in the settings by which a controller decides"
+        yield CheckResult("broker settings", "ok", text)
+
+
+def _is_same(value: str, own: str) -> bool:
+    return value.strip().lower() == own.strip().lower()
 
 
 def _is_registered(settings: Settings, cluster: ClusterStatus) -> bool:

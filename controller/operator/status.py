@@ -44,14 +44,16 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
 class BrokerStatus(Struct, frozen=True, kw_only=True):
     """One broker as seen on its controller listener. `versions`: for each request that refold
     sends, its name, the wanted version and the version that would be sent. `fault`: why it is
-    not reachable. `policies`: its configured plugins by key. `policies_fault`: why they are
-    unknown although the broker answers."""
+    not reachable. `policies`: its configured plugins by key. `deciding`: its own values of the
+    settings by which a controller decides, without those that are the cluster's dynamic default.
+    `settings_fault`: why both are unknown although the broker answers."""
 
     broker: int
     fault: str = ""
     versions: tuple[tuple[str, int, int], ...] = ()
     policies: dict[str, str] = {}
-    policies_fault: str = ""
+    deciding: dict[str, str] = {}
+    settings_fault: str = ""
 
 
 class DiskStatus(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """Generates docs/settings.md: `python -m tools.pages --write`."""
 
 from controller.settings.table import (
+    DECIDING,
     IGNORED,
     IGNORED_FOR_ONE_LISTENER,
     REFUSED,
@@ -48,6 +49,14 @@ Generated from `controller/settings/table.py` by `python -m tools.pages --write`
 ## All settings
 """
 
+_DECIDING = """\
+## Settings that must be the brokers'
+
+refold decides by its own values of the following settings, because it does not see the brokers'
+files. `refold check` and `refold run` warn about brokers with other values
+([administrators.md](administrators.md#the-daemons-settings)).
+"""
+
 _ABOUT_TOPICS = """\
 ## Kafka's defaults for topics
 
@@ -66,6 +75,9 @@ def page() -> str:
             "| key | command line, environment | default | meaning |",
             "|---|---|---|---|",
             *map(_row, SETTINGS),
+            "",
+            _DECIDING,
+            *(f"- `{key}`" for key in DECIDING),
             "",
             _ABOUT_TOPICS,
             *(f"- `{key}`" for key in TOPIC_KEYS),

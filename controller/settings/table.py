@@ -320,6 +320,19 @@ POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.
 """Policies are plugins that brokers apply and refold cannot. If a broker has one, refold does
 not take the role."""
 
+DECIDING: Final = (
+    "unclean.leader.election.enable",
+    "min.insync.replicas",
+    "num.partitions",
+    "default.replication.factor",
+    "delete.topic.enable",
+    "auto.leader.rebalance.enable",
+    "leader.imbalance.per.broker.percentage",
+    "leader.imbalance.check.interval.seconds",
+)
+"""Settings by which a controller decides. A controller takes them from its own configuration, not
+from that of the other brokers."""
+
 REFUSED: Final = {
     "create.topic.policy.class.name": "it is a plugin that refold cannot apply to topic creations. "
     "Remove it from the daemon's file if topics may be created without it; if not, leave the role "

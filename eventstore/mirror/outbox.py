@@ -109,12 +109,15 @@ def _beginning(path: Path) -> list[Message]:
 def _of_segment(segment: Segment, at: Position) -> Iterator[Message]:
     """Events, each followed by the commands that it caused, and finally the closing record.
 
-    The closing record is read first and the events last, so that the result is consistent while the
-    log grows.
+    The closing record is read first. The events end where the log ended before the commands were
+    read, or with a page of commands: an event follows all commands that it may answer.
     """
-    closing = segment.closing
+    closing, end = segment.closing, segment.last_seq()
     commands = _typed(segment, segment.command_page(at.commands), list[CommandRow])
-    events = _typed(segment, segment.event_page(at.seq), list[EventRow])
+    if commands and segment.command_count() > at.commands + len(commands):
+        end = min(end, commands[-1][0])
+    page = _typed(segment, segment.event_page(at.seq), list[EventRow])
+    events = [row for row in page if row[0] <= end]
     wall_ms = _wall_ms(segment, at.seq)
     last = events[-1][0] if events else at.seq
     caused = ((row[0], _COMMAND, row) for row in commands if row[0] <= last)

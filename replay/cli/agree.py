@@ -24,7 +24,7 @@ from replay.stock_clusters.agreement.results import (
 )
 from replay.stock_clusters.agreement.search.event_order import RUNS_MAX
 
-_AGREES, _DIVERGES = 0, 1
+_AGREES, _DIVERGES, _INCOMPLETE = 0, 1, 3
 _SHOWN: Final = 50
 _FILES_SHOWN: Final = 10
 
@@ -61,8 +61,9 @@ def agree_command(
     brokers, and compare them with the decisions in these files.
 
     Exit status: 0 all decisions and requests agree or are explained; 1 a decision or request does
-    not agree, or transactions are out of order or missing, or SOURCE is cut; 2 SOURCE cannot be
-    used.
+    not agree, or a transaction was changed; 2 SOURCE cannot be used; 3 what was judged agrees, but
+    not all of it was judged: SOURCE is cut, transactions are out of order or missing, a term began
+    earlier, or no log shows whether requests were sent.
     """
     selection = selection_of(chroot, first, last, zone)
     settings = broker_settings(broker_config)
@@ -85,7 +86,13 @@ def agree_command(
             result = agree(log, rules, settings, report, orders)
     result.source = escape_path(source)
     print_result(result, lambda: _print(result), as_json=as_json)
-    raise typer.Exit(_AGREES if result.agrees else _DIVERGES)
+    raise typer.Exit(_status(result))
+
+
+def _status(result: AgreementResult) -> int:
+    if not result.is_explained or result.altered:
+        return _DIVERGES
+    return _AGREES if result.is_whole else _INCOMPLETE
 
 
 def _print(result: AgreementResult) -> None:
@@ -101,27 +108,36 @@ def _print(result: AgreementResult) -> None:
     _print_kinds(result)
     if result.requests.decisions or result.requests.extra or result.requests.unjudged:
         unjudged = result.requests.unjudged
-        more = f"; {unjudged} more could not be compared" if unjudged else ""
+        more = f", {unjudged} cannot tell" if unjudged else ""
         typer.echo(f"requests to brokers: {_counts(result.requests)}{more}")
         _print_kinds(result.requests)
-    typer.echo(f"{result.source}: {_verdict(result)}{_damage(result)}")
+    typer.echo(f"{result.source}: {_verdict(result)}; {_judged(result)}{_damage(result)}")
 
 
 def _verdict(result: AgreementResult) -> str:
-    requests = result.requests
-    if not (result.decisions or result.extra or requests.decisions or requests.extra):
-        return "nothing to compare"
     if not result.is_explained:
         return "does not agree"
+    if result.altered:
+        return f"altered: {result.altered} transactions were changed or repeated"
     if result.passed_over:
         return f"incomplete: {result.passed_over} transactions are out of order"
     if result.missing_transactions:
         return f"incomplete: {result.missing_transactions} transactions are missing"
-    if result.altered:
-        return f"altered: {result.altered} transactions were changed or repeated"
     if result.is_cut:
         return "incomplete: the source is cut"
-    return "agrees"
+    if not (result.decisions or result.requests.decisions):
+        return "nothing was judged"
+    return "agrees" if result.is_whole else "agrees as far as judged"
+
+
+def _judged(result: AgreementResult) -> str:
+    """How much was judged, and what was not."""
+    requests = result.requests
+    text = f"judged: {result.decisions} decisions, {requests.decisions} requests"
+    left = [f"{requests.unjudged} requests"] if requests.unjudged else []
+    if result.warm:
+        left.insert(0, f"{result.warm} decisions before the first election")
+    return f"{text}; not judged: {', '.join(left)}" if left else text
 
 
 def _damage(result: AgreementResult) -> str:

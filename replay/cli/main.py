@@ -22,7 +22,7 @@ class SubCommand(NamedTuple):
 
 
 SUB_COMMANDS: Final = {
-    "run": SubCommand("controller.cli.run:app", "Run the controller of a Kafka cluster."),
+    "run": SubCommand("replay.cli.run:app", "Run the controller of a Kafka cluster."),
     "check": SubCommand("controller.cli.check:app", "Check whether a take-over would succeed."),
     "reassign": SubCommand(
         "controller.cli.reassign:app", "Reassign replicas; interrupt and cancel reassignments."

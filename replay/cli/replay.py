@@ -1,19 +1,27 @@
-"""`refold replay`: fold a recorded log again and compare every decision."""
+"""`refold replay`: fold recorded logs again and compare every decision."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
+from msgspec import Struct
 from rich.progress import BarColumn, TextColumn
 
 from controller.cli.output import print_result
-from replay.cli.exit_status import errors_in_one_line
+from eventstore.errors import LogError
+from replay.cli.exit_status import UNUSABLE, errors_in_one_line
 from replay.cli.options import Json
 from replay.cli.progress import progress
+from replay.diff.logs import opened
+from replay.errors import ReplayError
 from replay.logs.open_log import open_reader
+from replay.logs.other_core import diff_command
+from replay.progress import Progress
 from replay.verify.differences import DIFFERENCES_MAX
-from replay.verify.verification import Mismatch, Verification, verify_decisions
+from replay.verify.verification import NO_ORDINAL, Mismatch, Verification, verify_decisions
 
 _SHOWN = 50
 _AGREED, _DIFFERS = 0, 1
@@ -21,25 +29,81 @@ _AGREED, _DIFFERS = 0, 1
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
+class _Replayed(Struct, frozen=True):
+    """A log of a folder, with its result or the error that prevents one."""
+
+    log: str
+    result: Verification | None = None
+    error: str = ""
+    is_imported: bool = False
+
+
 @app.command(name="replay")
 def replay(
     log: Annotated[
         Path,
-        typer.Argument(help="A log of the daemon, may be packed; an incident; or - for stdin."),
+        typer.Argument(
+            help="A log of the daemon, may be packed; an incident; a folder of these; or - for"
+            " stdin."
+        ),
     ],
     as_json: Json = False,
 ) -> None:
     """Derive the controller's decisions again from LOG and compare them with the recorded ones.
 
-    For a log of another version, the wording of reasons and notices is not compared.
+    For a log of another version, the wording of reasons and notices is not compared. Imported logs
+    in a folder are named and passed over: they have no decisions of refold.
 
-    Exit status: 0 every command agrees, 1 at least one does not, 2 the log cannot be used.
+    Exit status: 0 every command agrees, 1 at least one does not, 2 a log cannot be used.
     """
     columns = (TextColumn("folding"), BarColumn(), TextColumn("{task.completed} events"))
-    with errors_in_one_line("replay"), open_reader(log) as reader, progress(*columns) as report:
-        result = verify_decisions(reader, report)
-    print_result(_document(result), lambda: _print(result, log), as_json=as_json)
-    raise typer.Exit(_DIFFERS if result.mismatched else _AGREED)
+    with errors_in_one_line("replay"), progress(*columns) as report, _paths(log) as paths:
+        if len(paths) == 1:
+            only = _verified(paths[0][1], report)
+            several = []
+        else:
+            only = None
+            several = [_replayed(name, path, report) for name, path in paths]
+    if only is not None:
+        print_result(_document(only), lambda: _print(only, str(log)), as_json=as_json)
+        raise typer.Exit(_DIFFERS if only.mismatched else _AGREED)
+    print_result(
+        {"logs": [_document_of_several(one) for one in several]},
+        lambda: _print_several(several),
+        as_json=as_json,
+    )
+    raise typer.Exit(_status(several))
+
+
+@contextmanager
+def _paths(log: Path) -> Iterator[list[tuple[str, Path]]]:
+    """The name and path of the given log, or of each log in the given folder."""
+    if not log.is_dir():
+        yield [(str(log), log)]
+        return
+    with opened([log]) as found:
+        yield [(one.name, one.path) for one in found]
+
+
+def _verified(path: Path, report: Progress) -> Verification:
+    with open_reader(path) as reader:
+        return verify_decisions(reader, report)
+
+
+def _replayed(name: str, path: Path, report: Progress) -> _Replayed:
+    try:
+        with open_reader(path) as reader:
+            if reader.header.kind != "recorded":
+                return _Replayed(name, is_imported=True)
+            return _Replayed(name, verify_decisions(reader, report))
+    except (LogError, ReplayError) as error:
+        return _Replayed(name, error=str(error))
+
+
+def _status(several: list[_Replayed]) -> int:
+    if any(one.error for one in several):
+        return UNUSABLE
+    return _DIFFERS if any(one.result and one.result.mismatched for one in several) else _AGREED
 
 
 def _document(result: Verification) -> dict[str, object]:
@@ -48,23 +112,47 @@ def _document(result: Verification) -> dict[str, object]:
         "commands": result.commands,
         "agreed": result.agreed,
         "unrecorded": result.unrecorded,
+        "is_closed": result.is_closed,
+        "events_without_commands": result.events_without_commands,
+        "notes": result.notes,
         "other_core": result.other_core,
         "mismatches": msgspec.to_builtins(result.mismatches),
     }
 
 
-def _print(result: Verification, log: Path) -> None:
+def _document_of_several(one: _Replayed) -> dict[str, object]:
+    of_result = _document(one.result) if one.result is not None else {}
+    return {"log": one.log, "error": one.error, "is_imported": one.is_imported, **of_result}
+
+
+def _print_several(several: list[_Replayed]) -> None:
+    for one in several:
+        if one.result is not None:
+            _print(one.result, one.log)
+        elif one.error:
+            typer.echo(f"{one.log}: cannot be used: {one.error}")
+        else:
+            typer.echo(f"{one.log}: passed over: it is an imported log, use `refold agree`")
+    replayed = [one.result for one in several if one.result is not None]
+    agreed = sum(not one.mismatched for one in replayed)
+    errors = sum(bool(one.error) for one in several)
+    typer.echo(
+        f"{agreed} of {len(replayed)} logs agree"
+        + (f", {errors} cannot be used" if errors else "")
+        + (f", {rest} passed over" if (rest := len(several) - len(replayed) - errors) else "")
+    )
+
+
+def _print(result: Verification, log: str) -> None:
     for one in result.mismatches[:_SHOWN]:
-        differing = f" ({', '.join(one.differs)})" if one.differs else ""
-        typer.echo(
-            f"event {one.event} ({one.event_kind}), command {one.ordinal}: {one.what}{differing}\n"
-            f"  recorded: {one.recorded or 'nothing'}\n"
-            f"  derived:  {one.derived or 'nothing'}"
-        )
-        _print_differences(one)
+        _print_mismatch(one)
     if result.mismatched > _SHOWN:
         typer.echo(f"... and {result.mismatched - _SHOWN} more; --json lists up to 1000")
-    verdict = "agrees" if not result.mismatched else f"{result.mismatched} commands do not agree"
+    for note in result.notes:
+        typer.echo(f"{log}: {note}")
+    if not result.is_closed:
+        typer.echo(f"{log}: {_end_of(result)}")
+    verdict = "agrees" if not result.mismatched else f"{result.mismatched} records do not agree"
     typer.echo(
         f"{log}: {verdict}: {result.events} events, {result.commands} commands, "
         f"{result.agreed} agreed, {result.unrecorded} unrecorded"
@@ -72,11 +160,30 @@ def _print(result: Verification, log: Path) -> None:
     if result.other_core:
         typer.echo(
             f"{log}: recorded by {result.other_core}; the wording of reasons and notices was not "
-            "compared" + ("; refold diff compares two versions" if result.mismatched else "")
+            "compared"
         )
+        if result.mismatched:
+            typer.echo(f"{log}: to compare the two versions: {diff_command(log)}")
 
 
-def _print_differences(mismatch: Mismatch) -> None:
+def _end_of(result: Verification) -> str:
+    text = "not closed: records at the end may be missing"
+    if result.events_without_commands:
+        text += f"; the last {result.events_without_commands} events have no stored commands"
+    return text
+
+
+def _print_mismatch(mismatch: Mismatch) -> None:
+    event = f"event {mismatch.event} ({mismatch.event_kind})"
+    differing = f" ({', '.join(mismatch.differs)})" if mismatch.differs else ""
+    if mismatch.ordinal == NO_ORDINAL:
+        typer.echo(f"{event}: {mismatch.what}{differing}")
+    else:
+        typer.echo(
+            f"{event}, command {mismatch.ordinal}: {mismatch.what}{differing}\n"
+            f"  recorded: {mismatch.recorded or 'nothing'}\n"
+            f"  derived:  {mismatch.derived or 'nothing'}"
+        )
     for one in mismatch.differences:
         typer.echo(
             f"  {one.part}:\n"

@@ -71,6 +71,10 @@ def cache_folder() -> Path:
 
 def _of_ref(reference: str, repository: Path, cache: Path) -> Version:
     """A git ref. The code is stored by the hash of its tree, once for all refs with this tree."""
+    if Path(reference).is_dir() and not _is_ref(reference, repository):
+        raise DiffError(
+            f"{reference} is a folder without the code of refold: it has no controller/core"
+        )
     top = _top_of(repository)
     tree = _git(top, "rev-parse", "--verify", "--quiet", f"{reference}^{{tree}}")
     if tree is None:
@@ -92,6 +96,11 @@ def _of_ref(reference: str, repository: Path, cache: Path) -> Version:
     folder = _kept(cache / "trees" / name, unpack)
     _check_protocol(reference, folder)
     return Version(reference, folder, _python_for(reference, _required_by(folder), cache))
+
+
+def _is_ref(reference: str, repository: Path) -> bool:
+    name = f"{reference}^{{tree}}"
+    return _git(repository, "rev-parse", "--verify", "--quiet", name) is not None
 
 
 def _top_of(repository: Path) -> Path:

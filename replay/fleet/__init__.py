@@ -3,6 +3,8 @@
 - `ingest` copies logs into one Parquet table: `inputs` finds the files to read, `ingest_task` reads
   them on an executor (`segment_ingest`, `stock_ingest`, `stored_pages`), `day_files` writes the
   Parquet files, `table` is the folder of the table
+- `manifest` says what was ingested of each log and what the log lacks, `set_aside` what could not
+  be read; `rebuild` writes a log from the table
 - `columns` defines the table of records and turns pages of a log into Arrow batches; `fact_columns`
   and `facts` decode what each record is about, `naming` writes its content as JSON; `decoding`
   keeps these columns as a second table

@@ -13,9 +13,17 @@ def batches(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"{_NAME}*"))
 
 
+def next_batch(folder: Path) -> str:
+    """The name of the batch that `add_batch` adds next."""
+    return f"{_NAME}{_last(folder) + 1:06d}"
+
+
 def add_batch(made: Path, folder: Path) -> int:
     """Rename the folder `made` to the next batch and return its number. Raises OSError."""
-    number = max((int(one.name.removeprefix(_NAME)) for one in batches(folder)), default=0) + 1
-    made.rename(folder / f"{_NAME}{number:06d}")
+    made.rename(folder / next_batch(folder))
     sync_folder(folder)
-    return number
+    return _last(folder)
+
+
+def _last(folder: Path) -> int:
+    return max((int(one.name.removeprefix(_NAME)) for one in batches(folder)), default=0)

@@ -1,8 +1,11 @@
 """The exceptions of `refold fleet`."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Final
 
 from eventstore.errors import LogError
 from replay.errors import ReplayError
@@ -26,7 +29,32 @@ def usable(folder: Path) -> Iterator[None]:
         raise FleetError(f"{where} cannot be used: {error.strerror or error}") from error
 
 
+@contextmanager
+def hidden_traceback() -> Iterator[None]:
+    """In a Python worker of Spark, report errors that are meant for people without a traceback."""
+    try:
+        yield
+    except (ReplayError, LogError):
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
+
 def reason_of(error: Exception) -> str:
     """The reason of a failure in one line."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if isinstance(error, (ReplayError, LogError)) else f"{type(error).__name__}: {text}"
+
+
+_NAMES_MAX: Final = 10
+
+
+def check_known(option: str, name: str, known: Collection[str]) -> None:
+    """Raises FleetError if a name that was given with an option is not a known one. The text has
+    the known names, similar ones first."""
+    if name in known:
+        return
+    similar = get_close_matches(name, known, _NAMES_MAX)
+    names = [*similar, *sorted(set(known) - {*similar})]
+    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+    there = ", ".join(one or "(none)" for one in names[:_NAMES_MAX]) + more
+    raise FleetError(f"{option} {name} is unknown; known are: {there or 'none'}")

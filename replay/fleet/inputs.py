@@ -6,12 +6,26 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from eventstore import folders
+from replay.escape_path import is_uri
 from replay.fleet.errors import FleetError
-from replay.stock_clusters.zookeeper_log.data_folder import log_zxid
+from replay.stock_clusters.zookeeper_log.data_folder import (
+    broker_log_kind,
+    is_wanted,
+    log_zxid,
+)
 from replay.stock_clusters.zookeeper_log.source import ARCHIVES
+
+_COMPANIONS: Final = ("-wal", "-shm", "-journal", folders.PARTIAL_SUFFIX)
+_PACKED: Final = frozenset((".7z", ".bz2", ".gz", ".lz4", ".rar", ".xz", ".zip", ".zst"))
+_OF_BROKERS: Final = (
+    ". Brokers' logs are read together with ZooKeeper data: name a folder that contains both"
+)
+_OF_LOGS: Final = frozenset((folders.LOCK_NAME, folders.MIRRORED_NAME))
 
 
 class Kind(StrEnum):
@@ -31,30 +45,64 @@ class Input(NamedTuple):
     size: int
 
 
+class PassedOver(Struct):
+    """Files of one kind that are not read: their suffix, or the name of the kind, how many there
+    are, and one of them."""
+
+    kind: str
+    files: int
+    example: str
+
+
+class OtherFiles:
+    """Counts the files that are passed over, by kind."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, PassedOver] = {}
+
+    def add(self, file: Path) -> None:
+        """Count a file."""
+        name = file.name
+        if name in _OF_LOGS or name.endswith(_COMPANIONS):
+            return
+        kind = broker_log_kind(name) or file.suffix or name
+        found = self._found.setdefault(kind, PassedOver(kind, 0, str(file)))
+        found.files += 1
+
+    @property
+    def kinds(self) -> list[PassedOver]:
+        """All kinds, by name."""
+        return [self._found[kind] for kind in sorted(self._found)]
+
+
 def named(sources: Iterable[str]) -> list[Path]:
     """The paths of the sources with globs expanded, without duplicates. Raises FleetError if a
     source does not exist."""
     return list(dict.fromkeys(path for source in sources for path in _paths_of(source)))
 
 
-def inputs_below(sources: Iterable[str]) -> Iterator[Input]:
-    """All inputs in the sources, without duplicates. Raises FleetError if a source does not exist
-    or contains nothing to read."""
+def inputs_below(sources: Iterable[str], others: OtherFiles | None = None) -> Iterator[Input]:
+    """All inputs in the sources, without duplicates; `others` counts the files that are passed
+    over. Raises FleetError if a source does not exist or contains nothing to read."""
+    others = others or OtherFiles()
     seen: set[Path] = set()
     for source in sources:
         is_empty = True
         paths = _paths_of(source)
         # A glob may also match unrelated files.
         is_any_read = paths == [Path(source).absolute()]
-        for one in chain.from_iterable(_inputs_of(path, is_any_read) for path in paths):
+        for one in chain.from_iterable(_inputs_of(path, is_any_read, others) for path in paths):
             is_empty = False
             if one.path not in seen:
                 seen.add(one.path)
                 yield one
         if is_empty:
+            there = ", ".join(f"{one.files} {one.kind}" for one in others.kinds)
             raise FleetError(
                 f"{source} contains nothing to read: no segment (.refold), no archive"
                 f" ({', '.join(ARCHIVES)}) and no ZooKeeper log (log.ZXID)"
+                f"{f'; passed over: {there}' if there else ''}"
+                f"{_OF_BROKERS if any(broker_log_kind(one.kind) for one in others.kinds) else ''}"
             )
 
 
@@ -77,6 +125,8 @@ def segments_below(sources: Iterable[str]) -> list[Path]:
 
 
 def _paths_of(source: str) -> list[Path]:
+    if is_uri(source):
+        raise FleetError(f"{source} is a URI: name a path of a mounted file system")
     paths = [Path(source)]
     if not paths[0].exists() and glob.has_magic(source):
         paths = sorted(map(Path, glob.glob(source, recursive=True)))  # noqa: PTH207
@@ -85,15 +135,19 @@ def _paths_of(source: str) -> list[Path]:
     return [path.absolute() for path in paths]
 
 
-def _inputs_of(path: Path, is_any_read: bool) -> Iterator[Input]:
+def _inputs_of(path: Path, is_any_read: bool, others: OtherFiles) -> Iterator[Input]:
     """The inputs in a folder, ordered by name. The data of a stock cluster is one input. With
-    `is_any_read` a file counts as a segment whatever its name is."""
+    `is_any_read` a file counts as a segment whatever its name is, unless it is packed."""
     if path.is_file():
         kind = Kind.ARCHIVE if _is_archive(path) else Kind.SEGMENT
-        if is_any_read or kind == Kind.ARCHIVE or folders.is_segment(path):
+        is_read = is_any_read and path.suffix.lower() not in _PACKED
+        if is_read or kind == Kind.ARCHIVE or folders.is_segment(path):
             yield Input(kind, path, path.stat().st_size)
+        else:
+            others.add(path)
         return
     of_stock = 0
+    of_brokers: list[Path] = []
     for file in sorted(_files(path)):
         if folders.is_segment(file):
             yield Input(Kind.SEGMENT, file, _size(file) + _size(folders.write_ahead_log(file)))
@@ -101,7 +155,14 @@ def _inputs_of(path: Path, is_any_read: bool) -> Iterator[Input]:
             of_stock += _size(file)
         elif _is_archive(file):
             yield Input(Kind.ARCHIVE, file, _size(file))
-    if of_stock:
+        elif is_wanted(file.name):
+            of_brokers.append(file)
+        else:
+            others.add(file)
+    if not of_stock:
+        for file in of_brokers:
+            others.add(file)
+    else:
         yield Input(Kind.STOCK, path, of_stock)
 
 

@@ -6,7 +6,7 @@ from threading import Event
 from typing import Final
 
 import pyarrow.compute as pc
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyarrow import dataset
 from pyspark import InheritableThread
 from pyspark.errors import PySparkException
@@ -14,6 +14,11 @@ from pyspark.sql import SparkSession
 
 from replay.fleet.errors import FleetError
 from replay.progress import Progress, unreported
+
+JAVA_ENDED: Final = (
+    "its Java process ended unexpectedly (it was killed, or had too little memory): run it again,"
+    " with --conf spark.driver.memory=2g if that repeats"
+)
 
 _PROGRESS_S: Final = 0.5
 _ROWS_A_PARTITION: Final = 50_000
@@ -74,15 +79,19 @@ def spark_errors(what: str) -> Iterator[None]:
     """Convert Spark's errors to a FleetError that begins with `what`."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         raise FleetError(f"{what}: {reason_in(str(error), error)}") from error
 
 
 def reason_in(text: str, error: Exception) -> str:
     """The line of a Spark stack trace that names the cause."""
+    if isinstance(error, (Py4JNetworkError, ConnectionError)):
+        return JAVA_ENDED
     lines = text.splitlines()
     causes = [line for line in lines if "Error: " in line or "Exception: " in line]
-    return (causes or lines or [type(error).__name__])[-1].strip()
+    if causes:
+        return causes[-1].strip()
+    return next((line.strip() for line in lines if line.strip()), type(error).__name__)
 
 
 def for_few_rows(spark: SparkSession, rows: int) -> SparkSession:

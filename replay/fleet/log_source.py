@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from eventstore.errors import LogError
 from eventstore.segment import Segment, open_segment
 from replay.fleet.columns import RECORDS, Batches
-from replay.fleet.errors import FleetError
+from replay.fleet.errors import FleetError, hidden_traceback
 from replay.fleet.inputs import segments_below
 from replay.fleet.pushdown import Conditions, PushedFilters, has_filters_to_push, push
 from replay.fleet.schemas import requested_schema, selected_columns, spark_schema
@@ -55,7 +55,8 @@ class LogSource(DataSource):
 
     def schema(self) -> StructType:
         """The requested columns; see docs/fleet-tables.md for their meaning."""
-        return spark_schema(selected_columns(RECORDS, self.options.get("columns")))
+        with hidden_traceback():
+            return spark_schema(selected_columns(RECORDS, self.options.get("columns")))
 
     def reader(self, schema: StructType) -> "LogSourceReader":
         """A reader for a schema with some of the columns of RECORDS."""
@@ -68,20 +69,19 @@ class LogSourceReader(DataSourceReader):
 
     def __init__(self, options: MutableMapping[str, str], schema: StructType) -> None:
         self._paths = [one for one in options.get("path", "").split(",") if one]
-        if not self._paths:
-            raise FleetError('no path is given: use spark.read.format("refold").load(PATH)')
-        self._rows = _number(options.get("rowsPerPartition"), _ROWS)
-        self._skips_damaged = _skips_damaged(options.get("damaged", "fail"))
-        self._schema: pa.Schema = requested_schema(RECORDS, schema)
+        with hidden_traceback():
+            if not self._paths:
+                raise FleetError('no path is given: use spark.read.format("refold").load(PATH)')
+            self._rows = _number(options.get("rowsPerPartition"), _ROWS)
+            self._skips_damaged = _skips_damaged(options.get("damaged", "fail"))
+            self._schema: pa.Schema = requested_schema(RECORDS, schema)
         self._pushed = PushedFilters(Conditions([], [], {}))
 
     def partitions(self) -> list[LogPartition]:
         """One partition per segment, several for a large segment. Raises FleetError, LogError."""
-        return [
-            partition
-            for path in segments_below(self._paths)
-            for partition in self._partitions_of(path)
-        ]
+        with hidden_traceback():
+            segments = segments_below(self._paths)
+        return [partition for path in segments for partition in self._partitions_of(path)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition that pass the pushed filters. Raises LogError."""

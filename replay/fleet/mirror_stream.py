@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
 import msgspec
-from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql import functions as sql
@@ -23,9 +22,8 @@ from replay.fleet.columns import RECORDS, Batches, Origin, clocks_from
 from replay.fleet.errors import FleetError
 from replay.fleet.schemas import spark_schema
 
-KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-"""The Maven coordinates of Spark's Kafka connector, without its version, which equals Spark's
-version."""
+KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+"""The Maven coordinates of the newest Kafka connector for Spark 4, which Spark 4.3 can use, too."""
 
 _NS_IN_MS: Final = 1_000_000
 _NO_SOURCE_TEXTS: Final = ("Failed to find data source: kafka", "KafkaSourceProvider")
@@ -144,7 +142,6 @@ class _Records:
 
 def _no_source() -> str:
     return (
-        "Spark has no Kafka source: add --conf spark.jars.packages="
-        f"{KAFKA_SOURCE}:{__version__} (Spark's version, or the newest available), or name its jars"
-        " with --conf spark.jars=..."
+        f"Spark has no Kafka source: add --conf spark.jars.packages={KAFKA_SOURCE}, or name its"
+        " jars with --conf spark.jars=..."
     )

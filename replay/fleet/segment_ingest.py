@@ -16,9 +16,9 @@ from eventstore.errors import PUT_A_COPY, LogCorrupt
 from eventstore.records import Tip
 from eventstore.segment import Segment, open_segment
 from replay.fleet.columns import STORED, Batches, Origin
+from replay.fleet.manifest import Known
 from replay.fleet.segments import segment_id, stored_clocks
 from replay.fleet.stored_pages import StoredPages
-from replay.fleet.table import Known
 
 OnBatch = Callable[[pa.RecordBatch], None]
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventstore import chain, folders
+from eventstore.records import Header
 from eventstore.segment import Segment, open_segment
 from replay.fleet.columns import Batches, Origin, clocks_from
 
@@ -37,8 +38,13 @@ def log_name(segment: Segment) -> Origin:
 
 
 def _name_of(first: Segment) -> Origin:
-    name = f"{sortable_time(first.header.created_ns)}-{segment_id(first)[:_ID_CHARACTERS]}"
-    return Origin(first.header.cluster_id, name)
+    return Origin(first.header.cluster_id, name_of_log(first.header, first.header_body))
+
+
+def name_of_log(header: Header, body: bytes) -> str:
+    """The name of the log whose first segment has this header; `body` is the stored header."""
+    number = chain.checksum(body).hex()[:_ID_CHARACTERS]
+    return f"{sortable_time(header.created_ns)}-{number}"
 
 
 def sortable_time(wall_ns: int) -> str:

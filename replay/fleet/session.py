@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from threading import Thread, current_thread, main_thread
 from typing import Any, Final
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -24,6 +24,7 @@ import controller
 import eventstore
 import replay
 from replay.fleet.errors import FleetError
+from replay.fleet.jobs import JAVA_ENDED
 from replay.fleet.log_source import LogSource
 from replay.fleet.zookeeper_source import ZooKeeperSource
 
@@ -91,11 +92,15 @@ def spark_session(
         except KeyboardInterrupt:
             is_interrupted = True
             raise
+        except (Py4JNetworkError, ConnectionError) as error:
+            raise FleetError(f"Spark failed: {JAVA_ENDED}") from error
         finally:
             if is_interrupted:
                 _stop_in_thread(spark)
             else:
-                spark.stop()
+                # If Java was killed there is nothing to stop.
+                with suppress(Py4JError, ConnectionError):
+                    spark.stop()
 
 
 def _stop_in_thread(spark: SparkSession) -> None:
@@ -181,7 +186,7 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     for name in ("py4j", "DataFrameQueryContextLogger"):
         # Both also raise what they log.
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_is_not_interrupt)
+    logging.getLogger().addFilter(_is_not_raised)
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     options = f"-Dlog4j2.configurationFile={_QUIET}"
@@ -238,7 +243,9 @@ def _deferred_interrupt() -> Iterator[list[int]]:
             )
 
 
-def _is_not_interrupt(record: logging.LogRecord) -> bool:
-    """Filter out KeyboardInterrupt records: py4j logs the traceback to the root logger and raises
-    it."""
-    return not record.getMessage().startswith("KeyboardInterrupt while")
+def _is_not_raised(record: logging.LogRecord) -> bool:
+    """Filter out records of errors that py4j raises as well: interrupts, and a Java process that
+    was killed. It logs their tracebacks to the root logger."""
+    return not record.getMessage().startswith(
+        ("KeyboardInterrupt while", "Exception while sending command")
+    )

@@ -35,7 +35,7 @@ from pyspark.sql.types import StructType
 from controller.core.errors import ZnodeError
 from controller.core.values import LeaderAndIsr
 from controller.core.znodes import read_state
-from replay.fleet.errors import FleetError
+from replay.fleet.errors import FleetError, hidden_traceback
 from replay.fleet.inputs import named
 from replay.fleet.pushdown import has_filters_to_push
 from replay.fleet.schemas import requested_schema, selected_columns, spark_schema
@@ -106,7 +106,8 @@ class ZooKeeperSource(DataSource):
 
     def schema(self) -> StructType:
         """The requested columns; see docs/fleet-tables.md for their meaning."""
-        return spark_schema(selected_columns(TRANSACTIONS, self.options.get("columns")))
+        with hidden_traceback():
+            return spark_schema(selected_columns(TRANSACTIONS, self.options.get("columns")))
 
     def reader(self, schema: StructType) -> "ZooKeeperSourceReader":
         """A reader for a schema with some of the columns of TRANSACTIONS."""
@@ -119,18 +120,20 @@ class ZooKeeperSourceReader(DataSourceReader):
 
     def __init__(self, options: MutableMapping[str, str], schema: StructType) -> None:
         self._paths = [one for one in options.get("path", "").split(",") if one]
-        if not self._paths:
-            raise FleetError(
-                'no path is given: use spark.read.format("zookeeper-txnlog").load(PATH)'
-            )
         self._cluster = options.get("cluster")
         self._server = options.get("server")
-        self._schema: pa.Schema = requested_schema(TRANSACTIONS, schema)
+        with hidden_traceback():
+            if not self._paths:
+                raise FleetError(
+                    'no path is given: use spark.read.format("zookeeper-txnlog").load(PATH)'
+                )
+            self._schema: pa.Schema = requested_schema(TRANSACTIONS, schema)
         self._range = Range()
 
     def partitions(self) -> list[TransactionPartition]:
         """The partitions that may contain matching transactions. Raises FleetError, ReplayError."""
-        return [one for path in named(self._paths) for one in self._partitions_of(path)]
+        with hidden_traceback():
+            return [one for path in named(self._paths) for one in self._partitions_of(path)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition. Raises ReplayError."""

@@ -4,6 +4,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from controller.core.canonical import decoded
 from controller.core.commands import Issued
 from controller.core.events import Recorded
 from controller.core.snapshot import load_snapshot, take_snapshot
@@ -109,7 +110,7 @@ class ImportedProjection:
 
 
 def _restored(data: bytes) -> State:
-    snapshot = _decoder.decode(data)
+    snapshot = decoded(_decoder.decode, data)
     state = State()
     for part in snapshot.parts:
         restore(state, part)

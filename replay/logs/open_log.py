@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from controller.core.configuration import Configuration
+from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
 from replay.logs.decode import UPCASTERS, configuration_of
@@ -47,15 +48,24 @@ def open_log(path: Path | str) -> Iterator[OpenedLog]:
             yield open_world(reader)
 
 
+def _check_chain(reader: LogReader, seq: int) -> None:
+    """Check the event at a moment, and the next one, whose clock says that the moment is before
+    it. Raises LogCorrupt."""
+    for _ in reader.events(EventFilter(first_seq=seq, last_seq=seq + 1)):
+        pass
+
+
 def seq_at(reader: LogReader, seq: int | None, wall_ns: int | None) -> int:
     """The number of the last event up to an event number or a wall-clock time in ns; the number of
-    the log's last event if both are None. Raises ReplayError if there is no such event."""
+    the log's last event if both are None. Raises LogCorrupt, and ReplayError if there is no such
+    event."""
     last = reader.last_seq
     first = reader.header.first_seq
     if wall_ns is not None:
         found = reader.last_seq_at(wall_ns)
         if found is None:
             raise ReplayError("the log begins later than that")
+        _check_chain(reader, found)
         return found
     if seq is None:
         return last

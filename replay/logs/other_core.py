@@ -6,6 +6,7 @@ compared with the stored ones. Wording is not compared: the text of a notice and
 command may differ.
 """
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -27,6 +28,14 @@ def is_of_this_core(header: Header) -> bool:
 def recorded_by(header: Header) -> str:
     """A text that names the core and the version that recorded a log."""
     return f"core {header.core_fingerprint} (refold {header.code_version})"
+
+
+def diff_command(log: str) -> str:
+    """How to compare the decisions of the version that recorded a log with those of this one."""
+    return (
+        f"refold diff {shlex.quote(log)} --base REF --head installed, where REF is a git ref, a "
+        "wheel or a folder of the version that recorded the log"
+    )
 
 
 def header_of_rewritten_log(header: Header) -> Header:
@@ -97,5 +106,5 @@ class OtherCoreCheck:
             raise OtherCoreError(
                 f"recorded by {recorded_by(self._header)}; from event {self.differs_at} on, this "
                 f"core, {core_fingerprint()}, decides differently: run that version, or compare "
-                "the two with refold diff"
+                f"the two: {diff_command('LOG')}"
             )

@@ -1,8 +1,10 @@
 """Unpacks logs: archives, incidents, and recordings of stock clusters."""
 
 import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from lzma import LZMAError
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -16,6 +18,9 @@ from replay.stock_clusters.zookeeper_log.source import is_source
 
 PACKED: Final = (".tar.xz", ".tar.gz")
 LOG_OF_INCIDENT: Final = "log.tar.xz"
+
+_ARCHIVE_ERRORS: Final = (OSError, EOFError, ValueError, tarfile.TarError, LZMAError, zlib.error)
+"""What `tarfile` raises for a damaged archive."""
 
 
 @contextmanager
@@ -65,7 +70,7 @@ def _unpacked(archive: Path, scratch: Path) -> Path:
             packed.extractall(scratch, segments, filter="data")
         if segments:
             return (scratch / segments[0].name).parent
-    except (OSError, tarfile.TarError) as error:
+    except _ARCHIVE_ERRORS as error:
         why = str(error).partition("\n")[0].removesuffix(":")
         raise ReplayError(f"{archive} cannot be opened: {why}") from None
     return _imported(archive, scratch)

@@ -2,31 +2,39 @@
 
 The events of the log are folded again and every command is compared with the stored one: kind,
 target, reason, digest, and the body if it is stored. In a log of another core, reasons and the
-wording of notices are not compared (replay/logs/other_core.py).
+wording of notices are not compared (replay/logs/other_core.py). The other fields of events are
+checked, too (event_fields.py).
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from controller.core.canonical import digest, encode_command, encode_reason, kind_of
-from controller.core.commands import Issued, target_of
+from controller.core.commands import Issued, Stop, target_of
+from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.verify import verify
 from replay.errors import ReplayError
-from replay.logs.decode import records, require_recorded
+from replay.logs.decode import recorded, require_recorded
 from replay.logs.other_core import folding, is_of_this_core, is_same_decision, recorded_by
 from replay.logs.recorded_fold import fold_at_start, fold_event
 from replay.progress import Progress, unreported
 from replay.verify.differences import Difference, differences
+from replay.verify.event_fields import EventFields, WrongField
 
 MISMATCHES_MAX = 1000
 """The limit of the list; further mismatches are only counted."""
 
 
+NO_ORDINAL: Final = -1
+"""In place of the ordinal of a command, if a mismatch is about the event itself."""
+
+
 class Mismatch(Struct, frozen=True):
-    """One command that does not agree. `event` is the number of its event.
+    """One command that does not agree, or one event with wrong fields (`ordinal` is NO_ORDINAL).
+    `event` is the number of the event.
 
     `differs` has the names of the fields, `differences` the differing values. A "missing" command
     was recorded and is not decided now; an "extra" command is decided now and was not recorded.
@@ -46,7 +54,12 @@ class Mismatch(Struct, frozen=True):
 
 class Verification(Struct, frozen=True):
     """The result of a replay. `unrecorded` commands at the end of the log were decided, but the
-    daemon died before it could store them."""
+    daemon died before it could store them. `mismatched` counts commands and events.
+
+    `is_closed`: the log ends with its closing record; otherwise records at the end may be missing.
+    `events_without_commands`: the number of events after the last one that has a stored command.
+    `notes` are texts about what is unusual, but no mismatch.
+    """
 
     events: int
     commands: int
@@ -54,6 +67,9 @@ class Verification(Struct, frozen=True):
     unrecorded: int
     mismatched: int
     mismatches: list[Mismatch]
+    is_closed: bool
+    events_without_commands: int
+    notes: list[str]
     other_core: str = ""
     """The core and version that recorded the log, if it was another core."""
 
@@ -64,16 +80,20 @@ def verify_decisions(reader: LogReader, progress: Progress = unreported) -> Veri
     _check_usable(reader)
     header = reader.header
     other_core = "" if is_of_this_core(header) else recorded_by(header)
-    comparison = _Comparison(other_core)
+    comparison = _Comparison(header.first_seq, other_core)
     fold = fold_at_start(reader)
-    events, total = 0, reader.last_seq - reader.header.first_seq + 1
-    for event, stored in records(reader):
+    fields = EventFields(header.first_seq, fold.term)
+    # A daemon may be writing the log. Up to this event, all answered commands are stored.
+    is_closed, last = reader.closing is not None, reader.last_seq
+    for record, stored in reader.records(EventFilter(last_seq=last)):
+        event = recorded(record)
+        comparison.add_wrong_fields(event.seq, record.kind, fields.wrong(record, event))
         with folding(header, event.seq):
             derived = fold_event(fold, event)
+        fields.folded(event.seq, fold.term, max(len(derived), len(stored)))
         comparison.compare(event.seq, kind_of(event.event), derived, stored)
-        events += 1
-        progress("folding", events, total)
-    return comparison.result(events, reader.closing is not None)
+        progress("folding", event.seq - header.first_seq + 1, last - header.first_seq + 1)
+    return comparison.result(last, is_closed, fields)
 
 
 def _check_usable(reader: LogReader) -> None:
@@ -86,12 +106,16 @@ def _check_usable(reader: LogReader) -> None:
 class _Comparison:
     """Counts and collects mismatches while the log is folded.
 
-    A command that is not stored is held back until a later command is stored: only then it is a
-    mismatch, because after a crash the last commands are not in the log.
+    A command that is not stored is held back, because after a crash the last commands are not in
+    the log. It is a mismatch if a later command is stored, or if an event of the log answers a
+    command of the same or a later event: the daemon stores commands before it stores answers.
     """
 
-    def __init__(self, other_core: str) -> None:
+    def __init__(self, first_seq: int, other_core: str) -> None:
+        self._first_seq = first_seq
         self._other_core = other_core
+        self._last_cause = first_seq - 1
+        self._has_stopped = False
         self._commands = self._agreed = self._mismatched = 0
         self._mismatches: list[Mismatch] = []
         self._held_back: list[tuple[int, str, Issued]] = []
@@ -100,6 +124,9 @@ class _Comparison:
         self, seq: int, kind: str, derived: list[Issued], stored: list[CommandRecord]
     ) -> None:
         """Compare the commands of one event."""
+        if stored:
+            self._last_cause = seq
+            self._has_stopped |= any(isinstance(one.command, Stop) for one in derived)
         by_ordinal = {one.ordinal: one for one in stored}
         for issued in derived:
             self._commands += 1
@@ -107,28 +134,46 @@ class _Comparison:
             if before is None:
                 self._held_back.append((seq, kind, issued))
                 continue
-            self._release()
+            self._release(seq)
             differs = self._differences(before, issued)
             if differs:
                 self._add(seq, issued.id.ordinal, kind, "changed", differs, before, issued)
             else:
                 self._agreed += 1
         for ordinal, before in by_ordinal.items():
-            self._release()
+            self._release(seq)
             self._commands += 1
             self._add(seq, ordinal, kind, "missing", [], before, None)
 
-    def result(self, events: int, is_closed: bool) -> Verification:
-        """The result. A closed log has every command that was decided."""
-        if is_closed:
-            self._release()
+    def add_wrong_fields(self, seq: int, kind: str, wrong: list[WrongField]) -> None:
+        """Add a mismatch for an event with wrong fields, if there are any."""
+        if not wrong:
+            return
+        self._mismatched += 1
+        if len(self._mismatches) < MISMATCHES_MAX:
+            names = [one.name for one in wrong]
+            values = [Difference(one.name, one.recorded, one.derived) for one in wrong]
+            self._mismatches.append(
+                Mismatch(seq, NO_ORDINAL, kind, "changed", names, None, None, values)
+            )
+
+    def result(self, last_seq: int, is_closed: bool, fields: EventFields) -> Verification:
+        """The result for a log that ends with event `last_seq`. A closed log has every command that
+        was decided."""
+        self._release(last_seq if is_closed else fields.answered)
+        notes = list(fields.notes)
+        if self._has_stopped and not is_closed:
+            notes.append("the controller stopped, but the closing record is missing")
         return Verification(
-            events,
+            last_seq - self._first_seq + 1,
             self._commands,
             self._agreed,
             len(self._held_back),
             self._mismatched,
             self._mismatches,
+            is_closed,
+            last_seq - self._last_cause,
+            notes,
             self._other_core,
         )
 
@@ -137,10 +182,12 @@ class _Comparison:
             return []
         return _differences(before, now)
 
-    def _release(self) -> None:
+    def _release(self, last_seq: int) -> None:
+        """Add mismatches for the commands of events up to `last_seq` that were held back."""
         for seq, kind, issued in self._held_back:
-            self._add(seq, issued.id.ordinal, kind, "extra", [], None, issued)
-        self._held_back.clear()
+            if seq <= last_seq:
+                self._add(seq, issued.id.ordinal, kind, "extra", [], None, issued)
+        self._held_back = [one for one in self._held_back if one[0] > last_seq]
 
     def _add(
         self,

@@ -43,7 +43,7 @@ from controller.core.state import Partition
 from controller.core.triggers import ApiCall, Expire, Trigger, ZkPartitionReassignment
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
 from replay.cluster_view.of_context import name_of
-from replay.subjects import broker_named, partition_named, subject_of
+from replay.subjects import broker_named, subject_of
 from replay.why.facts import (
     BROKER_NOTICES,
     FAILOVERS,
@@ -66,7 +66,8 @@ from replay.why.facts import (
     TopicChanged,
     WriteRefused,
 )
-from replay.why.move_observer import API, KnownZnodes, MoveObserver
+from replay.why.move_observer import MoveObserver
+from replay.why.noted_facts import API, NotedFacts
 from replay.why.subject import Subject, has_no_cause
 
 _BEGIN_REASSIGNMENTS: Final = (ZkPartitionReassignment.__name__, *FAILOVERS)
@@ -81,23 +82,17 @@ class _Running(NamedTuple):
     because: Cause
 
 
-class FactObserver(FoldObserver):
+class FactObserver(NotedFacts, FoldObserver):
     """Notes the facts of one fold.
 
     The code that drives the fold calls `at` for each event, and sets `begun_by`, which returns the
-    cause of a controller event. `because` is the cause of the current procedure.
+    cause of a controller event.
     """
 
     def __init__(self, controller: Controller, subject: Subject) -> None:
-        self.controller = controller
-        self.subject = subject
-        self.facts: list[AnyFact] = []
-        self.seq = self.wall_ns = 0
-        self.trigger: Trigger | None = None
-        self.because: Cause | None = None
+        super().__init__(controller, subject)
         self.last_issued: Issued | None = None
         self.begun_by: Callable[[Trigger], Cause] = self._just_now
-        self.known = KnownZnodes({}, {})
         self.moves: MoveObserver | None = None
         if subject.topic is not None and subject.partition is not None:
             self.moves = MoveObserver(self, subject.topic, subject.partition)
@@ -109,10 +104,6 @@ class FactObserver(FoldObserver):
         """Writes that got no reply."""
         self._running: list[_Running] = []
         """The current procedures: each was interrupted by the next one."""
-
-    def at(self, seq: int, wall_ns: int) -> None:
-        """The fold is about to process an event."""
-        self.seq, self.wall_ns = seq, wall_ns
 
     def _just_now(self, trigger: Trigger) -> Cause:
         return Cause(self.seq, "", name_of(trigger))
@@ -152,9 +143,6 @@ class FactObserver(FoldObserver):
         self.rewriting.clear()
         if self.moves is not None:
             self.moves.procedure_ends()
-
-    def note_external_changes(self, topic: str, number: int) -> None:
-        """Note changes of a partition by other processes, which the controller has just read."""
 
     def reassigns(self, partition: Partition, target: Assignment) -> None:
         is_in_question = self.subject.is_about(*partition.key)
@@ -359,24 +347,6 @@ class FactObserver(FoldObserver):
             if self.subject.is_about(topic, number):
                 self.note_znode_request(f"{topic}-{number}", target, znodes.REASSIGN_PARTITIONS)
 
-    def note_znode_request(self, partition: str, target: tuple[int, ...], via: str) -> None:
-        """Note a request once, however often a procedure reads it. Skip it if the reassignment is
-        already under way."""
-        known = self.known.assignments.get(partition_named(partition), NO_ASSIGNMENT)
-        if known.is_being_reassigned and known.target == target:
-            return
-        if self.known.record is not None and self.known.record.target == target:
-            # The entry of a finished move, about to be removed.
-            return
-        is_noted = any(
-            isinstance(one, ReassignmentRequested)
-            and (one.because, one.partition, one.target, one.via)
-            == (self.because, partition, target, via)
-            for one in reversed(self.facts)
-        )
-        if not is_noted:
-            self.add(ReassignmentRequested, partition=partition, target=target, via=via)
-
     # Answers and notices
 
     def _answered_isr(self, answer: AlterPartitionResponse) -> None:
@@ -436,13 +406,11 @@ class FactObserver(FoldObserver):
             )
 
     def add(self, kind: type[AnyFact], **fields: object) -> None:
-        """Note a fact about the current event. Its cause is that of the current procedure, unless
-        `because` is passed."""
+        """Note a fact about the current event. The cause of a step of a rollback is the
+        cancellation, unless `because` is passed."""
         if kind in _OF_ROLLBACK and self.moves is not None and self.moves.cause is not None:
             fields.setdefault("because", self.moves.cause)
-        fields.setdefault("because", self.because)
-        epoch = self.controller.context.epoch
-        self.facts.append(kind(seq=self.seq, wall_ns=self.wall_ns, epoch=epoch, **fields))  # type: ignore[arg-type]
+        super().add(kind, **fields)
 
 
 def choice_of(issued: Issued, topic: str, number: int) -> Choice | None:

@@ -32,7 +32,7 @@ from replay.why.facts import (
     TopicChanged,
 )
 from replay.why.history import History
-from replay.why.move_observer import API
+from replay.why.noted_facts import API
 from replay.why.shadow_observer import DerivedWrite, ShadowFactObserver
 from replay.why.subject import Subject
 from replay.why.znode_history import ZnodeHistory

@@ -4,12 +4,10 @@ These are the znodes of KIP-236, the cause of a rollback, its steps and the dele
 `fact_observer` notes the writes of assignments and states.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from controller.core import znodes
 from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
@@ -27,7 +25,7 @@ from controller.core.events import BrokerResponded, WatchFired, ZnodesRead, Znod
 from controller.core.operations import NO_NODE, OK, Create, Delete, SetData
 from controller.core.state import Partition
 from controller.core.triggers import ApiCall
-from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.values import Assignment
 from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
@@ -52,28 +50,15 @@ from replay.why.facts import (
     ReplicaDeletion,
     RollbackStep,
 )
+from replay.why.noted_facts import API, KnownZnodes, NotedFacts
 from replay.why.rollback_steps import RollbackSteps
 from replay.why.sentences import cause_of_rollback
 
-if TYPE_CHECKING:
-    from replay.why.fact_observer import FactObserver
-
-API: Final = "AlterPartitionReassignments"
 REQUESTS: Final = "/admin/reassignment_requests"
 
 
-class KnownZnodes(Struct):
-    """What the noted facts show of ZooKeeper. The runs of one cluster share it, so that a run notes
-    only what others changed since the run before."""
-
-    states: dict[tuple[str, int], LeaderAndIsr]
-    assignments: dict[tuple[str, int], Assignment]
-    record: RecordKnown | None = None
-    cancellation: Cancellation | None = None
-
-
 class MoveObserver(Checkpointed):
-    """Adds facts about the moves of one partition to those of a FactObserver."""
+    """Adds facts about the moves of one partition to those of an observer."""
 
     STATE = (
         "_pending",
@@ -85,7 +70,7 @@ class MoveObserver(Checkpointed):
         "_found_in_term",
     )
 
-    def __init__(self, observer: FactObserver, topic: str, number: int) -> None:
+    def __init__(self, observer: NotedFacts, topic: str, number: int) -> None:
         self._observer = observer
         self._key = (topic, number)
         self._partition = f"{topic}-{number}"

@@ -30,7 +30,8 @@ from replay.why.facts import (
 )
 from replay.why.move import Move, StoryLine
 from replay.why.move_draft import Draft, DraftWait
-from replay.why.move_observer import API, REQUESTS
+from replay.why.move_observer import REQUESTS
+from replay.why.noted_facts import API
 from replay.why.rollback_steps import DELETE, LAST, STORE
 from replay.why.sentences import cause_of_rollback, change, deletion, sentence
 

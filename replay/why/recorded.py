@@ -18,7 +18,7 @@ from replay.times import iso_time
 from replay.why.event_reference import NumberInLog
 from replay.why.facts import AnyFact, LogEnded
 from replay.why.history import History
-from replay.why.move_observer import KnownZnodes
+from replay.why.noted_facts import KnownZnodes
 from replay.why.recorded_observer import RecordedFactObserver
 from replay.why.subject import Subject
 

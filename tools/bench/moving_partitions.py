@@ -14,7 +14,14 @@ import anyio
 
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
-from controller.core.operations import NO_NODE, OK, Create, Delete
+from controller.core.operations import (
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    Create,
+    Delete,
+    WriteOperation,
+)
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import (
     REASSIGN_PARTITIONS_EXTRA,
@@ -23,6 +30,8 @@ from controller.core.znodes import (
     REPLICA_DELETIONS,
     Entry,
     Name,
+    ReplicaDeletion,
+    write_deletion,
     write_entries,
 )
 from tools.bench.contenders import Contender
@@ -34,6 +43,8 @@ QUIET_SECONDS = 3.0
 """LeaderAndIsr requests are complete when none arrived for this time."""
 DEATH_AFTER_SECONDS = 0.5
 DYING_BROKER = 1
+NAMES_IN_DELETION = 100
+"""How many replicas each record below /admin/replica_deletions has."""
 
 _POLL_SECONDS = 0.05
 _LEADER_AND_ISR_BYTES_MIN = 40
@@ -46,6 +57,7 @@ class Step(StrEnum):
     FAILOVER = "failover, nothing moves"
     BEGIN = "begin"
     FAILOVER_MOVING = "failover, all moves in flight"
+    FAILOVER_DELETING = "failover, deletions pending"
     DEATH = "a broker dies during the begin"
 
 
@@ -92,7 +104,7 @@ class MovingBench(Bench):
         for run in range(1, runs + 1):
             self._report(f"{contender.title}: run {run} of {runs}")
             for steps in (
-                (Step.FAILOVER, Step.BEGIN, Step.FAILOVER_MOVING),
+                (Step.FAILOVER, Step.FAILOVER_DELETING, Step.BEGIN, Step.FAILOVER_MOVING),
                 (Step.DEATH,),
             ):
                 contender = contender_type()
@@ -113,6 +125,8 @@ class MovingBench(Bench):
                 sample = await self._begun(contender)
             elif step is Step.DEATH:
                 sample = await self._moved_away(contender)
+            elif step is Step.FAILOVER_DELETING:
+                sample = await self._failed_over_with_deletions(contender)
             else:
                 sample = await self._timed(contender, self._role_lost, everywhere)
             self._report(f"{contender.title}: {step}: {sample.seconds:.2f} s")
@@ -122,14 +136,32 @@ class MovingBench(Bench):
         if Step.DEATH in steps:
             await self._stubs.register(DYING_BROKER)
 
+    # Pending deletions ----------------------------------------------------------------------------
+
+    async def _failed_over_with_deletions(self, contender: Contender) -> Sample:
+        """As many replicas as there are moves are left on a broker that is not registered."""
+        names = list(self._targets)
+        records = {
+            f"{REPLICA_DELETIONS}/0_{start}": names[start : start + NAMES_IN_DELETION]
+            for start in range(0, len(names), NAMES_IN_DELETION)
+        }
+        absent = self._brokers[-1] + 1
+        creates = [
+            Create(path, write_deletion(ReplicaDeletion(absent, tuple(some))))
+            for path, some in records.items()
+        ]
+        # refold creates the parent itself; without refold it does not exist.
+        await self._write([Create(REPLICA_DELETIONS, b"")], NODE_EXISTS)
+        await self._write(creates)
+        sample = await self._timed(contender, self._role_lost, self._population.partitions)
+        await self._write([Delete(path, ANY_VERSION) for path in records])
+        return sample
+
     # Begin ----------------------------------------------------------------------------------------
 
     async def _submit(self) -> int:
         requested_ns = time.monotonic_ns()
-        create = Create(znodes.REASSIGN_PARTITIONS, write_entries(self._targets))
-        errors = await self._zookeeper.call(WriteZnodes((create,), None), 1)
-        if errors != [OK]:
-            raise BenchError(f"{create.path} could not be created: ZooKeeper code {errors[0]}")
+        await self._write([Create(znodes.REASSIGN_PARTITIONS, write_entries(self._targets))])
         return requested_ns
 
     async def _begun(self, contender: Contender) -> Sample:
@@ -245,9 +277,13 @@ class MovingBench(Bench):
                 folder = f"{REASSIGNMENTS}/{topic}"
                 paths += [f"{folder}/{one}" for one in await view.children(folder)]
                 paths.append(folder)
-        deletes = tuple(Delete(path, ANY_VERSION) for path in paths)
-        errors = await self._zookeeper.call(WriteZnodes(deletes, None), len(deletes))
-        if wrong := set(errors) - {OK, NO_NODE}:
-            raise BenchError(f"reassignments could not be deleted: ZooKeeper codes {sorted(wrong)}")
+        await self._write([Delete(path, ANY_VERSION) for path in paths], NO_NODE)
         await self._population.reset_assignments(self._zookeeper)
         await self._population.reset_states(self._zookeeper)
+
+    async def _write(self, operations: Sequence[WriteOperation], *accepted: int) -> None:
+        """Raises BenchError for a ZooKeeper code that is neither OK nor accepted."""
+        errors = await self._zookeeper.call(WriteZnodes(tuple(operations), None), len(operations))
+        for operation, error in zip(operations, errors, strict=True):
+            if error not in (OK, *accepted):
+                raise BenchError(f"{operation.path} cannot be written: ZooKeeper code {error}")

@@ -2,14 +2,14 @@
 
     python -m tools.bench.reassignment --moves 1000 --partitions 2000 --brokers 6
 
-Four durations are measured:
+Five durations are measured:
 
 - begin: from the creation of /admin/reassign_partitions until ZooKeeper has the adding replicas of
   every partition and the last LeaderAndIsr was received
 - failure of a broker during the begin: its registration is deleted 0.5 s after the znode is
   created; from then until no state znode names it as the leader
-- failover without reassignments, and with all reassignments in progress: until the last byte of the
-  last request
+- failover without reassignments, with deletions of as many replicas pending on an unregistered
+  broker, and with all reassignments in progress: until the last byte of the last request
 
 Bias: ZooKeeper is real and the controllers are complete processes, but the brokers are stubs that
 respond at once and name no partition. Everything runs on one machine. Every begin is measured on a
@@ -51,19 +51,18 @@ def _contender(
     return kind(folder, cluster.server, protocol)
 
 
-def ratio_of_failovers(result: Result) -> float:
-    """The duration of a failover with the moves in progress, relative to one without."""
-    moving, still = (
-        statistics.median(result.seconds(step)) for step in (Step.FAILOVER_MOVING, Step.FAILOVER)
-    )
-    return moving / still
+def ratio_of_failovers(result: Result, step: Step = Step.FAILOVER_MOVING) -> float:
+    """The duration of a failover with moves or deletions, relative to one without."""
+    still = statistics.median(result.seconds(Step.FAILOVER))
+    return statistics.median(result.seconds(step)) / still
 
 
 def _show(results: list[Result], found: list[str]) -> None:
     steps = {step.value: [one.samples[step] for one in results] for step in Step}
     ratios = [
         f"failover of {one.title} with the moves in flight takes {ratio_of_failovers(one):.2f} "
-        "times as long"
+        "times as long, with deletions pending "
+        f"{ratio_of_failovers(one, Step.FAILOVER_DELETING):.2f} times"
         for one in results
     ]
     show([one.title for one in results], steps, [*ratios, *(f"- {line}" for line in found)])

@@ -26,6 +26,10 @@ _CHECKER: Final = doctest.OutputChecker()
 _FLAGS: Final = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
+class ExampleError(Exception):
+    """A command of a page failed. The text names the page and the command, with its output."""
+
+
 @dataclass(frozen=True)
 class Example:
     """A command of a page, with the lines (from 0) that its output takes there."""
@@ -48,13 +52,15 @@ def pages_with_examples(root: Path = ROOT) -> list[str]:
 def with_examples_run(name: str, root: Path = ROOT) -> str:
     """The page `name` (a path below `root`) with the output that its commands have now.
 
-    Output that agrees with the page is left as the page has it.
+    Output that agrees with the page is left as the page has it. Raises ExampleError.
     """
     text = (root / name).read_text(encoding="utf-8")
     lines = text.splitlines()
     with tempfile.TemporaryDirectory() as folder:
         environment = _prepare(Path(folder), root)
-        outputs = [_run(example.command, folder, environment) for example in examples_of(text)]
+        outputs = [
+            _run(name, example.command, folder, environment) for example in examples_of(text)
+        ]
     for example, output in reversed(list(zip(examples_of(text), outputs, strict=True))):
         if not _CHECKER.check_output(example.output, output, _FLAGS):
             lines[example.first_line : example.end_line] = _wrapped(output)
@@ -108,23 +114,26 @@ def _prepare(folder: Path, root: Path) -> dict[str, str]:
     }
 
 
-def _run(command: str, folder: str, environment: dict[str, str]) -> str:
-    """What `command` prints, on both streams.
+def _run(page: str, command: str, folder: str, environment: dict[str, str]) -> str:
+    """What `command` of `page` prints, on both streams.
 
-    Raises RuntimeError, with the output, where it exits with another status than 0.
+    Raises ExampleError if the exit status is not 0, or after _TIMEOUT_S.
     """
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=_TIMEOUT_S,
-    )
+    try:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise ExampleError(f"{page}: no end after {_TIMEOUT_S} s of: {command}") from None
     if done.returncode:
-        raise RuntimeError(f"exit status {done.returncode} of: {command}\n{done.stdout}")
+        raise ExampleError(f"{page}: exit status {done.returncode} of: {command}\n{done.stdout}")
     return done.stdout
 
 

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.output import print_result, print_table
+from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.options import (
     Conf,
     Master,
+    Table,
     fleet_errors,
+    local_path,
     settings_of,
     spark_with_progress,
 )
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def analyse(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `ingest` made.")],
+    folder: Table,
     window: Annotated[
         float, typer.Option(min=0, help="Two events within this number of seconds are a race.")
     ] = 1.0,
@@ -50,8 +53,8 @@ def analyse(
     previous analysis, and prints a summary. --from and --to select logs by time; a selected log is
     analysed completely.
 
-    Exit status: 0 done; 2 DIR or Spark cannot be used, or the command was stopped. Then the
-    previous analysis remains.
+    Exit status: 0 done; 1 done, but a log is incomplete or an input is set aside; 2 DIR or Spark
+    cannot be used, or the command was stopped. Then the previous analysis remains.
     """
     begin, end = period(first, last)
     settings = settings_of(conf)
@@ -74,24 +77,28 @@ def analyse(
         with spark_with_progress(master, settings, is_brief=brief) as (spark, progress):
             result = analyse_table(spark, folder, options, progress)
     print_result(result, lambda: _print(result), as_json=as_json)
+    if result.incomplete or result.set_aside:
+        raise typer.Exit(INCOMPLETE)
 
 
 def _print(analysis: "Analysis") -> None:
-    """Print a table for each topic that has results, then the folder of the tables."""
+    """Print what is missing, a table for each topic that has results, and the folder of the
+    tables."""
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Table as Grid
 
+    print_incomplete(analysis.examples, analysis.set_aside, [], 0)
     for one in analysis.summaries:
         if not one.rows:
             typer.echo(f"{one.title}: none")
             continue
-        table = Table(*one.columns, title=one.title, title_justify="left")
+        table = Grid(*one.columns, title=one.title, title_justify="left")
         for row in one.rows:
             table.add_row(*(escape(_shown(value)) for value in row))
         print_table(table)
     typer.echo(
-        f"{analysis.folder}: {analysis.tables['logs']} logs, {len(analysis.tables)} tables;"
-        f" {analysis.seconds:.1f} s"
+        f"{analysis.folder}: {analysis.tables['logs']} logs, {len(analysis.tables)} tables,"
+        f" {analysis.incomplete} logs incomplete; {analysis.seconds:.1f} s"
     )
 
 
@@ -102,9 +109,12 @@ def _shown(value: Any) -> str:
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the table.")],
+    folder: Table,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The .html file to write.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", parser=local_path, help="The .html file to write."
+        ),
     ],
     incidents: Annotated[
         int,
@@ -121,7 +131,8 @@ def report(
     brokers and zombie controllers, the replays by other versions, and the events of single
     incidents.
 
-    Exit status: 0 written; 2 DIR has no analysis, or FILE or Spark cannot be used.
+    Exit status: 0 written; 1 written, but a log is incomplete or an input is set aside; 2 DIR has
+    no analysis, or FILE or Spark cannot be used.
     """
     settings = settings_of(conf)
     with fleet_errors("report", "nothing was written; run the command again"):
@@ -133,5 +144,10 @@ def report(
         check_target(output)
         check_table(folder)
         with spark_session(master, settings, is_brief=is_brief(folder)) as spark:
-            size = write_report(spark, folder, output, incidents)
-    typer.echo(f"{output}: {size / 1e6:.1f} MB")
+            page = write_report(spark, folder, output, incidents)
+    typer.echo(
+        f"{output}: {page.size / 1e6:.1f} MB; {page.incomplete} logs incomplete,"
+        f" {page.set_aside} inputs set aside"
+    )
+    if page.incomplete or page.set_aside:
+        raise typer.Exit(INCOMPLETE)

@@ -1,17 +1,20 @@
 """`refold fleet`: the app, and the commands ingest, decode and package."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from controller.cli.output import print_result
 from replay.cli.fleet.analysis import analyse, report
+from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.live import live
 from replay.cli.fleet.options import (
     Conf,
     Master,
+    Table,
     fleet_errors,
+    local_path,
     settings_of,
     spark_with_progress,
 )
@@ -22,8 +25,6 @@ from replay.escape_path import escape_path
 if TYPE_CHECKING:
     from replay.fleet.decoding import Decoded
     from replay.fleet.ingest import IngestResult
-
-_SET_ASIDE: Final = 1
 
 app = typer.Typer(
     help="Analyse the logs of many clusters with Spark, on this machine or with --master on a"
@@ -42,14 +43,26 @@ def _fleet() -> None:
 @app.command()
 def ingest(
     sources: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="SOURCES",
             help="Logs, folders that contain logs, archives (.tar, .tar.gz, .tar.xz) of logs or of"
             " a stock cluster's data, folders as for `refold import`, globs.",
         ),
+    ] = None,
+    *,
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", parser=local_path, help="The folder of the table."),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the table.")],
+    replace: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="Data of a stock cluster that replaces what the table has of the same"
+            " transactions. Can be repeated.",
+        ),
+    ] = None,
     master: Master = None,
     conf: Conf = None,
     as_json: Json = False,
@@ -57,26 +70,30 @@ def ingest(
     """Add logs to a Parquet table by cluster and date, each record once.
 
     Records that are in the table are not read again. The command can be killed at any time: run it
-    again. A log that cannot be read is set aside, and DIR/set_aside.jsonl has the reason.
+    again. An input that cannot be read is set aside, and DIR/set_aside.jsonl has the reason.
 
-    Exit status: 0 done, 1 a log was set aside, 2 a source, DIR or Spark cannot be used.
+    Exit status: 0 done; 1 done, but an input is set aside, or a log of the table is incomplete; 2 a
+    source, DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
+    named, replacing = sources or [], replace or []
+    if not named and not replacing:
+        raise typer.BadParameter("name at least one source", param_hint="SOURCES")
     with fleet_errors("ingest", into=out / "records"):
         from replay.fleet.ingest import ingest as ingest_sources
         from replay.fleet.inputs import check_inputs
 
-        check_inputs(sources)
+        check_inputs([*named, *replacing])
         with spark_with_progress(master, settings, is_brief=True) as (spark, progress):
-            result = ingest_sources(spark, sources, out, progress)
+            result = ingest_sources(spark, named, out, progress, replacing=replacing)
     print_result(result, lambda: _print(result), as_json=as_json)
-    if result.set_aside:
-        raise typer.Exit(_SET_ASIDE)
+    if result.set_aside or result.incomplete:
+        raise typer.Exit(INCOMPLETE)
 
 
 @app.command()
 def decode(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `ingest` made.")],
+    folder: Table,
     master: Master = None,
     conf: Conf = None,
     as_json: Json = False,
@@ -109,7 +126,9 @@ app.command()(report)
 
 @app.command()
 def package(
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="The .zip file to write.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="FILE", parser=local_path, help="The .zip file to write.")
+    ],
 ) -> None:
     """Write refold's code as an archive for spark-submit's --py-files.
 
@@ -123,21 +142,22 @@ def package(
 
 
 def _print(result: "IngestResult") -> None:
-    for one in result.examples:
-        is_named = one.reason.startswith(one.path)
-        text = one.reason if is_named else f"{one.path}: {one.reason}"
-        typer.echo(f"set aside: {escape_path(text)}")
-    if result.set_aside > len(result.examples):
-        typer.echo(f"set aside: {result.set_aside - len(result.examples)} more")
+    print_incomplete(result.examples, result.set_aside, result.logs_with_notes, result.incomplete)
+    for one in result.passed_over:
+        files = "1 file" if one.files == 1 else f"{one.files} files, such as"
+        typer.echo(f"passed over: {one.kind}, {files} {escape_path(one.example)}")
     added = "nothing new"
-    if result.batch is not None:
+    if result.events or result.commands:
         added = (
             f"{result.events} events and {result.commands} commands of {result.segments} segments,"
             f" {result.logs} logs, {result.clusters} clusters, as batch {result.batch}"
         )
+    if result.replaced:
+        added += f", replacing {result.replaced} logs of stock clusters"
     typer.echo(
         f"{result.table}: {added}; {result.inputs} inputs, {result.unchanged} unchanged,"
-        f" {result.set_aside} set aside; {result.seconds:.1f} s"
+        f" {result.set_aside} set aside, {result.incomplete} logs incomplete;"
+        f" {result.seconds:.1f} s"
     )
 
 

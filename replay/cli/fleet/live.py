@@ -12,7 +12,7 @@ import typer
 from controller.cli.output import OutputFault
 from controller.settings.errors import SettingsError
 from controller.settings.sources import from_file
-from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of
+from replay.cli.fleet.options import Conf, Master, fleet_errors, local_path, settings_of
 from replay.cli.log.mirror import Config, Servers, TopicName, mirrored_topic
 from replay.errors import ReplayError
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 def live(
     servers: Servers,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The folder for this table only.")
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", parser=local_path, help="The folder for this table only."
+        ),
     ],
     topic: TopicName = "refold-log",
     config: Config = None,
@@ -42,8 +45,8 @@ def live(
     other than the preferred one, or healthy. DIR/status.json says whether the whole topic was
     processed. The command can be killed at any time: run it again.
 
-    Requires Spark's Kafka connector of the same version as Spark:
-    --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION
+    Requires Spark's Kafka connector:
+    --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0
 
     Exit status: 0 ended by Ctrl-C, SIGTERM or --once; 2 the topic, DIR or Spark cannot be used.
     """

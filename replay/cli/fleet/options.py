@@ -11,11 +11,29 @@ from replay.cli.exit_status import UNUSABLE, interrupted_by_sigterm
 from replay.cli.options import settings
 from replay.cli.progress import progress
 from replay.errors import ReplayError
+from replay.escape_path import is_uri
 from replay.progress import Progress
 
 _ADDED: Final = "the batch was already added; run again to see it"
 _NEEDED: Final = ("pyspark", "py4j", "pyarrow", "plotly")
 
+
+def local_path(text: str) -> Path:
+    """A path of this machine. Raises typer.BadParameter for a URI, which would become a folder in
+    the working directory."""
+    if is_uri(text):
+        raise typer.BadParameter(
+            f"{text} is a URI: refold fleet reads and writes mounted file systems only"
+        )
+    return Path(text)
+
+
+Table = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR", parser=local_path, help="The folder that `refold fleet ingest` made."
+    ),
+]
 Master = Annotated[
     str | None,
     typer.Option(

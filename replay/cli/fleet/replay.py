@@ -1,13 +1,20 @@
 """`refold fleet replay` and `refold fleet divergences`: fold a table's logs with other versions."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from controller.cli.output import print_result, print_table
-from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of, task_progress
+from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
+from replay.cli.fleet.options import (
+    Conf,
+    Master,
+    Table,
+    fleet_errors,
+    settings_of,
+    task_progress,
+)
 from replay.cli.options import Json
 from replay.escape_path import escape_path
 
@@ -15,14 +22,9 @@ if TYPE_CHECKING:
     from replay.fleet.replaying.divergence_list import ListedDivergence
     from replay.fleet.replaying.summary import ReplayResult
 
-_FAILED: Final = 1
 _PATIENCE_S: Final = 600.0
 _SPLIT_EVENTS: Final = 500_000
 _RULES_SHOWN: Final = 40
-
-Table = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The folder that `refold fleet ingest` made.")
-]
 
 
 def replay(
@@ -54,8 +56,8 @@ def replay(
     them. The command can be killed at any time: run it again. A log that a version cannot fold is
     reported with the reason, and tried again at the next call.
 
-    Exit status: 0 done, with or without differences; 1 a log could not be replayed; 2 a version,
-    DIR or Spark cannot be used.
+    Exit status: 0 done, with or without differences; 1 a log could not be replayed or is
+    incomplete, or an input is set aside; 2 a version, DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
     with fleet_errors("replay", into=table / "replays"):
@@ -74,8 +76,8 @@ def replay(
                     spark, table, found, progress, patience_s=patience, split_events=split_above
                 )
     print_result(result, lambda: _print(result), as_json=as_json)
-    if result.failed:
-        raise typer.Exit(_FAILED)
+    if result.failed or result.incomplete or result.set_aside:
+        raise typer.Exit(INCOMPLETE)
 
 
 def divergences(
@@ -122,6 +124,7 @@ def _print(result: "ReplayResult") -> None:
     from rich.markup import escape
     from rich.table import Table as Grid
 
+    print_incomplete(result.examples, result.set_aside, result.incomplete_logs, result.incomplete)
     for one in result.failures:
         where = f"cluster {escape_path(one.cluster)}, log {one.log}"
         typer.echo(f"failed: {where}, version {one.version}: {one.reason}")
@@ -138,6 +141,11 @@ def _print(result: "ReplayResult") -> None:
         versions.add_row(name, *map(str, (*counts, *more)))
     print_table(versions)
     for of in result.versions:
+        if of.incomplete:
+            typer.echo(
+                f"{of.version}: {of.decisions_of_incomplete} of {of.decisions} decisions are from"
+                f" {of.incomplete} incomplete logs"
+            )
         if of.untold:
             typer.echo(
                 f"{of.version} is too old to report agreement with stock clusters' logs:"

@@ -40,7 +40,8 @@ def verify_command(log: Log, as_json: JsonLines = False) -> None:
     """Check that no record was changed, moved, removed or duplicated.
 
     Prints each damage with its file and record, and whether the log is closed. A log is not closed
-    if its daemon runs or was killed.
+    if its daemon runs or was killed. Records that are missing at its end cannot be found, except
+    commands that an event of the log answers.
 
     Exit code: 0 sound, 1 damaged, 2 the log cannot be used.
     """
@@ -120,7 +121,12 @@ def _summary(report: VerifyReport) -> str:
         if report.living
         else "the log was copied while it was written, or its daemon or import did not stop cleanly"
     )
-    return f"sound, not closed ({why}); {counted}"
+    missing = (
+        f"; the last {report.events_without_commands} events have no stored commands"
+        if report.events_without_commands
+        else ""
+    )
+    return f"sound, not closed ({why}); records at the end may be missing{missing}; {counted}"
 
 
 def _stats_object(found: Statistics) -> dict[str, object]:

@@ -14,12 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import pyarrow.compute as pc
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from replay.fleet import decoding
-from replay.fleet import table as tables
 from replay.fleet.analysis.brokers import broker_changes, flapping_brokers
 from replay.fleet.analysis.failovers import failover_percentiles, failover_steps, failovers
 from replay.fleet.analysis.folder import NAME, AnalysisFolder, open_analysis
@@ -36,12 +36,17 @@ from replay.fleet.analysis.reassignments import reassignments
 from replay.fleet.analysis.summary import Summary, summaries
 from replay.fleet.analysis.znodes import znodes
 from replay.fleet.analysis.zombies import zombies
-from replay.fleet.errors import FleetError
+from replay.fleet.errors import FleetError, check_known
 from replay.fleet.jobs import for_few_rows, reporting_steps, rows_in, spark_errors
+from replay.fleet.manifest import count_records, segments
+from replay.fleet.set_aside import SetAside, inputs_set_aside
+from replay.fleet.table import check_table
 from replay.progress import Progress, unreported
 
 _INTERMEDIATE: Final = ["znodes", "assignments"]
 _THREADS: Final = 4
+_EXAMPLES_MAX: Final = 20
+_CLUSTERS_MAX: Final = 100_000
 _FEW_ROWS: Final = 300_000
 """For larger tables, compiling the queries saves more time than it takes."""
 _BRIEF_ROWS: Final = 1_000_000
@@ -65,12 +70,16 @@ class Options(Struct, frozen=True):
 
 class Analysis(Struct):
     """The result of an analysis: rows per table, and summaries. It is also stored next to the
-    tables."""
+    tables. `incomplete` counts logs that lack something, `set_aside` inputs that the table lacks;
+    `examples` are some of these."""
 
     folder: str
     made: str
     options: Options
     tables: dict[str, int]
+    incomplete: int
+    set_aside: int
+    examples: list[SetAside]
     summaries: list[Summary]
     seconds: float
 
@@ -78,7 +87,8 @@ class Analysis(Struct):
 def is_brief(folder: Path) -> bool:
     """Whether the table is so small that thorough JIT compilation does not pay off. Raises
     FleetError if there is no table."""
-    return tables.rows(folder) <= _BRIEF_ROWS
+    check_table(folder)
+    return count_records(folder) <= _BRIEF_ROWS
 
 
 def analyse(
@@ -90,10 +100,14 @@ def analyse(
     """
     start = time.monotonic()
     failed = spark_errors(f"{folder}: Spark failed; the previous analysis is kept")
-    rows = tables.rows(folder)
+    check_table(folder)
+    rows = count_records(folder)
     if rows <= _FEW_ROWS:
         spark = for_few_rows(spark, rows)
-    segments = tables.segments(spark, folder)
+    ingested = segments(spark, folder)
+    for cluster in options.clusters:
+        names = ingested.select("cluster").distinct().limit(_CLUSTERS_MAX).collect()
+        check_known("--cluster", cluster, [row.cluster for row in names])
     with (
         open_analysis(folder) as into,
         failed,
@@ -102,13 +116,17 @@ def analyse(
     ):
         records = filtered(decoding.records(spark, folder, report_step), options)
         run = AnalysisRun(spark, into, report_step, pool)
-        run.start_all(records, segments, options)
+        run.start_all(records, ingested, options)
         run.await_all()
+        set_aside = list(inputs_set_aside(folder))
         analysis = Analysis(
             folder=str(folder / NAME),
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             options=options,
             tables=run.rows(),
+            incomplete=run.incomplete(),
+            set_aside=len(set_aside),
+            examples=set_aside[:_EXAMPLES_MAX],
             summaries=run.summaries(),
             seconds=time.monotonic() - start,
         )
@@ -192,6 +210,10 @@ class AnalysisRun:
     def rows(self) -> dict[str, int]:
         """The number of rows of each result table."""
         return {name: self._rows_of(name) for name in self._tables if name not in _INTERMEDIATE}
+
+    def incomplete(self) -> int:
+        """The number of logs that lack something."""
+        return rows_in(self._into.path_of("logs"), ~pc.field("is_complete"))
 
     def summaries(self) -> list[Summary]:
         """The summaries of the results."""

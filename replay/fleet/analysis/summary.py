@@ -7,8 +7,21 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
 from replay.fleet.analysis.failovers import TOTAL
+from replay.fleet.analysis.logs import resting_on_incomplete_logs
+
+_COUNTED: Final = (
+    "failovers", "outages", "leader_changes", "reassignments", "broker_changes", "races", "zombies",
+)  # fmt: skip
+
+INCOMPLETE_LOGS: Final = "incomplete logs"
 
 _QUERIES: Final = {
+    INCOMPLETE_LOGS: """
+        select cluster, log, array_join(slice(lacking, 1, 3), '; ') as lacking,
+            array_join(slice(warnings, 1, 3), '; ') as warnings, not_understood
+        from {logs} where size(lacking) + size(warnings) + not_understood > 0
+        order by is_complete, cluster, log limit 20""",
+    "totals that rest on incomplete logs": resting_on_incomplete_logs(_COUNTED, "{{{name}}}"),
     "failovers": f"""
         select step, failovers, p50, p90, p99, max from {{failover_percentiles}} where by = 'all'
         order by step <> '{TOTAL}', p50 desc, step""",

@@ -91,7 +91,7 @@ def _write_health(
         return
     origin = states[newest]
     moment = {
-        "log": newest,
+        "log": origin.name or newest,
         "term": origin.term,
         "seq": origin.seq,
         "time": origin.wall_ns // _NS_IN_US,
@@ -104,7 +104,8 @@ def _log_row(log: str, states: LogState) -> dict[str, Any]:
     if states.is_ended:
         state = "ended"
     return {
-        "log": log,
+        "log": states.name or log,
+        "folder": log,
         "state": "broken" if states.trouble else state,
         "term": states.term,
         "seq": states.seq,

@@ -30,7 +30,7 @@ from replay.fleet.locking import exclusive, in_turn
 _MARKER: Final = "refold-live.json"
 _LOCK: Final = "lock"
 _STATUS: Final = "status.json"
-_LAYOUT: Final = 1
+_LAYOUT: Final = 2
 
 HEALTH: Final = pa.schema(
     [
@@ -52,6 +52,7 @@ HEALTH: Final = pa.schema(
 LOGS: Final = pa.schema(
     [
         ("log", pa.string()),
+        ("folder", pa.string()),
         ("state", pa.string()),
         ("term", pa.int64()),
         ("seq", pa.int64()),
@@ -59,9 +60,10 @@ LOGS: Final = pa.schema(
         ("trouble", pa.string()),
     ]
 )
-"""One row per log. `state` is `controller`, `superseded`, `standby`, `ended` or `broken`; `term` is
-the last term in which its daemon was controller; `seq` is its last event; `trouble` says why it is
-not folded any more."""
+"""One row per log. `log` is its name in a table of `refold fleet ingest`, `folder` the name of its
+folder and its key on the topic. `state` is `controller`, `superseded`, `standby`, `ended` or
+`broken`; `term` is the last term in which its daemon was controller; `seq` is its last event;
+`trouble` says why it is not folded any more."""
 
 
 class _Marker(Struct, frozen=True):
@@ -153,10 +155,10 @@ class ClusterFolder(Struct, frozen=True):
         _replace(self._state_of(log), msgspec.msgpack.encode(log_state))
 
     def known_logs(self) -> dict[str, dict[str, object]]:
-        """The rows of LOGS by log."""
+        """The rows of LOGS by folder."""
         path = self.logs / "logs.parquet"
         rows = parquet.read_table(path, partitioning=None).to_pylist() if path.exists() else []
-        return {row["log"]: row for row in rows}
+        return {row["folder"]: row for row in rows}
 
     def write_logs(self, rows: list[dict[str, object]]) -> None:
         """Replace the rows of LOGS."""

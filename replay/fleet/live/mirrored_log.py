@@ -24,6 +24,7 @@ from eventstore.records import FORMAT, Closing, EventRecord, Header
 from replay.errors import ReplayError
 from replay.fleet.live.health import health_of_state
 from replay.fleet.mirror_stream import Parts
+from replay.fleet.segments import name_of_log
 from replay.logs.decode import UPCASTERS, configuration_of, recorded
 
 REFOLDED_MAX: Final = 500
@@ -33,7 +34,7 @@ REFOLDED_MAX: Final = 500
 class LogState(Struct, frozen=True, array_like=True):
     """A log between two batches: a snapshot of the fold, and the events since then. `header` is the
     header of the current segment, `parts` are the parts of an incomplete record, `trouble` says why
-    the log is not folded any more."""
+    the log is not folded any more, `name` is its name in a table of `refold fleet ingest`."""
 
     header: bytes = b""
     seq: int = 0
@@ -46,6 +47,7 @@ class LogState(Struct, frozen=True, array_like=True):
     parts: list[bytes] = []
     snapshot: bytes | None = None
     events: list[EventRow] = []
+    name: str = ""
 
 
 class PartitionHealth(Struct, frozen=True):
@@ -109,6 +111,7 @@ class MirroredLog:
             self._parts.begun,
             snapshot,
             events,
+            state.name,
         )
 
     def partitions(self) -> list[PartitionHealth] | None:
@@ -133,14 +136,19 @@ class MirroredLog:
         if number > FORMAT:
             raise _LogBroken(f"written by a newer refold (format {number}, not {FORMAT})")
         header = _header(body)
+        name = self._state.name
         if self._header is None:
             self._check_first(header)
+            name = name_of_log(header, body)
         elif header.first_seq <= self._seq:
             return
         elif header.predecessor is None or header.predecessor.event_chain != self._chain:
             raise _LogBroken(f"segment {header.first_seq} does not follow event {self._seq}")
         start = chain.start(header, body)
-        self._header, self._state = header, msgspec.structs.replace(self._state, header=body)
+        self._header, self._state = (
+            header,
+            msgspec.structs.replace(self._state, header=body, name=name),
+        )
         self._seq, self._chain = start.last_seq, start.event_chain
 
     def _check_first(self, header: Header) -> None:

@@ -104,17 +104,18 @@ def publishing_status(
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     watch, is_over = StatusTracker(topic.place, on_trouble), Event()
 
+    def look() -> Status:
+        # The table's offsets are read first: messages that arrive in between are not a lag.
+        seen = taken()
+        try:
+            ends = anyio.run(partial(_look, topic))
+        except MirrorFailed as error:
+            return watch.unreachable(str(error), datetime.now(UTC))
+        return watch.found(ends, seen, datetime.now(UTC))
+
     def poll() -> None:
         while not is_over.is_set():
-            # The table's offsets are read first: messages that arrive in between are not a lag.
-            seen = taken()
-            try:
-                ends = anyio.run(partial(_look, topic))
-            except MirrorFailed as error:
-                status = watch.unreachable(str(error), datetime.now(UTC))
-            else:
-                status = watch.found(ends, seen, datetime.now(UTC))
-            folder.write_status(status)
+            folder.write_status(look())
             is_over.wait(LOOK_S)
 
     thread = Thread(target=poll, name="watch", daemon=True)
@@ -125,6 +126,11 @@ def publishing_status(
     except Exception as error:
         trouble = " ".join(str(error).split())
         raise
+    else:
+        # The last batch may have ended after the last check.
+        is_over.set()
+        thread.join(_ANSWER_S + LOOK_S)
+        look()
     finally:
         is_over.set()
         thread.join(_ANSWER_S + LOOK_S)

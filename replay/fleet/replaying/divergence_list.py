@@ -1,15 +1,19 @@
 """Listing single divergences, for people and scripts."""
 
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from replay.fleet.errors import check_known
 from replay.fleet.jobs import spark_errors
 from replay.fleet.replaying.comparison import Difference
-from replay.fleet.replaying.results import COUNTED, divergences
+from replay.fleet.replaying.results import COUNTED, divergences, replayed
+
+_NAMES_MAX: Final = 100_000
 
 
 class DivergenceFilter(Struct, frozen=True):
@@ -50,13 +54,33 @@ class ListedDivergence(Struct, frozen=True):
 def list_divergences(
     spark: SparkSession, table: Path, criteria: DivergenceFilter, limit: int
 ) -> tuple[int, list[ListedDivergence]]:
-    """The number of matching divergences, and the first ones. Raises FleetError."""
+    """The number of matching divergences, and the first ones. Raises FleetError, also if nothing
+    was replayed that has the name of a criterion."""
     with spark_errors(f"{table}: Spark failed"):
+        _check_names(spark, table, criteria)
         found = _filtered(divergences(spark, table), criteria)
         count = found.count()
         first = found.orderBy("cluster", "log", "seq", "version", "first_seq").limit(limit)
         rows = first.withColumn("time", sql.date_format("time", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"))
         return count, [_from_row(row.asDict(recursive=True)) for row in rows.collect()]
+
+
+def _check_names(spark: SparkSession, table: Path, criteria: DivergenceFilter) -> None:
+    results = replayed(spark, table)
+    for name in ("version", "cluster", "log"):
+        value = getattr(criteria, name)
+        if value is not None:
+            check_known(f"--{name}", value, _names(results.select(name)))
+    if criteria.rule is not None:
+        rules = results.select(sql.explode("rules.rule").alias("rule"))
+        found = divergences(spark, table)
+        for name in ("rule", "first_rule"):
+            rules = rules.union(found.select(name))
+        check_known("--rule", criteria.rule, _names(rules))
+
+
+def _names(column: DataFrame) -> list[str]:
+    return [row[0] for row in column.distinct().limit(_NAMES_MAX).collect() if row[0] is not None]
 
 
 def _filtered(found: DataFrame, criteria: DivergenceFilter) -> DataFrame:

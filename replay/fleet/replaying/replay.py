@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
 from replay.diff.references import Version
-from replay.fleet import table as tables
+from replay.fleet import manifest
 from replay.fleet.jobs import for_few_rows, reporting_steps, spark_errors
 from replay.fleet.replaying import results
 from replay.fleet.replaying.results import (
@@ -40,7 +40,7 @@ from replay.fleet.replaying.units import (
 )
 from replay.fleet.replaying.versions import ship
 from replay.fleet.schemas import spark_schema
-from replay.fleet.table import INGESTED
+from replay.fleet.table import check_table
 from replay.progress import Progress, unreported
 
 PATIENCE_S: Final = 600.0
@@ -50,7 +50,7 @@ _TASKS_A_CORE: Final = 4
 _LOGS_A_TASK: Final = 200
 _TASKS_MAX: Final = 10_000
 _LOG: Final = ["cluster", "log"]
-_EXTENT: Final = ["last_seq", "commands", "is_closed"]
+_EXTENT: Final = ["last_seq", "commands", "is_closed", "content"]
 _WHOLE: Final = "cast(null as bigint)"
 _COUNTS: Final = (
     "events", "decisions", "agreed", "divergences", "harmless", "explained", "unjudged", "seconds",
@@ -85,7 +85,7 @@ def replay(
     DiffError if a version does not start.
     """
     start = time.monotonic()
-    tables.check_table(table)
+    check_table(table)
     with (
         TemporaryDirectory(prefix="refold-fleet-") as scratch,
         spark_errors(f"{table}: Spark failed; nothing was added"),
@@ -95,7 +95,7 @@ def replay(
         report_step("trying versions")
         shipped = tuple(ship(spark, versions, Path(scratch)))
         job = Job(table.absolute(), folder.snapshots.absolute(), shipped, patience_s)
-        few = for_few_rows(spark, tables.segment_rows(table))
+        few = for_few_rows(spark, manifest.count_rows(table))
         run = _Replay(few, folder, job, report_step, split_events)
         workload = run.choose()
         batch = run.replay(workload)
@@ -282,17 +282,7 @@ class _Replay:
 
 def _logs(spark: SparkSession, table: Path) -> DataFrame:
     """The logs of the table: UNITS without versions and pieces."""
-    latest = sql.struct(*INGESTED.names)
-    units = (
-        tables.segments(spark, table)
-        .groupBy("unit")
-        .agg(
-            sql.max_by(latest, sql.struct("last_seq", "last_command")).alias("latest"),
-            sql.collect_set("token").alias("tokens"),
-        )
-        .select("latest.*", "tokens")
-        .drop("token")
-    )
+    units = manifest.latest(manifest.segments(spark, table))
     segment = sql.struct(
         *(
             sql.col("last_command" if field.name == "commands" else field.name).alias(field.name)
@@ -300,6 +290,8 @@ def _logs(spark: SparkSession, table: Path) -> DataFrame:
         )
     )
     header = sql.col("segments")[0]["header"]
+    last = "element_at(segments, -1)"
+    content = f"concat_ws('-', hex({last}.event_chain), md5({last}.import_ended))"
     return (
         units.groupBy(*_LOG)
         .agg(
@@ -310,6 +302,7 @@ def _logs(spark: SparkSession, table: Path) -> DataFrame:
             sql.array_distinct(sql.flatten(sql.collect_list("tokens"))).alias("tokens"),
         )
         .withColumn("kind", sql.get_json_object(header, "$.kind"))
+        .withColumn("content", sql.expr(content))
         .withColumn("recorded_by", sql.get_json_object(header, "$.core_fingerprint"))
     )
 

@@ -50,6 +50,7 @@ REPLAYED: Final = pa.schema(
         ("last_seq", pa.int64()),
         ("commands", pa.int64()),
         ("is_closed", pa.bool_()),
+        ("content", pa.string()),
         ("events", pa.int64()),
         ("decisions", pa.int64()),
         ("agreed", pa.int64()),
@@ -65,7 +66,7 @@ REPLAYED: Final = pa.schema(
     ]
 )
 """The result of a log and a version; see docs/fleet-tables.md for the columns. `last_seq`,
-`commands` and `is_closed` describe the log at that time."""
+`commands`, `is_closed` and `content` (a digest) describe the log at that time."""
 
 _PART: Final = pa.struct(
     [("part", pa.string()), ("recorded", pa.string()), ("version", pa.string())]

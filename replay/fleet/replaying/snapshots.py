@@ -19,7 +19,7 @@ from eventstore.snapshots import SnapshotName, names_in, put_snapshot, read_snap
 from replay.diff.processes import environment_of
 from replay.errors import ReplayError
 from replay.fleet.day_files import escaped
-from replay.fleet.replaying.rebuild import StoredLog, rebuild
+from replay.fleet.rebuild import StoredLog, rebuild
 from replay.fleet.replaying.versions import ShippedVersion
 
 _EVENTS_A_SECOND_MIN: Final = 200

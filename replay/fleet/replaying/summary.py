@@ -10,8 +10,10 @@ from msgspec import Struct
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from replay.fleet.manifest import LogState, incomplete, log_states, logs, segments
 from replay.fleet.replaying.results import by_rule, replayed
 from replay.fleet.replaying.versions import ShippedVersion
+from replay.fleet.set_aside import SetAside, inputs_set_aside
 
 FAILURES_MAX: Final = 20
 RULES_MAX: Final = 100
@@ -24,7 +26,8 @@ class VersionSummary(Struct):
 
     `decisions` are those that were recorded, or Kafka's. `left` counts logs that the version does
     not follow to the end. `untold` counts logs of stock clusters for which the version cannot
-    report its agreement; they are not included in the counts.
+    report its agreement; they are not included in the counts. `incomplete` counts logs that lack
+    something, `decisions_of_incomplete` their decisions, which are included.
     """
 
     version: str
@@ -35,7 +38,9 @@ class VersionSummary(Struct):
     failed: int
     left: int
     untold: int
+    incomplete: int
     decisions: int
+    decisions_of_incomplete: int
     agreed: int
     divergences: int
     harmless: int
@@ -75,7 +80,9 @@ class ReplayResult(Struct):
 
     `todo` is the number of pairs of log and version that were replayed. The other fields cover all
     results of the table: `rules` are the first RULES_MAX of `all_rules`, ordered by divergences,
-    `failures` some of `failed`. `batch` is None if there was nothing to do.
+    `failures` some of `failed`. `incomplete` counts the logs of the table that lack something,
+    `incomplete_logs` are some of them; `set_aside` and `examples` are the same for inputs that the
+    table lacks. `batch` is None if there was nothing to do.
     """
 
     table: str
@@ -85,6 +92,10 @@ class ReplayResult(Struct):
     rules: list[RuleSummary]
     all_rules: int
     failures: list[Failure]
+    incomplete: int
+    incomplete_logs: list[LogState]
+    set_aside: int
+    examples: list[SetAside]
     batch: int | None
     seconds: float
 
@@ -101,7 +112,9 @@ def summary(
     named = {one.code: one.reference for one in versions}
     is_named = sql.col("code").isin(list(named))
     results = replayed(spark, table).where(is_named)
-    of_versions = list(_versions(results, named))
+    lacking = incomplete(logs(segments(spark, table)))
+    of_versions = list(_versions(results, lacking, named))
+    set_aside = list(inputs_set_aside(table))
     failed = sum(one.failed for one in of_versions)
     rules = by_rule(spark, table).where(is_named)
     shown = list(_rules(rules, named))
@@ -113,12 +126,20 @@ def summary(
         shown,
         len(shown) if len(shown) < RULES_MAX else rules.count(),
         list(_failures(results, named)) if failed else [],
+        lacking.count(),
+        log_states(lacking, FAILURES_MAX),
+        len(set_aside),
+        set_aside[:FAILURES_MAX],
         batch,
         time.monotonic() - start,
     )
 
 
-def _versions(results: DataFrame, named: dict[str, str]) -> Iterator[VersionSummary]:
+def _versions(
+    results: DataFrame, incomplete: DataFrame, named: dict[str, str]
+) -> Iterator[VersionSummary]:
+    marked = incomplete.select("cluster", "log", sql.lit(True).alias("is_incomplete"))
+    results = results.join(marked, ["cluster", "log"], "left")
     knows_agreement = sql.col("agreed").isNotNull()
     counts = ("decisions", "agreed", "divergences", "harmless", "explained", "unjudged")
     found = results.groupBy("code").agg(
@@ -128,6 +149,10 @@ def _versions(results: DataFrame, named: dict[str, str]) -> Iterator[VersionSumm
         sql.count("reason").alias("failed"),
         sql.count_if(sql.expr("left_at > 0")).alias("left"),
         sql.count_if(sql.expr("reason is null and agreed is null")).alias("untold"),
+        sql.count("is_incomplete").alias("incomplete"),
+        _sum(sql.expr("if(is_incomplete and agreed is not null, decisions, 0)")).alias(
+            "decisions_of_incomplete"
+        ),
         *(_sum(sql.when(knows_agreement, sql.col(name))).alias(name) for name in counts),
     )
     rows = {row.code: row for row in found.collect()}

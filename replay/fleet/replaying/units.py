@@ -20,8 +20,8 @@ from replay.diff.messages import FoldLog
 from replay.diff.processes import FoldResult
 from replay.errors import ReplayError
 from replay.fleet.errors import reason_of
+from replay.fleet.rebuild import StoredLog, StoredSegment, rebuild
 from replay.fleet.replaying.comparison import Comparison, FoundDivergence, compare_log
-from replay.fleet.replaying.rebuild import StoredLog, StoredSegment, rebuild
 from replay.fleet.replaying.results import DIVERGENCES, REPLAYED
 from replay.fleet.replaying.snapshots import Snapshots
 from replay.fleet.replaying.version_processes import VersionProcesses
@@ -39,6 +39,7 @@ SEGMENT: Final = pa.struct(
         ("event_chain", pa.binary()),
         ("command_chain", pa.binary()),
         ("is_closed", pa.bool_()),
+        ("import_ended", pa.binary()),
     ]
 )
 
@@ -51,6 +52,7 @@ UNITS: Final = pa.schema(
         ("last_seq", pa.int64()),
         ("commands", pa.int64()),
         ("is_closed", pa.bool_()),
+        ("content", pa.string()),
         ("segments", pa.list_(pa.field("element", SEGMENT))),
         ("tokens", pa.list_(pa.field("element", pa.string()))),
         ("codes", pa.list_(pa.field("element", pa.string()))),

@@ -5,19 +5,21 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from replay.fleet import decoding
 from replay.fleet.errors import FleetError
-from replay.fleet.jobs import spark_errors
+from replay.fleet.jobs import JAVA_ENDED, spark_errors
 from replay.fleet.replaying import results
 from replay.fleet.report import queries
 from replay.fleet.report.findings import Divergence, Findings, Incident, Rows
+from replay.fleet.set_aside import inputs_set_aside
 from replay.fleet.table import check_table
 
+_EXAMPLES_MAX: Final = 20
 _ANALYSE: Final = "run `refold fleet analyse` first"
 
 
@@ -31,12 +33,16 @@ def collect_findings(spark: SparkSession, folder: Path, incidents: int) -> Findi
 
     Raises FleetError if there is no table or no analysis, or if Spark fails.
     """
+    # Spark and readers of the page may have other working directories.
+    folder = folder.absolute()
     check_table(folder)
     made = _read_summary(folder)
     with spark_errors(f"{folder}: Spark failed"):
         of_records = decoding.records(spark, folder)
     try:
         return _collect(spark, folder, of_records, made, incidents)
+    except Py4JNetworkError:
+        raise FleetError(f"{folder}: Spark failed: {JAVA_ENDED}") from None
     except (PySparkException, Py4JError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         text = f"its analysis cannot be read ({lines[0]}): {_ANALYSE} again"
@@ -63,6 +69,7 @@ def _collect(
     answers = {name: _rows(spark.sql(text)) for name, text in queries.QUERIES.items()}
     answers["over_time"] = _rows(spark.sql(queries.OVER_TIME.format(period=period)))
     replays = _replays(spark, folder)
+    set_aside = list(inputs_set_aside(folder))
     return Findings(
         folder=str(folder),
         options={"made": made.made, **made.options},
@@ -72,6 +79,8 @@ def _collect(
         replays=replays,
         divergences=_divergences(spark, of_records, incidents) if replays else [],
         incidents=_incidents(spark, of_records, incidents),
+        set_aside=len(set_aside),
+        examples=set_aside[:_EXAMPLES_MAX],
     )
 
 

@@ -149,12 +149,20 @@ def events(records: Rows, about: dict[str, Any], folder: str) -> str:
 
 
 def _command(about: dict[str, Any], folder: str) -> str:
-    records = f"parquet.`{folder}/records`"
+    place = f"{folder}/decoded".replace("`", "``")
+    records = f"parquet.`{place}`"
     first = about["seq"] - AROUND
     last = (about.get("ended_seq") or about["seq"]) + AROUND
-    where = f"log = '{about['log']}' and seq between {first} and {last}"
+    of_log = f"cluster = {_literal(about['cluster'])} and log = {_literal(about['log'])}"
+    where = f"{of_log} and seq between {first} and {last}"
     query = f"select * from {records} where {where} order by seq, record desc, ordinal"
     return f"spark-sql -e {quote(query)}"
+
+
+def _literal(value: str) -> str:
+    """A string of Spark's SQL."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _partition(row: dict[str, Any]) -> object:

@@ -4,6 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from replay.fleet.set_aside import SetAside
+
 Rows = list[dict[str, Any]]
 """The rows of a query's result, by column."""
 
@@ -26,7 +28,8 @@ class Divergence(Struct, frozen=True):
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """The results of the queries, by their name in `queries`; `replays` is None without replays."""
+    """The results of the queries, by their name in `queries`; `replays` is None without replays.
+    `set_aside` counts inputs that the table lacks, `examples` are some of them."""
 
     folder: str
     options: dict[str, Any]
@@ -36,3 +39,5 @@ class Findings(Struct, frozen=True, kw_only=True):
     replays: dict[str, Rows] | None
     divergences: list[Divergence]
     incidents: list[Incident]
+    set_aside: int = 0
+    examples: list[SetAside] = []

@@ -49,7 +49,7 @@ def _file(name: str) -> str:
 def _body(findings: Findings) -> Iterator[str]:
     answers, totals = findings.answers, findings.totals
     charts = {name: json_of(one) for name, one in charts_of(findings).items()}
-    yield f"<h1>{_TITLE}</h1>{_about(findings)}{_tiles(totals)}"
+    yield f"<h1>{_TITLE}</h1>{_about(findings)}{_incomplete(findings)}{_tiles(totals)}"
     yield _section(
         "Unavailable and under-replicated partitions",
         f"Partition-minutes by {findings.period}, by cause and by cluster; a cluster's bar shows"
@@ -102,6 +102,27 @@ def _tiles(totals: dict[str, Any]) -> str:
     )
     shown = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for name, value in tiles)
     return f'<div class="tiles">{shown}</div>'
+
+
+def _incomplete(findings: Findings) -> str:
+    """What is missing, before any total that it is missing from."""
+    title, answers = "Completeness", findings.answers
+    logs, set_aside = findings.totals["incomplete"], findings.set_aside
+    if not logs and not set_aside and not answers["incomplete"]:
+        return _section(title, "All logs are complete.")
+    note = (
+        f"Incomplete logs: {logs:,}. Inputs that could not be read, and that are in no total:"
+        f" {set_aside:,}."
+    )
+    parts = [table(_INCOMPLETE, answers["incomplete"])] if answers["incomplete"] else []
+    if answers["resting"]:
+        parts.append(
+            f"<h3>Totals that rest on incomplete logs</h3>{table(_RESTING, answers['resting'])}"
+        )
+    if findings.examples:
+        rows = [{"path": one.path, "reason": one.reason} for one in findings.examples]
+        parts.append(f"<h3>Inputs that were set aside</h3>{table(_SET_ASIDE, rows)}")
+    return _section(title, note, *parts)
 
 
 def _section(title: str, note: str, *parts: str) -> str:
@@ -179,6 +200,20 @@ def _words(name: str) -> Column:
     return Column(name.replace("_", " "), lambda row: words(row[name]))
 
 
+_INCOMPLETE: Final = (
+    text("cluster"),
+    text("log"),
+    Column("lacks", lambda row: "; ".join(row["lacking"])),
+    Column("warnings", lambda row: "; ".join(row["warnings"])),
+    number("not_understood", "lines not understood"),
+)
+_RESTING: Final = (
+    Column("total", lambda row: words(row["total"])),
+    number("rows", "all"),
+    number("of_incomplete_logs", "of incomplete logs"),
+    number("clusters"),
+)
+_SET_ASIDE: Final = (text("path"), text("reason"))
 _CLUSTERS: Final = (
     text("cluster"),
     span("unavailable_s", "unavailable"),

@@ -5,6 +5,7 @@ Each result is bounded by a limit, or by the number of kinds (causes, verdicts, 
 
 from typing import Final
 
+from replay.fleet.analysis.logs import resting_on_incomplete_logs
 from replay.fleet.replaying.results import COUNTED
 
 TABLES: Final = (
@@ -42,7 +43,8 @@ select (select count(*) from logs) as logs,
        (select coalesce(sum(partition_seconds), 0) from outage_seconds
          where what = 'under_replicated') as under_replicated_s,
        (select count(*) from races where verdict = 'missed') as missed_races,
-       (select count(*) from zombies) as zombies
+       (select count(*) from zombies) as zombies,
+       (select count_if(not is_complete) from logs) as incomplete
 """
 
 PERIODS: Final = (("hour", 5 * 24), ("day", 400 * 24), ("week", 2000 * 24), ("month", 1 << 62))
@@ -56,6 +58,13 @@ select date_trunc('{period}', time) as period,
 """
 
 QUERIES: Final = {
+    "incomplete": """
+        select cluster, log, is_complete, lacking, warnings, not_understood from logs
+         where size(lacking) + size(warnings) + not_understood > 0
+         order by is_complete, cluster, log limit 50""",
+    "resting": resting_on_incomplete_logs(
+        ("failovers", "outages", "reassignments", "races", "zombies")
+    ),
     "causes": """
         select what, cause, sum(partition_seconds) as seconds, sum(outages) as outages,
                max(longest) as longest

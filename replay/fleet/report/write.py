@@ -1,7 +1,7 @@
 """Writing the page to a file."""
 
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -23,16 +23,25 @@ def check_target(target: Path) -> None:
         raise FleetError(f"-o {target}: there is no folder {target.parent}")
 
 
-def write_report(spark: SparkSession, folder: Path, target: Path, incidents: int) -> int:
-    """Write the results of an analysis as a page, replacing an existing file; returns its size in
-    bytes.
+class Written(NamedTuple):
+    """A page that was written: its size in bytes, the number of logs that lack something, and the
+    number of inputs that are set aside."""
+
+    size: int
+    incomplete: int
+    set_aside: int
+
+
+def write_report(spark: SparkSession, folder: Path, target: Path, incidents: int) -> Written:
+    """Write the results of an analysis as a page, replacing an existing file.
 
     Raises FleetError if there is no analysis, OutputError if the page cannot be written.
     """
-    body = page_of(collect_findings(spark, folder, incidents)).encode(errors="replace")
+    findings = collect_findings(spark, folder, incidents)
+    body = page_of(findings).encode(errors="replace")
     try:
         with replacing(target) as file:
             file.write(body)
     except OSError as error:
         raise OutputError(f"{target} cannot be written: {error.strerror or error}") from error
-    return len(body)
+    return Written(len(body), findings.totals["incomplete"], findings.set_aside)

@@ -66,7 +66,8 @@ def agree(
         notes, result.missing_transactions, ended = import_report(reader)
         result.notes += notes
         result.missing_transactions += ended.missing_before
-        result.passed_over, result.is_cut = ended.passed_over, ended.is_cut
+        result.passed_over = ended.passed_over
+        result.is_cut |= ended.is_cut
         result.altered = ended.altered + len(ended.repeated)
         result.add_damage({one.file: one.count for one in ended.damaged})
         world = open_world(reader)

@@ -69,6 +69,8 @@ class Agreement(Struct):
     requests: dict[int, TermRequests] = field(default_factory=dict)
     warm: int = 0
     inputs: int = 0
+    is_cut: bool = False
+    """Whether the brokers' logs show that later transactions are missing."""
     unreadable: Counter[int] = field(default_factory=Counter)
     """How many requests of a controller in a broker's request log cannot be read, by broker."""
     unfit_lines: Counter[int] = field(default_factory=Counter)
@@ -151,6 +153,7 @@ class ConformanceChecker:
             self._end(one)
         self._compare_requests()
         self.result.unfit_lines = self._lines.unfit
+        self.result.is_cut = self.index.coverage.is_cut
         return self.result
 
     def _transaction(self, record: EventRecord, one: Transaction, found: Found | None) -> None:
@@ -355,17 +358,15 @@ class ConformanceChecker:
             of_logs = {one: served.get(one, []) for one in self.index.request_logs_of}
             end = self.index.last_transaction
             sent = [one for one in sent if one.seq < end]
-            if has_log or of_logs:
-                logged = self._logged.get(epoch, []) if has_log else None
-                self.result.requests[epoch] = compare_term(
-                    sent,
-                    logged,
-                    of_logs,
-                    is_cut=epoch in self._cut,
-                    span=self.index.coverage.state_changes(term),
-                    served_spans={one: self.index.coverage.served(term, one) for one in of_logs},
-                    unknown_calls=self._unknown_calls_of(controller, epoch),
-                )
+            self.result.requests[epoch] = compare_term(
+                sent,
+                self._logged.get(epoch, []) if has_log else None,
+                of_logs,
+                is_cut=epoch in self._cut,
+                span=self.index.coverage.state_changes(term),
+                served_spans={one: self.index.coverage.served(term, one) for one in of_logs},
+                unknown_calls=self._unknown_calls_of(controller, epoch),
+            )
 
 
 def paired(

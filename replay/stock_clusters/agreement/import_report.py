@@ -31,7 +31,8 @@ _DIFFERENCE: Final = (
 
 class ImportReport(NamedTuple):
     """`notes` about the source and about what is not judged, the least number of missing
-    transactions, and the last record of the import (empty if the log ends before it)."""
+    transactions, and the last record of the import (that of a cut source if the log ends before
+    it)."""
 
     notes: list[str]
     missing_transactions: int
@@ -42,7 +43,7 @@ def import_report(reader: LogReader) -> ImportReport:
     """What the import reported. Raises ReplayError, LogError."""
     events = gap_events(reader)
     notes: list[str] = []
-    missing, ended = 0, ImportEnded([], [])
+    missing, ended = 0, ImportEnded([], [], is_cut=True)
     log = open_world(reader)
     ends = {end + 1 for _, end in bounds_of(log.first_seq, events) if end is not None}
     for (seq, event), (_, following) in pairwise([*events, (0, None)]):

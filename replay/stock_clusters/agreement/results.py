@@ -153,7 +153,8 @@ class AgreementResult(Side):
     broker if only the content shows the damage. `passed_over` is the number of transactions that
     are out of order and therefore not judged. `missing_transactions` is the least number of
     missing ones; decisions in them do not always show by the rest. `altered` transactions are not
-    as the server wrote them, or are repeated. `is_cut`: the source ended before the incident.
+    as the server wrote them, or are repeated. `is_cut`: the source has no end; there may be more
+    decisions than it shows.
     """
 
     source: str = ""
@@ -173,6 +174,12 @@ class AgreementResult(Side):
         return not self.unexplained and not self.requests.unexplained
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all decisions and requests were judged."""
+        is_judged = bool(self.decisions) and not self.warm and not self.requests.unjudged
+        return is_judged and not (self.is_cut or self.passed_over or self.missing_transactions)
+
+    @property
     def agrees(self) -> bool:
         """Whether everything agrees or is explained, and the source is complete and unaltered."""
         lacks = self.passed_over or self.missing_transactions or self.altered or self.is_cut
@@ -190,6 +197,7 @@ class AgreementResult(Side):
         self.divergences += other.divergences
         self.notes += other.notes
         self.add_damage(other.damaged)
+        self.is_cut |= other.is_cut
         for key, values in other.settings.items():
             known = [*self.settings.get(key, "").split(", "), *values.split(", ")]
             self.settings[key] = ", ".join(dict.fromkeys(one for one in known if one))
@@ -215,6 +223,7 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
     """The counts of a check, and its divergences in the order of the log."""
     result = AgreementResult(source=source)
     result.warm, result.inputs = agreement.warm, agreement.inputs
+    result.is_cut = agreement.is_cut
     for one in agreement.judgements:
         if not (one.is_input and one.verdict == "agreed"):
             result.count(one.kind, one.cause, one.verdict)

@@ -7,13 +7,18 @@ Kafka does not log controller events as such. Most events begin with a specific 
 import re
 from typing import Final
 
-from replay.stock_clusters.broker_logs.lines import Line
+from replay.stock_clusters.broker_logs.lines import Line, UnknownLineError
 from replay.stock_clusters.imported_log.events import STARTED, ControllerLogged
 
 _THREAD: Final = re.compile(
     r"\[(?:Controller id=|Topic Deletion Manager |PartitionStateMachine controllerId="
     r"|ReplicaStateMachine controllerId=)(\d+)\] "
 )
+_OTHER: Final = re.compile(
+    r"\[(?:RequestSendThread controllerId=|Channel manager on controller "
+    r"|ControllerEventThread controllerId=)\d+\]|Leader not yet assigned for partition "
+)
+"""Lines of other threads, and one of the controller's that shows no event."""
 _START: Final = re.compile(r"\[ControllerEventThread controllerId=(\d+)\] Starting\b")
 
 _EVENTS: Final = (
@@ -50,13 +55,16 @@ _OPENING: Final = re.compile(
 
 
 def controller_logged(line: Line) -> ControllerLogged | None:
-    """Parse a line of the controller event thread; None for lines of other threads."""
+    """Parse a line of the controller event thread; None for lines of other threads. Raises
+    UnknownLineError."""
     started = _START.match(line.message)
     if started is not None:
         return ControllerLogged(int(started[1]), STARTED, line.message)
     found = _THREAD.match(line.message)
     if found is None:
-        return None
+        if _OTHER.match(line.message):
+            return None
+        raise UnknownLineError
     return ControllerLogged(int(found[1]), _event(line.message, found.end()), line.message)
 
 

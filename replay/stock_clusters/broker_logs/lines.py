@@ -40,6 +40,10 @@ class Line(NamedTuple):
     message: str
 
 
+class UnknownLineError(Exception):
+    """A line is of a component of the broker that is not known."""
+
+
 class LeftOut:
     """The number of lines of a file that are left out, and the line number of the first, 0 if none
     is."""
@@ -57,16 +61,24 @@ class LineCounts:
     """Counts of a file's lines.
 
     `unfit` lines do not match the layout; lines of stack traces are not counted. `of_text_form`
-    lines are in Kafka's older text form, which cannot be parsed. `requests` counts the usable lines
-    of a request log.
+    lines are in Kafka's older text form, which cannot be parsed. `unknown` lines match the layout
+    and are of no known component. `requests` counts the usable lines of a request log.
     """
 
     def __init__(self) -> None:
         self.read = self.requests = 0
         self.unfit = LeftOut()
         self.of_text_form = LeftOut()
+        self.unknown = LeftOut()
         self.fault = ""
         """Why the rest of the file cannot be read, "" if it can."""
+
+    @property
+    def not_understood(self) -> int:
+        """The number of lines that are left out because they cannot be parsed. If the rest of the
+        file cannot be read, that counts as one."""
+        left_out = self.unfit.count + self.of_text_form.count + self.unknown.count
+        return left_out + bool(self.fault)
 
 
 def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:

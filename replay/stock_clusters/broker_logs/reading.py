@@ -6,10 +6,16 @@ from heapq import merge
 from itertools import groupby
 from operator import attrgetter
 from pathlib import PurePosixPath
+from typing import Protocol
 
 from replay.stock_clusters.broker_logs.controller_log import controller_logged
 from replay.stock_clusters.broker_logs.folders import UNKNOWN, brokers_of, in_order
-from replay.stock_clusters.broker_logs.lines import Line, LineCounts, lines_of
+from replay.stock_clusters.broker_logs.lines import (
+    Line,
+    LineCounts,
+    UnknownLineError,
+    lines_of,
+)
 from replay.stock_clusters.broker_logs.request_log import (
     TEXT_FORM,
     TextFormError,
@@ -21,17 +27,31 @@ from replay.stock_clusters.imported_log.events import BrokerLogged, LoggedEvent
 from replay.stock_clusters.zookeeper_log.data_folder import BrokerLog
 
 
+class AllBrokerLogs(Protocol):
+    """The brokers' logs of one or of several sources; see BrokerLogs."""
+
+    @property
+    def notes(self) -> list[str]: ...
+
+    @property
+    def damaged(self) -> dict[str, int]: ...
+
+    def events(self, kinds: Sequence[str] | None = None) -> Iterator[LoggedEvent]: ...
+
+
 class BrokerLogs:
     """The brokers' logs of a source. Each call of `events` reads all files line by line.
 
     After a reading, `notes` are about lines and files that cannot be used, and `damaged` has the
     number of such lines by file. If the rest of a file cannot be read, that counts as one line.
+    `not_understood` is the number of all lines that cannot be parsed.
     """
 
     def __init__(self, logs: Sequence[BrokerLog], zone: tzinfo) -> None:
         """Find each file's broker and first time."""
         self.notes: list[str] = []
         self.damaged: dict[str, int] = {}
+        self.not_understood = 0
         self._zone = zone
         self._brokers = brokers_of(logs, zone)
         self._shared = [*_shared(self._brokers)]
@@ -44,6 +64,7 @@ class BrokerLogs:
         """The events of all files, or of those of some kinds."""
         self.notes = [*self._shared]
         self.damaged = {}
+        self.not_understood = 0
         groups = [one for one in self._groups if kinds is None or one[0].kind in kinds]
         yield from merge(*map(self._events_of, groups), key=attrgetter("time_ms"))
 
@@ -58,16 +79,17 @@ class BrokerLogs:
                 if event is not None:
                     yield LoggedEvent(line.time_ms, channel, event)
             self.notes += _left_out(log.name, counts)
+            self.not_understood += counts.not_understood
             if damaged := counts.unfit.count + bool(counts.fault):
                 self.damaged[log.name] = damaged
 
     @staticmethod
     def _event(kind: str, line: Line, broker: int, counts: LineCounts) -> BrokerLogged | None:
-        if kind == "controller.log":
-            return controller_logged(line)
-        if kind == "state-change.log":
-            return state_change_logged(line)
         try:
+            if kind == "controller.log":
+                return controller_logged(line)
+            if kind == "state-change.log":
+                return state_change_logged(line)
             request = request_served(line, broker)
             counts.requests += 1
             return request
@@ -75,12 +97,14 @@ class BrokerLogs:
             counts.of_text_form.add(counts.read)
         except UnfitError:
             counts.unfit.add(counts.read)
+        except UnknownLineError:
+            counts.unknown.add(counts.read)
         return None
 
 
 def _left_out(name: str, counts: LineCounts) -> Iterator[str]:
     """Notes about the lines of a file that cannot be used."""
-    older, unfit = counts.of_text_form, counts.unfit
+    older, unfit, unknown = counts.of_text_form, counts.unfit, counts.unknown
     if counts.fault and not counts.read:
         yield f"{name} is left out: {counts.fault}"
     elif counts.fault:
@@ -96,6 +120,11 @@ def _left_out(name: str, counts: LineCounts) -> Iterator[str]:
         yield (
             f"{name}: {unfit.count} of {counts.read} lines are not in Kafka's layout; the first is"
             f" line {unfit.first}"
+        )
+    if unknown.count:
+        yield (
+            f"{name}: {unknown.count} of {counts.read} lines are of no known component; the first"
+            f" is line {unknown.first}"
         )
 
 

@@ -1,15 +1,17 @@
 """Parses state-change.log: a controller's requests, the answers to them, and state changes.
 
-Brokers log what they do for a request into the same file; those lines are skipped.
+Brokers log what they do for a request into the same file; those lines are skipped. A controller's
+lines without an epoch are about refused requests and failed log directories.
 """
 
 import re
 from typing import Final
 
-from replay.stock_clusters.broker_logs.lines import Line
+from replay.stock_clusters.broker_logs.lines import Line, UnknownLineError
 from replay.stock_clusters.imported_log.events import StateChangeLogged
 
-_CONTROLLER: Final = re.compile(r"\[Controller id=(\d+) epoch=(\d+)\] ")
+_CONTROLLER: Final = re.compile(r"\[Controller id=(\d+)(?: epoch=(\d+))?\] ")
+_BROKER: Final = re.compile(r"\[Broker id=\d+\] ")
 _BROKERS: Final = r"(?:Hash)?(?:Set|List|Vector|ArrayBuffer|Buffer)\(([\d, ]*)\)"
 
 _MESSAGES: Final = (
@@ -25,6 +27,8 @@ _MESSAGES: Final = (
     ),
     (r"Sending StopReplica request .* to broker (\d+)", "stop_replica_partition"),
     (r"Received response .* \(id: (-?\d+) rack: ", "response"),
+    (r"Received error .* from broker (-?\d+)$", "refused"),
+    (r"Mark replicas .* on broker (\d+) as offline$", "offline_replicas"),
     (r"Changed partition ()", "partition_state"),
     (r"Changed state of replica ()", "replica_state"),
 )
@@ -33,11 +37,14 @@ _NUMBER: Final = re.compile(r"-?\d+")
 
 
 def state_change_logged(line: Line) -> StateChangeLogged | None:
-    """Parse a controller's line; None for lines of other components of the broker."""
+    """Parse a controller's line; None for lines of a broker's other components. The epoch is 0 if
+    the line has none. Raises UnknownLineError."""
     head = _CONTROLLER.match(line.message)
     if head is None:
-        return None
-    broker, epoch = int(head[1]), int(head[2])
+        if _BROKER.match(line.message):
+            return None
+        raise UnknownLineError
+    broker, epoch = int(head[1]), int(head[2] or 0)
     for pattern, kind in _OPENING:
         found = pattern.match(line.message, head.end())
         if found is not None:

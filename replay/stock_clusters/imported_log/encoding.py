@@ -4,6 +4,7 @@ from typing import Final, cast, get_args
 
 import msgspec
 
+from controller.core.canonical import decoded
 from eventstore.records import EventRecord
 from replay.errors import ReplayError
 from replay.stock_clusters.imported_log.events import WorldEvent
@@ -47,7 +48,7 @@ def kind_of(event: WorldEvent) -> str:
 
 def decode_event(payload: bytes) -> WorldEvent:
     """Decode a payload. Raises msgspec.DecodeError."""
-    return _decoder.decode(payload)
+    return decoded(_decoder.decode, payload)
 
 
 def event_of(record: EventRecord) -> WorldEvent:

@@ -174,8 +174,8 @@ class ControllerLogged(_Event, frozen=True, tag="controller_logged"):
 class StateChangeLogged(_Event, frozen=True, tag="state_change_logged"):
     """A line that a controller wrote to state-change.log.
 
-    `what` is a kind of broker_logs.state_change_log, or "other". `brokers` are the receivers of a
-    request, or the broker that answered.
+    `what` is a kind of broker_logs.state_change_log, or "other". `epoch` is 0 without one.
+    `brokers` are the receivers of a request, or the broker that answered.
     """
 
     broker: int

@@ -7,7 +7,7 @@ requests in the request logs.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, tzinfo
 from heapq import merge
 from itertools import chain, takewhile
@@ -23,7 +23,7 @@ from replay.collector import paused_collector
 from replay.errors import ReplayError
 from replay.escape_path import escape_path
 from replay.progress import Progress, unreported
-from replay.stock_clusters.broker_logs.reading import BrokerLogs
+from replay.stock_clusters.broker_logs.reading import AllBrokerLogs, BrokerLogs
 from replay.stock_clusters.imported_log.events import (
     ImportEnded,
     LoggedEvent,
@@ -45,8 +45,10 @@ from replay.stock_clusters.imports.logged_requests import LOGS, LoggedRequests
 from replay.stock_clusters.imports.records import Records, new_log
 from replay.stock_clusters.imports.report import (
     Counts,
+    Findings,
     ImportResult,
     clock_notes,
+    cut_notes,
     import_ended,
 )
 from replay.stock_clusters.imports.terms import Terms
@@ -80,48 +82,60 @@ def import_source(
     incomplete log is removed.
     """
     with open_source(path, progress) as source:
-        state, root, before = _first_with_kafka(source, selection.chroot)
-        logs = source.transactions(state.zxid)
-        resuming = Resuming(source, logs)
-        counts = Counts()
-        transactions = _after_first_state(state, iter(logs), resuming, selection, counts)
         broker_logs = BrokerLogs(source.broker_logs, selection.zone)
-        header = Header(
-            kind="world-backed",
-            core_fingerprint=core_fingerprint(),
-            code_version=code_version(),
-            configuration={},
-            cluster_id=root.cluster_id,
-            created_ns=time.time_ns(),
-        )
-        begun = WorldBegun(escape_path(path), source.server.name, state.zxid, root.chroot)
-        # Requests after the selected time are not part of this import.
-        requests = LoggedRequests(
-            one for one in broker_logs.events(LOGS) if not _is_late(one, selection.to_ms)
-        )
-        with new_log(log, header) as records, paused_collector():
-            one = _Import(state, root, requests, counts, records)
-            one.begin(begun)
-            one.follow(transactions, resuming, _between(broker_logs.events(), selection, counts))
-            if logs.damages and not logs.read:
-                damages = "; ".join(map(str, logs.damages))
-                raise ReplayError(f"no transaction can be read: {damages}")
-            if selection.to_ms is None:
-                source.note_uncovered(logs)
-            clocks = clock_notes(requests.elected_ms, one.elected_ms)
-            misplaced = map(str, logs.misplaced)
-            of_zookeeper = (
-                *source.notes,
-                *logs.renamed,
-                *misplaced,
-                *one.versions.notes,
-                *one.digests.notes,
-            )
-            notes = [*of_zookeeper, *broker_logs.notes, *requests.notes, *clocks]
-            missing = before.left_out + sum(gap.at_least for gap in before.gaps)
-            altered = one.versions.altered | one.digests.altered
-            one.end(import_ended(source, logs, broker_logs, requests, notes, missing, altered))
-    damaged, gaps = (*source.damages, *logs.damages), (*before.gaps, *logs.gaps)
+        return import_opened(escape_path(path), source, broker_logs, log, selection)
+
+
+def import_opened(
+    name: str,
+    source: Source,
+    broker_logs: AllBrokerLogs,
+    log: Path,
+    selection: Selection,
+    complete: Callable[[Findings], ImportEnded] = lambda found: found.ended,
+) -> ImportResult:
+    """As `import_source`, from an open source that the log names `name`. `complete` returns the
+    last record."""
+    state, root, before = first_with_kafka(source, selection.chroot)
+    logs = source.transactions(state.zxid)
+    resuming = Resuming(source, logs)
+    counts = Counts()
+    transactions = _after_first_state(state, iter(logs), resuming, selection, counts)
+    header = Header(
+        kind="world-backed",
+        core_fingerprint=core_fingerprint(),
+        code_version=code_version(),
+        configuration={},
+        cluster_id=root.cluster_id,
+        created_ns=time.time_ns(),
+    )
+    begun = WorldBegun(name, source.server.name, state.zxid, root.chroot)
+    # Requests after the selected time are not part of this import.
+    requests = LoggedRequests(
+        one for one in broker_logs.events(LOGS) if not _is_late(one, selection.to_ms)
+    )
+    with new_log(log, header) as records, paused_collector():
+        one = _Import(state, root, requests, counts, records)
+        one.begin(begun)
+        one.follow(transactions, resuming, _between(broker_logs.events(), selection, counts))
+        if logs.damages and not logs.read:
+            damages = "; ".join(map(str, logs.damages))
+            raise ReplayError(f"no transaction can be read: {damages}")
+        if selection.to_ms is None:
+            source.note_uncovered(logs)
+        altered_notes = [*one.versions.notes, *one.digests.notes]
+        others = [*requests.notes, *clock_notes(requests.elected_ms, one.elected_ms)]
+        misplaced = map(str, logs.misplaced)
+        of_zookeeper = (*source.notes, *logs.renamed, *misplaced, *altered_notes, *cut_notes(logs))
+        notes = [*of_zookeeper, *broker_logs.notes, *others]
+        missing = before.left_out + sum(gap.at_least for gap in before.gaps)
+        altered = one.versions.altered | one.digests.altered
+        ended = import_ended(source, logs, broker_logs, requests, notes, missing, altered)
+        gaps = (*before.gaps, *logs.gaps)
+        unreadable = requests.unreadable.total()
+        found = Findings(source, logs, gaps, altered_notes, others, unreadable, ended)
+        one.end(complete(found))
+    damaged = (*source.damages, *logs.damages)
     return counts.result(escape_path(log), begun, root.cluster_id, damaged, gaps, notes)
 
 
@@ -132,7 +146,7 @@ class _Before(NamedTuple):
     gaps: Sequence[Gap]
 
 
-def _first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot, _Before]:
+def first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot, _Before]:
     """The first state that contains the cluster, or after which the cluster is created.
 
     If logs are damaged or incomplete, a later state is tried. Raises NoClusterError, which reports

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from replay.stock_clusters.broker_logs.reading import BrokerLogs
+from replay.stock_clusters.broker_logs.reading import AllBrokerLogs
 from replay.stock_clusters.imported_log.encoding import kind_of
 from replay.stock_clusters.imported_log.events import (
     BrokerLogged,
@@ -57,6 +57,20 @@ class ImportResult(Struct, frozen=True):
     damages: list[str]
     gaps: list[str]
     notes: list[str]
+
+
+class Findings(NamedTuple):
+    """What an import found out about its source: the logs as they were read, the gaps, notes about
+    altered transactions, other notes that no file is the reason of, the number of requests that
+    cannot be read, and the last record."""
+
+    source: Source
+    logs: MergedLogs
+    gaps: Sequence[Gap]
+    altered: Sequence[str]
+    others: Sequence[str]
+    unreadable: int
+    ended: ImportEnded
 
 
 class Counts:
@@ -135,7 +149,7 @@ def _sorted(counter: Counter[str]) -> dict[str, int]:
 def import_ended(
     source: Source,
     logs: MergedLogs,
-    broker_logs: BrokerLogs,
+    broker_logs: AllBrokerLogs,
     requests: LoggedRequests,
     notes: Sequence[str],
     missing_before: int,
@@ -167,7 +181,7 @@ def import_ended(
         [DamagedFile(*one) for one in sorted(damaged.items())],
         passed_over,
         sorted(repeated),
-        source.is_cut or any(_ends(one, logs) for one in logs.damages),
+        source.is_cut or bool(logs.cut) or any(_ends(one, logs) for one in logs.damages),
         missing_before,
         len(altered),
     )
@@ -176,6 +190,16 @@ def import_ended(
 def _ends(damage: Damage, logs: MergedLogs) -> bool:
     """Whether no other file continues after the damage."""
     return not damage.is_torn and damage.zxid in (None, logs.zxid)
+
+
+def cut_notes(logs: MergedLogs) -> list[str]:
+    """A note if the last transaction log may have had more transactions."""
+    if not logs.cut:
+        return []
+    return [
+        f"{logs.cut} ends after zxid {logs.zxid:#x} without the zeros that a server writes behind"
+        " the last record: later transactions may be missing"
+    ]
 
 
 def clock_notes(logged_ms: Mapping[int, int], elected_ms: Mapping[int, int]) -> list[str]:

@@ -5,11 +5,15 @@ folders if it has a dataLogDir.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Final
 
 from msgspec import Struct
+
+from replay.stock_clusters.zookeeper_log.log_file import LogReader, TransactionReader
+from replay.stock_clusters.zookeeper_log.restoring import State
 
 VERSIONED: Final = "version-2"
 BROKER_LOGS: Final = (
@@ -23,16 +27,34 @@ _LOG: Final = re.compile(r"log\.([0-9a-f]{1,16})")
 _SNAPSHOT: Final = re.compile(r"snapshot\.([0-9a-f]{1,16})(?:\.gz|\.snappy)?")
 
 
-class SourceFile(Struct, frozen=True, order=True):
+class SourceFile(Struct, frozen=True):
     """A file of a source: the zxid in its name, its name in the source, and its path on this disk.
 
-    A log begins at its zxid; a snapshot includes all transactions up to it.
+    A log begins at its zxid; a snapshot includes all transactions up to it. `is_replaced`: where
+    another file has the same transactions, the other file is right.
     """
 
     zxid: int
     name: str
     path: Path
     size: int
+    is_replaced: bool = False
+
+    @contextmanager
+    def transactions(self, on_bytes: Callable[[int], None]) -> Iterator[TransactionReader]:
+        """Open a transaction log. Raises OSError."""
+        with self.path.open("rb") as stream:
+            yield LogReader(stream, self.name, on_bytes)
+
+    def state(self) -> State:
+        """Load a snapshot. Raises DamagedSnapshotError, OSError."""
+        with self.path.open("rb") as stream:
+            return State.load(stream, self.name, self.zxid)
+
+
+def by_zxid(files: Iterable[SourceFile]) -> tuple[SourceFile, ...]:
+    """Files in the order of their zxids."""
+    return tuple(sorted(files, key=lambda one: (one.zxid, one.name)))
 
 
 class BrokerLog(Struct, frozen=True):
@@ -49,6 +71,15 @@ class DataFolder(Struct, frozen=True):
     name: str
     logs: tuple[SourceFile, ...]
     snapshots: tuple[SourceFile, ...]
+
+
+def merged(folders: Sequence[DataFolder]) -> DataFolder:
+    """The files of several copies or servers of one ZooKeeper as one folder."""
+    return DataFolder(
+        ", ".join(one.name for one in folders),
+        by_zxid(log for one in folders for log in one.logs),
+        by_zxid(snapshot for one in folders for snapshot in one.snapshots),
+    )
 
 
 def log_zxid(name: str) -> int | None:
@@ -106,8 +137,8 @@ def data_folders(files: Iterable[tuple[str, Path, int]]) -> list[DataFolder]:
     return [
         DataFolder(
             str(folder),
-            tuple(sorted(logs[folder])),
-            tuple(sorted(snapshots.get(folder) or _nearest(folder, apart, snapshots))),
+            by_zxid(logs[folder]),
+            by_zxid(snapshots.get(folder) or _nearest(folder, apart, snapshots)),
         )
         for folder in sorted(logs)
     ]

@@ -6,7 +6,7 @@ A record is a checksum (Adler32, 8 bytes), a length (4), that many bytes and the
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 from zlib import adler32
 
 from replay.stock_clusters.zookeeper_log.damage import Damage
@@ -24,17 +24,35 @@ _TRAILER: Final = ord("B")
 _CHUNK_BYTES: Final = 1024 * 1024
 
 
+class TransactionReader(Protocol):
+    """Iterates over the transactions of one file, in the order of the file.
+
+    `offset` is the position of the last one. `damage` says what ends the file early, if anything.
+    """
+
+    offset: int
+    damage: Damage | None
+
+    def __iter__(self) -> Iterator[Transaction]: ...
+
+
 class LogReader:
     """Iterates over the transactions of one file, in order; reads it once, from the start.
 
     Memory holds one chunk, or one record if that is larger. `damage` is set if something in the
-    file is not a record. A file that ends with zeros or after a record is complete.
+    file is not a record. `zxid` is the last transaction so far.
+
+    `is_cut`, at the end: the file ends within or right after a record. A server writes a record
+    only where zeros follow it in the file (FilePadding), so a part of the file is missing, or the
+    server does not fill its files (preAllocSize 0).
     """
 
     def __init__(
         self, stream: BinaryIO, name: str, on_bytes: Callable[[int], None] = lambda _: None
     ) -> None:
         self.damage: Damage | None = None
+        self.zxid: int | None = None
+        self.is_cut = False
         self.offset = 0
         """The byte offset of the last transaction's record."""
         self._stream = stream
@@ -43,7 +61,6 @@ class LogReader:
         self._buffer = b""
         self._at = 0
         self._start = 0
-        self._zxid: int | None = None
 
     def __iter__(self) -> Iterator[Transaction]:
         if not self._read_file_header():
@@ -55,7 +72,7 @@ class LogReader:
                 self._at -= len(record) + _RECORD_HEADER.size + 1
                 self._stop(str(error))
                 return
-            self._zxid = transaction.zxid
+            self.zxid = transaction.zxid
             self.offset = self._start + self._at - len(record) - _RECORD_HEADER.size - 1
             yield transaction
 
@@ -75,7 +92,9 @@ class LogReader:
     def _next_record(self) -> bytes | None:
         """The next record with a correct checksum; None at the end."""
         if not self._fill(_RECORD_HEADER.size):
-            if any(self._buffer[self._at :]):
+            rest = self._buffer[self._at :]
+            self.is_cut = not rest or any(rest)
+            if any(rest):
                 self._stop("the last record is cut off", is_torn=True)
             return None
         checksum, size = _RECORD_HEADER.unpack_from(self._buffer, self._at)
@@ -83,6 +102,7 @@ class LogReader:
             self._end_at_size(checksum, size)
             return None
         if not self._fill(_RECORD_HEADER.size + size + 1):
+            self.is_cut = True
             left = len(self._buffer) - self._at
             self._stop(f"the last record is cut off: {left} of {size + 13} bytes", is_torn=True)
             return None
@@ -137,4 +157,4 @@ class LogReader:
         return more
 
     def _stop(self, reason: str, is_torn: bool = False) -> None:
-        self.damage = Damage(self._name, self._start + self._at, self._zxid, reason, is_torn)
+        self.damage = Damage(self._name, self._start + self._at, self.zxid, reason, is_torn)

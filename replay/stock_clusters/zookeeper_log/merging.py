@@ -7,14 +7,14 @@ not belong to the others does not affect them.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush, heapreplace
+from pathlib import PurePosixPath
 from typing import Final, Literal, Self
 
 from msgspec import Struct, structs
 
 from replay.errors import ReplayError
 from replay.stock_clusters.zookeeper_log.damage import Damage
-from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
-from replay.stock_clusters.zookeeper_log.log_file import LogReader
+from replay.stock_clusters.zookeeper_log.data_folder import SourceFile, by_zxid
 from replay.stock_clusters.zookeeper_log.record_order import Misplaced, RecordOrder
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
@@ -70,6 +70,14 @@ class Gap(Struct, frozen=True):
         return self.after < zxid < self.before
 
 
+class Contradiction(Struct, frozen=True):
+    """Two files that have different transactions with the same zxid; `file` is not read further."""
+
+    file: str
+    other: str
+    zxid: int
+
+
 class MisplacedRecords(Struct, frozen=True):
     """Records at a position where no server writes them: before lower zxids, after a higher one, or
     with a zxid that exists already."""
@@ -90,9 +98,11 @@ class MisplacedRecords(Struct, frozen=True):
 class MergedLogs:
     """Iterates over the transactions after zxid `after`; reads each file once.
 
-    During and after the iteration, `damages`, `gaps` and `misplaced` describe what was found so
-    far. `read` counts the transactions, `repeated` the skipped ones. `file` is the file of the last
-    one. Raises ReplayError if a file cannot be read at all.
+    The files may be copies, or those of several servers, in several folders. During and after the
+    iteration, `damages`, `gaps`, `contradictions` and `misplaced` describe what was found so far.
+    `read` counts the transactions, `repeated` the skipped ones; `begin` is `after`, `file` the file
+    of the last one.
+    Raises ReplayError if a file cannot be read at all.
     """
 
     def __init__(
@@ -105,15 +115,20 @@ class MergedLogs:
         """`known` are zxids that other files prove: snapshots are named after one."""
         self.damages: list[Damage] = []
         self.gaps: list[Gap] = []
+        self.contradictions: list[Contradiction] = []
         self.read = 0
         self.repeated = 0
         self.zxid = after
         self.file = ""
-        self._begin = after
+        self.begin = after
         self._known = [one for one in known if not is_epochs_start(one)]
-        self._logs = logs_after(logs, after)
+        folders: dict[PurePosixPath, list[SourceFile]] = {}
+        for log in logs:
+            folders.setdefault(PurePosixPath(log.name).parent, []).append(log)
+        self._logs = by_zxid(log for one in folders.values() for log in logs_after(one, after))
         self._on_bytes = on_bytes
         self._files: dict[int, RecordOrder] = {}
+        self._cut: dict[int, str] = {}
 
     @property
     def size(self) -> int:
@@ -135,6 +150,12 @@ class MergedLogs:
                 self.repeated += 1
 
     @property
+    def cut(self) -> str:
+        """The file that ends with the last transaction, or within the record after it, without the
+        zeros that a server leaves there; "" if there is none."""
+        return self._cut.get(self.zxid, "")
+
+    @property
     def misplaced(self) -> list[MisplacedRecords]:
         """The records at wrong positions, by file; all are skipped."""
         return [one for file in self._files.values() for one in self._misplaced_in(file)]
@@ -150,7 +171,7 @@ class MergedLogs:
 
     def covers(self, zxid: int) -> bool:
         """Whether a transaction was read, or is the one before the first, and is in no gap."""
-        return self._begin <= zxid <= self.zxid and not self._is_missing(zxid)
+        return self.begin <= zxid <= self.zxid and not self._is_missing(zxid)
 
     def _is_missing(self, zxid: int) -> bool:
         return any(one.has(zxid) for one in self.gaps)
@@ -161,7 +182,7 @@ class MergedLogs:
     def _in_order(self) -> Iterator[Transaction]:
         """All transactions by zxid. A file is opened when it can have the next one, so mostly one
         is open."""
-        heads: list[tuple[int, int, Transaction, Iterator[Transaction]]] = []
+        heads: list[tuple[int, bool, int, Transaction, Iterator[Transaction]]] = []
         opened = 0
         last: tuple[int, Transaction] | None = None
         while heads or opened < len(self._logs):
@@ -170,28 +191,33 @@ class MergedLogs:
             ):
                 rest = self._transactions(opened)
                 if (first := next(rest, None)) is not None:
-                    heappush(heads, (first.zxid, opened, first, rest))
+                    is_last_choice = self._logs[opened].is_replaced
+                    heappush(heads, (first.zxid, is_last_choice, opened, first, rest))
                 opened += 1
             if heads:
-                zxid, place, transaction, rest = heads[0]
-                if last is not None and last[1].zxid == zxid and last[0] != place:
-                    if last[1] != transaction:
+                zxid, is_replaced, place, transaction, rest = heads[0]
+                is_other = last is not None and last[1].zxid == zxid and last[0] != place
+                if is_other and last is not None and last[1] != transaction:
+                    if not is_replaced:
                         self._refuse(place, zxid, last[0])
                         heappop(heads)
                         continue
-                elif last is None or last[1].zxid != zxid:
-                    last = (place, transaction)
-                self.file = self._logs[place].name
-                yield transaction
+                else:
+                    if last is None or last[1].zxid != zxid:
+                        last = (place, transaction)
+                    self.file = self._logs[place].name
+                    yield transaction
                 if (following := next(rest, None)) is None:
                     heappop(heads)
                 else:
-                    heapreplace(heads, (following.zxid, place, following, rest))
+                    heapreplace(heads, (following.zxid, is_replaced, place, following, rest))
 
     def _refuse(self, place: int, zxid: int, other: int) -> None:
         """Stop reading a file that contradicts an earlier one."""
+        file, of_other = self._logs[place].name, self._logs[other].name
+        self.contradictions.append(Contradiction(file, of_other, zxid))
         reason = (
-            f"its transaction {zxid:#x} differs from the one in {self._logs[other].name}: it"
+            f"its transaction {zxid:#x} differs from the one in {of_other}: it"
             " belongs to another ZooKeeper"
         )
         self.damages.append(self._files[place].refused(reason))
@@ -199,14 +225,15 @@ class MergedLogs:
     def _transactions(self, place: int) -> Iterator[Transaction]:
         log = self._logs[place]
         try:
-            with log.path.open("rb") as stream:
-                reader = LogReader(stream, log.name, self._on_bytes)
+            with log.transactions(self._on_bytes) as reader:
                 file = self._files[place] = RecordOrder(reader, log)
                 yield from file
         except OSError as error:
             raise ReplayError(f"{log.name} cannot be read: {error.strerror}") from None
         if reader.damage is not None:
             self.damages.append(reader.damage)
+        if reader.is_cut and reader.zxid is not None:
+            self._cut[reader.zxid] = log.name
         self._mark_displaced(file)
 
     def _mark_displaced(self, file: RecordOrder) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
-from replay.stock_clusters.zookeeper_log.log_file import LogReader
+from replay.stock_clusters.zookeeper_log.log_file import TransactionReader
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 
@@ -28,7 +28,7 @@ class RecordOrder:
     the first record if the file's name has a later one and the second record follows the first.
     """
 
-    def __init__(self, reader: LogReader, log: SourceFile) -> None:
+    def __init__(self, reader: TransactionReader, log: SourceFile) -> None:
         self.ahead: list[Misplaced] = []
         self.behind: list[Misplaced] = []
         self.begin: int | None = None

@@ -37,6 +37,7 @@ from replay.stock_clusters.zookeeper_log.data_folder import (
     is_misnamed,
     is_wanted,
     log_zxid,
+    merged,
 )
 from replay.stock_clusters.zookeeper_log.log_file import MAGIC
 from replay.stock_clusters.zookeeper_log.merging import (
@@ -74,7 +75,8 @@ class Source:
 
     `notes` name the server and the snapshot that are used, and what cannot be read. `damages` are
     those of the examined snapshots, and of files before the first state. `is_cut`: the source had
-    more than can be read.
+    more than can be read. `uncovered` names a snapshot that shows that the end of the logs is
+    missing.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Source:
         self.broker_logs = tuple(broker_logs)
         self.notes = list(notes)
         self.damages: list[Damage] = []
+        self.uncovered: list[str] = []
         self._progress = progress
         self._looked_at: set[SourceFile] = set()
 
@@ -102,8 +105,7 @@ class Source:
         """Load a snapshot of `server.snapshots`. Raises DamagedSnapshotError, or ReplayError if it
         cannot be read."""
         try:
-            with snapshot.path.open("rb") as stream:
-                return State.load(stream, snapshot.name, snapshot.zxid)
+            return snapshot.state()
         except OSError as error:
             raise ReplayError(f"{snapshot.name} cannot be read: {error.strerror}") from None
 
@@ -183,18 +185,22 @@ class Source:
             last = snapshot if is_later else last
         if last is not None:
             self.is_cut = True
-            self.notes.append(
+            self.uncovered.append(
                 f"the logs end at zxid {logs.zxid:#x}, but {last.name} is later: the transactions"
                 " between are missing"
             )
+            self.notes += self.uncovered
 
 
 @contextmanager
-def open_source(path: Path, progress: Progress = unreported) -> Iterator[Source]:
+def open_source(
+    path: Path, progress: Progress = unreported, *, is_one_of_several: bool = False
+) -> Iterator[Source]:
     """Find the data of a ZooKeeper server in a folder or an archive.
 
-    Of several servers, the one with most transactions is used. Raises ReplayError if there is no
-    server, or if the path cannot be read.
+    Of several servers, the one with most transactions is used. A source that `is_one_of_several`
+    has the data of all its servers, which must belong to one ZooKeeper, and the names of its files
+    begin with `path`. Raises ReplayError if there is no server, or if the path cannot be read.
     """
     with ExitStack() as stack:
         notes: list[str] = []
@@ -210,7 +216,10 @@ def open_source(path: Path, progress: Progress = unreported) -> Iterator[Source]
                 )
             else:
                 raise ReplayError(f"{path} does not exist")
-            source = _source(path, files, notes, progress)
+            if is_one_of_several:
+                head = escape_path(path)
+                files = [(f"{head}/{name}", where, size) for name, where, size in files]
+            source = _source(path, files, notes, progress, has_every_server=is_one_of_several)
         except OSError as error:
             if error.errno in FULL:
                 raise ReplayError(
@@ -240,7 +249,21 @@ def _with_notes(error: ReplayError, notes: Sequence[str]) -> ReplayError:
     return ReplayError("; ".join((*notes, str(error)))) if notes else error
 
 
-def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: Progress) -> Source:
+def joined(sources: Sequence[Source], others: Sequence[DataFolder], progress: Progress) -> Source:
+    """The data of several sources of one ZooKeeper, and `others`, as one source without notes and
+    without brokers' logs."""
+    server = merged([*(one.server for one in sources), *others])
+    return Source(server, (), (), progress, is_cut=False)
+
+
+def _source(
+    path: Path,
+    files: Sequence[File],
+    notes: Sequence[str],
+    progress: Progress,
+    *,
+    has_every_server: bool,
+) -> Source:
     """`notes` are about files that cannot be read."""
     is_cut = bool(notes)
     misnamed = [name for name, _, _ in sorted(files) if is_misnamed(PurePosixPath(name))]
@@ -256,8 +279,8 @@ def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: P
         for name, where, _ in sorted(files)
         if (kind := broker_log_kind(PurePosixPath(name).name)) is not None
     ]
-    if len(servers) == 1:
-        return Source(servers[0], broker_logs, notes, progress, is_cut=is_cut)
+    if len(servers) == 1 or has_every_server:
+        return Source(merged(servers), broker_logs, notes, progress, is_cut=is_cut)
     server, chosen = _most_complete(servers, progress)
     return Source(server, broker_logs, (*notes, *chosen), progress, is_cut=is_cut)
 

@@ -127,6 +127,30 @@ async def test_policy_of_a_broker_refuses_the_start(
 
 
 @pytest.mark.lab
+async def test_other_min_insync_replicas_of_a_broker_are_reported_and_do_not_refuse_the_start(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    broker = ScriptedBroker(with_settings({"min.insync.replicas": "2"}))
+    chroot, expected = "/minimum", "min.insync.replicas is 2 on broker 7 and 1 for the daemon"
+    connect = zookeeper.connect + chroot
+    options = ("--config", zookeeper_settings(tmp_path))
+    async with (
+        client(zookeeper.connect) as znodes,
+        broker.listening(),
+        daemon_of(connect, tmp_path / "logs", *options) as daemon,
+    ):
+        await make_cluster(znodes, chroot)
+        await register(znodes, f"{chroot}/brokers/ids/7", broker)
+        _, output = await refold("check", connect, tmp_path, "--json")
+        assert expected in output
+        await daemon.start()
+        await until_controller(znodes, chroot, OWN_ID)
+        warnings = [one["message"] for one in daemon.messages() if one["level"] == "warning"]
+        assert any(expected in one for one in warnings), warnings
+        assert await daemon.stop() == 0
+
+
+@pytest.mark.lab
 async def test_broker_that_does_not_answer_is_reported_and_does_not_refuse_the_start(
     zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ from controller.fingerprint import code_version, core_fingerprint
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.writer import LogWriter
+from replay.cli.run import snapshot_command
 from replay.logs.decode import UPCASTERS
 from replay.verify.verification import Verification, verify_decisions
 from replay.world.outcomes import carry_out
@@ -237,7 +238,7 @@ class Stage:
             self.zookeeper,
             self.channels,
             NoEndpoint(),
-            Housekeeping(folder, Retention()),
+            Housekeeping(folder, Retention(), snapshot_command()),
             session_timeout_ms,
         )
 

@@ -1,5 +1,7 @@
 """Settings for the tests of the operator's commands."""
 
+from pathlib import Path
+
 from controller.settings.settings import Settings, load
 from controller.settings.sources import RawSetting
 
@@ -11,7 +13,8 @@ _NEEDED = {
 }
 
 
-def settings(given: dict[str, str] | None = None) -> Settings:
-    """Valid settings, with these changes."""
+def settings(given: dict[str, str] | None = None, config: Path | None = None) -> Settings:
+    """Valid settings, with these changes and those in the file `config`."""
     merged = {**_NEEDED, **(given or {})}
-    return load([RawSetting(key, text, "test") for key, text in merged.items()], {}, None).settings
+    flags = [RawSetting(key, text, "test") for key, text in merged.items()]
+    return load(flags, {}, config).settings

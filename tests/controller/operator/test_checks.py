@@ -5,7 +5,7 @@ from msgspec import structs
 
 from controller.core.values import Broker, Endpoint
 from controller.operator.checks import check_all
-from controller.operator.start_checks import CheckResult
+from controller.operator.start_checks import CheckResult, check_broker_settings
 from controller.operator.status import (
     BrokerStatus,
     ClusterStatus,
@@ -37,6 +37,13 @@ def cluster(*brokers: Broker, unreadable: tuple[str, ...] = ()) -> ZooKeeperStat
 
 
 ANSWERS = BrokerStatus(broker=1, versions=OFFERED)
+MIN_INSYNC, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+
+
+def deciding(broker_id: int, key: str, value: str) -> BrokerStatus:
+    return BrokerStatus(broker=broker_id, versions=OFFERED, deciding={key: value})
+
+
 GOOD = SystemStatus(
     zookeeper=cluster(broker(1), broker(2)),
     servers=(ServerStatus(server="zk1:2181", version="3.9.5"),),
@@ -95,9 +102,19 @@ def test_healthy_cluster_passes() -> None:
             "broker 1 has create.topic.policy.x=a.B",
         ),
         (
-            changed(brokers=(structs.replace(ANSWERS, policies_fault="no answer"),)),
+            changed(brokers=(structs.replace(ANSWERS, settings_fault="no answer"),)),
             "warning",
             "the policies of broker 1 are unknown: no answer",
+        ),
+        (
+            changed(brokers=(deciding(1, MIN_INSYNC, "2"), deciding(3, MIN_INSYNC, "2"))),
+            "warning",
+            "min.insync.replicas is 2 on brokers 1, 3 and 1 for the daemon, which decides by its",
+        ),
+        (
+            changed(brokers=(deciding(1, UNCLEAN, "true"),)),
+            "warning",
+            "unclean.leader.election.enable is true on broker 1 and false for the daemon",
         ),
         (changed(clock_ahead_ms=-6000), "warning", "6.0 s behind"),
         (changed(clock_ahead_ms=6000), "warning", "6.0 s ahead of"),
@@ -114,6 +131,31 @@ def test_each_problem_is_reported(status: SystemStatus, level: str, expected: st
     assert found.level == level
     assert expected in found.text
     assert found.advice
+
+
+@pytest.mark.parametrize(
+    ("value", "own"), [("2", "2"), ("2", " 2 "), ("1", None)], ids=["same", "spaces", "default"]
+)
+def test_broker_with_the_daemons_min_insync_replicas_passes(
+    tmp_path: Path, value: str, own: str | None
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"{MIN_INSYNC}={own}\n" if own else "")
+    [result] = check_broker_settings(settings(config=file), [deciding(1, MIN_INSYNC, value)])
+    assert result.level == "ok"
+
+
+def test_brokers_with_different_settings_are_reported_separately() -> None:
+    brokers = (deciding(1, MIN_INSYNC, "2"), deciding(2, MIN_INSYNC, "3"))
+    first, second = problems(changed(brokers=brokers))
+    assert "min.insync.replicas is 2 on broker 1 and" in first.text
+    assert "min.insync.replicas is 3 on broker 2 and" in second.text
+    assert "min.insync.replicas=3 in the file of --config, or as the cluster's" in second.advice
+
+
+def test_static_setting_that_differs_is_to_be_set_in_the_file_only() -> None:
+    [found] = problems(changed(brokers=(deciding(1, "delete.topic.enable", "false"),)))
+    assert found.advice == "set delete.topic.enable=false in the file of --config"
 
 
 def racks(*named: str | None) -> SystemStatus:

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from kio.schema.errors import ErrorCode
 
+from controller.core.topic_configs import OF_BROKER, OF_CLUSTER
 from controller.core.values import Endpoint
 from controller.operator.probes import (
     probe_brokers,
@@ -50,7 +51,7 @@ async def test_policies_of_a_broker_are_read(offered: tuple[int, int]) -> None:
     broker.offered[32] = offered
     async with broker.listening():
         [found] = await probe_brokers(settings(), [broker.registered(7)])
-    assert (found.broker, found.fault, found.policies_fault) == (7, "", "")
+    assert (found.broker, found.fault, found.settings_fault) == (7, "", "")
     assert found.policies == policies
     assert len(found.versions) == 3
 
@@ -59,7 +60,7 @@ async def test_broker_without_policies_has_none() -> None:
     broker = ScriptedBroker(with_settings({}))
     async with broker.listening():
         [found] = await probe_brokers(settings(), [broker.registered()])
-    assert (found.policies, found.policies_fault) == ({}, "")
+    assert (found.policies, found.settings_fault) == ({}, "")
 
 
 async def test_broker_that_rejects_the_request_for_policies_is_reported() -> None:
@@ -67,7 +68,21 @@ async def test_broker_that_rejects_the_request_for_policies_is_reported() -> Non
     async with broker.listening():
         [found] = await probe_brokers(settings(), [broker.registered()])
     assert found.fault == ""
-    assert "not authorized (code 31)" in found.policies_fault
+    assert "not authorized (code 31)" in found.settings_fault
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [(OF_BROKER, {"min.insync.replicas": "2"}), (OF_CLUSTER, {})],
+    ids=["file of the broker", "dynamic default of the cluster"],
+)
+async def test_settings_that_only_the_broker_has_are_read(
+    source: int, expected: dict[str, str]
+) -> None:
+    broker = ScriptedBroker(with_settings({"min.insync.replicas": "2"}, source=source))
+    async with broker.listening():
+        [found] = await probe_brokers(settings(), [broker.registered()])
+    assert (found.deciding, found.policies) == (expected, {})
 
 
 @pytest.mark.parametrize("listener", ["SSL", "PLAINTEXT"])

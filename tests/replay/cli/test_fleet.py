@@ -1,6 +1,7 @@
 """`refold fleet` from the command line; its work on logs is tested in tests/replay/fleet."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -20,11 +21,15 @@ from replay.fleet.analysis import analyse as run_analysis
 from replay.fleet.analysis.analyse import Analysis, Options
 from replay.fleet.analysis.summary import Summary
 from replay.fleet.errors import FleetError
-from replay.fleet.ingest import IngestResult, SetAside
+from replay.fleet.ingest import IngestResult
+from replay.fleet.inputs import PassedOver
+from replay.fleet.manifest import INGESTED, LogState
+from replay.fleet.set_aside import SetAside
 from tests.replay.diff.versions import ROOT
 from tools.fleet.histories import simulated_history, write_log
 
 COMMANDS = ("ingest", "decode", "replay", "divergences", "analyse", "report", "live")
+HISTORY = simulated_history(60, 1_790_000_000_000, 1)
 LOCAL = ("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=1")
 
 
@@ -39,8 +44,6 @@ def refold(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 
 def _environment() -> dict[str, str]:
-    import os
-
     return dict(os.environ)
 
 
@@ -84,16 +87,16 @@ def test_folder_without_a_table_or_records_is_an_error(command: str, tmp_path: P
     assert_one_line(
         result, f"refold fleet {command}: {tmp_path} is not a table: create one with `refold"
     )
-    (tmp_path / "refold-fleet.json").write_text('{"layout": 2}')
+    (tmp_path / "refold-fleet.json").write_text('{"layout": 3}')
     result = refold(*_arguments(command, tmp_path, table=False))
     assert_one_line(
         result,
         f"refold fleet {command}: {tmp_path} contains no records: add logs with `refold fleet in",
     )
-    (tmp_path / "refold-fleet.json").write_text('{"layout": 3}')
+    (tmp_path / "refold-fleet.json").write_text('{"layout": 4}')
     result = refold(*_arguments(command, tmp_path, table=False))
     assert_one_line(
-        result, "created by another version of refold (layout 3, not 2): use that version"
+        result, "created by another version of refold (layout 4, not 3): use that version"
     )
 
 
@@ -108,12 +111,46 @@ def test_missing_source_is_an_error(tmp_path: Path) -> None:
     assert not (tmp_path / "table").exists()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ingest", "s3a://bucket/logs", "--out", "table"],
+        ["ingest", ".", "--out", "s3a://bucket/table"],
+        ["ingest", ".", "--out", "table", "--replace", "hdfs://name/logs"],
+        ["analyse", "s3a://bucket/table"],
+        ["report", "table", "-o", "gs://bucket/fleet.html"],
+        ["live", "--bootstrap-server", "127.0.0.1:1", "--out", "s3a://bucket/live"],
+    ],
+)
+def test_uri_is_refused_and_no_folder_is_created(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "00000000000000000001.refold").touch()
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert " is a URI: " in " ".join(result.output.split())
+    assert [one.name for one in tmp_path.iterdir()] == ["00000000000000000001.refold"]
+
+
+def test_ingest_without_source_is_an_error(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["ingest", "--out", str(tmp_path / "table")])
+    assert result.exit_code == 2
+    assert "name at least one source" in result.output
+
+
 def test_empty_source_does_not_start_spark(tmp_path: Path) -> None:
     """Neither does a table without undecoded records."""
     result = refold(
         "fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none"
     )
     assert_one_line(result, "contains nothing to read: no segment (.refold), no archive")
+    for name in ("some.zip", "controller.log"):
+        (tmp_path / name).touch()
+    result = refold(
+        "fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none"
+    )
+    assert_one_line(result, "(log.ZXID); passed over: 1 .zip, 1 controller.log. Brokers' logs are")
     table = _table(tmp_path / "table")
     (table / "decoded" / "batch=000001").mkdir(parents=True)
     result = refold("fleet", "decode", str(table), "--json", JAVA_HOME="/none")
@@ -177,13 +214,44 @@ def test_signal_during_the_start_leaves_no_java_process(
         time.sleep(0.05)
 
 
+@pytest.mark.lab
+@pytest.mark.timeout(400)
+def test_java_that_is_killed_is_an_error_in_one_line(tmp_path: Path) -> None:
+    for number in range(30):
+        write_log(tmp_path / "logs" / str(number), HISTORY, "a", number)
+    out = tmp_path / "table"
+    command = [sys.executable, "-m", "replay.cli.main", "fleet", "ingest", str(tmp_path / "logs")]
+    process = subprocess.Popen(
+        [*command, "--out", str(out), *LOCAL],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not list(out.glob("staging/*/inputs.parquet")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    [java] = [pid for pid, args in processes_of(process.pid) if "SparkSubmit" in args]
+    os.kill(java, signal.SIGKILL)
+    _, output = process.communicate(timeout=120)
+    assert process.returncode == 2
+    lines = [one for one in output.splitlines() if "incubator modules" not in one]
+    assert len(lines) == 1, output
+    assert "Spark failed, nothing was added: its Java process ended unexpectedly" in lines[0]
+    assert not out.exists()
+
+
 def of_session(leader: int) -> list[str]:
     """The commands of the running processes of a session."""
-    list_divergences = subprocess.run(
-        ["ps", "-ww", "-e", "-o", "sid=,args="], capture_output=True, text=True
+    return [args for _, args in processes_of(leader)]
+
+
+def processes_of(leader: int) -> list[tuple[int, str]]:
+    """The processes of a session, with their commands."""
+    listed = subprocess.run(
+        ["ps", "-ww", "-e", "-o", "sid=,pid=,args="], capture_output=True, text=True
     )
-    rows = [line.split(maxsplit=1) for line in list_divergences.stdout.splitlines()]
-    return [args for sid, args in rows if sid == str(leader)]
+    rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
+    return [(int(pid), args) for sid, pid, args in rows if sid == str(leader)]
 
 
 @pytest.mark.lab
@@ -221,9 +289,9 @@ def test_small_table_is_reported_with_a_quickly_started_java(
 
     monkeypatch.setattr(session, "spark_session", start)
     table = _table(tmp_path / "table")
-    manifest = table / "records" / "batch=000001" / "_ingested"
-    manifest.mkdir()
-    counts = pa.table({"events": [events], "commands": [0]})
+    manifest = table / "ingested" / "batch=000001"
+    manifest.mkdir(parents=True)
+    counts = pa.Table.from_pylist([{"events": events, "commands": 0, "token": "1"}], INGESTED)
     parquet.write_table(counts, manifest / "1.parquet")
     result = CliRunner().invoke(app, ["report", str(table), "-o", str(tmp_path / "fleet.html")])
     assert result.exit_code == 2
@@ -246,18 +314,27 @@ def test_line_about_a_log_set_aside_has_its_file_once(
         SetAside("/l/1.refold", "/l/1.refold: the file is damaged"),
         SetAside("/l\n/2.refold", "no record"),
     ]
+    states = [LogState("c", "l1", ["log.1 ends\nat offset 7"], ["line 3 is unfit"], 4)]
     ingested = IngestResult(
-        table="/t", **counts, events=0, commands=0, set_aside=2, examples=examples, batch=None,
-        seconds=1,
+        table="/t", **counts, events=0, commands=0, replaced=0, set_aside=2, examples=examples,
+        incomplete=3, logs_with_notes=states, passed_over=[PassedOver(".zip", 2, "/l/a.zip")],
+        batch=None, seconds=1,
     )  # fmt: skip
-    monkeypatch.setattr(ingesting, "ingest", lambda *_: ingested)
+    monkeypatch.setattr(ingesting, "ingest", lambda *_, **__: ingested)
     result = CliRunner().invoke(
         app, ["ingest", str(tmp_path / "log"), "--out", str(tmp_path / "t")]
     )
-    assert result.stdout.splitlines()[:-1] == [
+    assert result.stdout.splitlines() == [
         "set aside: /l/1.refold: the file is damaged",
         r"set aside: /l\n/2.refold: no record",
+        r"incomplete: cluster c, log l1: log.1 ends\nat offset 7",
+        "warning: cluster c, log l1: line 3 is unfit",
+        "warning: cluster c, log l1: 4 lines were not understood",
+        "incomplete: 2 more logs",
+        "passed over: .zip, 2 files, such as /l/a.zip",
+        "/t: nothing new; 0 inputs, 0 unchanged, 2 set aside, 3 logs incomplete; 1.0 s",
     ]
+    assert result.exit_code == 1
 
 
 @pytest.mark.usefixtures("without_spark")
@@ -265,7 +342,7 @@ def test_cluster_name_with_a_line_break_stays_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outages = Summary("outages", ["cluster", "seconds"], [["a\nb[i]", 1.5]])
-    analysis = Analysis("/t", "now", Options(), {"logs": 1}, [outages], 1)
+    analysis = Analysis("/t", "now", Options(), {"logs": 1}, 0, 0, [], [outages], 1)
     monkeypatch.setattr(run_analysis, "analyse", lambda *_: analysis)
     monkeypatch.setattr(run_analysis, "is_brief", lambda _: True)
     result = CliRunner().invoke(app, ["analyse", str(_table(tmp_path / "table"))])
@@ -319,5 +396,5 @@ def _arguments(command: str, folder: Path, *, table: bool = True) -> list[str]:
 def _table(folder: Path) -> Path:
     """A table with one batch without records."""
     (folder / "records" / "batch=000001").mkdir(parents=True)
-    (folder / "refold-fleet.json").write_text('{"layout": 2}')
+    (folder / "refold-fleet.json").write_text('{"layout": 3}')
     return folder

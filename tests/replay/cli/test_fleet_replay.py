@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 
 from replay.cli.fleet.commands import app
 from replay.fleet import session
+from replay.fleet.manifest import LogState
 from replay.fleet.replaying import replay as replaying
 from replay.fleet.replaying import versions
 from replay.fleet.replaying.summary import Failure, ReplayResult, RuleSummary, VersionSummary
+from replay.fleet.set_aside import SetAside
 from tests.replay.diff.versions import ROOT
 
 LOG_NOT_REPLAYED: Final = 1
@@ -30,7 +32,7 @@ def table(tmp_path: Path) -> Path:
     """A table with one batch without records."""
     folder = tmp_path / "table"
     (folder / "records" / "batch=000001").mkdir(parents=True)
-    (folder / "refold-fleet.json").write_text('{"layout": 2}')
+    (folder / "refold-fleet.json").write_text('{"layout": 3}')
     return folder
 
 
@@ -47,6 +49,7 @@ def assert_one_line(result: subprocess.CompletedProcess[str], text: str) -> None
         ("no-such-ref", "no-such-ref is not a version"),
         ("working-tree,no-such.whl", "no-such.whl cannot be read as a wheel"),
         (" ,", "--versions is empty"),
+        ("docs", "docs is a folder without the code of refold"),
     ],
 )
 def test_unknown_version_is_an_error(versions: str, reason: str, table: Path) -> None:
@@ -60,7 +63,7 @@ def test_result_has_failures_versions_and_rules(
         "/t",
         4,
         1,
-        [VersionSummary("v1", "c0de", "f", "0.1.0", 2, 1, 1, 1, 300, 290, 12, 1, 2, 3)],
+        [VersionSummary("v1", "c0de", "f", "0.1.0", 2, 1, 1, 1, 1, 300, 30, 290, 12, 1, 2, 3)],
         [
             RuleSummary(
                 "v1", "leader election", "west", 2, 60, 51, 1, 12, 2, 3, "20260921-aa", 180
@@ -69,6 +72,10 @@ def test_result_has_failures_versions_and_rules(
         ],
         50,
         [Failure("west", "20260921-bb", "v1", "it hangs")],
+        1,
+        [LogState("west", "20260921-aa", ["transactions are missing"], [], 0)],
+        1,
+        [SetAside("/l/a.tar", "it is damaged")],
         2,
         3.25,
     )
@@ -78,7 +85,12 @@ def test_result_has_failures_versions_and_rules(
     result = CliRunner().invoke(app, ["replay", str(table), "--versions", "v1"])
     assert result.exit_code == LOG_NOT_REPLAYED
     lines = [" ".join(line.replace("│", " ").split()) for line in result.output.splitlines()]
-    assert lines[0] == "failed: cluster west, log 20260921-bb, version v1: it hangs"
+    assert lines[:3] == [
+        "set aside: /l/a.tar: it is damaged",
+        "incomplete: cluster west, log 20260921-aa: transactions are missing",
+        "failed: cluster west, log 20260921-bb, version v1: it hangs",
+    ]
+    assert "v1: 30 of 300 decisions are from 1 incomplete logs" in lines
     assert "v1 (c0de) 2 1 300 290 12 1 2 3 1" in lines
     assert "v1 leader election west 2 60 51 12 2 3 20260921-aa event 180" in lines
     assert r"v1 (none) w[b]e\nst 1 7 7 0 0 0" in lines

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from replay.fleet import manifest
 from replay.fleet.analysis import analyse as run_analysis
 from replay.fleet.analysis.analyse import Analysis, Options, analyse
 from replay.fleet.errors import FleetError
@@ -92,7 +93,7 @@ def analysed(
         _watch(patch, found, quick)
         found.result = analyse(quick, table, Options())
     names = {}
-    for row in quick.read.parquet(str(table / "records" / "batch=000001" / "_ingested")).collect():
+    for row in manifest.segments(quick, table).collect():
         names[Path(row.path).parent.relative_to(folder / "logs").parts[0]] = row.log
     found.logs = {names[path.relative_to(folder / "logs").parts[0]]: path for path in logs.values()}
     return found
@@ -249,7 +250,7 @@ def test_each_problem_of_the_made_up_log_is_found(analysed: Analysed) -> None:
 
 
 def test_options_that_match_no_log_are_an_error(analysed: Analysed) -> None:
-    with pytest.raises(FleetError, match="contains no log of these clusters"):
+    with pytest.raises(FleetError, match=r"--cluster none is unknown; known are: .*, made up, "):
         analyse(analysed.spark, analysed.table, Options(clusters=("none",)))
     with pytest.raises(FleetError, match="contains no log of these clusters and times"):
         analyse(analysed.spark, analysed.table, Options(end=1))

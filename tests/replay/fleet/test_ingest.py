@@ -5,6 +5,7 @@ import fcntl
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -15,12 +16,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from replay.fleet import decoding
+from eventstore.folders import segments_in
+from replay.fleet import decoding, manifest
 from replay.fleet import ingest as ingesting
 from replay.fleet import table as tables
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult, ingest
 from tests.replay.fleet.driver import rows_collected
+from tests.replay.fleet.replaying.logs import write_rolled
 from tools.fleet.histories import History, write_log
 
 pytestmark = [
@@ -86,7 +89,7 @@ def test_grown_copied_and_damaged_logs_are_in_the_table_once(
     write_log(logs / "c" / "run-1", short_history, "c", 3)
     third = ingest(spark, [str(logs)], out)
     assert (third.events, third.set_aside) == (400, 0)
-    assert tables.segments(spark, out).groupBy("log").count().count() == 3
+    assert manifest.segments(spark, out).groupBy("log").count().count() == 3
 
 
 def test_longest_of_several_copies_is_ingested(
@@ -106,6 +109,55 @@ def test_longest_of_several_copies_is_ingested(
     second = ingest(spark, ["logs"], Path("table"))
     assert (second.events, second.segments, second.set_aside) == (100, 1, 0)
     assert counts(spark, tmp_path / "table")["c", "event"] == (250, 250)
+
+
+def test_changed_copy_does_not_hide_a_sound_one(
+    spark: SparkSession, short_history: History, tmp_path: Path
+) -> None:
+    """In the order of paths the changed copy of one log comes first, of the other one last."""
+    logs = tmp_path / "logs"
+    for cluster, changed in (("c", "a"), ("d", "b")):
+        for name in "ab":
+            log = write_log(logs / cluster / name, short_history, cluster, 1)
+            if name == changed:
+                change(log / "00000000000000000001.refold")
+    alone = shutil.copytree(logs / "c" / "a", tmp_path / "alone")
+    out = tmp_path / "table"
+    first = ingest(spark, [str(alone)], out)
+    assert (first.events, first.set_aside) == (0, 1)
+    second = ingest(spark, [str(logs)], out)
+    assert (second.events, second.logs) == (800, 2)
+    assert [one.path for one in second.examples] == [
+        str(logs / "c" / "a" / "00000000000000000001.refold")
+    ]
+    assert ingest(spark, [str(logs)], out).set_aside == 0
+    found = counts(spark, out)
+    assert (found["c", "event"], found["d", "event"]) == ((400, 400), (400, 400))
+
+
+def change(segment: Path) -> None:
+    connection = sqlite3.connect(segment)
+    connection.execute("update events set payload = x'00' where seq = 222")
+    connection.commit()
+    connection.close()
+
+
+def test_log_keeps_its_name_when_it_is_moved_and_its_first_segments_are_deleted(
+    spark: SparkSession, short_history: History, tmp_path: Path
+) -> None:
+    segments = segments_in(write_rolled(tmp_path / "whole", short_history, "c", 4))
+    out = tmp_path / "table"
+    for name, kept in (("day-1", segments[:2]), ("day-2", segments[2:3]), ("day-3", segments[2:])):
+        (tmp_path / name).mkdir()
+        for segment in kept:
+            shutil.copy(segment, tmp_path / name)
+        assert ingest(spark, [str(tmp_path / name)], out).set_aside == 0
+    assert counts(spark, out)["c", "event"] == (400, 400)
+    [log] = manifest.logs(manifest.segments(spark, out)).collect()
+    assert (log.folder, log.lacking) == ("day-1", [])
+    gone = ingest(spark, [str(tmp_path / "day-3")], tmp_path / "other")
+    assert gone.incomplete == 1
+    assert "events 1 to " in gone.logs_with_notes[0].lacking[0]
 
 
 @pytest.mark.lab
@@ -184,7 +236,7 @@ def test_ingest_stopped_at_any_step_can_be_repeated(
     def stop(*_: object) -> IngestResult:
         raise Killed
 
-    place = tables.TableFolder if step == "write_set_aside" else ingesting.Ingest
+    place = ingesting if step == "write_set_aside" else ingesting.Ingest
     with monkeypatch.context() as patched:
         patched.setattr(place, step, stop)
         with pytest.raises(Killed):
@@ -230,7 +282,7 @@ def test_ingest_killed_while_writing_can_be_repeated(
 def test_number_of_rows_is_in_the_manifest(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     out = tmp_path / "table"
     ingest(spark, [str(logs)], out)
-    assert tables.rows(out) == tables.records(spark, out).count() > 0
+    assert manifest.count_records(out) == tables.records(spark, out).count() > 0
 
 
 def test_folder_that_is_not_a_table_is_an_error(
@@ -243,8 +295,8 @@ def test_folder_that_is_not_a_table_is_an_error(
         ingest(spark, [str(logs)], foreign)
     newer = tmp_path / "newer"
     newer.mkdir()
-    (newer / "refold-fleet.json").write_text('{"layout": 3}')
-    with pytest.raises(FleetError, match="layout 3, not 2"):
+    (newer / "refold-fleet.json").write_text('{"layout": 4}')
+    with pytest.raises(FleetError, match="layout 4, not 3"):
         ingest(spark, [str(logs)], newer)
     with pytest.raises(FleetError, match="is not a table"):
         tables.records(spark, tmp_path)

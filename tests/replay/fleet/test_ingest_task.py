@@ -28,6 +28,7 @@ def ingest(segment: Path, out: Path, before: Row | None = None) -> tuple[Row, li
     out.mkdir(exist_ok=True)
     task = Task(out, out)
     unit = {"kind": "segment", "path": str(segment), "known": known, "cluster": "c", "log": "l"}
+    unit["copies"] = [str(segment)]
     [row] = task.ingest(unit)
     task.shared.close()
     files = sorted(out.rglob(f"{row.get('token') or 'none'}-*.parquet"))
@@ -96,6 +97,20 @@ def test_log_that_does_not_continue_the_known_chain_is_set_aside(
     row, records = ingest(segment_of(other), tmp_path / "out", before)
     assert "it was changed" in row["reason"]
     assert records == []
+
+
+def test_sound_copy_is_ingested_after_a_changed_one(short_history: History, tmp_path: Path) -> None:
+    changed = segment_of(write_log(tmp_path / "changed", short_history, "c", 1))
+    sound = segment_of(write_log(tmp_path / "sound", short_history, "c", 1))
+    change(changed, "update events set payload = x'00' where seq = 222")
+    (out := tmp_path / "out").mkdir()
+    task = Task(out, out)
+    unit = {"kind": "segment", "path": str(changed), "known": None, "cluster": "c", "log": "l"}
+    refused, row = task.ingest({**unit, "copies": [str(changed), str(sound)]})
+    task.shared.close()
+    assert (refused["path"], row["path"]) == (str(changed), str(sound))
+    assert "event 222" in refused["reason"]
+    assert numbers(parquet_rows(out)) == list(range(1, 401))
 
 
 @pytest.mark.parametrize(

@@ -145,8 +145,15 @@ def test_session_without_filter_pushdown_returns_the_same_rows(
 def test_wrong_option_is_an_error(
     options: dict[str, str], reason: str, spark: SparkSession
 ) -> None:
-    with pytest.raises(PySparkException, match=reason):
+    with pytest.raises(PySparkException, match=reason) as raised:
         spark.read.format("refold").options(**options).load().count()
+    assert "Traceback" not in str(raised.value)
+
+
+def test_wrong_path_to_zookeeper_data_is_an_error_in_one_line(spark: SparkSession) -> None:
+    with pytest.raises(PySparkException, match="/no/such/place does not exist") as raised:
+        spark.read.format("zookeeper-txnlog").load("/no/such/place").count()
+    assert "Traceback" not in str(raised.value)
 
 
 def test_damaged_log_fails_or_is_skipped(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.pages.examples import with_examples_run
+from tools.pages.__main__ import renew
+from tools.pages.examples import ExampleError, with_examples_run
 
 
 def run(text: str, tmp_path: Path) -> str:
@@ -42,9 +43,26 @@ def test_commands_of_a_page_share_a_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "file").exists()
 
 
-def test_failing_command_is_an_error_with_its_output(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="exit status 3 of: echo a; exit 3\na"):
+def test_failing_command_is_an_error_with_its_page_and_output(tmp_path: Path) -> None:
+    with pytest.raises(ExampleError, match=r"page\.md: exit status 3 of: echo a; exit 3\na"):
         run(page("$ echo a; exit 3"), tmp_path)
+
+
+def test_after_a_failed_command_the_other_pages_are_written(tmp_path: Path) -> None:
+    before = page("$ exit 3")
+    pages = {"page.md": lambda: run(before, tmp_path), "other.md": lambda: "new"}
+    errors = renew(pages, tmp_path, write=True)
+    assert errors[0] == "page.md: exit status 3 of: exit 3\n"
+    assert "record the incidents again" in errors[1]
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == before
+    assert (tmp_path / "other.md").read_text(encoding="utf-8") == "new"
+
+
+def test_stale_pages_are_named_next_to_failed_commands(tmp_path: Path) -> None:
+    pages = {"page.md": lambda: run(page("$ exit 3"), tmp_path), "other.md": lambda: "new"}
+    errors = renew(pages, tmp_path, write=False)
+    assert errors[-1] == "out of date: other.md; run python -m tools.pages --write"
+    assert not (tmp_path / "other.md").exists()
 
 
 def test_blocks_of_another_language_are_not_run(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def compare_term(
     sent = _grouped(logged or (), _broker)
     logs = served or {}
     for broker in sorted({*ours, *sent, *logs}):
-        queue = _Queue(ours.get(broker, []), logged is not None, is_cut, span, unknown_calls)
+        queue = _Queue(ours.get(broker, []), fold, logged is not None, is_cut, span, unknown_calls)
         if logged is not None:
             queue.find_logged(sent.get(broker, []))
         if broker in logs:
@@ -196,17 +196,19 @@ def compare_term(
 
 
 class _Queue:
-    """The fold's requests to one broker."""
+    """The fold's requests to one broker, out of those to all."""
 
     def __init__(
         self,
         ours: Iterable[SentRequest],
+        sent_to_all: Sequence[SentRequest],
         is_log_there: bool,
         is_cut: bool,
         span: LogSpan,
         unknown_calls: UnknownCalls,
     ) -> None:
         self._found = [_Found(one) for one in ours]
+        self._sent_to_all = sent_to_all
         self._span = span
         self._is_cut = is_cut
         self._unknown_calls = unknown_calls
@@ -333,9 +335,7 @@ class _Queue:
                 self._judge(found, result, is_logged=self._is_logged(found))
         for request in self._missing:
             is_known = request.seq >= self._span.settled
-            if not is_known or self._unknown_calls.may_cause(
-                request, (one.ours for one in self._found)
-            ):
+            if not is_known or self._unknown_calls.may_cause(request, self._sent_to_all):
                 result.tally_of(request).unjudged += 1
                 continue
             result.tally_of(request).missing += 1

@@ -26,7 +26,7 @@ class UnknownCalls(NamedTuple):
 
     A controller also sends UpdateMetadata for an AlterPartition that changes nothing, or not
     everything. A repeated controlled shutdown stops all replicas of the broker, which are followers
-    by then, and sends the other brokers what they know already
+    by then, and sends the other brokers states that the controller has sent to a broker already
     (KafkaController.doControlledShutdown).
     """
 
@@ -34,7 +34,10 @@ class UnknownCalls(NamedTuple):
     shutdowns_since: int = NEVER
 
     def may_cause(self, theirs: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
-        """Whether an unlogged call may have caused a request that only Kafka sent."""
+        """Whether an unlogged call may have caused a request that only Kafka sent.
+
+        `sent_before` are the fold's requests to all brokers.
+        """
         if theirs.kind == UPDATE_METADATA:
             return theirs.seq >= self.since
         if theirs.seq < self.shutdowns_since or not theirs.partitions:

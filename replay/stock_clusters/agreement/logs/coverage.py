@@ -184,9 +184,14 @@ class LogCoverage:
         return sent is not None and sent.first <= seq <= sent.last[-1][0]
 
     @property
+    def is_cut(self) -> bool:
+        """Whether controllers were active after the last transaction."""
+        return self._after_last_ms > 0
+
+    @property
     def notes(self) -> Iterator[str]:
         """The logs that are not used although they exist, and what only a log reports."""
-        if self._after_last_ms:
+        if self.is_cut:
             end, last = (iso_time(one * _NS) for one in (self._last_ms, self._after_last_ms))
             yield (
                 f"state-change.log reports controllers' actions up to {last}, but the last"

@@ -20,12 +20,17 @@ from replay.stock_clusters.agreement.trace.znode_view import Change
 
 class Step(NamedTuple):
     """A step of a session's controller: it began the event that arrived with a record (`read` is
-    0), or read for that event the first time (1), the second time, and so on."""
+    0), or read for that event the first time (1), the second time, and so on.
+
+    `request` is the record of the request log that has the request, 0 for other events: several
+    requests can arrive with one record.
+    """
 
     session: int
     event: str
     arrived: int
     read: int = 0
+    request: int = 0
 
 
 class OpenChoice(NamedTuple):
@@ -33,7 +38,7 @@ class OpenChoice(NamedTuple):
     (`since`).
 
     `paths` are the znodes that were read. `is_latest`: a later moment is impossible. `is_logged`: a
-    line shows the event that the read was for.
+    line shows the event that the read was for, or that this event or one like it began.
     """
 
     step: Step
@@ -108,6 +113,7 @@ class Choices:
         moments = [
             at
             for one, at in self.assumptions.moments.items()
-            if one[:-1] == step[:-1] and (one.read >= step.read > 0 or one.read == step.read)
+            if one._replace(read=step.read) == step
+            and (one.read >= step.read > 0 or one.read == step.read)
         ]
         return bool(moments) and min(moments) <= seq

@@ -114,7 +114,8 @@ def _reads_about(divergence: Divergence, choice: OpenChoice) -> OpenChoice:
 
 def _moments(choices: Choices, choice: OpenChoice, until: int) -> list[int]:
     """Other possible moments: of a read, before or after each change of its znodes; of an event, at
-    once or after the events that were processed next."""
+    once or after the events that were processed next. An event whose line may be that of another
+    one began at a later line."""
     known = {choice.at, choices.assumptions.moments.get(choice.step)}
     if choice.step.read:
         changed = choices.changes_of(choice.paths, choice.since, max(choice.at, until))
@@ -129,7 +130,8 @@ def _moments(choices: Choices, choice: OpenChoice, until: int) -> list[int]:
         and choice.at <= one.at <= until
         and one.step != choice.step
     )
-    moments = dict.fromkeys([choice.since, *(at + 1 for at in following), until])
+    first = choice.at + 1 if choice.is_logged else choice.since
+    moments = dict.fromkeys([first, *(at + 1 for at in following), until])
     return [at for at in moments if at not in known]
 
 

@@ -132,20 +132,27 @@ class _Improvement(Generic[Question]):
         return self._best
 
     def _better(self, question: Question, before: Run, combined: int) -> Run | None:
-        """A run that answers the question and leaves fewer divergences than the best so far."""
+        """A run that answers the question and leaves fewer divergences than the best so far.
+
+        The first one that raises no other question; if all do, the one with the fewest divergences.
+        """
         hypothesis = self._hypothesis
+        better: Run | None = None
         for assumptions in hypothesis.alternatives(before, question):
             if self._runs_left <= 0:
-                return None
+                break
             self._runs_left -= 1
             other = self._run(assumptions)
             if not hypothesis.is_answered(question, other):
                 continue
+            following = hypothesis.next_question(before, other)
             if other.divergences < self._best.divergences:
-                return other
-            following = hypothesis.next_question(before, other) if combined > 1 else None
-            if following is not None:
+                if following is None:
+                    return other
+                if better is None or other.divergences < better.divergences:
+                    better = other
+            elif better is None and following is not None and combined > 1:
                 found = self._better(following, other, combined - 1)
                 if found is not None:
                     return found
-        return None
+        return better

@@ -45,7 +45,7 @@ from replay.stock_clusters.agreement.logs.markers import (
     is_before_write,
     trigger_for,
 )
-from replay.stock_clusters.agreement.search.assumptions import Choices, OpenChoice
+from replay.stock_clusters.agreement.search.assumptions import Choices
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpoint, Checkpointed
 from replay.stock_clusters.agreement.trace.pending_events import PendingEvents, name_of
 from replay.stock_clusters.agreement.trace.shadow_fold import ShadowFold
@@ -62,8 +62,6 @@ _CHECKPOINT_PARTITIONS_MAX: Final = 5_000
 """A checkpoint of a larger cluster costs more than it is worth."""
 _BY_CONFIGURATION: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
 _ELECTIONS: Final = ("Elected", "NotElected", "Started")
-_NO_CHOICE: Final = (Startup, Reelect, ConfigChange, ControllerChange)
-"""Events whose moment changes nothing, or that only refold has."""
 
 
 class ControllerTrace(Checkpointed):
@@ -450,8 +448,7 @@ class ControllerTrace(Checkpointed):
         self._free_ms = self.fold.now_ms
         self._begun = trigger
         step = self._pending.step_of(trigger)
-        if not isinstance(trigger, _NO_CHOICE) and not self._pending.is_logged(trigger):
-            self._choices.record(OpenChoice(step, self.broker, step.arrived, self.fold.seq))
+        self._pending.record_choice(trigger, self.fold.now_ms)
         self.fold.begin(self._pending.take(trigger), step)
 
     def _collect(self) -> None:

@@ -23,6 +23,8 @@ from controller.core.triggers import (
     ConfigChange,
     ControllerChange,
     LeaderAndIsrResponseReceived,
+    Reelect,
+    Startup,
     TopicChange,
     TopicDeletionStopReplicaResponseReceived,
     Trigger,
@@ -36,7 +38,7 @@ from replay.stock_clusters.agreement.logs.markers import (
     matches,
 )
 from replay.stock_clusters.agreement.logs.received_requests import ReceivedRequest, RequestOrder
-from replay.stock_clusters.agreement.search.assumptions import Choices, Step
+from replay.stock_clusters.agreement.search.assumptions import Choices, OpenChoice, Step
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
 
 _ARRIVAL_MS: Final = 500
@@ -55,6 +57,10 @@ _NOT_LOGGED: Final = (
     AllocateProducerIdsReceived,
     UpdateFeaturesReceived,
 )
+
+
+_NO_CHOICE: Final = (Startup, Reelect, ConfigChange, ControllerChange)
+"""Events whose moment changes nothing, or that only refold has."""
 
 
 class _Arrival(NamedTuple):
@@ -125,7 +131,8 @@ class PendingEvents(Checkpointed):
         """The step that begins an event. An event that was not queued arrives now."""
         arrival = self._arrival(trigger)
         seq = self._seq if arrival is None else arrival.seq
-        return Step(self._session, name_of(trigger), seq)
+        request = trigger.request.request if isinstance(trigger, ApiCall) else 0
+        return Step(self._session, name_of(trigger), seq, request=request)
 
     def hold(self, trigger: Trigger, paths: Sequence[str]) -> None:
         """Let an event wait until the session writes one of these znodes.
@@ -180,6 +187,27 @@ class PendingEvents(Checkpointed):
         return isinstance(trigger, LOGGED) or (
             self.has_debug and isinstance(trigger, LOGGED_AT_DEBUG)
         )
+
+    def record_choice(self, trigger: Trigger, now_ms: int) -> None:
+        """Record that an event begins now, unless a line shows it.
+
+        The line of an AlterPartition names the partitions that are written, often none, so it does
+        not show which of several such requests is processed.
+        """
+        is_logged = self.is_logged(trigger)
+        if isinstance(trigger, _NO_CHOICE) or (is_logged and not self._is_alike(trigger, now_ms)):
+            return
+        step = self.step_of(trigger)
+        self._choices.record(
+            OpenChoice(step, self._broker, step.arrived, self._seq, is_logged=is_logged)
+        )
+
+    def _is_alike(self, trigger: Trigger, now_ms: int) -> bool:
+        """Whether the line of an AlterPartition can also be that of another one."""
+        if not _is_alter_partition(trigger):
+            return False
+        alike = self._alter_partitions_writing(self._writes(trigger), now_ms)
+        return any(one != trigger for one in alike)
 
     def next_unlogged(self, until_ms: int | None = None) -> Trigger | None:
         """The first event without a line, if it arrived by `until_ms`.
@@ -270,16 +298,27 @@ class PendingEvents(Checkpointed):
             return next(self._matching(marker), None) or self._take_arriving(
                 now_ms, lambda one: matches(marker, ApiCall(one))
             )
-        named = set(marker.partitions)
-        matching = list(self._matching(marker))
-        exact = [one for one in matching if self._writes(one) == named]
-        found = min(exact, key=self._request_order, default=None)
+        exact = self._alter_partitions_writing(set(marker.partitions), now_ms)
+        found = min(exact, key=self._is_early, default=None)
         if found is None:
-            found = self._take_arriving(
-                now_ms,
-                lambda one: matches(marker, ApiCall(one)) and self._writes(ApiCall(one)) == named,
-            )
-        return found or min(matching, key=self._request_order, default=None)
+            return min(self._matching(marker), key=self._request_order, default=None)
+        self._expected = deque(one for one in self._expected if one.request != found.request)
+        return found
+
+    def _alter_partitions_writing(
+        self, partitions: Set[tuple[str, int]], now_ms: int
+    ) -> list[ApiCall]:
+        """The AlterPartitions that would write exactly these partitions now, the first one first:
+        queued ones, then those that arrive a little later."""
+        queued = sorted(filter(_is_alter_partition, self._pending), key=self._request_order)
+        arriving = (ApiCall(one.request) for one in self._received_until(now_ms + _ARRIVAL_MS))
+        return [
+            one
+            for one in (*queued, *arriving)
+            if isinstance(one, ApiCall)
+            and _is_alter_partition(one)
+            and self._writes(one) == partitions
+        ]
 
     def request_causing(self, decision: Decision, now_ms: int) -> Trigger | None:
         """A request without a line that is answered later and concerns the same znodes."""
@@ -326,7 +365,11 @@ class PendingEvents(Checkpointed):
         """The AlterPartition that was processed first, which need not be the first to arrive."""
         if not _is_alter_partition(first):
             return first
-        calls = [one for one in self._pending if _is_alter_partition(one) and not self.is_held(one)]
+        calls = [
+            one
+            for one in self._pending
+            if _is_alter_partition(one) and not self.is_held(one) and not self._is_early(one)
+        ]
         if until_ms is not None:
             calls = [one for one in calls if self.arrived_ms(one) <= until_ms]
         return min((first, *calls), key=self._request_order)

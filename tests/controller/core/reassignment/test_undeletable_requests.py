@@ -244,7 +244,7 @@ def claim(cluster: Cluster, epoch: int) -> None:
 def test_failover_refuses_a_request_of_any_term_without_an_entry(
     epoch: int, is_elsewhere: bool
 ) -> None:
-    """Nobody, or another controller, had the role when it was made."""
+    """When it was made, another controller or no controller had the role."""
     cluster = two_replicas()
     seen = cluster.seen()
     if is_elsewhere:

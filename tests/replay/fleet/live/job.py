@@ -36,9 +36,9 @@ def table(out: Path) -> dict[str, list[State]]:
 
 
 def log_rows(out: Path) -> dict[str, tuple[str, int, str | None]]:
-    """For each log its state, last event and trouble."""
+    """For each folder of a log its state, last event and trouble."""
     return {
-        one["log"]: (one["state"], one["seq"], one["trouble"])
+        one["folder"]: (one["state"], one["seq"], one["trouble"])
         for file in out.glob("logs/cluster=*/logs.parquet")
         for one in parquet.read_table(file, partitioning=None).to_pylist()
     }

@@ -65,7 +65,7 @@ class Fleet:
     def logs(self) -> list[Log]:
         """The logs with their expected figures."""
         found = []
-        for row in rows_below(self.table / "records", "batch=*/_ingested/*.parquet"):
+        for row in rows_below(self.table / "ingested", "batch=*/*.parquet"):
             path, imported = Path(row["path"]), None
             if row["unit"].startswith("stock-"):
                 log = self._folder / "imported" / path.name

@@ -29,7 +29,7 @@ from tests.replay.fleet.plain_races import Race, races_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(2400)]
 
-RECORDINGS = ROOT / "tests" / "recordings"
+RECORDINGS = sorted((ROOT / "tests" / "recordings").iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def fleet(played: Played, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     folder."""
     fleet = Fleet(tmp_path_factory.mktemp("fleet"))
     in_place = map(str, played.second)
-    sources = [str(played.fetched), *in_place, str(RECORDINGS)]
+    sources = [str(played.fetched), *in_place, *map(str, RECORDINGS)]
     fleet.refold("ingest", *sources, "--out", str(fleet.table), "--json")
     versions = f"{ROOT},{fleet.defect}"
     fleet.refold("replay", str(fleet.table), "--versions", versions, "--json")
@@ -94,7 +94,7 @@ def test_live_job_took_each_event_once(played: Played) -> None:
 
 def test_each_record_is_in_the_table_once(fleet: Fleet) -> None:
     actual = fleet.printed["ingest"]
-    assert (actual["set_aside"], actual["logs"]) == (0, 3 + len(list(RECORDINGS.iterdir())))
+    assert (actual["set_aside"], actual["logs"]) == (0, 3 + len(RECORDINGS))
     for log in fleet.logs:
         # The record that ends an import is not part of the incident.
         kept = [record for record, _ in log.plain.records if record.kind != "import_ended"]
@@ -117,7 +117,7 @@ def test_decisions_of_stock_controllers_are_those_of_an_import(fleet: Fleet) -> 
         for kinds in (log.imported.by_kind, log.imported.warm_by_kind):
             expected.update({(log.id, kind): count for kind, count in kinds.items()})
     assert found == expected
-    assert len(fleet.of_stock) == len(list(RECORDINGS.iterdir()))
+    assert len(fleet.of_stock) == len(RECORDINGS)
 
 
 # Replays ------------------------------------------------------------------------------------------

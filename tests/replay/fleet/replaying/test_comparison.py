@@ -16,8 +16,8 @@ from replay.diff.references import find_version
 from replay.errors import ReplayError
 from replay.fleet.day_files import put_in_place
 from replay.fleet.ingest_task import Task
+from replay.fleet.rebuild import StoredLog, StoredSegment, rebuild
 from replay.fleet.replaying.comparison import Comparison, compare_log
-from replay.fleet.replaying.rebuild import StoredLog, StoredSegment, rebuild
 from replay.logs.decode import UPCASTERS
 from tests.replay.diff import versions
 from tests.replay.diff.versions import ROOT, Edit, changed

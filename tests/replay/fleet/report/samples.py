@@ -122,6 +122,7 @@ def findings() -> Findings:
             "under_replicated_s": 1_234_567.0,
             "missed_races": 3,
             "zombies": 1,
+            "incomplete": 1,
         },
         period="day",
         answers=_answers(names),
@@ -145,6 +146,19 @@ def findings() -> Findings:
 
 def _answers(names: list[str]) -> dict[str, list[dict[str, Any]]]:
     return {
+        "incomplete": [
+            {
+                "cluster": CLUSTER,
+                "log": "20261102T101500.000000001Z-1a2b3c4d",
+                "is_complete": False,
+                "lacking": [f"{TOPIC}/log.1 ends at offset 7: the checksum is wrong"],
+                "warnings": [],
+                "not_understood": 3,
+            }
+        ],
+        "resting": [
+            {"total": "failovers", "rows": 21, "of_incomplete_logs": 9, "clusters": 1},
+        ],
         "over_time": [
             {
                 "period": (BEGIN + timedelta(days=day)).replace(hour=0, minute=0, tzinfo=None),

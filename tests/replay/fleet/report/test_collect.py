@@ -1,7 +1,10 @@
 """The queries of a report, over an analysis that the test writes."""
 
+import re
+import shlex
 import shutil
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +15,14 @@ from pyspark.sql import SparkSession
 
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
+from replay.fleet.manifest import segments
 from replay.fleet.replaying.results import DIVERGENCES, REPLAYED
 from replay.fleet.report import queries
 from replay.fleet.report.collect import collect_findings
+from replay.fleet.report.page import page_of
 from replay.fleet.report.queries import TABLES
 from replay.fleet.report.write import check_target, write_report
-from replay.fleet.table import segments
+from replay.fleet.set_aside import SetAside, write_set_aside
 from tools.fleet.histories import History, write_log
 
 pytestmark = [
@@ -31,15 +36,19 @@ pytestmark = [
 AT = datetime(2026, 9, 21, tzinfo=UTC)
 TEXT, COUNT, SPAN = pa.string(), pa.int64(), pa.float64()
 TIME, BROKERS = pa.timestamp("us", "UTC"), pa.list_(pa.int64())
+TEXTS = pa.list_(TEXT)
 COLUMNS: dict[str, dict[str, pa.DataType]] = {
     "logs": {
-        "cluster": TEXT,
+        **dict.fromkeys(("cluster", "log"), TEXT),
+        "is_complete": pa.bool_(),
+        **dict.fromkeys(("lacking", "warnings"), TEXTS),
+        "not_understood": COUNT,
         "events": COUNT,
         "seconds": SPAN,
         "first_time": TIME,
         "last_time": TIME,
     },
-    "failovers": {"cluster": TEXT},
+    "failovers": {"cluster": TEXT, "log": TEXT},
     "failover_percentiles": {
         "by": TEXT,
         "value": TEXT,
@@ -67,7 +76,7 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
         **dict.fromkeys(("partition", "changes", "leaders", "returns"), COUNT),
         "changes_per_hour": SPAN,
     },
-    "reassignments": {"outcome": TEXT, "seconds": SPAN},
+    "reassignments": {**dict.fromkeys(("cluster", "log", "outcome"), TEXT), "seconds": SPAN},
     "flapping_brokers": {
         "cluster": TEXT,
         **dict.fromkeys(("broker", "times_gone", "most_in_window"), COUNT),
@@ -78,7 +87,11 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
         "gap_s": SPAN,
         "seq": COUNT,
     },
-    "zombies": {"cluster": TEXT, "how": TEXT, "controller": COUNT, "seconds_after": SPAN},
+    "zombies": {
+        **dict.fromkeys(("cluster", "log", "how"), TEXT),
+        "controller": COUNT,
+        "seconds_after": SPAN,
+    },
 }
 
 
@@ -111,7 +124,19 @@ def folder(
     ingest(spark, [str(place / "logs")], place / "table")
     [log] = [row.log for row in segments(spark, place / "table").select("log").collect()]
     rows = {
-        "logs": [{"cluster": "a", "events": 400, "first_time": AT, "last_time": AT}],
+        "logs": [
+            {
+                "cluster": "a",
+                "log": log,
+                "is_complete": False,
+                "lacking": ["events 3 to 7 are missing"],
+                "warnings": [],
+                "not_understood": 0,
+                "events": 400,
+                "first_time": AT,
+                "last_time": AT,
+            }
+        ],
         "outages": [
             outage(log, "unavailable", 0, 0, 30),
             # It overlaps the end of the previous outage.
@@ -215,6 +240,39 @@ def test_first_divergence_is_reported_for_each_version_and_log(
     assert set(numbers) <= set(range(110, 131))
 
 
+def test_incomplete_logs_are_reported_before_the_totals_that_rest_on_them(
+    spark: SparkSession, folder: Path
+) -> None:
+    entry = SetAside("/logs/a.tar", "the archive is damaged")
+    write_set_aside(folder, [entry])
+    found = collect_findings(spark, folder, 20)
+    write_set_aside(folder, [])
+    assert found.totals["incomplete"] == 1
+    assert found.answers["resting"] == [
+        {"total": "outages", "rows": 5, "of_incomplete_logs": 5, "clusters": 1}
+    ]
+    assert (found.set_aside, found.examples) == (1, [entry])
+    page = page_of(found)
+    [section] = re.findall(r"<h2>Completeness</h2>.*?</section>", page, re.DOTALL)
+    for text in ("events 3 to 7 are missing", "/logs/a.tar", "the archive is damaged", "outages"):
+        assert text in section
+    assert page.index(section) < page.index("unavailable, summed over partitions")
+
+
+def test_command_of_an_incident_selects_decoded_records_from_any_folder(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    page = unescape(page_of(collect_findings(spark, Path(folder.name), 20)))
+    commands = re.findall(r"<code>(spark-sql -e .*?)</code>", page)
+    assert len(commands) == 3
+    [_, _, query] = shlex.split(commands[0])
+    monkeypatch.chdir("/")
+    rows = spark.sql(query).collect()
+    assert {row.seq for row in rows} == set(range(90, 171))
+    assert any(row.record == "command" and row.rule for row in rows)
+
+
 @pytest.mark.parametrize(
     ("count", "expected"),
     [
@@ -231,7 +289,8 @@ def test_both_kinds_of_incidents_get_places(
 
 
 def test_page_is_written_completely(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
-    size = write_report(spark, folder, tmp_path / "fleet.html", 20)
+    size, incomplete, set_aside = write_report(spark, folder, tmp_path / "fleet.html", 20)
+    assert (incomplete, set_aside) == (1, 0)
     text = (tmp_path / "fleet.html").read_text()
     assert len(text.encode()) == size
     assert text.startswith("<!doctype html>")

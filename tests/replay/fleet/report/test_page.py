@@ -105,9 +105,9 @@ def test_click_on_a_cluster_leads_to_its_events(opened: Opened) -> None:
 
 def test_command_covers_all_records_of_the_period() -> None:
     shown = [record(208, BEGIN, 0)]
-    about = {"log": "run-1", "seq": 208, "ended_seq": 245}
+    about = {"cluster": "c", "log": "run-1", "seq": 208, "ended_seq": 245}
     assert "seq between 198 and 255 order" in events(shown, about, "/tables/fleet")
-    moment = {"log": "run-1", "seq": 208}
+    moment = {"cluster": "c", "log": "run-1", "seq": 208}
     assert "seq between 198 and 218 order" in events(shown, moment, "/tables/fleet")
 
 

@@ -226,6 +226,45 @@ def test_request_log_in_text_form_is_skipped_and_reported(tmp_path: Path) -> Non
     ]
 
 
+def test_lines_of_a_controller_without_an_epoch_are_kept(tmp_path: Path) -> None:
+    refused = (
+        "[Controller id=3] Received error STALE_CONTROLLER_EPOCH in UpdateMetadata response"
+        " UpdateMetadataResponseData(errorCode=11) from broker 5"
+    )
+    failed = "[Controller id=3] Mark replicas t-0,t-1 on broker 2 as offline"
+    found, notes = read(
+        tmp_path, ("state-change.log", [line(one + STATE_CHANGE) for one in (refused, failed)])
+    )
+    assert [one.event for one in found] == [
+        StateChangeLogged(3, 0, "refused", [5], refused),
+        StateChangeLogged(3, 0, "offline_replicas", [2], failed),
+    ]
+    assert notes == []
+
+
+def test_lines_of_unknown_components_are_counted(tmp_path: Path) -> None:
+    of_controller = [
+        line(f"[Controller id=1] Resigning{CONTROLLER}"),
+        line(f"[RequestSendThread controllerId=1] Starting{CONTROLLER}"),
+        line(f"[Something else] Resigning{CONTROLLER}"),
+    ]
+    of_states = [
+        line(f"[Broker id=1] Cached leader info{STATE_CHANGE}"),
+        line(f"[Partition state 1] new{STATE_CHANGE}"),
+        "garbage",
+    ]
+    files = logs(tmp_path, ("controller.log", of_controller), ("state-change.log", of_states))
+    reading = BrokerLogs(files, UTC)
+    assert len(list(reading.events())) == 1
+    assert reading.not_understood == 3
+    assert "controller.log: 1 of 3 lines are of no known component; the first is line 3" in (
+        reading.notes
+    )
+    assert "state-change.log: 1 of 3 lines are of no known component; the first is line 2" in (
+        reading.notes
+    )
+
+
 def test_malformed_lines_are_counted_without_stack_traces(tmp_path: Path) -> None:
     lines = [
         line(f"[Controller id=1] Resigning{CONTROLLER}"),

@@ -22,7 +22,9 @@ from eventstore.restoring import RestoredSegment
 from replay.errors import ReplayError
 from replay.fleet.columns import COMMAND, EVENT, EVENT_COLUMNS, STORED
 from replay.fleet.day_files import escaped
+from replay.stock_clusters.imported_log.encoding import SCHEMAS
 
+_IMPORT_ENDED: Final = "import_ended"
 _EVENTS_AT_ONCE: Final = 50_000
 _APPENDED: Final = 5000
 _COMMAND_COLUMNS: Final = (
@@ -31,7 +33,8 @@ _COMMAND_COLUMNS: Final = (
 
 
 class StoredSegment(Struct, frozen=True):
-    """A segment in the manifest: its header, and its last record."""
+    """A segment in the manifest: its header, and its last record. `import_ended` is the last event
+    of an imported log, which the table does not contain."""
 
     header: str
     first_seq: int
@@ -40,6 +43,7 @@ class StoredSegment(Struct, frozen=True):
     event_chain: bytes
     command_chain: bytes
     is_closed: bool
+    import_ended: bytes | None = None
 
 
 class StoredLog(Struct, frozen=True):
@@ -84,21 +88,42 @@ def rebuild(
             known = structs.replace(msgspec.json.decode(header, type=Header), core_fingerprint=core)
             header = schema.document(known)
         with RestoredSegment(folder, header, stored.log, is_durable=False) as made:
-            _append_events(made, records, segment)
+            last_event = _append_events(made, records, segment)
             commands = (CommandRecord(*row) for row in islice(of_commands, segment.commands))
             while some := list(islice(commands, _APPENDED)):
                 made.append((), some)
             if core is None:
                 _check(made, segment, stored)
+            if segment.import_ended is not None and last_event is not None:
+                made.append([_import_ended(last_event, segment.import_ended)], ())
             if segment.is_closed or (len(chosen) == 1 and segment is not last):
                 made.end(schema.document(Closing(_closed_ns(made.header), made.tip)))
     return folder
 
 
-def _append_events(made: RestoredSegment, records: "_Records", segment: StoredSegment) -> None:
+def _import_ended(last: EventRecord, payload: bytes) -> EventRecord:
+    """The last event of an imported log, after the last one in the table."""
+    return last._replace(
+        seq=last.seq + 1,
+        kind=_IMPORT_ENDED,
+        schema=SCHEMAS[_IMPORT_ENDED],
+        channel="import",
+        origin="exogenous",
+        cause=None,
+        payload=payload,
+    )
+
+
+def _append_events(
+    made: RestoredSegment, records: "_Records", segment: StoredSegment
+) -> EventRecord | None:
+    """Append the events of a segment; returns the last one."""
+    last: EventRecord | None = None
     events = (EventRecord(*row) for row in records.events(segment.first_seq, segment.last_seq))
     while some := list(islice(events, _APPENDED)):
         made.append(some, ())
+        last = some[-1]
+    return last
 
 
 def _closed_ns(header: Header) -> int:

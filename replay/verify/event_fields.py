@@ -1,0 +1,156 @@
+"""Checks the fields that a log stores next to an event's payload, against the payload and the fold:
+kind, origin, cause, term, channel and clocks.
+
+The daemon takes all waiting events at once, as a batch, and stores a batch before it folds it
+(docs/design.md#the-path-of-an-event). The events of a batch have the term that the controller had
+before the batch. The log does not have the limits of batches, but an event that answers a command
+is in a later batch than the event that caused the command.
+"""
+
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from controller.core.api_requests import ApiRequest
+from controller.core.canonical import cause_of, kind_of
+from controller.core.events import (
+    BrokerResponded,
+    ChannelFault,
+    Event,
+    NumbersDrawn,
+    Recorded,
+    SessionConnected,
+    SessionDisconnected,
+    SessionExpired,
+    ShutdownRequested,
+    TimerFired,
+    TopicIdsDrawn,
+    VersionsOffered,
+)
+from eventstore.records import EventRecord
+
+NOTES_MAX: Final = 20
+"""The limit of notes; further ones are left out."""
+
+_NS_PER_S: Final = 1_000_000_000
+_SIMULATED: Final = ("zookeeper", "session", "watches")
+"""The channels of a simulated ZooKeeper."""
+_NO_SESSION: Final = "zookeeper:0"
+
+
+class WrongField(Struct, frozen=True):
+    """A field of an event with its stored value, and the value that it must have."""
+
+    name: str
+    recorded: str
+    derived: str
+
+
+class EventFields:
+    """The checks, called with the events of a log in order."""
+
+    def __init__(self, first_seq: int, term: int) -> None:
+        """`term` is that of the fold before event `first_seq`, the first one of the log."""
+        self._first_seq = first_seq
+        self._commands = array("L")
+        self._terms = deque([(first_seq - 1, term)])
+        self._wall_ns = self._mono_ns = 0
+        self._sessions = {_NO_SESSION}
+        self.answered = 0
+        """The last event whose commands an event of the log answers."""
+        self.notes: list[str] = []
+
+    def wrong(self, record: EventRecord, event: Recorded) -> list[WrongField]:
+        """The wrong fields of the next event, before it is folded."""
+        self.answered = max(self.answered, cause_of(event.event) or 0)
+        pairs = (
+            *self._of_payload(record, event.event),
+            ("term", record.term, self._expected_term(record.term)),
+            ("channel", record.channel, self._expected_channel(record.channel, event.event)),
+            ("monotonic clock", record.mono_ns, max(record.mono_ns, self._mono_ns)),
+        )
+        self._note_clock(record)
+        return [
+            WrongField(name, str(stored), str(expected))
+            for name, stored, expected in pairs
+            if stored != expected
+        ]
+
+    def folded(self, seq: int, term: int, commands: int) -> None:
+        """The event was folded: the term after it, and the number of its commands."""
+        self._commands.append(commands)
+        if term != self._terms[-1][1]:
+            self._terms.append((seq, term))
+
+    def _of_payload(
+        self, record: EventRecord, event: Event
+    ) -> Iterator[tuple[str, object, object]]:
+        cause = cause_of(event)
+        yield "kind", record.kind, kind_of(event)
+        yield "cause", record.cause, cause
+        yield "origin", record.origin, "exogenous" if cause is None else "reply"
+        command = getattr(event, "command", None)
+        if command is not None and not self._is_issued(*command):
+            name = f"{command.cause}.{command.ordinal}"
+            yield "command", name, "a command of an earlier event"
+
+    def _is_issued(self, cause: int, ordinal: int) -> bool:
+        place = cause - self._first_seq
+        if place < 0:
+            # The cause is in a segment that was removed.
+            return cause > 0
+        return place < len(self._commands) and 0 <= ordinal < self._commands[place]
+
+    def _expected_term(self, term: int) -> int:
+        """The term itself if the controller had it between the last answered event and now;
+        otherwise its term now."""
+        while len(self._terms) > 1 and self._terms[1][0] <= self.answered:
+            self._terms.popleft()
+        return term if any(one == term for _, one in self._terms) else self._terms[-1][1]
+
+    def _expected_channel(self, channel: str, event: Event) -> str:
+        match event:
+            case TimerFired(timer=timer):
+                return f"timer:{timer}"
+            case TopicIdsDrawn() | NumbersDrawn():
+                return "draw"
+            case ShutdownRequested():
+                return "operator"
+            case (
+                BrokerResponded(broker=broker, broker_epoch=epoch)
+                | ChannelFault(broker=broker, broker_epoch=epoch)
+                | VersionsOffered(broker=broker, broker_epoch=epoch)
+            ):
+                whole = f"broker:{broker}:{epoch}"
+                # A simulated broker has one channel.
+                return channel if channel == f"broker:{broker}" else whole
+            case _ if isinstance(event, ApiRequest):
+                return channel if channel.startswith("api:") else "api:CONNECTION"
+            case _:
+                return self._zookeeper_channel(channel, event)
+
+    def _zookeeper_channel(self, channel: str, event: Event) -> str:
+        if channel in _SIMULATED:
+            return channel
+        if isinstance(event, SessionConnected | SessionDisconnected | SessionExpired):
+            expected = f"zookeeper:{event.session_id:x}"
+            self._sessions.add(expected)
+            return expected
+        # The session may have begun in a segment that was removed.
+        is_older = self._first_seq > 1 and channel.startswith("zookeeper:")
+        if channel in self._sessions or is_older:
+            return channel
+        return "the channel of a session in the log"
+
+    def _note_clock(self, record: EventRecord) -> None:
+        """A wall clock may be set back while a daemon runs, so that is no fault."""
+        if record.wall_ns < self._wall_ns and len(self.notes) < NOTES_MAX:
+            back_s = (self._wall_ns - record.wall_ns) / _NS_PER_S
+            self.notes.append(
+                f"the wall clock goes back by {back_s:.3f} s at event {record.seq}: the clock was "
+                "set, or the record was changed"
+            )
+        self._wall_ns, self._mono_ns = record.wall_ns, max(self._mono_ns, record.mono_ns)

@@ -1,0 +1,73 @@
+"""The facts that an observer has noted so far, and the procedure and event that it observes now."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from controller.core.controller import Controller
+from controller.core.triggers import Trigger
+from controller.core.values import NO_ASSIGNMENT, Assignment, LeaderAndIsr
+from replay.subjects import partition_named
+from replay.why.facts import AnyFact, Cancellation, Cause, ReassignmentRequested, RecordKnown
+from replay.why.subject import Subject
+
+API: Final = "AlterPartitionReassignments"
+
+
+class KnownZnodes(Struct):
+    """What the noted facts show of ZooKeeper. The runs of one cluster share it, so that a run notes
+    only what others changed since the run before."""
+
+    states: dict[tuple[str, int], LeaderAndIsr]
+    assignments: dict[tuple[str, int], Assignment]
+    record: RecordKnown | None = None
+    cancellation: Cancellation | None = None
+
+
+class NotedFacts:
+    """The facts about a subject from one fold.
+
+    `seq` and `wall_ns` are those of the current event, `trigger` is the controller event of the
+    current procedure, and `because` its cause.
+    """
+
+    def __init__(self, controller: Controller, subject: Subject) -> None:
+        self.controller = controller
+        self.subject = subject
+        self.facts: list[AnyFact] = []
+        self.seq = self.wall_ns = 0
+        self.trigger: Trigger | None = None
+        self.because: Cause | None = None
+        self.known = KnownZnodes({}, {})
+
+    def at(self, seq: int, wall_ns: int) -> None:
+        """The fold is about to process an event."""
+        self.seq, self.wall_ns = seq, wall_ns
+
+    def add(self, kind: type[AnyFact], **fields: object) -> None:
+        """Note a fact about the current event. Its cause is that of the current procedure, unless
+        `because` is passed."""
+        fields.setdefault("because", self.because)
+        epoch = self.controller.context.epoch
+        self.facts.append(kind(seq=self.seq, wall_ns=self.wall_ns, epoch=epoch, **fields))  # type: ignore[arg-type]
+
+    def note_external_changes(self, topic: str, number: int) -> None:
+        """Note changes of a partition by other processes, which the controller has just read."""
+
+    def note_znode_request(self, partition: str, target: tuple[int, ...], via: str) -> None:
+        """Note a request once, however often a procedure reads it. Skip it if the reassignment is
+        already under way."""
+        known = self.known.assignments.get(partition_named(partition), NO_ASSIGNMENT)
+        if known.is_being_reassigned and known.target == target:
+            return
+        if self.known.record is not None and self.known.record.target == target:
+            # The entry of a finished move, about to be removed.
+            return
+        is_noted = any(
+            isinstance(one, ReassignmentRequested)
+            and (one.because, one.partition, one.target, one.via)
+            == (self.because, partition, target, via)
+            for one in reversed(self.facts)
+        )
+        if not is_noted:
+            self.add(ReassignmentRequested, partition=partition, target=target, via=via)

@@ -1,0 +1,143 @@
+"""What a table lacks is in the results of each command, until a sound copy repairs it."""
+
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+
+from replay.fleet import manifest
+from replay.fleet.analysis.analyse import Options, analyse
+from replay.fleet.errors import FleetError
+from replay.fleet.ingest import ingest
+from replay.fleet.replaying.divergence_list import DivergenceFilter, list_divergences
+from replay.fleet.replaying.results import DIVERGENCES, REPLAYED
+from replay.fleet.replaying.summary import summary
+from replay.fleet.replaying.versions import ShippedVersion
+from tests.replay.fleet.quick import QUICK
+from tests.replay.fleet.stock_table import unpacked
+from tools.fleet.histories import History, write_log
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.timeout(900),
+    # Spark's client leaves its sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+CLUSTER = "mPC-pFxJRw6WRxwOlzxfAg"
+VERSION = ShippedVersion("v1", "c0de", "core", "1.0", None)
+
+
+@pytest.fixture(scope="module")
+def quick(spark: SparkSession) -> Iterator[SparkSession]:
+    """Spark for many small tables."""
+    before = {name: spark.conf.get(name) for name in QUICK}
+    for name, value in QUICK.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, was in before.items():
+        spark.conf.set(name, was or "")
+
+
+def add_replays(table: Path, log: str) -> None:
+    """The results of a replay: one decision of ten differs."""
+    whose = {"cluster": CLUSTER, "log": log, "version": "v1", "code": "c0de", "core": "core"}
+    replayed = {**whose, "code_version": "1.0", "decisions": 10, "agreed": 9, "divergences": 1,
+                "rules": [{"rule": "election", "decisions": 10, "agreed": 9}]}  # fmt: skip
+    found = {**whose, "rule": "election", "first_rule": "election", "counted_rule": "election",
+             **dict.fromkeys(("what", "kind", "target"), "x"), "seq": 7, "first_seq": 7,
+             "partitions": [], "differences": [], "details": [], "explained": "",
+             "time": datetime(2026, 11, 21, tzinfo=UTC), "is_first": True,
+             "is_harmless": False}  # fmt: skip
+    for name, row, schema in (
+        ("logs", replayed, REPLAYED),
+        ("divergences", found, DIVERGENCES),
+    ):
+        place = table / "replays" / "batch=000001" / name
+        place.mkdir(parents=True)
+        parquet.write_table(pa.Table.from_pylist([row], schema), place / "1.parquet")
+
+
+def test_damage_is_in_the_results_until_a_sound_copy_repairs_it(
+    quick: SparkSession, short_history: History, tmp_path: Path
+) -> None:
+    source, table = unpacked("chaos-9120556", tmp_path / "sound"), tmp_path / "table"
+    damaged = tmp_path / "fleet" / "damaged"
+    shutil.copytree(source, damaged)
+    file = damaged / "zookeeper" / "version-2" / "log.9f"
+    content = bytearray(file.read_bytes())
+    content[20_000] ^= 1
+    file.write_bytes(content)
+    (damaged / "more.zip").write_bytes(b"PK")
+    write_log(tmp_path / "fleet" / "daemon", short_history, "other", 1)
+    cut = write_log(tmp_path / "fleet" / "cut", short_history, "cut", 2)
+    segment = cut / "00000000000000000001.refold"
+    segment.write_bytes(segment.read_bytes()[:20_000])
+
+    done = ingest(quick, [str(tmp_path / "fleet")], table)
+    assert (done.logs, done.incomplete, done.set_aside) == (2, 1, 1)
+    [state] = [one for one in done.logs_with_notes if one.lacking]
+    assert state.cluster == CLUSTER
+    assert "log.9f ends at offset" in state.lacking[0]
+    assert {one.kind: one.files for one in done.passed_over}[".zip"] == 1
+    # Inputs that are named next do not make the table complete.
+    again = ingest(quick, [str(tmp_path / "fleet" / "daemon")], table)
+    assert (again.incomplete, again.set_aside, again.batch) == (1, 1, None)
+
+    found = analyse(quick, table, Options())
+    assert (found.incomplete, found.set_aside) == (1, 1)
+    first, resting = found.summaries[:2]
+    assert first.title == "incomplete logs"
+    assert [row[:2] for row in first.rows] == [[CLUSTER, state.log]]
+    assert {row[0]: row[2] for row in resting.rows}["failovers"] > 0
+    rows = {row.cluster: row for row in quick.read.parquet(f"{table}/analysis/logs").collect()}
+    assert not rows[CLUSTER].is_complete
+    assert rows["other"].is_complete
+    assert rows["other"].folder == "daemon"
+
+    add_replays(table, state.log)
+    result = summary(quick, table, [VERSION], 0, None, 0.0)
+    [of_version] = result.versions
+    assert (of_version.incomplete, of_version.decisions_of_incomplete) == (1, 10)
+    assert (result.incomplete, result.set_aside) == (1, 1)
+
+    shutil.rmtree(cut)
+    write_log(tmp_path / "copy" / "cut", short_history, "cut", 2)
+    sources = [str(source), str(tmp_path / "copy"), str(tmp_path / "fleet")]
+    repaired = ingest(quick, sources, table)
+    assert (repaired.incomplete, repaired.set_aside, repaired.replaced) == (0, 0, 1)
+    segments = manifest.segments(quick, table).where(f"cluster = '{CLUSTER}'").collect()
+    assert [(row.first_zxid, row.last_zxid) for row in segments] == [(1, 0x154)]
+    # Any Parquet reader counts each record once, and nothing else.
+    files = [str(one) for one in (table / "records").rglob("*") if one.is_file()]
+    counted = sum(parquet.ParquetFile(one).metadata.num_rows for one in files)
+    assert counted == manifest.count_records(table)
+
+
+def test_unknown_names_are_errors_that_list_the_known_ones(
+    quick: SparkSession, short_history: History, tmp_path: Path
+) -> None:
+    table = tmp_path / "table"
+    write_log(tmp_path / "log", short_history, CLUSTER, 1)
+    ingest(quick, [str(tmp_path / "log")], table)
+    [log] = [row.log for row in manifest.segments(quick, table).collect()]
+    with pytest.raises(FleetError, match=f"--cluster mPC is unknown; known are: {CLUSTER}"):
+        analyse(quick, table, Options(clusters=("mPC",)))
+    add_replays(table, log)
+    for name, known in (
+        ("version", "v1"),
+        ("cluster", CLUSTER),
+        ("log", log),
+        ("rule", "election"),
+    ):
+        wrong = DivergenceFilter(**{name: "typo"})
+        with pytest.raises(FleetError, match=f"--{name} typo is unknown; known are: {known}$"):
+            list_divergences(quick, table, wrong, 20)
+    right = DivergenceFilter("v1", "election", CLUSTER, log)
+    assert list_divergences(quick, table, right, 20)[0] == 1

@@ -1,0 +1,102 @@
+"""Replay checks the fields of events that the log stores next to their payloads."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from controller.core.commands import CommandId
+from controller.core.events import Event, NumbersDrawn, Recorded, ShutdownRequested
+from controller.event_log.records import command_record, event_record
+from eventstore.reader import LogReader
+from eventstore.records import EventRecord
+from eventstore.writer import LogWriter
+from replay.cli.main import app
+from replay.logs.decode import UPCASTERS
+from replay.verify.event_fields import EventFields
+from replay.verify.verification import NO_ORDINAL, Verification, verify_decisions
+from tests.replay.recorded_log import header, incident
+
+Change = Callable[[EventRecord], dict[str, Any]]
+
+
+def verified(folder: Path, seq: int, change: Change) -> Verification:
+    """The replay of the incident with other fields in one event, and a checksum chain that fits."""
+    simulation = incident()
+    with LogWriter.create(folder, header()) as writer:
+        for recorded, issued in simulation.history:
+            event = event_record(recorded)
+            if event.seq == seq:
+                event = event._replace(**change(event))
+            writer.append([event], [command_record(one) for one in issued])
+    with LogReader.open(folder, UPCASTERS) as reader:
+        return verify_decisions(reader)
+
+
+def place(kind: str) -> int:
+    """The number of the last event of a kind."""
+    return max(
+        recorded.seq for recorded, _ in incident().history if event_record(recorded).kind == kind
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "field"),
+    [
+        ("znodes_read", lambda _: {"term": 7}, "term"),
+        ("znodes_read", lambda one: {"term": one.term - 1}, "term"),
+        ("znodes_read", lambda one: {"cause": one.cause - 1}, "cause"),
+        ("znodes_read", lambda _: {"cause": None}, "cause"),
+        ("znodes_read", lambda _: {"origin": "exogenous"}, "origin"),
+        ("znodes_read", lambda _: {"kind": "znodes_written"}, "kind"),
+        ("znodes_read", lambda _: {"channel": "broker:1"}, "channel"),
+        ("znodes_read", lambda _: {"channel": "zookeeper:1f"}, "channel"),
+        ("broker_answered", lambda _: {"channel": "broker:9"}, "channel"),
+        ("topic_ids_drawn", lambda _: {"channel": "operator"}, "channel"),
+        ("watch_fired", lambda one: {"mono_ns": one.mono_ns - 10**9}, "monotonic clock"),
+    ],
+)
+def test_wrong_field_is_reported_with_its_event(
+    tmp_path: Path, kind: str, change: Change, field: str
+) -> None:
+    seq = place(kind)
+    result = verified(tmp_path / "log", seq, change)
+    [mismatch] = result.mismatches
+    assert (mismatch.event, mismatch.ordinal, mismatch.differs) == (seq, NO_ORDINAL, [field])
+    done = CliRunner().invoke(app, ["replay", str(tmp_path / "log")])
+    assert done.exit_code == 1
+    assert f"event {seq} ({mismatch.event_kind}): changed ({field})" in done.output
+
+
+def test_wall_clock_that_goes_back_is_noted(tmp_path: Path) -> None:
+    """An operator may set the clock while the daemon runs."""
+    result = verified(tmp_path / "log", 30, lambda one: {"wall_ns": one.wall_ns - 2_500_000_000})
+    assert result.mismatches == []
+    [note] = result.notes
+    assert "goes back by 2.499 s at event 30" in note
+
+
+def wrong_fields(fields: EventFields, seq: int, term: int, event: Event, channel: str) -> list[str]:
+    recorded = Recorded(seq, seq, seq, term, channel, event)
+    wrong = fields.wrong(event_record(recorded), recorded)
+    fields.folded(seq, 5, 1)
+    return [one.name for one in wrong]
+
+
+@pytest.mark.parametrize(("term", "wrong"), [(0, []), (5, []), (4, ["term"])])
+def test_events_of_one_batch_have_the_term_before_the_batch(term: int, wrong: list[str]) -> None:
+    """The daemon takes several events at once: the term may change while it folds the first."""
+    fields = EventFields(1, 0)
+    assert wrong_fields(fields, 1, 0, ShutdownRequested(""), "operator") == []
+    assert wrong_fields(fields, 2, term, ShutdownRequested(""), "operator") == wrong
+
+
+def test_event_that_answers_a_command_is_in_a_later_batch() -> None:
+    fields = EventFields(1, 0)
+    assert wrong_fields(fields, 1, 0, ShutdownRequested(""), "operator") == []
+    drawn = NumbersDrawn(CommandId(1, 0), [])
+    assert wrong_fields(fields, 2, 0, drawn, "draw") == ["term"]
+    assert wrong_fields(fields, 3, 5, NumbersDrawn(CommandId(1, 1), []), "draw") == ["command"]
+    assert wrong_fields(fields, 4, 5, NumbersDrawn(CommandId(4, 0), []), "draw") == ["command"]

@@ -1,0 +1,323 @@
+"""Compares refold with Kafka's controller: producers while the controller dies in a cancellation.
+
+    python -m tools.bench.cancellation_stalls --runs 6
+
+Each run moves partitions from two brokers to two others, of which one never catches up, cancels the
+moves, and kills the controller (kill -9) up to 50 ms after the cancellation was sent. Measured is
+the longest time without an acknowledgement for a producer with acks=all, from the cancellation
+until 3 s after the next controller has the role.
+
+- Kafka: the cancellation is sent by its API (AlterPartitionReassignments). The controller is a
+  broker without replicas of these topics, and another broker takes over.
+- refold: the cancellation is /admin/reassign_cancel. A second refold stands by; it or a broker
+  takes over. If a broker does, a refold takes the role after the measurement and ends the rollback.
+
+ZooKeeper and the brokers are real, and one cluster serves both. The session timeout and the drawn
+delays are the same for both. Runs of Kafka and of refold alternate.
+"""
+
+import asyncio
+import json
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import anyio
+import typer
+from aiokafka import AIOKafkaProducer
+from rich.table import Table
+
+from controller.cli.output import print_table
+from controller.core import znodes
+from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL, Entry, write_entries
+from controller.fingerprint import code_version
+from controller.operator.reassignment.kafka_admin import KafkaAdmin
+from controller.operator.reassignment.kafka_client import KafkaClient
+from tools.bench.running import report
+from tools.lab import Lab, zookeeper
+from tools.lab.cluster_view import ClusterView, until
+from tools.lab.refold import Refold
+from tools.lab.traffic import Traffic
+
+BROKERS: Final = 5
+DELAY_SECONDS_MAX: Final = 0.05
+SESSION_MS: Final = 6_000
+AFTER_SECONDS: Final = 3.0
+REFOLD_IDS: Final = (1000, 1001)
+_SET_UP_SECONDS: Final = 90.0
+_PAUSE_SECONDS: Final = 0.02
+_BROKER_CONFIG: Final = {
+    "zookeeper.session.timeout.ms": str(SESSION_MS),
+    "auto.leader.rebalance.enable": "false",
+    "default.replication.factor": "2",
+    "replica.fetch.max.bytes": "2000",
+}
+_RECORDS: Final = 10
+_RECORD_BYTES: Final = 4_000
+"""More data than one fetch returns: Kafka does not throttle a replica that has caught up once."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run. `stall`: the longest of all producers, in seconds. `takes_over`: seconds from the
+    kill until the next controller, `successor`, has the role."""
+
+    delay: float
+    stall: float
+    takes_over: float
+    successor: int
+    lost: int
+
+
+@dataclass(frozen=True)
+class Move:
+    """The moves of one run: each topic has one partition."""
+
+    topics: tuple[str, ...]
+    originals: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+class Stalls:
+    """One cluster with the runs of both controllers."""
+
+    def __init__(self, folder: Path, lab: Lab, view: ClusterView, partitions: int) -> None:
+        self._folder = folder
+        self._lab = lab
+        self._view = view
+        self._partitions = partitions
+        self._serial = 0
+
+    async def with_kafka(self, delay: float) -> Outcome:
+        """A stock controller dies during a cancellation by its API."""
+        controller = await self._controller_besides(None)
+        others = [one.broker_id for one in self._lab.brokers if one.broker_id != controller]
+        move = self._move("stock", others)
+        broker = self._lab.brokers[controller - 1]
+        addresses = ",".join(self._lab.brokers[one - 1].connect for one in others)
+        async with AsyncExitStack() as stack:
+            traffic = await self._set_up(stack, move)
+            admin = KafkaAdmin(await stack.enter_async_context(KafkaClient(addresses, {})))
+            await admin.alter({(one, 0): move.target for one in move.topics})
+            await self._until_half_way(move)
+            assert await self._view.controller() == controller
+            # The connection to the controller is open before the cancellation.
+            await admin.reassignments()
+            for one in traffic:
+                one.measure_stalls()
+            cancel = asyncio.create_task(admin.alter({(one, 0): None for one in move.topics}))
+            await asyncio.sleep(delay)
+            broker.kill()
+            outcome = await self._measure(delay, controller, traffic)
+            cancel.cancel()
+            await asyncio.gather(cancel, return_exceptions=True)
+        await self._clean(move)
+        await broker.start()
+        return outcome
+
+    async def with_refold(self, delay: float) -> Outcome:
+        """refold dies during a cancellation by /admin/reassign_cancel."""
+        first, second = REFOLD_IDS
+        move = self._move("refold", [one.broker_id for one in self._lab.brokers])
+        daemon = self._refold(first, "--take-over")
+        standby = self._refold(second)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(daemon.put_away)
+            await daemon.start()
+            await until(lambda: self._is_controller(first), _SET_UP_SECONDS, "refold")
+            traffic = await self._set_up(stack, move)
+            stack.push_async_callback(standby.put_away)
+            await standby.start()
+            targets = {(one, 0): Entry(move.target) for one in move.topics}
+            await self._view.create(znodes.REASSIGN_PARTITIONS, write_entries(targets).decode())
+            await self._until_half_way(move)
+            for one in traffic:
+                one.measure_stalls()
+            cancel = self._view.create(REASSIGN_CANCEL, CANCEL_CONTENT.decode())
+            cancelling = asyncio.create_task(cancel)
+            await asyncio.sleep(delay)
+            daemon.kill()
+            outcome = await self._measure(delay, first, traffic)
+            await cancelling
+            if outcome.successor != second:
+                await standby.stop()
+                standby = self._refold(second, "--take-over")
+                stack.push_async_callback(standby.put_away)
+                await standby.start()
+            await until(lambda: self._is_at_rest(move), _SET_UP_SECONDS, "the rollback ends")
+            await self._view.delete(REASSIGN_CANCEL)
+            await standby.stop()
+        await self._clean(move)
+        return outcome
+
+    # One run --------------------------------------------------------------------------------------
+
+    def _move(self, prefix: str, brokers: Sequence[int]) -> Move:
+        self._serial += 1
+        topics = tuple(f"{prefix}-{self._serial}-{one}" for one in range(self._partitions))
+        return Move(topics, tuple(brokers[:2]), tuple(brokers[2:4]))
+
+    def _refold(self, broker_id: int, *options: str) -> Refold:
+        self._serial += 1
+        folder = self._folder / f"refold-{self._serial}"
+        folder.mkdir()
+        settings = folder / "refold.properties"
+        settings.write_text(
+            f"zookeeper.session.timeout.ms={SESSION_MS}\nauto.leader.rebalance.enable=false\n"
+            "default.replication.factor=2\n"
+        )
+        connect = self._lab.zookeepers[0].connect
+        options = ("--config", str(settings), "--log-format", "json", *options)
+        return Refold(connect, broker_id, folder / "logs", *options)
+
+    async def _set_up(self, stack: AsyncExitStack, move: Move) -> list[Traffic]:
+        """Each topic has data and a producer; the last target is throttled."""
+        for topic in move.topics:
+            await self._view.create_topic(topic, {0: move.originals})
+            config = {
+                "min.insync.replicas": "2",
+                "follower.replication.throttled.replicas": f"0:{move.target[-1]}",
+            }
+            await self._view.configure(f"topics/{topic}", config)
+        await self._until_in_sync(move, move.originals)
+        async with AIOKafkaProducer(bootstrap_servers=self._lab.bootstrap, acks="all") as producer:
+            for topic in move.topics:
+                for _ in range(_RECORDS):
+                    await producer.send_and_wait(topic, b"-1".rjust(_RECORD_BYTES))
+        return [
+            await stack.enter_async_context(
+                Traffic(self._lab.bootstrap, topic, pause_seconds=_PAUSE_SECONDS)
+            )
+            for topic in move.topics
+        ]
+
+    async def _measure(self, delay: float, killed: int, traffic: list[Traffic]) -> Outcome:
+        died = time.monotonic()
+        successor = await self._controller_besides(killed)
+        takes_over = time.monotonic() - died
+        await asyncio.sleep(AFTER_SECONDS)
+        stall = max(one.longest_stall for one in traffic)
+        lost = sum([len(await one.finish()) for one in traffic])
+        return Outcome(delay, stall, takes_over, successor, lost)
+
+    async def _clean(self, move: Move) -> None:
+        """Moves that are still in progress complete: their throttles are removed."""
+        for topic in move.topics:
+            await self._view.configure(f"topics/{topic}", {})
+
+    # State of the cluster -------------------------------------------------------------------------
+
+    async def _until_half_way(self, move: Move) -> None:
+        await self._until_in_sync(move, (*move.originals, move.target[0]))
+
+    async def _until_in_sync(self, move: Move, isr: Sequence[int]) -> None:
+        async def reached() -> bool:
+            states = [(await self._view.states(one)).get(0) for one in move.topics]
+            return all(one is not None and sorted(one["isr"]) == sorted(isr) for one in states)
+
+        await until(reached, _SET_UP_SECONDS, f"the ISR of {move.topics} is {isr}")
+
+    async def _controller_besides(self, killed: int | None) -> int:
+        found: list[int] = []
+
+        async def exists() -> bool:
+            one = await self._view.controller()
+            if one is not None and one != killed:
+                found.append(one)
+            return bool(found)
+
+        await until(exists, _SET_UP_SECONDS, "the next controller")
+        return found[0]
+
+    async def _is_controller(self, broker_id: int) -> bool:
+        return await self._view.controller() == broker_id
+
+    async def _is_at_rest(self, move: Move) -> bool:
+        contents = [await self._view.topic(one) or {} for one in move.topics]
+        return all(
+            one["partitions"]["0"] == list(move.originals) and not one.get("adding_replicas")
+            for one in contents
+        )
+
+
+async def compare(
+    folder: Path, partitions: int, runs: int, seed: int
+) -> tuple[list[Outcome], list[Outcome]]:
+    """The runs of Kafka's controller and those of refold, with the same delays."""
+    draws = random.Random(seed)
+    stock: list[Outcome] = []
+    own: list[Outcome] = []
+    async with Lab(folder / "lab", report=report) as lab:
+        await lab.start_zookeeper()
+        await lab.start_brokers(BROKERS, config=_BROKER_CONFIG)
+        async with ClusterView(lab.zookeepers[0].connect) as view:
+            for broker in lab.brokers:
+                rate = {"follower.replication.throttled.rate": "1"}
+                await view.configure(f"brokers/{broker.broker_id}", rate)
+            stalls = Stalls(folder, lab, view, partitions)
+            for number in range(1, runs + 1):
+                delay = draws.uniform(0, DELAY_SECONDS_MAX)
+                for title, measure, found in (
+                    ("Kafka", stalls.with_kafka, stock),
+                    ("refold", stalls.with_refold, own),
+                ):
+                    found.append(await measure(delay))
+                    report(f"{title}, run {number} of {runs}: {found[-1]}")
+    return stock, own
+
+
+def _show(stock: list[Outcome], own: list[Outcome], lines: Sequence[str]) -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("controller", "median s", "max s", "takes over after s", "by refold", "lost"):
+        table.add_column(name, justify="left" if name == "controller" else "right")
+    for title, found in (("Kafka 3.9.1", stock), ("refold", own)):
+        stalls = [one.stall for one in found]
+        table.add_row(
+            title,
+            f"{statistics.median(stalls):.2f}",
+            f"{max(stalls):.2f}",
+            f"{statistics.median(one.takes_over for one in found):.2f}",
+            f"{sum(one.successor in REFOLD_IDS for one in found)} of {len(found)}",
+            str(sum(one.lost for one in found)),
+        )
+    print_table(table)
+    ours, theirs = ([one.stall for one in found] for found in (own, stock))
+    median, maximum = statistics.median(ours) / statistics.median(theirs), max(ours) / max(theirs)
+    typer.echo(f"refold to Kafka: median {median:.2f}, maximum {maximum:.2f}")
+    for line in lines:
+        typer.echo(f"- {line}")
+
+
+def main(
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each controller.")] = 6,
+    partitions: Annotated[int, typer.Option(min=1, help="Moves and producers of a run.")] = 4,
+    seed: Annotated[int, typer.Option(help="Of the draws of the delays.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print how long producers with acks=all wait if the controller dies in a cancellation."""
+    with tempfile.TemporaryDirectory(prefix="refold-bench-") as folder:
+        stock, own = anyio.run(compare, Path(folder), partitions, runs, seed)
+    one, five, _ = os.getloadavg()
+    lines = [
+        f"{runs} runs each, {partitions} partitions and producers in a run, {BROKERS} brokers, "
+        f"kill -9 0 to {DELAY_SECONDS_MAX * 1000:.0f} ms after the cancellation, seed {seed}",
+        f"session timeout {SESSION_MS / 1000:g} s, ZooKeeper {zookeeper.LATEST}, "
+        f"{os.cpu_count()} cores, load average {one:.1f} (1 min) and {five:.1f} (5 min) at the end",
+        f"refold {code_version()}",
+    ]
+    if as_json:
+        content = {"conditions": lines, "kafka": stock, "refold": own}
+        typer.echo(json.dumps(content, default=vars, indent=2))
+    else:
+        _show(stock, own, lines)
+
+
+if __name__ == "__main__":
+    typer.run(main)
