@@ -91,8 +91,8 @@ def sentence(fact: AnyFact) -> str:
             details = f", {text}" if text and what != "shutting down" else ""
             return _BROKERS[what].format(broker) + details
         case RoleChanged(code=code, broker=broker, text=text):
-            what = "" if code in _ROLES_IN_TEXT else f"{code.replace('_', ' ')}: "
-            return f"broker {broker}: {what}{text}"
+            change = "" if code in _ROLES_IN_TEXT else f"{code.replace('_', ' ')}: "
+            return f"broker {broker}: {change}{text}"
         case TopicChanged(code=code, topic=topic, text=text):
             return _TOPICS.get(code, "{0}: {1}").format(topic, text)
         case DeletionSent(topic=topic, broker=broker):
