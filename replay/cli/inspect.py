@@ -26,7 +26,7 @@ _CREATED_AND_REMOVED: Final = {
     "reassignment": ("started", "ended"),
     "deletion": ("started", "ended"),
 }
-"""What `--to` prints for a new subject and for one that no longer exists, by the kind of subject."""
+"""What `--to` prints for a subject that is new, and for one that no longer exists."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -105,7 +105,9 @@ def _controller(cluster: Cluster) -> str:
 
 
 def _tables(cluster: Cluster) -> Iterator[Table]:
-    brokers = Table("id", "epoch", "endpoints", "rack", "status", title="brokers", title_justify="left")
+    brokers = Table(
+        "id", "epoch", "endpoints", "rack", "status", title="brokers", title_justify="left"
+    )
     for broker in cluster.brokers:
         state = "shutting down" if broker.is_shutting_down else ""
         endpoints = ", ".join(broker.endpoints)
