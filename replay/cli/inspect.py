@@ -19,7 +19,7 @@ from replay.logs.open_log import open_log, seq_at
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
 
 _KINDS: Final = {"recorded": "recorded", "world-backed": "imported"}
-"""What people read for the kinds of logs in headers."""
+"""The names that people read for the kinds of logs in headers."""
 _CREATED_AND_REMOVED: Final = {
     "broker": ("registered", "unregistered"),
     "procedure": ("started", "ended"),

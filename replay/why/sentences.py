@@ -52,7 +52,7 @@ _TOPICS: Final = {
 
 
 def sentence(fact: AnyFact) -> str:
-    """What happened, without the time and the cause."""
+    """A fact in words, without the time and the cause."""
     match fact:
         case StateWritten():
             return _state_written(fact)

@@ -1,4 +1,4 @@
-"""What an import reports: counts, damage in the source, and clocks that do not fit."""
+"""The report of an import: counts, damage in the source, and clocks that do not fit."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

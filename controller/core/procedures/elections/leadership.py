@@ -303,7 +303,7 @@ async def with_unclean_permission(
     strategy: Strategy,
     failures: Failures,
 ) -> list[Candidate]:
-    """Which partitions may get an unclean leader (collectUncleanLeaderElectionState, KB 4.4.1).
+    """The partitions that may get an unclean leader (collectUncleanLeaderElectionState, KB 4.4.1).
 
     Only those without an online ISR member can need one. For them the topic's configuration is
     read, with the controller's setting as the default.

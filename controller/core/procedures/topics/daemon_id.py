@@ -19,7 +19,7 @@ _HOLDS_NO_REPLICAS = "Broker {} is the controller, which holds no replicas."
 
 
 def daemon_id_problem(controller: Controller, replicas: Iterable[int]) -> str:
-    """What is wrong with requested replicas that name the daemon; empty if they do not."""
+    """The error text for requested replicas that name the daemon; empty if they do not."""
     own = controller.configuration.id_without_replicas
     return _HOLDS_NO_REPLICAS.format(own) if own in replicas else ""
 
