@@ -43,6 +43,20 @@ def local_log(log: str) -> Iterator[Path]:
         yield Path(folder)
 
 
+def open_end(events_without_commands: int) -> str:
+    """What the end of a log that is not closed may lack."""
+    match events_without_commands:
+        case 0:
+            return "records at the end may be missing"
+        case 1:
+            return "records at the end may be missing; the last event has no stored commands"
+        case count:
+            return (
+                f"records at the end may be missing; the last {count} events have no stored "
+                "commands"
+            )
+
+
 def print_note(line: str) -> None:
     """Print a line to a person at a terminal. Scripts use the exit code instead."""
     if sys.stderr.isatty():
