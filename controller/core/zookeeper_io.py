@@ -173,6 +173,14 @@ async def write(controller: Controller, operations: list[WriteOperation], reason
     return done
 
 
+async def write_named(
+    controller: Controller, operations: dict[str, WriteOperation], reason: Reason
+) -> dict[str, int]:
+    """As `write`; returns ZooKeeper's code for each name of an operation."""
+    writes = await write(controller, list(operations.values()), reason)
+    return dict(zip(operations, writes.errors, strict=True))
+
+
 async def write_atomically(
     controller: Controller, operations: list[WriteOperation], reason: Reason
 ) -> list[int]:

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from controller.cli.output import print_result, print_table
 from replay.cli.exit_status import errors_in_one_line
-from replay.cli.options import At, Json, Log, moment, named_partition
+from replay.cli.options import At, Json, Log, log_position, named_partition
 from replay.cli.progress import progress
 from replay.cluster_view.selecting import selected
 from replay.cluster_view.views import NO_BROKER, Cluster, PartitionView
@@ -55,7 +55,7 @@ def inspect(
     Exit status: 0 done, 2 LOG cannot be used, or there is no such partition.
     """
     name = named_partition(partition, "--partition")
-    start, end = moment(at, "--at"), moment(to, "--to")
+    start, end = log_position(at, "--at"), log_position(to, "--to")
     with errors_in_one_line("inspect"):
         with open_log(log) as opened, progress() as report:
             first = cluster_at(opened, seq_at(opened.reader, *start), report)

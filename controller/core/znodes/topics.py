@@ -44,6 +44,12 @@ def state_of(path: str) -> Name | None:
     return (found[1], number) if found and number is not None else None
 
 
+def topic_of(path: str) -> str | None:
+    """The topic whose znode this path is; None for any other path."""
+    name = path.removeprefix(f"{TOPICS}/")
+    return name if name != path and "/" not in name else None
+
+
 # /brokers/topics/$topic -------------------------------------------------------------------------
 
 

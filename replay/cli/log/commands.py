@@ -16,8 +16,9 @@ from replay.cli.exit_status import DAMAGED
 from replay.cli.log.conventions import Log, local_log, log_errors, open_end, print_note
 from replay.cli.log.export import export, import_command
 from replay.cli.log.mirror import fetch, mirror
-from replay.cli.log.show import json_text, show, tail
+from replay.cli.log.show import show, tail
 from replay.cli.options import JsonLines
+from replay.description.as_json import json_text
 from replay.times import iso_time
 
 if TYPE_CHECKING:

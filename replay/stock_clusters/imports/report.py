@@ -11,10 +11,10 @@ from replay.stock_clusters.imported_log.encoding import kind_of
 from replay.stock_clusters.imported_log.events import (
     BrokerLogged,
     DamagedFile,
+    ImportBegun,
     ImportEnded,
     Observed,
     RequestInferred,
-    WorldBegun,
 )
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
 from replay.stock_clusters.zookeeper_log.damage import Damage
@@ -105,7 +105,7 @@ class Counts:
     def result(
         self,
         log: str,
-        begun: WorldBegun,
+        begun: ImportBegun,
         cluster_id: str,
         damages: Sequence[Damage],
         gaps: Sequence[Gap],

@@ -92,9 +92,8 @@ class LogReader:
     def _next_record(self) -> bytes | None:
         """The next record with a correct checksum; None at the end."""
         if not self._fill(_RECORD_HEADER.size):
-            rest = self._buffer[self._at :]
-            self.is_cut = not rest or any(rest)
-            if any(rest):
+            self.is_cut = True
+            if any(self._buffer[self._at :]):
                 self._stop("the last record is cut off", is_torn=True)
             return None
         checksum, size = _RECORD_HEADER.unpack_from(self._buffer, self._at)
