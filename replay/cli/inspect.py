@@ -19,14 +19,14 @@ from replay.logs.open_log import open_log, seq_at
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
 
 _KINDS: Final = {"recorded": "recorded", "world-backed": "imported"}
-"""What people read for the kinds of logs in headers."""
+"""The names that people read for the kinds of logs in headers."""
 _CREATED_AND_REMOVED: Final = {
     "broker": ("registered", "unregistered"),
     "procedure": ("started", "ended"),
     "reassignment": ("started", "ended"),
     "deletion": ("started", "ended"),
 }
-"""What `--to` prints for a new subject and for one that no longer exists, by the kind of subject."""
+"""What `--to` prints for a subject that is new, and for one that no longer exists."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -105,7 +105,9 @@ def _controller(cluster: Cluster) -> str:
 
 
 def _tables(cluster: Cluster) -> Iterator[Table]:
-    brokers = Table("id", "epoch", "endpoints", "rack", "status", title="brokers", title_justify="left")
+    brokers = Table(
+        "id", "epoch", "endpoints", "rack", "status", title="brokers", title_justify="left"
+    )
     for broker in cluster.brokers:
         state = "shutting down" if broker.is_shutting_down else ""
         endpoints = ", ".join(broker.endpoints)

@@ -37,7 +37,7 @@ def _unchanged(topic: str) -> str:
 
 
 def event_in_words(event: events.Event, name_of: NameOf = _unchanged) -> str:
-    """What was observed, in one line, without the fields of the record."""
+    """An event in one line, without the fields of the record."""
     match event:
         case events.SessionConnected(server=server, renewed=renewed):
             return f"the ZooKeeper session {'goes on' if renewed else 'begins'} (server {server})"

@@ -57,7 +57,7 @@ def imported_event_in_words(event: events.ImportedEvent, chroot: str) -> str:
 
 
 def transaction_in_words(transaction: Transaction, chroot: str) -> str:
-    """What a transaction does."""
+    """The changes of a transaction."""
     match transaction.content:
         case CreateSession(timeout_ms=timeout_ms):
             return f"begins, time-out {timeout_ms} ms"

@@ -84,7 +84,7 @@ class ZnodeHistory:
             self._terms.resume(self._state.tree)
         after = self._terms.current
         if after is not None and after is not before:
-            text = f"controller of epoch {after.epoch}"
+            text = f"elected controller, epoch {after.epoch}"
             self._add(RoleChanged, code="elected", broker=after.broker, text=text)
 
     def _operations(self, transaction: Transaction) -> Iterator[_Operation]:
@@ -176,7 +176,8 @@ class ZnodeHistory:
 
     def _topic(self, name: str, one: _Operation, who: str) -> None:
         if isinstance(one, Delete):
-            self._add(TopicChanged, code="topic_deleted", topic=name, text=f"by {who}")
+            text = f"{name} is deleted by {who}"
+            self._add(TopicChanged, code="topic_deleted", topic=name, text=text)
             return
         if isinstance(one, Create):
             self._add(TopicChanged, code="topic_created", topic=name, text=f"by {who}")

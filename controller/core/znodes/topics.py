@@ -61,7 +61,7 @@ class _TopicZnode(Struct, frozen=True):
 
 
 class TopicContent(Struct, frozen=True):
-    """What a topic's znode says: assignments by partition number, sorted, and the topic id."""
+    """The content of a topic's znode: assignments by partition number, sorted, and the topic id."""
 
     assignments: dict[int, Assignment] = {}
     topic_id: bytes | None = None

@@ -1,4 +1,4 @@
-"""What the sub-commands of `refold log` share: the LOG argument, exit codes, notes to people."""
+"""Shared by the sub-commands of `refold log`: the LOG argument, exit codes, notes to people."""
 
 import sys
 from collections.abc import Iterator

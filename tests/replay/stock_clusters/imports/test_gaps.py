@@ -165,7 +165,7 @@ def test_why_reports_a_missing_transaction(imported: tuple[Path, ImportResult]) 
     with LogReader(log, UPCASTERS) as reader:
         [after] = [record.seq + 2 for record in reader.events() if record.kind == "world_resumed"]
     topic = asked(log, after, topic="t-07")
-    assert topic.answer.endswith("t-07 is deleted: by a transaction that is missing.")
+    assert topic.answer.endswith("t-07 is deleted by a missing transaction.")
     role = asked(log, after)
     assert role.answer.startswith("Broker 1 is controller of term 7 since event ")
     broker = asked(log, after, broker=1)
