@@ -6,7 +6,7 @@ import typer
 
 from controller.cli.output import print_result
 from replay.cli.exit_status import errors_in_one_line
-from replay.cli.options import At, Json, moment, named_partition
+from replay.cli.options import At, Json, log_position, named_partition
 from replay.cli.progress import progress
 from replay.description.choices import candidates_in_words
 from replay.description.phrases import listed
@@ -71,7 +71,7 @@ def why(
     Exit status: 0 answered, 2 LOG cannot be used, or there is no such partition.
     """
     subject = _subject(partition, broker, topic, reassignment, term)
-    seq, wall_ns = moment(at, "--at")
+    seq, wall_ns = log_position(at, "--at")
     with errors_in_one_line("why"):
         found = _explanation(logs_of(log), subject, seq, wall_ns)
     print_result(

@@ -182,7 +182,7 @@ def _differs_in_content(one: Divergence) -> bool:
 
 
 def signature(one: Divergence) -> tuple[str, ...]:
-    """What all divergences of a group have in common, without ids of brokers and partitions."""
+    """The common part of all divergences of a group, without ids of brokers and partitions."""
     parts = sorted({_general(difference.part) for difference in one.differences})
     harmless = "harmless" if one.is_harmless else ""
     rules = _without_ids(one.base_rule), _without_ids(one.head_rule)
