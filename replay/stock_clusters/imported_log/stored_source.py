@@ -105,12 +105,14 @@ class _StoredTransactions:
 
     def __init__(self, reader: LogReader) -> None:
         self.offset = 0
+        self.zxid: int | None = None
         self.damage: Damage | None = None
+        self.is_cut = False
         self._reader = reader
 
     def __iter__(self) -> Iterator[Transaction]:
         for record in self._reader.events(EventFilter(kinds=("transaction",))):
             event = event_of(record)
             assert isinstance(event, Transaction)
-            self.offset = record.seq
+            self.offset, self.zxid = record.seq, event.zxid
             yield event

@@ -197,7 +197,7 @@ def cut_notes(logs: MergedLogs) -> list[str]:
     if not logs.cut:
         return []
     return [
-        f"{logs.cut} ends after zxid {logs.zxid:#x} without the zeros that a server writes behind"
+        f"{logs.cut} ends after zxid {logs.zxid:#x} without the zeros that a server writes after"
         " the last record: later transactions may be missing"
     ]
 

@@ -27,11 +27,14 @@ _CHUNK_BYTES: Final = 1024 * 1024
 class TransactionReader(Protocol):
     """Iterates over the transactions of one file, in the order of the file.
 
-    `offset` is the position of the last one. `damage` says what ends the file early, if anything.
+    `offset` is the position of the last one, `zxid` its number. `damage` says what ends the file
+    early, if anything. `is_cut`, at the end: a part of the file is missing.
     """
 
     offset: int
+    zxid: int | None
     damage: Damage | None
+    is_cut: bool
 
     def __iter__(self) -> Iterator[Transaction]: ...
 
