@@ -124,7 +124,8 @@ def in_table(log: Path, table: Path) -> StoredLog:
     task = Task(table, table / "written")
     rows: list[dict[str, Any]] = []
     for path in LogReader(log).segments:
-        unit = {"kind": "segment", "path": str(path), "known": None, "cluster": "c*", "log": "l"}
+        copies = [str(path)]
+        unit = {"kind": "segment", "copies": copies, "known": None, "cluster": "c*", "log": "l"}
         rows += task.ingest(unit)
     task.shared.close()
     segments = tuple(
