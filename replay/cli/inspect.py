@@ -105,7 +105,9 @@ def _controller(cluster: Cluster) -> str:
 
 
 def _tables(cluster: Cluster) -> Iterator[Table]:
-    brokers = Table("id", "epoch", "endpoints", "rack", "status", title="brokers", title_justify="left")
+    brokers = Table(
+        "id", "epoch", "endpoints", "rack", "status", title="brokers", title_justify="left"
+    )
     for broker in cluster.brokers:
         state = "shutting down" if broker.is_shutting_down else ""
         endpoints = ", ".join(broker.endpoints)

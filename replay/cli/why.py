@@ -16,6 +16,7 @@ from replay.why.explanations.explanation import Explanation, Link
 from replay.why.explanations.finding import last_undone
 from replay.why.move import Move
 from replay.why.runs import logs_of, open_runs, parts_of
+from replay.why.shortened import shortened
 from replay.why.subject import Subject
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -58,7 +59,13 @@ def why(
     ] = None,
     at: At = None,
     limit: Annotated[
-        int, typer.Option("-n", "--limit", min=0, help="The number of causes to show; 0: all.")
+        int,
+        typer.Option(
+            "-n",
+            "--limit",
+            min=0,
+            help="The number of causes to show, besides root causes; 0: all.",
+        ),
     ] = 12,
     as_json: Json = False,
 ) -> None:
@@ -122,12 +129,12 @@ def _print(found: Explanation, limit: int, *, with_history: bool) -> None:
     for move in found.moves if with_history else ():
         if move is found.moves[-1] or move is last_undone(found.moves):
             _print_history(move)
-    shown = found.chain[:limit] if limit else found.chain
+    shown = shortened(found, limit)
     for one in shown:
         typer.echo("")
         _print_link(one)
     if len(shown) < len(found.chain):
-        typer.echo(f"\n... and {len(found.chain) - len(shown)} earlier; --limit 0 shows all")
+        typer.echo(f"\n... and {len(found.chain) - len(shown)} others; --limit 0 shows all")
 
 
 def _print_history(move: Move) -> None:

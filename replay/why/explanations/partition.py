@@ -189,11 +189,11 @@ def _isr(view: PartitionView) -> str:
 def _way_back(history: History, view: PartitionView) -> str:
     awaited = [str(one) for one in view.isr]
     whom = f"broker {' or '.join(awaited)}" if awaited else "a replica that is in sync"
-    way = (
-        f"The partition is online again when {whom} returns, or after an unclean election, which "
-        "may lose records"
-    )
+    way = f"The partition is online again when {whom} returns"
     move = being_undone(history, view)
+    if set(view.replicas if move is None else move.origin) <= set(view.isr):
+        return way
+    way += ", or after an unclean election, which may lose records"
     if move is None:
         return way
     return (

@@ -58,7 +58,7 @@ def test_first_line_is_the_answer_followed_by_the_causes(log: Path) -> None:
 
 def test_limit_restricts_the_number_of_causes(log: Path) -> None:
     shown = lines(refold("why", log, "--partition", "t-0", "--limit", 1))
-    assert shown[-1].endswith("earlier; --limit 0 shows all")
+    assert shown[-1].endswith("others; --limit 0 shows all")
     everything = lines(refold("why", log, "--partition", "t-0", "--limit", 0))
     assert len(everything) > len(shown)
     assert "--limit" not in everything[-1]

@@ -52,7 +52,8 @@ def test_why_explains_the_failover_after_the_death_of_the_controller(log_of: Log
     assert re.sub(r" \(\d{4}-[^)]*Z\)", "", answer.answer) == (
         "t_43-2 has leader 2 since event 4585: the registration of broker 4 is gone, its ZooKeeper "
         "session expired (event 4312), and broker 4 was the leader, so that it had none from event "
-        "4495 on; the failover of term 7 of broker 3, controller since event 4313, elected 2; 2 is the "
+        "4495 on; the failover of term 7 of broker 3, controller since event 4313, elected 2; 2 "
+        "is the "
         "first replica that was online and in sync; passed over: 4 is not online."
     )
 
@@ -69,8 +70,9 @@ def test_why_explains_a_reassignment_blocked_by_a_killed_broker(log_of: LogOf) -
     log = log_of("reassign-cancel-6")
     answer = asked(log, 1950, topic="dead.07", partition=0, is_reassignment=True)
     assert plain(answer.answer).startswith(
-        "The reassignment of dead.07-0 from 3,5 to 1,2, begun at event N, does not end: broker 2 "
-        "blocks it, not in sync, not registered: the registration of broker 2 is gone, its "
+        "The reassignment of dead.07-0 from 3,5 to 1,2, begun at event N, has not ended yet, 4 s "
+        "after it began: broker 2 blocks it, not in sync, not registered: the registration of "
+        "broker 2 is gone, its "
         "ZooKeeper session expired (event N)."
     )
     written = next(one for one in answer.chain if one.kind == "assignment_written")
