@@ -9,6 +9,7 @@ from replay.cluster_view.views import NotInSync, PartitionView, lacking_replicas
 from replay.description.error_names import error_name
 from replay.description.phrases import assignment, listed
 from replay.times import iso_time, nanoseconds_of
+from replay.why.configuration import throttles
 from replay.why.explanations.finding import Finding, at, last, last_undone, undone, why_lost
 from replay.why.explanations.partition import causes_of_state
 from replay.why.facts import (
@@ -141,7 +142,8 @@ def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
         f" In sync of the target: {listed(done)}." if done else " None of its replicas is in sync."
     )
     duration = _duration(history, begun)
-    return f"{name}{since} has not ended yet{duration}: {blocking}.{rest}{more}"
+    slow = throttles(history.configuration, view)
+    return f"{name}{since} has not ended yet{duration}: {blocking}.{rest}{slow}{more}"
 
 
 def _duration(history: History, begun: AssignmentWritten | None) -> str:

@@ -129,7 +129,7 @@ def test_why_explains_the_end_of_a_term(log_of: LogOf) -> None:
         "Broker 4 is controller of term 4 since event N; term 3 of broker 1 had ended at event N: "
         "its ZooKeeper session expired."
     )
-    with pytest.raises(ReplayError, match=r"no term 9 by event 2914; this log has 1,2,3,4"):
+    with pytest.raises(ReplayError, match=r"no term 9 by event 2917; this log has 1,2,3,4"):
         asked(log, term=9)
 
 
