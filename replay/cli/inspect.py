@@ -26,7 +26,7 @@ _CREATED_AND_REMOVED: Final = {
     "reassignment": ("started", "ended"),
     "deletion": ("started", "ended"),
 }
-"""What `--to` prints for a new subject and for one that no longer exists, by the kind of subject."""
+"""What `--to` prints for a new and for a removed subject, by the kind of subject."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

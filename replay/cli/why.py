@@ -57,6 +57,10 @@ def why(
         int | None,
         typer.Option(min=1, help="A controller epoch: why it began and ended."),
     ] = None,
+    unhealthy: Annotated[
+        bool,
+        typer.Option("--unhealthy", help="Everything that is not well, grouped by root cause."),
+    ] = False,
     at: At = None,
     limit: Annotated[
         int,
@@ -72,12 +76,16 @@ def why(
     """Explain a state of the cluster: first the answer, then its causes, the newest first, each
     with the number of its event.
 
-    Without --partition, --broker, --topic, --reassignment or --term: which broker is controller,
-    and why. `refold log show LOG --from N --to N --commands` shows an event completely.
+    Without --partition, --broker, --topic, --reassignment, --term or --unhealthy: which broker is
+    controller, and why. `refold log show LOG --from N --to N --commands` shows an event completely.
 
     Exit status: 0 answered, 2 LOG cannot be used, or there is no such partition.
     """
     subject = _subject(partition, broker, topic, reassignment, term)
+    if unhealthy:
+        if subject != Subject():
+            raise typer.BadParameter("cannot be combined with a subject", param_hint="--unhealthy")
+        subject = Subject(is_unhealthy=True)
     seq, wall_ns = moment(at, "--at")
     with errors_in_one_line("why"):
         found = _explanation(logs_of(log), subject, seq, wall_ns)
@@ -126,6 +134,8 @@ def _print(found: Explanation, limit: int, *, with_history: bool) -> None:
     typer.echo(found.answer)
     for note in found.notes:
         typer.echo(f"note: {note}")
+    for group in found.unhealthy:
+        typer.echo(f"\n{group.cause}\n  affects: {', '.join(group.affected) or 'no partition yet'}")
     for move in found.moves if with_history else ():
         if move is found.moves[-1] or move is last_undone(found.moves):
             _print_history(move)

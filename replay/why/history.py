@@ -18,7 +18,7 @@ from replay.why.facts import (
 )
 from replay.why.move import Move
 from replay.why.move_story import moves_of
-from replay.why.subject import Subject
+from replay.why.subject import CONTROLLER_FAILURES, Subject
 
 
 class History(Struct):
@@ -73,9 +73,9 @@ class History(Struct):
 
 def _is_about(fact: AnyFact, topic: str, number: int | None) -> bool:
     match fact:
-        case NoticeIssued():
-            # An observer notes only those about the subject.
-            return True
+        case NoticeIssued(code=code):
+            # An observer notes only those about the subject, and failures of the controller.
+            return code not in CONTROLLER_FAILURES
         case (
             StateWritten(partition=partition)
             | NoLeader(partition=partition)

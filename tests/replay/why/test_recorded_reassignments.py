@@ -136,8 +136,8 @@ def test_why_explains_each_phase_of_a_rollback(tmp_path: Path) -> None:
     cancel_all(cluster)
     answers = answers_after_each_event(cluster, tmp_path)
     assert [one for one in answers if "rolled back to" in one] == [
-        "The reassignment of t-0 from 1,2,3 to 4,2, begun at event N, is being rolled back to 1,2,3 "
-        "since event N: /admin/reassign_cancel was created (event N, czxid 43)."
+        "The reassignment of t-0 from 1,2,3 to 4,2, begun at event N, is being rolled back to "
+        "1,2,3 since event N: /admin/reassign_cancel was created (event N, czxid 43)."
     ]
     assert answers[-1].startswith(
         "t-0 is not being reassigned: its move from 1,2,3 to 4,2 was rolled back at event N: "
