@@ -57,7 +57,7 @@ def _require_term(history: History, term: int) -> None:
     roles = [one for one in history.facts if isinstance(one, RoleChanged)]
     known = {one.epoch for one in roles if one.code in ("elected", "resigned")}
     known = (known | {history.cluster.controller.epoch}) - {0}
-    if term not in known:
+    if not known or not min(known) <= term <= max(known):
         terms = listed(sorted(known))
         raise ReplayError(f"no term {term} by event {history.cluster.seq}; this log has {terms}")
 
