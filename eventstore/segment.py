@@ -105,8 +105,8 @@ class Segment:
         return found[0] if found else None
 
     def events(self, wanted: EventFilter) -> Iterator[EventRecord]:
-        """The events that pass a filter, except for its subject. Raises LogCorrupt for a record that
-        was changed, and in a range also for one that is missing."""
+        """The events that pass a filter, except for its subject. Raises LogCorrupt for a changed
+        record, and in a range also for a missing one."""
         if wanted.is_range:
             return self._chained_events(wanted)
         return self._events(*wanted.where())

@@ -16,7 +16,7 @@ from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
 from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
-from replay.stock_clusters.imported_log.events import WorldEvent
+from replay.stock_clusters.imported_log.events import ImportedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
 
 _NS_A_MS: Final = 1_000_000
@@ -28,7 +28,7 @@ Observer = TypeVar("Observer", bound=FoldObserver)
 """The observer is also `Checkpointed`, because events may be folded again in another order."""
 
 
-class Noted(NamedTuple):
+class ShadowCommand(NamedTuple):
     """A command of a shadow fold, with the record and time at which the fold issued it, and the
     controller event that the fold was processing."""
 
@@ -41,16 +41,16 @@ class Noted(NamedTuple):
 class ShadowObserver(FoldObserver, Checkpointed):
     """Notes the commands of the fold of one session."""
 
-    STATE = ("noted",)
+    STATE = ("commands",)
 
     def __init__(self, trace: ControllerTrace) -> None:
         self.fold = trace.fold
-        self.noted: list[Noted] = []
+        self.commands: list[ShadowCommand] = []
 
     def issues(self, issued: Issued) -> None:
         """Note a command with the last record that was folded."""
         fold = self.fold
-        self.noted.append(Noted(issued, fold.seq, fold.now_ms * _NS_A_MS, fold.cause))
+        self.commands.append(ShadowCommand(issued, fold.seq, fold.now_ms * _NS_A_MS, fold.cause))
 
 
 class DerivedWrites(Generic[Write]):
@@ -124,8 +124,8 @@ def shadow_folds(
 
 
 def _until(
-    records: Iterator[tuple[EventRecord, WorldEvent]], last: int
-) -> Iterator[tuple[EventRecord, WorldEvent]]:
+    records: Iterator[tuple[EventRecord, ImportedEvent]], last: int
+) -> Iterator[tuple[EventRecord, ImportedEvent]]:
     """The records up to a record, including the one after it that classifies it."""
     for record, event in records:
         if record.seq > last and record.cause != last:

@@ -84,6 +84,7 @@ _BELOW_TOPIC: Final = re.compile(r"/partitions(?:/([0-9]{1,10})(/state)?)?")
 _NUMBER: Final = re.compile(r"/?([0-9]{1,10})")
 _OTHER: Final = ZnodeSubject()
 _PATHS_REMEMBERED: Final = 1 << 16
+_PARTITION_DIGITS_MAX: Final = 10
 
 
 @lru_cache(_PATHS_REMEMBERED)
@@ -126,6 +127,8 @@ def _subject(found: re.Match[str] | None) -> ZnodeSubject:
 def partition_named(name: str) -> tuple[str, int]:
     """The topic and the number of a partition with Kafka's name: "t-0". Raises ValueError."""
     topic, _, number = name.rpartition("-")
+    if not topic or not number.isdecimal() or len(number) > _PARTITION_DIGITS_MAX:
+        raise ValueError(f"{name} is not a partition")
     return topic, int(number)
 
 

@@ -29,7 +29,7 @@ EventSink = Callable[[ChannelEvent, str], None]
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """What all channels share. `client_id` is the controller's broker id as text.
+    """Shared by all channels. `client_id` is the controller's broker id as text.
 
     `one_encoding` is held while a request is encoded and until the event loop has run other tasks
     once.

@@ -1,6 +1,6 @@
-"""What the controller decided: one tagged union of immutable values.
+"""The decisions of the controller: one tagged union of immutable values.
 
-The fold issues commands, the shell carries them out. The outcome of a command is an event that
+The fold issues commands, the daemon carries them out. The outcome of a command is an event that
 names it by its `CommandId`. The log stores a command's kind, target, reason and a digest of its
 canonical body: msgpack in field order, with collections in the order of the fold (always sorted).
 """

@@ -1,4 +1,4 @@
-"""What every procedure works with: the context, and the commands that it issues."""
+"""The part of the fold that every procedure uses: the context, and the commands that it issues."""
 
 from collections import deque
 from collections.abc import Iterable

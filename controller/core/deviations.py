@@ -21,7 +21,7 @@ class Deviation(Struct, frozen=True, kw_only=True):
     always: bool = False
 
     def applies(self, configuration: Configuration) -> bool:
-        """Whether this configuration decides by it."""
+        """Whether decisions under this configuration follow the deviation."""
         return self.always or configuration.rules == "refold"
 
 

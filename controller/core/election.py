@@ -10,9 +10,9 @@
 | a reassignment is cancelled | `rollback_leader` |
 | its ISR names the daemon, which holds no replicas | `has_in_isr`, then `OFFLINE` |
 
-A rule takes the first replica that is eligible, in the order of the assignment, and gives for each
-replica before it the reason why it cannot lead. Procedures read the state znodes, call these rules
-and write the result (procedures/elections/leadership.py).
+A rule takes the first replica that is eligible, in the order of the assignment. For each replica
+before it, the rule returns the reason why that replica cannot lead. Procedures read the state
+znodes, call these rules and write the result (procedures/elections/leadership.py).
 """
 
 from collections.abc import Callable, Iterable, Sequence

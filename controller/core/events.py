@@ -1,4 +1,4 @@
-"""What was observed: one tagged union of immutable values, the only input of the fold.
+"""The observations of the daemon: one tagged union of immutable values, the only input of the fold.
 
 An outcome names the command that it answers (`command`); other events are exogenous. Bulk outcomes
 hold columns, with one entry for each item, so that 100,000 znodes need no 100,000 objects.
@@ -178,7 +178,7 @@ Outcome = ZnodesRead | ChildrenRead | ZnodesWritten | TopicIdsDrawn | NumbersDra
 class Recorded(Struct, frozen=True, array_like=True):
     """An event as it is stored in the log. Times are in nanoseconds.
 
-    `term` is the controller epoch of the shell when the event was appended, 0: none. `channel`
+    `term` is the controller epoch of the daemon when the event was appended, 0: none. `channel`
     names the connection that the event came on: order is promised only within a channel.
     """
 

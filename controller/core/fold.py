@@ -97,7 +97,7 @@ class Fold:
     def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
         """Fold one event; yields the commands in slices.
 
-        Between two slices the shell may ping and flush, but must not fold another event. A slice
+        Between two slices the daemon may ping and flush, but must not fold another event. A slice
         boundary changes no command. The iterator must be run to its end.
         """
         controller = self.controller

@@ -1,4 +1,4 @@
-"""What a procedure awaits: the outcome of a command, a connection, or the next slice.
+"""The awaitables of a procedure: the outcome of a command, a connection, or the next slice.
 
 A procedure is a coroutine that the fold drives (docs/design.md#the-path-of-an-event). It awaits one
 of the values below. The fold feeds events to that value until it is complete, then sends it back.
@@ -161,7 +161,7 @@ class Wait:
 
 
 SLICE: Final = Wait(None, None)
-"""Long work lets the shell ping and flush here; no event comes in between."""
+"""Long work lets the daemon ping and flush here; no event comes in between."""
 CONNECTED: Final = Wait(None, None)
 """Wait until the session is connected again."""
 PAUSE: Final = Wait(None, None)

@@ -8,7 +8,7 @@ from controller.core.deviations import LONG_WORK_INTERRUPTED, REASSIGNMENTS_TOGE
 from controller.core.outcomes import PAUSE, suspend
 
 SLICE_SIZE: Final = 5_000
-"""Items that long work handles before it lets the shell ping and flush (outcomes.SLICE)."""
+"""Items that long work handles before it lets the daemon ping and flush (outcomes.SLICE)."""
 
 TOGETHER_MAX: Final = 100
 """Reassignments that are handled together: one part of the work stays below 1 s."""

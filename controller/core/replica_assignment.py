@@ -1,4 +1,4 @@
-"""Which brokers hold the replicas of a partition.
+"""The assignment of replicas to brokers.
 
 New partitions: Kafka's AdminUtils.assignReplicasToBrokers. The first replicas are assigned round
 robin from a random broker. The others follow at a random distance, which grows with every round.

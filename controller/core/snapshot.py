@@ -1,6 +1,6 @@
 """The whole fold between two procedures, as bytes, from which a log can be folded on.
 
-A snapshot is a cache: folding the log from its beginning gives the same state. Only the core that
+A snapshot is a cache: folding the log from its beginning yields the same state. Only the core that
 the log's header names takes and loads it.
 """
 

@@ -1,4 +1,4 @@
-"""What the controller knows (Kafka's ControllerContext, KB 2).
+"""The state of the controller (Kafka's ControllerContext, KB 2).
 
 Every partition is one object with all that is known of it: work on 100,000 partitions needs no
 look-up by name. Collections are dicts used as ordered sets: their order is that of insertion, never

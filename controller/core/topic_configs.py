@@ -265,7 +265,7 @@ BROKER_KEYS: Final = (*_BY_KEY, _PROTOCOL_KEY, _REMOTE_STORAGE_KEY)
 
 
 def problem_with(key: str, text: str) -> str | None:
-    """What a broker reports of a setting, one of `BROKER_KEYS`, that it would not start with."""
+    """The error that a broker reports for a setting, one of `BROKER_KEYS`; None for a valid one."""
     try:
         if key == _REMOTE_STORAGE_KEY:
             read(key, text, boolean, anything)

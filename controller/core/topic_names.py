@@ -15,7 +15,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def problem_of(name: str) -> str | None:
-    """What is wrong with a name, in Kafka's words (Topic.validate); None for a legal name."""
+    """The error of a name, in Kafka's words (Topic.validate); None for a legal name."""
     if not name:
         why = "the empty string is not allowed"
     elif name in (".", ".."):

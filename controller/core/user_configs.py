@@ -25,7 +25,7 @@ def is_secret(key: str) -> bool:
 
 
 def problem_with(configs: Mapping[str, str]) -> str | None:
-    """What Kafka finds wrong with a user's whole configuration, or None."""
+    """Kafka's error for a user's whole configuration; None if it is valid."""
     unknown = [key for key in configs if key not in _QUOTAS and key not in MECHANISMS.values()]
     if unknown:
         return f"Unknown Dynamic Configuration: {', '.join(unknown)}."

@@ -1,8 +1,9 @@
 """Reading and writing ZooKeeper so that every outcome is definite.
 
-A broken connection leaves reads undone and writes unknown. Reads are issued again when the session
-is connected again. What became of a write is found out here and nowhere else: sync, read back,
-compare. Only a write that did not happen is issued again (docs/design.md#terms).
+If the connection breaks, reads have no reply, and the outcome of writes is unknown. The core issues
+the reads again when the session is connected again. Only this module finds out whether a write
+happened: sync, read, compare. It issues a write again only if the write did not happen
+(docs/design.md#terms).
 """
 
 from collections.abc import Callable
@@ -173,6 +174,14 @@ async def write(controller: Controller, operations: list[WriteOperation], reason
     return done
 
 
+async def write_named(
+    controller: Controller, operations: dict[str, WriteOperation], reason: Reason
+) -> dict[str, int]:
+    """As `write`; returns ZooKeeper's code for each name of an operation."""
+    writes = await write(controller, list(operations.values()), reason)
+    return dict(zip(operations, writes.errors, strict=True))
+
+
 async def write_atomically(
     controller: Controller, operations: list[WriteOperation], reason: Reason
 ) -> list[int]:
@@ -287,7 +296,7 @@ async def read_latest(controller: Controller, paths: list[str], rule: str) -> Zn
 
 
 def _verdict(operation: WriteOperation, error: int, data: bytes | None, version: int) -> int:
-    """What became of one lost write, by the current state of the znode."""
+    """The outcome of one lost write, by the current state of the znode."""
     match operation:
         case SetData(data=wanted, version=expected):
             if error == NO_NODE:

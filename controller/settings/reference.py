@@ -84,7 +84,7 @@ def page() -> str:
             "",
             "## Kafka's keys that refold refuses",
             "",
-            "The daemon does not start if one of these is set to anything but `false`:",
+            "The daemon does not start if one of these is set, unless the value is `false`:",
             "",
             "| key | why |",
             "|---|---|",

@@ -34,7 +34,7 @@ class Setting(NamedTuple):
 
     @property
     def variable(self) -> str:
-        """The environment variable that gives it."""
+        """The environment variable of the setting."""
         return "REFOLD_" + re.sub("[.-]", "_", self.key.removeprefix(OWN).upper())
 
 
@@ -179,9 +179,9 @@ SETTINGS: Final = (
         "queued.max.requests",
         parsing.whole_number(1),
         str(_LIMITS.waiting_requests_max),
-        "The maximum number of brokers' requests that wait for the controller's answer. The same "
-        "number of admin requests that create, extend or delete topics may be in progress, and a "
-        "tenth of it of other requests.",
+        "The maximum number of brokers' requests that wait for the controller's answer. The "
+        "limit applies separately to requests of admin tools that create, extend or delete topics. "
+        "A tenth of it applies to their other requests.",
     ),
     Setting(
         "queued.max.request.bytes",
@@ -232,8 +232,8 @@ SETTINGS: Final = (
         "leader.imbalance.per.broker.percentage",
         parsing.whole_number(0),
         "10",
-        "The percentage of partitions that others may lead, of those that prefer a broker, before "
-        "the controller moves leaders back.",
+        "The controller moves leaders back to a broker if other brokers lead more than this "
+        "percentage of the partitions for which the broker is the preferred replica.",
     ),
     Setting(
         "leader.imbalance.check.interval.seconds",

@@ -23,7 +23,7 @@ FullPath = Callable[[str], str]
 
 @dataclass(slots=True)
 class Watch:
-    """What is watched at one path. `exists` is the last known state; None if unknown."""
+    """The watches at one path. `exists` is the last known state; None if unknown."""
 
     persistent: bool = False
     data: bool = False

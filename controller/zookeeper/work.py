@@ -26,7 +26,7 @@ class Request(NamedTuple):
 
 @dataclass
 class Exchange:
-    """What all work of a session shares: the chroot, the ACL, the watches, the server's abilities.
+    """Shared by all work of a session: the chroot, the ACL, the watches, the server's abilities.
 
     `bulk`: whether the server supports multiRead and addWatch (from 3.6 on); None if unknown.
     """

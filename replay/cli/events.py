@@ -7,7 +7,7 @@ import typer
 
 from replay.cli.kinds import demand_event_kinds
 from replay.cli.listing import Broker, Filter, Limit, Partition, Topic, print_list
-from replay.cli.options import FromMoment, JsonLines, Log, Term, ToMoment
+from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
 from replay.listing import observed, recorded
 from replay.listing.values import ListedEvent
 from replay.logs.open_log import OpenedLog, RecordedLog
@@ -19,8 +19,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command(name="events")
 def events(
     log: Log,
-    first: FromMoment = None,
-    last: ToMoment = None,
+    first: FromPosition = None,
+    last: ToPosition = None,
     kind: Annotated[
         list[str] | None,
         typer.Option(help="Only this kind of `refold log stats`. Can be repeated."),

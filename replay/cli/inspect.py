@@ -8,7 +8,7 @@ from rich.table import Table
 
 from controller.cli.output import print_result, print_table
 from replay.cli.exit_status import errors_in_one_line
-from replay.cli.options import At, Json, Log, moment, named_partition
+from replay.cli.options import At, Json, Log, log_position, named_partition
 from replay.cli.progress import progress
 from replay.cluster_view.selecting import selected
 from replay.cluster_view.views import NO_BROKER, Cluster, PartitionView
@@ -19,14 +19,14 @@ from replay.logs.open_log import open_log, seq_at
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
 
 _KINDS: Final = {"recorded": "recorded", "world-backed": "imported"}
-"""What people read for the kinds of logs in headers."""
+"""The names that people read for the kinds of logs in headers."""
 _CREATED_AND_REMOVED: Final = {
     "broker": ("registered", "unregistered"),
     "procedure": ("started", "ended"),
     "reassignment": ("started", "ended"),
     "deletion": ("started", "ended"),
 }
-"""What `--to` prints for a new and for a removed subject, by the kind of subject."""
+"""What `--to` prints for a subject that is new, and for one that no longer exists."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -55,7 +55,7 @@ def inspect(
     Exit status: 0 done, 2 LOG cannot be used, or there is no such partition.
     """
     name = named_partition(partition, "--partition")
-    start, end = moment(at, "--at"), moment(to, "--to")
+    start, end = log_position(at, "--at"), log_position(to, "--to")
     with errors_in_one_line("inspect"):
         with open_log(log) as opened, progress() as report:
             first = cluster_at(opened, seq_at(opened.reader, *start), report)

@@ -11,8 +11,9 @@ import typer
 
 from eventstore.reader import LogReader
 from replay.cli.exit_status import errors_in_one_line
-from replay.cli.options import moments, named_partition
+from replay.cli.options import log_positions, named_partition
 from replay.cli.progress import progress
+from replay.description.as_json import json_text
 from replay.logs.open_log import OpenedLog, open_log
 from replay.progress import Progress
 
@@ -59,11 +60,11 @@ class Filter(msgspec.Struct):
     def __post_init__(self) -> None:
         """Raises typer.BadParameter."""
         named_partition(self.partition, "--partition")
-        moments(self.first, self.last)
+        log_positions(self.first, self.last)
 
     def range(self, reader: LogReader) -> tuple[int, int]:
         """The numbers of the first and the last event."""
-        (first, from_ns), (last, to_ns) = moments(self.first, self.last)
+        (first, from_ns), (last, to_ns) = log_positions(self.first, self.last)
         begin, end = reader.header.first_seq, reader.last_seq
         if from_ns is not None:
             first = (reader.last_seq_at(from_ns - 1) or 0) + 1
@@ -97,7 +98,7 @@ def print_list(
 
     `demand` checks the kinds. Errors are printed in one line with an exit code.
     """
-    text = _in_json if as_json else line
+    text = json_text if as_json else line
     try:
         with errors_in_one_line(command), open_log(log) as opened:
             with progress() as report:
@@ -114,7 +115,3 @@ def print_list(
                 sys.stdout.write(f"{text(one)}\n")
     except KeyboardInterrupt:
         raise typer.Exit() from None
-
-
-def _in_json(one: Listed) -> str:
-    return msgspec.json.encode(one).decode()

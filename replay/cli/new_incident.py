@@ -11,7 +11,7 @@ import typer
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.cli.exit_status import errors_in_one_line
-from replay.cli.options import Moment, moment, named_partition
+from replay.cli.options import LogPosition, log_position, named_partition
 from replay.cli.progress import progress
 from replay.errors import ReplayError
 from replay.incidents.cutting import cut
@@ -89,7 +89,7 @@ def new_incident(
             raise typer.BadParameter(
                 f"{name!r}: use lower-case letters, digits, dots and hyphens", param_hint="--name"
             )
-        between = moment(first, "--from"), moment(last, "--to")
+        between = log_position(first, "--from"), log_position(last, "--to")
         _keep(log, into / name, title or name, between, partition, redact=redact)
 
 
@@ -97,7 +97,7 @@ def _keep(
     log: Path,
     folder: Path,
     title: str,
-    between: tuple[Moment, Moment],
+    between: tuple[LogPosition, LogPosition],
     partition: str | None,
     *,
     redact: bool,

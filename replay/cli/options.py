@@ -9,10 +9,11 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
+from replay.subjects import partition_named
+
 _STORED_MAX: Final = 2**63 - 1
 _MS_MAX: Final = 2**62
 _TERM_MAX: Final = 2**31 - 1
-_PARTITION_DIGITS_MAX: Final = 10
 _NS_PER_S: Final = 1_000_000_000
 
 Log = Annotated[
@@ -66,32 +67,32 @@ def _time_ms(text: str | None, option: str) -> int | None:
     return int(time.timestamp() * 1000)
 
 
-# A moment of a log: an event number or a wall clock ----------------------------------------------
+# A position in a log: an event number or a wall clock -------------------------------------------
 
-FromMoment = Annotated[
+FromPosition = Annotated[
     str | None, typer.Option("--from", metavar="SEQ|TIME", help="First event number, or time.")
 ]
-ToMoment = Annotated[
+ToPosition = Annotated[
     str | None, typer.Option("--to", metavar="SEQ|TIME", help="Last event number, or time.")
 ]
 
 
-class Moment(NamedTuple):
-    """A moment of a log: the number of an event, or a wall clock in ns, or neither."""
+class LogPosition(NamedTuple):
+    """A position in a log: the number of an event, or a wall clock in ns, or neither."""
 
     seq: int | None = None
     wall_ns: int | None = None
 
 
-def moment(text: str | None, option: str) -> Moment:
-    """The moment that an option names. Values above the largest stored number are reduced to it.
+def log_position(text: str | None, option: str) -> LogPosition:
+    """The position that an option names. Values above the largest stored number are reduced to it.
 
     A time without a zone is UTC.
     """
     if text is None:
-        return Moment()
+        return LogPosition()
     if text.isdecimal():
-        return Moment(seq=min(int(text), _STORED_MAX))
+        return LogPosition(seq=min(int(text), _STORED_MAX))
     time = _iso_time(text)
     if time is None:
         raise typer.BadParameter(
@@ -101,12 +102,12 @@ def moment(text: str | None, option: str) -> Moment:
         time = time.replace(tzinfo=UTC)
     whole_s = int(time.replace(microsecond=0).timestamp())
     ns = whole_s * _NS_PER_S + time.microsecond * 1000
-    return Moment(wall_ns=max(0, min(ns, _STORED_MAX)))
+    return LogPosition(wall_ns=max(0, min(ns, _STORED_MAX)))
 
 
-def moments(first: str | None, last: str | None) -> tuple[Moment, Moment]:
-    """The moments of --from and --to, in this order."""
-    begin, end = moment(first, "--from"), moment(last, "--to")
+def log_positions(first: str | None, last: str | None) -> tuple[LogPosition, LogPosition]:
+    """The positions of --from and --to, in this order."""
+    begin, end = log_position(first, "--from"), log_position(last, "--to")
     if any(a is not None and b is not None and a > b for a, b in zip(begin, end, strict=True)):
         raise _reversed(first, last)
     return begin, end
@@ -130,12 +131,10 @@ def named_partition(text: str | None, option: str) -> tuple[str, int] | None:
     """The topic and number of a partition in Kafka's notation: t-0."""
     if text is None:
         return None
-    topic, dash, number = text.rpartition("-")
-    if not dash or not topic or not number.isdecimal() or len(number) > _PARTITION_DIGITS_MAX:
-        raise typer.BadParameter(
-            f"{text} is not a partition: write it as topic-0", param_hint=option
-        )
-    return topic, int(number)
+    try:
+        return partition_named(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}: write it as topic-0", param_hint=option) from None
 
 
 BrokerConfig = Annotated[

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, TextColumn
 from controller.cli.output import print_result
 from eventstore.errors import LogError
 from replay.cli.exit_status import UNUSABLE, errors_in_one_line
+from replay.cli.log.conventions import open_end
 from replay.cli.options import Json
 from replay.cli.progress import progress
 from replay.diff.logs import opened
@@ -151,7 +152,7 @@ def _print(result: Verification, log: str) -> None:
     for note in result.notes:
         typer.echo(f"{log}: {note}")
     if not result.is_closed:
-        typer.echo(f"{log}: {_end_of(result)}")
+        typer.echo(f"{log}: not closed: {open_end(result.events_without_commands)}")
     verdict = "agrees" if not result.mismatched else f"{result.mismatched} records do not agree"
     typer.echo(
         f"{log}: {verdict}: {result.events} events, {result.commands} commands, "
@@ -164,13 +165,6 @@ def _print(result: Verification, log: str) -> None:
         )
         if result.mismatched:
             typer.echo(f"{log}: to compare the two versions: {diff_command(log)}")
-
-
-def _end_of(result: Verification) -> str:
-    text = "not closed: records at the end may be missing"
-    if result.events_without_commands:
-        text += f"; the last {result.events_without_commands} events have no stored commands"
-    return text
 
 
 def _print_mismatch(mismatch: Mismatch) -> None:

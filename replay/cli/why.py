@@ -6,7 +6,7 @@ import typer
 
 from controller.cli.output import print_result
 from replay.cli.exit_status import errors_in_one_line
-from replay.cli.options import At, Json, moment, named_partition
+from replay.cli.options import At, Json, log_position, named_partition
 from replay.cli.progress import progress
 from replay.description.choices import candidates_in_words
 from replay.description.phrases import listed
@@ -18,6 +18,10 @@ from replay.why.move import Move
 from replay.why.runs import logs_of, open_runs, parts_of
 from replay.why.shortened import shortened
 from replay.why.subject import Subject
+
+_Unhealthy = Annotated[
+    bool, typer.Option("--unhealthy", help="Everything that is not well, grouped by root cause.")
+]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -57,10 +61,7 @@ def why(
         int | None,
         typer.Option(min=1, help="A controller epoch: why it began and ended."),
     ] = None,
-    unhealthy: Annotated[
-        bool,
-        typer.Option("--unhealthy", help="Everything that is not well, grouped by root cause."),
-    ] = False,
+    unhealthy: _Unhealthy = False,
     at: At = None,
     limit: Annotated[
         int,
@@ -82,11 +83,8 @@ def why(
     Exit status: 0 answered, 2 LOG cannot be used, or there is no such partition.
     """
     subject = _subject(partition, broker, topic, reassignment, term)
-    if unhealthy:
-        if subject != Subject():
-            raise typer.BadParameter("cannot be combined with a subject", param_hint="--unhealthy")
-        subject = Subject(is_unhealthy=True)
-    seq, wall_ns = moment(at, "--at")
+    subject = _all_unhealthy(subject) if unhealthy else subject
+    seq, wall_ns = log_position(at, "--at")
     with errors_in_one_line("why"):
         found = _explanation(logs_of(log), subject, seq, wall_ns)
     print_result(
@@ -128,6 +126,13 @@ def _subject(
     if name is not None:
         return Subject(*name, broker=broker, is_reassignment=reassignment is not None)
     return Subject(topic=topic, broker=broker, term=term)
+
+
+def _all_unhealthy(subject: Subject) -> Subject:
+    """The question about everything. Raises typer.BadParameter if a subject is given as well."""
+    if subject != Subject():
+        raise typer.BadParameter("cannot be combined with a subject", param_hint="--unhealthy")
+    return Subject(is_unhealthy=True)
 
 
 def _print(found: Explanation, limit: int, *, with_history: bool) -> None:

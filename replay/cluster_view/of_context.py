@@ -8,7 +8,6 @@ from msgspec import structs
 from controller.core.fold import Fold
 from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.state_machines import PartitionState, ReplicaState
-from controller.core.triggers import ApiCall, Trigger
 from controller.core.values import Assignment, Broker
 from replay.cluster_view.views import (
     NO_BROKER,
@@ -24,6 +23,7 @@ from replay.cluster_view.views import (
     partition_view,
     reassignments_of,
 )
+from replay.description.events import trigger_name
 
 _STATUS: dict[PartitionState, PartitionStatus] = {
     PartitionState.NEW: "new",
@@ -65,16 +65,9 @@ def cluster_of(
         reassignments=reassignments_of(topics, brokers),
         deletions=[_deletion(context, name) for name in context.queued_for_deletion],
         procedure=procedure,
-        queued=[name_of(one) for one in controller.triggers],
+        queued=[trigger_name(one) for one in controller.triggers],
         requests=[f"request {one}" for one in (*context.waiting, *context.propagating)],
     )
-
-
-def name_of(trigger: Trigger) -> str:
-    """Kafka's name of a controller event; for a request, the name of its API."""
-    if isinstance(trigger, ApiCall):
-        return type(trigger.request).__name__.removesuffix("Received")
-    return type(trigger).__name__
 
 
 def _topic(context: ControllerContext, topic: Topic, rewriting: Rewriting) -> TopicView:

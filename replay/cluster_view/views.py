@@ -89,21 +89,26 @@ class PartitionView(Struct, frozen=True):
         return f"{self.topic}-{self.partition}"
 
     @property
+    def assignment(self) -> Assignment:
+        """The replicas as the topic's znode has them."""
+        return Assignment(self.replicas, self.adding, self.removing)
+
+    @property
     def origin(self) -> tuple[int, ...]:
         """The replicas before the reassignment, in their order if it has a record."""
-        without_adding = tuple(one for one in self.replicas if one not in self.adding)
-        is_same = set(self.originals) == set(without_adding)
-        return self.originals if self.is_being_reassigned and is_same else without_adding
+        origin = self.assignment.origin
+        is_same = set(self.originals) == set(origin)
+        return self.originals if self.is_being_reassigned and is_same else origin
 
     @property
     def target(self) -> tuple[int, ...]:
         """The replicas after the reassignment."""
-        return tuple(one for one in self.replicas if one not in self.removing)
+        return self.assignment.target
 
     @property
     def is_being_reassigned(self) -> bool:
         """Whether replicas are being added or removed."""
-        return bool(self.adding or self.removing)
+        return self.assignment.is_being_reassigned
 
     @property
     def course(self) -> ReassignmentCourse:

@@ -37,6 +37,11 @@ def decoder_of(kind: str) -> Decode:
     return encoding.decode_event if kind in encoding.SCHEMAS else decode_event
 
 
+def json_text(value: Any) -> str:
+    """A value as one line of JSON."""
+    return msgspec.json.encode(value).decode()
+
+
 # For people and scripts -------------------------------------------------------------------------
 
 

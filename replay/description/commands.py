@@ -35,7 +35,7 @@ PlainCommand = (
 
 
 def command_in_words(command: commands.Command) -> str:
-    """What a command does, in one line, with the first few of many parts."""
+    """A command in one line, with the first few of many parts."""
     match command:
         case commands.ReadZnodes(paths=paths):
             return f"read {some(paths)}"

@@ -22,7 +22,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 from replay.world.paths import below
 
 
-def imported_event_in_words(event: events.WorldEvent, chroot: str) -> str:
+def imported_event_in_words(event: events.ImportedEvent, chroot: str) -> str:
     """The content of a record, in one line."""
     match event:
         case Transaction(session=session):
@@ -37,7 +37,7 @@ def imported_event_in_words(event: events.WorldEvent, chroot: str) -> str:
             return f"broker {broker}, state-change.log: {text}"
         case events.RequestServed(broker=broker, api=api, version=version, client=client):
             return f"broker {broker} served {api} version {version} of client {client}"
-        case events.WorldBegun(source=source, server=server, zxid=zxid):
+        case events.ImportBegun(source=source, server=server, zxid=zxid):
             return f"the log begins after transaction 0x{zxid:x}, from {server} of {source}"
         case events.SessionsRestored(sessions=sessions):
             return f"{len(sessions)} sessions exist"
@@ -48,7 +48,7 @@ def imported_event_in_words(event: events.WorldEvent, chroot: str) -> str:
         case events.ZnodesGone(paths=paths):
             gone = some(_in_kafka(path, chroot) for path in paths)
             return f"{len(paths)} znodes are gone: {gone}"
-        case events.WorldResumed(snapshot=snapshot):
+        case events.ImportResumed(snapshot=snapshot):
             return f"after missing transactions the whole state is known again, from {snapshot}"
         case events.TransactionsMissing(after=after, before=before):
             return f"transactions between 0x{after:x} and 0x{before:x} are missing"
@@ -57,7 +57,7 @@ def imported_event_in_words(event: events.WorldEvent, chroot: str) -> str:
 
 
 def transaction_in_words(transaction: Transaction, chroot: str) -> str:
-    """What a transaction does."""
+    """The changes of a transaction."""
     match transaction.content:
         case CreateSession(timeout_ms=timeout_ms):
             return f"begins, time-out {timeout_ms} ms"
@@ -95,5 +95,4 @@ def _operation(one: Operation, chroot: str) -> str:
 
 def _in_kafka(path: str, chroot: str) -> str:
     """A path without the chroot; a path outside of the chroot is returned unchanged."""
-    known = below(path, chroot)
-    return path if known is None else known
+    return below(path, chroot) or path

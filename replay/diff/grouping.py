@@ -156,7 +156,7 @@ def roots(found: Iterable[Divergence]) -> list[Root]:
 
 
 def signature(one: Divergence) -> tuple[str, ...]:
-    """What all divergences of a group have in common, without ids of brokers and partitions."""
+    """The common part of all divergences of a group, without ids of brokers and partitions."""
     parts = sorted({_general(difference.part) for difference in one.differences})
     harmless = "harmless" if one.is_harmless else ""
     return (one.what, harmless, one.base_rule, one.head_rule, one.kind, ", ".join(parts))

@@ -10,13 +10,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Self
 
-import msgspec
-
 from eventstore import schema
 from eventstore.errors import LogExists, from_os
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
-from replay.description.as_json import readable_body, readable_event, readable_reason
+from replay.description.as_json import json_text, readable_body, readable_event, readable_reason
 from replay.errors import ReplayError
 from replay.progress import Progress, unreported
 
@@ -107,7 +105,7 @@ def _new_folder(folder: Path) -> Iterator[Path]:
 
 def _event_row(event: EventRecord) -> tuple[Any, ...]:
     """The fields of the record. The column "time" is the wall clock."""
-    return (*event[:-1], _json(readable_event(event.kind, event.payload)), event.payload)
+    return (*event[:-1], json_text(readable_event(event.kind, event.payload)), event.payload)
 
 
 def _command_row(command: CommandRecord) -> tuple[Any, ...]:
@@ -115,14 +113,10 @@ def _command_row(command: CommandRecord) -> tuple[Any, ...]:
     return (
         *command[:5],
         reason.get("rule") if isinstance(reason, dict) else None,
-        _json(reason),
+        json_text(reason),
         command.digest,
-        None if command.body is None else _json(readable_body(command.body)),
+        None if command.body is None else json_text(readable_body(command.body)),
     )
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 class _Table:

@@ -24,8 +24,8 @@ from replay.fleet.facts import (
     path_of_target,
     with_choices,
 )
-from replay.stock_clusters.imported_log.encoding import decode_event as decode_world_event
-from replay.stock_clusters.imported_log.events import WorldEvent
+from replay.stock_clusters.imported_log.encoding import decode_event as decode_imported_event
+from replay.stock_clusters.imported_log.events import ImportedEvent
 
 Columns = dict[str, list[Any]]
 """For each column name, one value per record."""
@@ -70,7 +70,7 @@ def _readers(union: Any, one: Decode, facts: dict[type, Facts]) -> dict[str, _Re
 
 _OF_EVENTS: Final = {
     **_readers(Event, decode_event, EVENTS),
-    **_readers(WorldEvent, decode_world_event, EVENTS),
+    **_readers(ImportedEvent, decode_imported_event, EVENTS),
 }
 _OF_COMMANDS: Final = _readers(Command, decode_command, COMMANDS)
 _UNKNOWN_EVENT: Final = _Reader(decode_event, None, EVENTS)
@@ -196,18 +196,18 @@ def _json(values: list[Any], payloads: list[bytes]) -> list[bytes | None]:
     ]
 
 
-class _Why(NamedTuple):
+class _ReasonColumns(NamedTuple):
     rule: str | None
     json: bytes | None
     choices: tuple[Choice, ...]
 
 
-def _why(reason: bytes) -> _Why:
+def _why(reason: bytes) -> _ReasonColumns:
     try:
         why = decode_reason(reason)
     except _UNREADABLE:
-        return _Why(None, _plain(reason), ())
-    return _Why(why.rule, json_of_each([why])[0], why.choices)
+        return _ReasonColumns(None, _plain(reason), ())
+    return _ReasonColumns(why.rule, json_of_each([why])[0], why.choices)
 
 
 def _plain(content: bytes) -> bytes | None:

@@ -42,7 +42,7 @@ from controller.core.api_requests.topics import (
 )
 from controller.core.errors import ZnodeError
 from controller.core.znodes import read_state
-from replay.stock_clusters.imported_log import events as worldly
+from replay.stock_clusters.imported_log import events as imported_events
 from replay.stock_clusters.zookeeper_log import transactions
 from replay.subjects import ZnodeSubject, subject_in_any_chroot
 
@@ -276,14 +276,14 @@ EVENTS: Final[dict[type, Facts]] = {
         partitions=lambda one: _written(_of_transaction(one)),
         error=_error_of_transaction,
     ),
-    worldly.Observed: Facts(broker=_broker, error=_error, rule=attrgetter("what")),
-    worldly.RequestInferred: Facts(
+    imported_events.Observed: Facts(broker=_broker, error=_error, rule=attrgetter("what")),
+    imported_events.RequestInferred: Facts(
         broker=_broker,
         partitions=lambda one: _of_proposed(one.alter_partition) + _of_targets(one.reassignments),
     ),
-    worldly.ControllerLogged: Facts(broker=_broker),
-    worldly.StateChangeLogged: Facts(broker=_broker),
-    worldly.RequestServed: Facts(broker=_broker),
+    imported_events.ControllerLogged: Facts(broker=_broker),
+    imported_events.StateChangeLogged: Facts(broker=_broker),
+    imported_events.RequestServed: Facts(broker=_broker),
 }
 _WRITE: Final = Facts(
     path=lambda one: _only_path(one.operations),

@@ -17,8 +17,8 @@ from replay.errors import ReplayError
 from replay.logs.other_core import header_of_rewritten_log
 from replay.shadow_folds import ShadowObserver, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import ImportEnded, Observed, WorldEvent
-from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
+from replay.stock_clusters.imported_log.events import ImportedEvent, ImportEnded, Observed
+from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
 from replay.stock_clusters.imported_log.restored import apply, restored_events
 from replay.stock_clusters.imports.records import Records, new_log
 from replay.stock_clusters.imports.terms import Terms
@@ -36,8 +36,8 @@ def cut_imported(reader: LogReader, target: Path, first: int, last: int) -> tupl
     """
     before = divergences(reader, 0)
     last = _with_classification(reader, last)
-    for begin in _beginnings(open_world(reader), first):
-        count = _write(open_world(reader), target, begin, last)
+    for begin in _beginnings(open_imported(reader), first):
+        count = _write(open_imported(reader), target, begin, last)
         with LogReader.open(target) as made:
             if divergences(made, count) <= before:
                 return begin, last, count
@@ -108,11 +108,11 @@ class _Cutting:
         self._log = log
         self._numbers: dict[int, int] = {}
 
-    def skip(self, event: WorldEvent) -> None:
+    def skip(self, event: ImportedEvent) -> None:
         """Apply an event from before the cut to the state that the cut log begins with."""
         apply(self._log.state, event)
 
-    def keep(self, records: Records, record: EventRecord, event: WorldEvent) -> None:
+    def keep(self, records: Records, record: EventRecord, event: ImportedEvent) -> None:
         """Write a record. Before the first record, write the state."""
         if not self._numbers:
             self._begin(records, record)
@@ -136,5 +136,7 @@ class _Cutting:
                 _add(records, record, ended)
 
 
-def _add(records: Records, record: EventRecord, event: WorldEvent, cause: int | None = None) -> int:
+def _add(
+    records: Records, record: EventRecord, event: ImportedEvent, cause: int | None = None
+) -> int:
     return records.add(event, record.wall_ns // _NS_PER_MS, record.term, record.channel, cause)

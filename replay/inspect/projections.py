@@ -18,7 +18,7 @@ from replay.logs.recorded_fold import fold_at_start
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import SessionsRestored, ZnodesRestored
-from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
+from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
 from replay.stock_clusters.imported_log.restored import STATE_KINDS, apply, restore, restored_events
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.why.recorded_observer import RecordedFactObserver
@@ -127,6 +127,8 @@ def projection_of(log: OpenedLog, start: bytes | None = None, seq: int = 0) -> P
         if isinstance(log, RecordedLog):
             return RecordedProjection(log, start, seq or log.reader.header.first_seq - 1)
         # A projection changes its state in place; `log` keeps its first state.
-        return ImportedProjection(log if start is not None else open_world(log.reader), start, seq)
+        return ImportedProjection(
+            log if start is not None else open_imported(log.reader), start, seq
+        )
     except msgspec.DecodeError as error:
         raise ReplayError(f"the snapshot after event {seq} cannot be used: {error}") from error

@@ -1,4 +1,4 @@
-"""What Kafka logs about brokers that start, stop, change and shut down (KB 3.3, 3.4, 9)."""
+"""Kafka's log lines about brokers that start, stop, change and shut down (KB 3.3, 3.4, 9)."""
 
 from collections import deque
 from collections.abc import Sequence

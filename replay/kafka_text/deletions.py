@@ -1,4 +1,4 @@
-"""What Kafka logs about topic deletions (TopicDeletionManager, KB 8)."""
+"""Kafka's log lines about topic deletions (TopicDeletionManager, KB 8)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What Kafka logs about elections that a client or a timer requests (onReplicaElection, KB 3.9)."""
+"""Kafka's log lines on elections that a client or a timer requests (onReplicaElection, KB 3.9)."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What Kafka logs while a broker becomes controller (KafkaController.onControllerFailover)."""
+"""Kafka's log lines while a broker becomes controller (KafkaController.onControllerFailover)."""
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum, auto

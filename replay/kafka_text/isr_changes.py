@@ -1,4 +1,4 @@
-"""What Kafka logs about requests from leaders and brokers, and about failed log directories."""
+"""Kafka's log lines about requests from leaders and brokers, and about failed log directories."""
 
 from typing import Final
 

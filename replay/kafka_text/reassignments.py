@@ -1,4 +1,4 @@
-"""What Kafka logs about reassignments (onPartitionReassignment, KB 7)."""
+"""Kafka's log lines about reassignments (onPartitionReassignment, KB 7)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

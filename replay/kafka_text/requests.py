@@ -1,4 +1,4 @@
-"""What Kafka logs about a batch of broker requests (ControllerBrokerRequestBatch)."""
+"""Kafka's log lines about a batch of broker requests (ControllerBrokerRequestBatch)."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What Kafka logs about winning and losing the role, and about controller events in general
+"""Kafka's log lines about winning and losing the role, and about controller events in general
 (KafkaController.process)."""
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What Kafka's two state machines log (ZkPartitionStateMachine, ZkReplicaStateMachine)."""
+"""The log lines of Kafka's two state machines (ZkPartitionStateMachine, ZkReplicaStateMachine)."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

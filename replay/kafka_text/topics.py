@@ -1,4 +1,4 @@
-"""What Kafka logs about new and deleted topics and partitions (processTopicChange, KB 3.5)."""
+"""Kafka's log lines about new and deleted topics and partitions (processTopicChange, KB 3.5)."""
 
 from collections.abc import Iterable, Sequence
 

@@ -13,9 +13,9 @@ from replay.description.choices import chosen
 from replay.description.imported_events import imported_event_in_words, transaction_in_words
 from replay.listing.values import Decision, ListedEvent, listed_event
 from replay.progress import Progress
-from replay.shadow_folds import DerivedWrites, Noted, ShadowObserver, shadow_folds
+from replay.shadow_folds import DerivedWrites, ShadowCommand, ShadowObserver, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import Observed, RequestInferred, WorldEvent
+from replay.stock_clusters.imported_log.events import ImportedEvent, Observed, RequestInferred
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import paths_of_command, paths_of_transaction, subjects_of_transaction
@@ -36,7 +36,7 @@ def events(log: ImportedLog, first: int, last: int, progress: Progress) -> Itera
 
 
 def _listed(
-    record: EventRecord, event: WorldEvent, chroot: str, subjects: tuple[str, ...]
+    record: EventRecord, event: ImportedEvent, chroot: str, subjects: tuple[str, ...]
 ) -> ListedEvent:
     broker = getattr(event, "broker", -1)
     if broker >= 0:
@@ -65,12 +65,12 @@ def _derived_writes(log: ImportedLog, progress: Progress) -> DerivedWrites[Issue
     derived: DerivedWrites[Issued] = DerivedWrites()
     for found in shadow_folds(log.reader, ShadowObserver, progress=progress):
         for trace, observer in found.sessions:
-            derived.add(trace, _writes(observer.noted))
+            derived.add(trace, _writes(observer.commands))
     return derived
 
 
-def _writes(noted: list[Noted]) -> Iterator[tuple[int, str, Issued]]:
-    for one in noted:
+def _writes(commands: list[ShadowCommand]) -> Iterator[tuple[int, str, Issued]]:
+    for one in commands:
         if isinstance(one.issued.command, WriteZnodes | WriteAtomically):
             for path in paths_of_command(one.issued.command):
                 yield one.seq, path, one.issued

@@ -16,7 +16,7 @@ from eventstore.reader import LogReader
 from replay.errors import ReplayError
 from replay.logs.decode import UPCASTERS, configuration_of
 from replay.logs.packed import log_at
-from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
+from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
 
 
 class RecordedLog(Struct, frozen=True):
@@ -45,7 +45,7 @@ def open_log(path: Path | str) -> Iterator[OpenedLog]:
         if reader.header.kind == "recorded":
             yield RecordedLog(reader, configuration_of(reader.header))
         else:
-            yield open_world(reader)
+            yield open_imported(reader)
 
 
 def _check_chain(reader: LogReader, seq: int) -> None:

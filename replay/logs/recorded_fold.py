@@ -1,11 +1,13 @@
 """Folds a recorded log. All commands that fold logs of the daemon use these functions.
 
-A caller that wants to observe the fold first sets a `FoldObserver` on the fold's controller.
+`fold_events` is the loop over a log. `fold_event` is its step, for observers that also act before
+and after each event. A caller that wants to observe the fold first sets a `FoldObserver` on the
+fold's controller.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -14,22 +16,21 @@ from controller.core.events import Recorded
 from controller.core.fold import Fold
 from controller.core.snapshot import load_snapshot
 from controller.fingerprint import core_fingerprint
-from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
-from eventstore.records import CommandRecord
 from eventstore.snapshots import read_snapshot
 from replay.errors import ReplayError
-from replay.logs.decode import configuration_of, recorded
+from replay.logs.decode import configuration_of
 
-_ALL = EventFilter()
+Known = TypeVar("Known")
 
 
-class FoldedEvent(NamedTuple):
-    """An event of a log, the commands that this core issues for it, and those in the log."""
+class FoldedEvent(NamedTuple, Generic[Known]):
+    """An event, the commands that this core issues for it, and what the caller knows of the event:
+    for the `records` of a log, the commands that the log has."""
 
     event: Recorded
     issued: list[Issued]
-    stored: list[CommandRecord]
+    known: Known
 
 
 def fold_at_start(reader: LogReader) -> Fold:
@@ -59,8 +60,9 @@ def fold_event(fold: Fold, event: Recorded) -> list[Issued]:
     return [one for part in fold.apply(event) for one in part]
 
 
-def fold_events(fold: Fold, reader: LogReader, wanted: EventFilter = _ALL) -> Iterator[FoldedEvent]:
-    """Fold the events of a log in order. Raises ReplayError if one cannot be decoded."""
-    for record, stored in reader.records(wanted):
-        event = recorded(record)
-        yield FoldedEvent(event, fold_event(fold, event), stored)
+def fold_events(
+    fold: Fold, events: Iterable[tuple[Recorded, Known]]
+) -> Iterator[FoldedEvent[Known]]:
+    """Fold events in order, as `records` reads them from a log, or changed before that."""
+    for event, known in events:
+        yield FoldedEvent(event, fold_event(fold, event), known)

@@ -18,7 +18,7 @@ from eventstore.reader import LogReader
 from eventstore.snapshots import put_snapshot
 from replay.errors import OtherCoreError, ReplayError
 from replay.logs.decode import UPCASTERS, recorded
-from replay.logs.recorded_fold import fold_at_start, fold_event
+from replay.logs.recorded_fold import fold_at_start, fold_events
 
 _NICENESS = 10
 
@@ -35,10 +35,10 @@ def make_snapshots(log: Path) -> int:
         if not wanted:
             return 0
         fold = fold_at_start(reader)
-        for record in reader.events(EventFilter(last_seq=wanted[-1])):
-            fold_event(fold, recorded(record))
-            if record.seq in wanted:
-                put_snapshot(log, core_fingerprint(), record.seq, take_snapshot(fold))
+        events = ((recorded(one), None) for one in reader.events(EventFilter(last_seq=wanted[-1])))
+        for event, _, _ in fold_events(fold, events):
+            if event.seq in wanted:
+                put_snapshot(log, core_fingerprint(), event.seq, take_snapshot(fold))
         return len(wanted)
 
 

@@ -10,7 +10,7 @@ from controller.core.canonical import decode_command, decode_event
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from replay.stock_clusters.imported_log import encoding
-from replay.stock_clusters.imported_log.events import Observed, RequestInferred, WorldBegun
+from replay.stock_clusters.imported_log.events import ImportBegun, Observed, RequestInferred
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import subjects_of_command, subjects_of_event, subjects_of_transaction
 
@@ -69,7 +69,7 @@ class SubjectsOfRecords:
         if self._chroot is None:
             first = next(self._reader.events(), None)
             begun = encoding.decode_event(first.payload) if first is not None else None
-            self._chroot = begun.chroot if isinstance(begun, WorldBegun) else ""
+            self._chroot = begun.chroot if isinstance(begun, ImportBegun) else ""
         return self._chroot
 
     def _of_command(self, command: commands.CommandId, seq: int) -> tuple[str, ...]:

@@ -27,14 +27,14 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
-from replay.logs.decode import configuration_of, recorded
+from replay.logs.decode import configuration_of, records
 from replay.logs.other_core import is_same_decision
-from replay.logs.recorded_fold import fold_event
+from replay.logs.recorded_fold import fold_events
 from replay.progress import Progress
 from replay.redaction import fields
 from replay.redaction.names import Names, StandIns
 from replay.stock_clusters.imported_log.encoding import encode_event, event_of
-from replay.stock_clusters.imported_log.events import WorldBegun
+from replay.stock_clusters.imported_log.events import ImportBegun
 
 _WRITTEN_AT_ONCE: Final = 500
 _TEXT_FIELDS: Final = ("message", "text", "subject", "reason")
@@ -106,9 +106,7 @@ def _recorded(reader: LogReader, names: Names) -> Iterator[tuple[Recorded, list[
     event."""
     fold = Fold(configuration_of(reader.header))
     asked: dict[CommandId, Command] = {}
-    for record, stored in reader.records():
-        event = recorded(record)
-        issued = fold_event(fold, event)
+    for event, issued, stored in fold_events(fold, records(reader)):
         _require_stored(event, issued, stored)
         yield structs.replace(event, event=_event(names, event, asked)), issued
         for one in issued:
@@ -148,8 +146,7 @@ def _derived(
     """The records of the new log. Its decisions must equal the original ones."""
     fold = Fold(msgspec.convert(header.configuration, Configuration))
     stored = {event.seq: len(commands) for event, commands in reader.records()}
-    for event, before in _recorded(reader, names):
-        after = fold_event(fold, event)
+    for event, after, before in fold_events(fold, _recorded(reader, names)):
         _require_same(names, event, before, after)
         yield event_record(event), [command_record(one) for one in after[: stored[event.seq]]]
 
@@ -191,7 +188,7 @@ def _without_text_fields(found: Any) -> Any:
 def _imported(reader: LogReader, names: Names) -> Iterator[EventRecord]:
     for record, _ in reader.records():
         event = event_of(record)
-        if isinstance(event, WorldBegun):
+        if isinstance(event, ImportBegun):
             names.chroot = event.chroot
         event = fields.value(names, event)
         yield record._replace(payload=encode_event(event), channel=names.text(record.channel))

@@ -42,7 +42,7 @@ from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_W
 from controller.core.state import Partition
 from controller.core.triggers import ApiCall, Expire, Trigger, ZkPartitionReassignment
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
-from replay.cluster_view.of_context import name_of
+from replay.description.events import trigger_name
 from replay.subjects import broker_named, subject_of
 from replay.why.facts import (
     BROKER_NOTICES,
@@ -106,7 +106,7 @@ class FactObserver(NotedFacts, FoldObserver):
         """The current procedures: each was interrupted by the next one."""
 
     def _just_now(self, trigger: Trigger) -> Cause:
-        return Cause(self.seq, "", name_of(trigger))
+        return Cause(self.seq, "", trigger_name(trigger))
 
     def topic_name(self, id: str) -> str:
         """The name of a topic, by its id in hex; the id if unknown."""

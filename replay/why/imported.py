@@ -16,7 +16,7 @@ from replay.progress import Progress
 from replay.shadow_folds import DerivedWrites, shadow_folds
 from replay.stock_clusters.agreement.comparison import read_records
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.reading import ImportedLog, open_world, unfinished_notes
+from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported, unfinished_notes
 from replay.subjects import partition_named
 from replay.times import iso_time
 from replay.why.configuration import configuration_in
@@ -46,7 +46,7 @@ _BROKER_CHANGES_ONLY_IN_FOLD: Final = ("shutting down", "log directory failed")
 def history_of(log: ImportedLog, subject: Subject, seq: int, progress: Progress) -> History:
     """The history up to record `seq`. Raises ReplayError, LogError."""
     # Reading changes the state of an opened log, so each reading opens the log again.
-    history, time = _znode_history(open_world(log.reader), subject, seq, progress)
+    history, time = _znode_history(open_imported(log.reader), subject, seq, progress)
     ranges = shadow_folds(
         log.reader, lambda one: ShadowFactObserver(one, subject), progress=progress, last=seq
     )

@@ -11,7 +11,7 @@ from replay.cluster_view.views import Cluster
 from replay.errors import ReplayError
 from replay.logs.decode import recorded
 from replay.logs.open_log import RecordedLog
-from replay.logs.other_core import OtherCoreCheck, is_of_this_core, recorded_by
+from replay.logs.other_core import OtherCoreCheck, diff_command, is_of_this_core, recorded_by
 from replay.logs.recorded_fold import fold_at_start
 from replay.progress import Progress
 from replay.times import iso_time
@@ -134,7 +134,8 @@ class _Run:
             if check.differs_at:
                 text += (
                     f"from event {check.differs_at} on, this core decides differently: the answer "
-                    "is based on this core's decisions. refold diff compares the two."
+                    "is based on this core's decisions. To compare the two: "
+                    f"{diff_command('LOG')}."
                 )
             else:
                 text += "this core decides the same up to here."

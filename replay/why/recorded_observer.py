@@ -32,9 +32,9 @@ from controller.core.triggers import (
 )
 from controller.core.values import NO_ASSIGNMENT, LeaderAndIsr
 from eventstore.records import Header
-from replay.cluster_view.of_context import cluster_of, name_of
+from replay.cluster_view.of_context import cluster_of
 from replay.cluster_view.views import Cluster, ProcedureView
-from replay.description.events import event_in_words, request_in_words
+from replay.description.events import event_in_words, request_in_words, trigger_name
 from replay.logs.other_core import folding
 from replay.logs.recorded_fold import fold_event
 from replay.why.fact_observer import FactObserver
@@ -172,7 +172,7 @@ class RecordedFactObserver(FactObserver):
         """The cause of a trigger: this event, or the cause of the procedure that queued it."""
         assert self._event is not None, "an event begins a procedure"
         event = self._event.event
-        name = name_of(trigger)
+        name = trigger_name(trigger)
         if isinstance(trigger, ApiCall):
             return Cause(self.seq, request_in_words(trigger.request, self.topic_name), name)
         running = self.because or self._ended

@@ -38,19 +38,21 @@ _BROKERS: Final = {
     "shutting down": "broker {0} asked for a controlled shutdown",
     "log directory failed": "a log directory of broker {0} has failed",
 }
+_ROLES_IN_TEXT: Final = ("elected", "failover_done")
+"""Changes of the controller role whose text says what happened."""
 _TOPICS: Final = {
     "topic_deletion_started": "the deletion of {0} begins",
-    "topic_deletion_waits": "the deletion of {0} waits: {1}",
-    "topic_deleted": "{0} is deleted: {1}",
-    "topic_not_deleted": "the znodes of {0} are not deleted: {1}",
-    "deletion_refused": "the deletion of {0} is refused: {1}",
+    "topic_deletion_waits": "{1}",
+    "topic_deleted": "{1}",
+    "topic_not_deleted": "{1}",
+    "deletion_refused": "{1}",
     "topic_deletion_asked": "the deletion of {0} is requested: {1}",
-    "topic_created": "{0} is created: {1}",
+    "topic_created": "{0} is created {1}",
 }
 
 
 def sentence(fact: AnyFact) -> str:
-    """What happened, without the time and the cause."""
+    """A fact in words, without the time and the cause."""
     match fact:
         case StateWritten():
             return _state_written(fact)
@@ -89,7 +91,8 @@ def sentence(fact: AnyFact) -> str:
             details = f", {text}" if text and what != "shutting down" else ""
             return _BROKERS[what].format(broker) + details
         case RoleChanged(code=code, broker=broker, text=text):
-            return f"broker {broker}: {code.replace('_', ' ')}: {text}"
+            change = "" if code in _ROLES_IN_TEXT else f"{code.replace('_', ' ')}: "
+            return f"broker {broker}: {change}{text}"
         case TopicChanged(code=code, topic=topic, text=text):
             return _TOPICS.get(code, "{0}: {1}").format(topic, text)
         case DeletionSent(topic=topic, broker=broker):

@@ -9,8 +9,7 @@ from msgspec import Struct, structs
 from controller.core import znodes
 from controller.core.commands import Choice, Issued, WriteAtomically, WriteZnodes
 from controller.core.triggers import ApiCall, Trigger
-from replay.cluster_view.of_context import name_of
-from replay.description.events import request_in_words
+from replay.description.events import request_in_words, trigger_name
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed, State
 from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.why.fact_observer import FactObserver, choice_of
@@ -77,7 +76,7 @@ class ShadowFactObserver(FactObserver, Checkpointed):
         text = ""
         if isinstance(trigger, ApiCall):
             text = request_in_words(trigger.request, self.topic_name)
-        return Cause(self._shadow.seq, text, name_of(trigger))
+        return Cause(self._shadow.seq, text, trigger_name(trigger))
 
     def issues(self, issued: Issued) -> None:
         self.at(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)

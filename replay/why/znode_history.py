@@ -20,8 +20,8 @@ from replay.cluster_view.of_znodes import state_of
 from replay.description.phrases import session_name
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (
-    WorldEvent,
-    WorldResumed,
+    ImportedEvent,
+    ImportResumed,
     ZnodesGone,
     ZnodesRestored,
 )
@@ -67,7 +67,7 @@ class ZnodeHistory:
         self._subject = subject
         self._terms = Terms(log.begun.chroot, log.state.tree)
 
-    def take(self, record: EventRecord, event: WorldEvent) -> None:
+    def take(self, record: EventRecord, event: ImportedEvent) -> None:
         """Note the changes of a transaction or of missing transactions, then apply them."""
         self.seq, self.wall_ns = record.seq, record.wall_ns
         before = self._terms.current
@@ -80,11 +80,11 @@ class ZnodeHistory:
             for one in self._missed(event):
                 self._operation(one, None, _MISSED)
         apply(self._state, event)
-        if isinstance(event, WorldResumed):
+        if isinstance(event, ImportResumed):
             self._terms.resume(self._state.tree)
         after = self._terms.current
         if after is not None and after is not before:
-            text = f"controller of epoch {after.epoch}"
+            text = f"elected controller, epoch {after.epoch}"
             self._add(RoleChanged, code="elected", broker=after.broker, text=text)
 
     def _operations(self, transaction: Transaction) -> Iterator[_Operation]:
@@ -100,7 +100,7 @@ class ZnodeHistory:
         elif isinstance(content, (Create, SetData, Delete)):
             yield content
 
-    def _missed(self, event: WorldEvent) -> Iterator[_Operation]:
+    def _missed(self, event: ImportedEvent) -> Iterator[_Operation]:
         """The writes of missing transactions, which are known by their results only."""
         if isinstance(event, ZnodesGone):
             yield from map(Delete, event.paths)
@@ -176,7 +176,8 @@ class ZnodeHistory:
 
     def _topic(self, name: str, one: _Operation, who: str) -> None:
         if isinstance(one, Delete):
-            self._add(TopicChanged, code="topic_deleted", topic=name, text=f"by {who}")
+            text = f"{name} is deleted by {who}"
+            self._add(TopicChanged, code="topic_deleted", topic=name, text=text)
             return
         if isinstance(one, Create):
             self._add(TopicChanged, code="topic_created", topic=name, text=f"by {who}")

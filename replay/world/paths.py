@@ -1,4 +1,4 @@
-"""Which znode paths a ZooKeeper server accepts, and what their parents are.
+"""The znode paths that a ZooKeeper server accepts, and their parents.
 
 The rules are those of PathUtils.validatePath and PrepRequestProcessor in ZooKeeper 3.9.
 """

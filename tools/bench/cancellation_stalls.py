@@ -5,15 +5,18 @@
 Each run moves partitions from two brokers to two others, of which one never catches up, cancels the
 moves, and kills the controller (kill -9) up to 50 ms after the cancellation was sent. Measured is
 the longest time without an acknowledgement for a producer with acks=all, from the cancellation
-until 3 s after the next controller has the role.
+until 3 s after the next controller has the role, and with refold until 3 s after the rollback.
 
 - Kafka: the cancellation is sent by its API (AlterPartitionReassignments). The controller is a
   broker without replicas of these topics, and another broker takes over.
-- refold: the cancellation is /admin/reassign_cancel. A second refold stands by; it or a broker
-  takes over. If a broker does, a refold takes the role after the measurement and ends the rollback.
+- refold, restarted: the cancellation is /admin/reassign_cancel. A second refold with --take-over is
+  started when the first one dies.
+- refold, on standby: as before, but the second refold runs already, without --take-over. When the
+  session of the first one expires, the second one and all brokers try to get the role. If a broker
+  gets it, the second refold is restarted with --take-over at once.
 
 ZooKeeper and the brokers are real, and one cluster serves both. The session timeout and the drawn
-delays are the same for both. Runs of Kafka and of refold alternate.
+delays are the same for all. The runs of the three alternate.
 """
 
 import asyncio
@@ -46,6 +49,7 @@ from tools.lab.cluster_view import ClusterView, until
 from tools.lab.refold import Refold
 from tools.lab.traffic import Traffic
 
+KAFKA: Final = "Kafka 3.9.1"
 BROKERS: Final = 5
 DELAY_SECONDS_MAX: Final = 0.05
 SESSION_MS: Final = 6_000
@@ -115,26 +119,37 @@ class Stalls:
             cancel = asyncio.create_task(admin.alter({(one, 0): None for one in move.topics}))
             await asyncio.sleep(delay)
             broker.kill()
-            outcome = await self._measure(delay, controller, traffic)
+            died = time.monotonic()
+            successor = await self._controller_besides(controller)
+            seconds = time.monotonic() - died
+            outcome = await self._outcome(delay, seconds, successor, traffic)
             cancel.cancel()
             await asyncio.gather(cancel, return_exceptions=True)
         await self._clean(move)
         await broker.start()
         return outcome
 
-    async def with_refold(self, delay: float) -> Outcome:
-        """refold dies during a cancellation by /admin/reassign_cancel."""
+    async def with_restarted_refold(self, delay: float) -> Outcome:
+        """refold dies, and another one is started at once."""
+        return await self._with_refold(delay, stands_by=False)
+
+    async def with_standby_refold(self, delay: float) -> Outcome:
+        """refold dies, and another one waits for the role."""
+        return await self._with_refold(delay, stands_by=True)
+
+    async def _with_refold(self, delay: float, *, stands_by: bool) -> Outcome:
         first, second = REFOLD_IDS
         move = self._move("refold", [one.broker_id for one in self._lab.brokers])
-        daemon = self._refold(first, "--take-over")
-        standby = self._refold(second)
+        daemon, standby = self._refold(first, "--take-over"), self._refold(second)
+        taking_over = self._refold(second, "--take-over")
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(daemon.put_away)
+            for refold in (daemon, standby, taking_over):
+                stack.push_async_callback(refold.put_away)
             await daemon.start()
             await until(lambda: self._is_controller(first), _SET_UP_SECONDS, "refold")
             traffic = await self._set_up(stack, move)
-            stack.push_async_callback(standby.put_away)
-            await standby.start()
+            if stands_by:
+                await standby.start()
             targets = {(one, 0): Entry(move.target) for one in move.topics}
             await self._view.create(znodes.REASSIGN_PARTITIONS, write_entries(targets).decode())
             await self._until_half_way(move)
@@ -144,16 +159,19 @@ class Stalls:
             cancelling = asyncio.create_task(cancel)
             await asyncio.sleep(delay)
             daemon.kill()
-            outcome = await self._measure(delay, first, traffic)
+            died = time.monotonic()
+            if not stands_by:
+                await taking_over.start()
+            successor = await self._controller_besides(first)
+            seconds = time.monotonic() - died
+            if successor != second:
+                await standby.put_away()
+                await taking_over.start()
             await cancelling
-            if outcome.successor != second:
-                await standby.stop()
-                standby = self._refold(second, "--take-over")
-                stack.push_async_callback(standby.put_away)
-                await standby.start()
             await until(lambda: self._is_at_rest(move), _SET_UP_SECONDS, "the rollback ends")
+            outcome = await self._outcome(delay, seconds, successor, traffic)
             await self._view.delete(REASSIGN_CANCEL)
-            await standby.stop()
+            await (standby if successor == second and stands_by else taking_over).stop()
         await self._clean(move)
         return outcome
 
@@ -198,14 +216,13 @@ class Stalls:
             for topic in move.topics
         ]
 
-    async def _measure(self, delay: float, killed: int, traffic: list[Traffic]) -> Outcome:
-        died = time.monotonic()
-        successor = await self._controller_besides(killed)
-        takes_over = time.monotonic() - died
+    async def _outcome(
+        self, delay: float, seconds: float, successor: int, traffic: list[Traffic]
+    ) -> Outcome:
         await asyncio.sleep(AFTER_SECONDS)
         stall = max(one.longest_stall for one in traffic)
         lost = sum([len(await one.finish()) for one in traffic])
-        return Outcome(delay, stall, takes_over, successor, lost)
+        return Outcome(delay, stall, seconds, successor, lost)
 
     async def _clean(self, move: Move) -> None:
         """Moves that are still in progress complete: their throttles are removed."""
@@ -247,13 +264,9 @@ class Stalls:
         )
 
 
-async def compare(
-    folder: Path, partitions: int, runs: int, seed: int
-) -> tuple[list[Outcome], list[Outcome]]:
-    """The runs of Kafka's controller and those of refold, with the same delays."""
+async def compare(folder: Path, partitions: int, runs: int, seed: int) -> dict[str, list[Outcome]]:
+    """The runs of each contender, with the same delays."""
     draws = random.Random(seed)
-    stock: list[Outcome] = []
-    own: list[Outcome] = []
     async with Lab(folder / "lab", report=report) as lab:
         await lab.start_zookeeper()
         await lab.start_brokers(BROKERS, config=_BROKER_CONFIG)
@@ -262,35 +275,39 @@ async def compare(
                 rate = {"follower.replication.throttled.rate": "1"}
                 await view.configure(f"brokers/{broker.broker_id}", rate)
             stalls = Stalls(folder, lab, view, partitions)
+            contenders = {
+                KAFKA: stalls.with_kafka,
+                "refold, restarted": stalls.with_restarted_refold,
+                "refold, on standby": stalls.with_standby_refold,
+            }
+            found: dict[str, list[Outcome]] = {title: [] for title in contenders}
             for number in range(1, runs + 1):
                 delay = draws.uniform(0, DELAY_SECONDS_MAX)
-                for title, measure, found in (
-                    ("Kafka", stalls.with_kafka, stock),
-                    ("refold", stalls.with_refold, own),
-                ):
-                    found.append(await measure(delay))
-                    report(f"{title}, run {number} of {runs}: {found[-1]}")
-    return stock, own
+                for title, measure in contenders.items():
+                    found[title].append(await measure(delay))
+                    report(f"{title}, run {number} of {runs}: {found[title][-1]}")
+    return found
 
 
-def _show(stock: list[Outcome], own: list[Outcome], lines: Sequence[str]) -> None:
+def _show(found: dict[str, list[Outcome]], lines: Sequence[str]) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("controller", "median s", "max s", "takes over after s", "by refold", "lost"):
+    columns = ("median s", "max s", "ratio of medians", "of maxima", "takes over after s")
+    for name in ("controller", *columns, "by refold", "lost"):
         table.add_column(name, justify="left" if name == "controller" else "right")
-    for title, found in (("Kafka 3.9.1", stock), ("refold", own)):
-        stalls = [one.stall for one in found]
+    kafka = [one.stall for one in found[KAFKA]]
+    for title, outcomes in found.items():
+        stalls = [one.stall for one in outcomes]
         table.add_row(
             title,
             f"{statistics.median(stalls):.2f}",
             f"{max(stalls):.2f}",
-            f"{statistics.median(one.takes_over for one in found):.2f}",
-            f"{sum(one.successor in REFOLD_IDS for one in found)} of {len(found)}",
-            str(sum(one.lost for one in found)),
+            f"{statistics.median(stalls) / statistics.median(kafka):.2f}",
+            f"{max(stalls) / max(kafka):.2f}",
+            f"{statistics.median(one.takes_over for one in outcomes):.2f}",
+            f"{sum(one.successor in REFOLD_IDS for one in outcomes)} of {len(outcomes)}",
+            str(sum(one.lost for one in outcomes)),
         )
     print_table(table)
-    ours, theirs = ([one.stall for one in found] for found in (own, stock))
-    median, maximum = statistics.median(ours) / statistics.median(theirs), max(ours) / max(theirs)
-    typer.echo(f"refold to Kafka: median {median:.2f}, maximum {maximum:.2f}")
     for line in lines:
         typer.echo(f"- {line}")
 
@@ -303,7 +320,7 @@ def main(
 ) -> None:
     """Print how long producers with acks=all wait if the controller dies in a cancellation."""
     with tempfile.TemporaryDirectory(prefix="refold-bench-") as folder:
-        stock, own = anyio.run(compare, Path(folder), partitions, runs, seed)
+        found = anyio.run(compare, Path(folder), partitions, runs, seed)
     one, five, _ = os.getloadavg()
     lines = [
         f"{runs} runs each, {partitions} partitions and producers in a run, {BROKERS} brokers, "
@@ -313,10 +330,10 @@ def main(
         f"refold {code_version()}",
     ]
     if as_json:
-        content = {"conditions": lines, "kafka": stock, "refold": own}
+        content = {"conditions": lines, "results": found}
         typer.echo(json.dumps(content, default=vars, indent=2))
     else:
-        _show(stock, own, lines)
+        _show(found, lines)
 
 
 if __name__ == "__main__":

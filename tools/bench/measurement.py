@@ -34,7 +34,7 @@ _FALLING_BROKER = 1
 
 
 class Step(StrEnum):
-    """What is measured."""
+    """The measured quantities."""
 
     FAILOVER = "failover"
     BROKER_FAILURE = "broker-failure"

@@ -10,7 +10,7 @@ from tools.mutations.trials import TIME_OUT
 
 
 def report(result: Result, listed: Reviewed, console: Console) -> bool:
-    """Print a run's result; whether it is good: nothing survived that is not in the list."""
+    """Print a run's result. Return whether all surviving mutations are in the reviewed list."""
 
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from controller.settings import reference
-from tools.pages import deviations, examples, imports, state_machines
+from tools.pages import deviations, examples, imports, log_codes, state_machines
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -14,6 +14,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/deviations.md": deviations.page,
     "docs/design.md": imports.design_page,
     "docs/layout.md": imports.layout_page,
+    "docs/log-codes.md": log_codes.page,
     "docs/settings.md": reference.page,
     "docs/state-machines.md": state_machines.page,
     **{

@@ -50,7 +50,7 @@ _INCOMPLETE: Final = "a request was not received completely"
 
 @dataclass(frozen=True, slots=True)
 class FrontContext:
-    """What all connections of a front share."""
+    """Shared by all connections of a front."""
 
     broker_id: int
     limits: Limits

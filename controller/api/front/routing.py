@@ -9,7 +9,7 @@ from controller.wire.controller_requests import BROKER_APIS
 
 
 class Route(Enum):
-    """Which component answers a request."""
+    """The component that answers a request."""
 
     VERSIONS = auto()
     """The front: the supported API versions."""

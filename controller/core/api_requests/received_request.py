@@ -1,4 +1,4 @@
-"""What each request of the endpoint declares."""
+"""The declarations that each request of the endpoint has."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""What admin tools write below /admin, without reassignments (reassignment.py)."""
+"""The znodes that admin tools write below /admin, without reassignments (reassignment.py)."""
 
 from typing import Final
 

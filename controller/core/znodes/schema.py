@@ -1,4 +1,4 @@
-"""What the JSON of the znodes has in common: types, decoding, numbers in names."""
+"""Shared by all znodes in JSON: types, decoding, numbers in names."""
 
 import re
 from typing import Annotated, Final, TypeVar

@@ -44,6 +44,12 @@ def state_of(path: str) -> Name | None:
     return (found[1], number) if found and number is not None else None
 
 
+def topic_of(path: str) -> str | None:
+    """The topic whose znode this path is; None for any other path."""
+    name = path.removeprefix(f"{TOPICS}/")
+    return name if name != path and "/" not in name else None
+
+
 # /brokers/topics/$topic -------------------------------------------------------------------------
 
 
@@ -55,7 +61,7 @@ class _TopicZnode(Struct, frozen=True):
 
 
 class TopicContent(Struct, frozen=True):
-    """What a topic's znode says: assignments by partition number, sorted, and the topic id."""
+    """The content of a topic's znode: assignments by partition number, sorted, and the topic id."""
 
     assignments: dict[int, Assignment] = {}
     topic_id: bytes | None = None

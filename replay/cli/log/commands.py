@@ -13,11 +13,12 @@ from eventstore.errors import LogCorrupt, LogError
 from eventstore.statistics import KindCount, Statistics, statistics
 from eventstore.verify import VerifyReport, verify
 from replay.cli.exit_status import DAMAGED
-from replay.cli.log.conventions import Log, local_log, log_errors, print_note
+from replay.cli.log.conventions import Log, local_log, log_errors, open_end, print_note
 from replay.cli.log.export import export, import_command
 from replay.cli.log.mirror import fetch, mirror
-from replay.cli.log.show import json_text, show, tail
+from replay.cli.log.show import show, tail
 from replay.cli.options import JsonLines
+from replay.description.as_json import json_text
 from replay.times import iso_time
 
 if TYPE_CHECKING:
@@ -121,12 +122,7 @@ def _summary(report: VerifyReport) -> str:
         if report.living
         else "the log was copied while it was written, or its daemon or import did not stop cleanly"
     )
-    missing = (
-        f"; the last {report.events_without_commands} events have no stored commands"
-        if report.events_without_commands
-        else ""
-    )
-    return f"sound, not closed ({why}); records at the end may be missing{missing}; {counted}"
+    return f"sound, not closed ({why}); {counted}; {open_end(report.events_without_commands)}"
 
 
 def _stats_object(found: Statistics) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What the sub-commands of `refold log` share: the LOG argument, exit codes, notes to people."""
+"""Shared by the sub-commands of `refold log`: the LOG argument, exit codes, notes to people."""
 
 import sys
 from collections.abc import Iterator
@@ -41,6 +41,20 @@ def local_log(log: str) -> Iterator[Path]:
     with TemporaryDirectory(prefix="refold-") as folder:
         stream.receive(stream.standard_input(), Path(folder))
         yield Path(folder)
+
+
+def open_end(events_without_commands: int) -> str:
+    """What the end of a log that is not closed may lack."""
+    match events_without_commands:
+        case 0:
+            return "records at the end may be missing"
+        case 1:
+            return "records at the end may be missing; the last event has no stored commands"
+        case count:
+            return (
+                f"records at the end may be missing; the last {count} events have no stored "
+                "commands"
+            )
 
 
 def print_note(line: str) -> None:

@@ -4,9 +4,8 @@ import sys
 import time
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import msgspec
 import typer
 
 from eventstore.filters import EventFilter
@@ -14,8 +13,14 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from replay.cli.kinds import demand_event_kinds
 from replay.cli.log.conventions import Log, log_errors
-from replay.cli.options import FromMoment, JsonLines, Term, ToMoment, moments
-from replay.description.as_json import command_object, event_object, payload_object, reason_object
+from replay.cli.options import FromPosition, JsonLines, Term, ToPosition, log_positions
+from replay.description.as_json import (
+    command_object,
+    event_object,
+    json_text,
+    payload_object,
+    reason_object,
+)
 from replay.logs.packed import log_at
 from replay.logs.subject_index import SubjectsOfRecords
 from replay.times import iso_time
@@ -37,8 +42,8 @@ class Format(StrEnum):
 
 def show(
     log: Log,
-    first: FromMoment = None,
-    last: ToMoment = None,
+    first: FromPosition = None,
+    last: ToPosition = None,
     kind: Annotated[
         list[str] | None,
         typer.Option(help="Only this kind of `refold log stats`. Can be repeated."),
@@ -66,7 +71,7 @@ def show(
 
     This command does not check the records: run `refold log verify` first.
     """
-    (first_seq, from_ns), (last_seq, to_ns) = moments(first, last)
+    (first_seq, from_ns), (last_seq, to_ns) = log_positions(first, last)
     criteria = EventFilter(
         first_seq=first_seq,
         last_seq=last_seq,
@@ -153,11 +158,6 @@ def _command_line(record: CommandRecord) -> str:
     """A command, indented below its event."""
     head = f"{record.cause:>10}.{record.ordinal}  {record.kind}  {record.target}  "
     return _cut(head + json_text(reason_object(record)))
-
-
-def json_text(value: Any) -> str:
-    """A value as one line of JSON."""
-    return msgspec.json.encode(value).decode()
 
 
 def _cut(line: str) -> str:

@@ -40,7 +40,7 @@ def _fold_recorded(reader: LogReader, recorder: FoldRecorder, progress: Progress
     seq, now_ns, last = 0, 0, reader.last_seq
     event: Recorded | None = None
     stored_until = _stored_until(reader)
-    for event, issued, stored in fold_events(fold, reader):
+    for event, issued, stored in fold_events(fold, records(reader)):
         seq, now_ns = event.seq, event.wall_ns
         recorder.record(fold.controller, issued, seq, seq, now_ns, kind_of(event.event))
         progress("folding", seq, last)

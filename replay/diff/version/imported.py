@@ -63,7 +63,7 @@ def _record_decisions(folded: "_FoldedRange", recorder: FoldRecorder) -> int:
     """Record the decisions of a range. Return the time of the last one in ns."""
     end_ns = 0
     for observer in folded.sessions.values():
-        for issued, seq, time_ns, cause in observer.noted:
+        for issued, seq, time_ns, cause in observer.commands:
             turn = issued.id.cause
             recorder.decisions.record([issued], seq, turn, time_ns, "", {issued.id: cause})
             end_ns = max(end_ns, time_ns)

@@ -18,7 +18,7 @@ from replay.diff.version.imported_zookeeper import ImportedZooKeeper
 from replay.shadow_folds import ShadowObserver
 from replay.stock_clusters.agreement.conformance import Found
 from replay.stock_clusters.agreement.logs.index import Index
-from replay.stock_clusters.imported_log.events import Observed, WorldEvent
+from replay.stock_clusters.imported_log.events import ImportedEvent, Observed
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 _OCCASIONAL: Final = (
@@ -59,7 +59,7 @@ class ImportedRun:
         """The assumptions with their counts."""
         return dict(+(self._assumed + self._zookeeper.assumed))
 
-    def apply(self, record: EventRecord, event: WorldEvent, found: Found | None) -> None:
+    def apply(self, record: EventRecord, event: ImportedEvent, found: Found | None) -> None:
         """Apply a record of the log. `found` classifies a transaction of a controller."""
         self.end_ns = max(self.end_ns, record.wall_ns)
         if self._term is not None:

@@ -29,8 +29,8 @@ from replay.stock_clusters.agreement.search.event_order import RUNS_MAX, EventOr
 from replay.stock_clusters.agreement.search.lost_replies import LostReply, may_have_lost_replies
 from replay.stock_clusters.agreement.search.search import Compare, search
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
-from replay.stock_clusters.imported_log.events import WorldEvent
-from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
+from replay.stock_clusters.imported_log.events import ImportedEvent
+from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
 from replay.stock_clusters.imports.importing import Selection, import_source
 
 Rules = Literal["kafka", "refold"]
@@ -70,10 +70,10 @@ def agree(
         result.is_cut |= ended.is_cut
         result.altered = ended.altered + len(ended.repeated)
         result.add_damage({one.file: one.count for one in ended.damaged})
-        world = open_world(reader)
-        for one in repeated_writes(reader, {*ended.repeated}, world.begun.chroot):
+        imported = open_imported(reader)
+        for one in repeated_writes(reader, {*ended.repeated}, imported.begun.chroot):
             result.add_decision(one)
-        return with_records_between(result, world) if result.divergences else result
+        return with_records_between(result, imported) if result.divergences else result
 
 
 def lost_replies(
@@ -115,7 +115,7 @@ def _comparison(
 
 
 def agreeing_on(
-    world: ImportedLog,
+    imported: ImportedLog,
     last: int,
     rules: Rules,
     settings: Mapping[str, str] | None,
@@ -128,18 +128,18 @@ def agreeing_on(
     `follow` is called with each session that takes part in an election, before its fold begins.
     `replies` is the result of `lost_replies`. Raises ReplayError, LogError.
     """
-    chroot = world.begun.chroot
-    view = ZnodeView(world.state.tree, chroot)
-    index = Index(read_records(world, "building the index", last, progress), chroot, view)
+    chroot = imported.begun.chroot
+    view = ZnodeView(imported.state.tree, chroot)
+    index = Index(read_records(imported, "building the index", last, progress), chroot, view)
     given = dict(settings or {})
-    return ConformanceChecker(world, _configuration(given, rules), index, given, follow, replies)
+    return ConformanceChecker(imported, _configuration(given, rules), index, given, follow, replies)
 
 
 def read_records(
-    world: ImportedLog, what: str, last: int, progress: Progress
-) -> Iterator[tuple[EventRecord, WorldEvent]]:
+    imported: ImportedLog, what: str, last: int, progress: Progress
+) -> Iterator[tuple[EventRecord, ImportedEvent]]:
     """The records of a range, reporting progress."""
-    for record, event in world.events():
+    for record, event in imported.events():
         progress(what, record.seq, last)
         yield record, event
 

@@ -36,12 +36,12 @@ from replay.stock_clusters.agreement.trace.controller_trace import ControllerTra
 from replay.stock_clusters.agreement.trace.znode_view import Overlay, ZnodeView
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
+    ImportedEvent,
     Observed,
     RequestInferred,
     RequestServed,
     StateChangeLogged,
     TransactionsMissing,
-    WorldEvent,
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imported_log.restored import apply
@@ -127,7 +127,7 @@ class ConformanceChecker:
         inferred = [f"broker {one} {text} are inferred" for one in unlogged]
         return [*inferred, *self.index.coverage.notes]
 
-    def run(self, records: Iterator[tuple[EventRecord, WorldEvent]]) -> Agreement:
+    def run(self, records: Iterator[tuple[EventRecord, ImportedEvent]]) -> Agreement:
         """Read the log's records up to the last transaction; after it, ZooKeeper's state is
         unknown."""
         for record, event, found in paired(records):
@@ -370,10 +370,10 @@ class ConformanceChecker:
 
 
 def paired(
-    events: Iterator[tuple[EventRecord, WorldEvent]],
-) -> Iterator[tuple[EventRecord, WorldEvent, Found | None]]:
+    events: Iterator[tuple[EventRecord, ImportedEvent]],
+) -> Iterator[tuple[EventRecord, ImportedEvent, Found | None]]:
     """Each event with its record; a transaction together with its classification."""
-    waiting: tuple[EventRecord, WorldEvent] | None = None
+    waiting: tuple[EventRecord, ImportedEvent] | None = None
     for record, event in events:
         if isinstance(event, (Observed, RequestInferred)):
             if waiting is not None:

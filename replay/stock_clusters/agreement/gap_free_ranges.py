@@ -13,16 +13,16 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import (
+    ImportedEvent,
+    ImportResumed,
     TransactionsMissing,
-    WorldEvent,
-    WorldResumed,
 )
-from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
+from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
 from replay.stock_clusters.imported_log.restored import apply
 from replay.stock_clusters.zookeeper_log.merging import Gap
 
 _KINDS: Final = ("transactions_missing", "world_resumed", "import_ended")
-NumberedEvent = tuple[int, WorldEvent]
+NumberedEvent = tuple[int, ImportedEvent]
 
 
 def gap_free_ranges(reader: LogReader) -> Iterator[ImportedLog]:
@@ -30,10 +30,10 @@ def gap_free_ranges(reader: LogReader) -> Iterator[ImportedLog]:
 
     Raises ReplayError, LogError.
     """
-    begun = open_world(reader)
+    begun = open_imported(reader)
     for number, (first, last) in enumerate(bounds_of(begun.first_seq, gap_events(reader))):
         # Reading changes the state in place, so each range needs its own.
-        yield _range(open_world(reader) if number else begun, first, last)
+        yield _range(open_imported(reader) if number else begun, first, last)
 
 
 def gap_events(reader: LogReader) -> list[NumberedEvent]:
@@ -49,9 +49,9 @@ def bounds_of(begin: int, events: Sequence[NumberedEvent]) -> list[tuple[int, in
     """
     first: int | None = begin
     bounds: list[tuple[int, int | None]] = []
-    resumes = any(isinstance(event, WorldResumed) for _, event in events)
+    resumes = any(isinstance(event, ImportResumed) for _, event in events)
     for seq, event in events:
-        if isinstance(event, WorldResumed):
+        if isinstance(event, ImportResumed):
             first = first or seq + 1
         elif isinstance(event, TransactionsMissing) and first and _ends_range(event):
             # Without a later snapshot, a gap right at the beginning is like an old snapshot.

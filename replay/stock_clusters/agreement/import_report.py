@@ -11,14 +11,14 @@ from replay.stock_clusters.agreement.logs.index import operations_of, path_of
 from replay.stock_clusters.agreement.results import Divergence
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import (
+    ImportedEvent,
     ImportEnded,
+    ImportResumed,
     Observed,
     RequestInferred,
     TransactionsMissing,
-    WorldEvent,
-    WorldResumed,
 )
-from replay.stock_clusters.imported_log.reading import open_world, unfinished_notes
+from replay.stock_clusters.imported_log.reading import open_imported, unfinished_notes
 from replay.stock_clusters.zookeeper_log.merging import Gap
 from replay.stock_clusters.zookeeper_log.transactions import Operation, Transaction
 from replay.world.paths import below
@@ -44,7 +44,7 @@ def import_report(reader: LogReader) -> ImportReport:
     events = gap_events(reader)
     notes: list[str] = []
     missing, ended = 0, ImportEnded([], [], is_cut=True)
-    log = open_world(reader)
+    log = open_imported(reader)
     ends = {end + 1 for _, end in bounds_of(log.first_seq, events) if end is not None}
     for (seq, event), (_, following) in pairwise([*events, (0, None)]):
         match event:
@@ -62,8 +62,8 @@ def import_report(reader: LogReader) -> ImportReport:
     return ImportReport(notes + unfinished_notes(log), missing, ended)
 
 
-def _up_to(following: WorldEvent | None) -> str:
-    if not isinstance(following, WorldResumed):
+def _up_to(following: ImportedEvent | None) -> str:
+    if not isinstance(following, ImportResumed):
         return ""
     return f" up to the first election after zxid {following.zxid:#x}, of {following.snapshot}"
 

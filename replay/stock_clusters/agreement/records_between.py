@@ -10,7 +10,7 @@ from eventstore.records import EventRecord
 from replay.stock_clusters.agreement.logs.index import operations_of, path_of
 from replay.stock_clusters.agreement.results import AgreementResult, Divergence
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import ControllerLogged, WorldEvent
+from replay.stock_clusters.imported_log.events import ControllerLogged, ImportedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import (
     Transaction,
@@ -24,24 +24,24 @@ _RECORDS_MAX: Final = 10
 _WIDTH: Final = 160
 
 
-def with_records_between(result: AgreementResult, world: ImportedLog) -> AgreementResult:
+def with_records_between(result: AgreementResult, imported: ImportedLog) -> AgreementResult:
     """The result, with the records between for its first divergences."""
-    first = [_with_records_between(one, world) for one in result.divergences[:_DIVERGENCES_MAX]]
+    first = [_with_records_between(one, imported) for one in result.divergences[:_DIVERGENCES_MAX]]
     result.divergences = [*first, *result.divergences[_DIVERGENCES_MAX:]]
     return result
 
 
-def _with_records_between(one: Divergence, world: ImportedLog) -> Divergence:
+def _with_records_between(one: Divergence, imported: ImportedLog) -> Divergence:
     wanted = EventFilter(first_seq=one.since, last_seq=one.seq)
     found: list[str] = []
-    for record in world.reader.events(wanted):
-        text = _text(record, event_of(record), one, world.begun.chroot)
+    for record in imported.reader.events(wanted):
+        text = _text(record, event_of(record), one, imported.begun.chroot)
         if text:
             found.append(text)
     return structs.replace(one, between=tuple(found[-_RECORDS_MAX:]))
 
 
-def _text(record: EventRecord, event: WorldEvent, one: Divergence, chroot: str) -> str:
+def _text(record: EventRecord, event: ImportedEvent, one: Divergence, chroot: str) -> str:
     """A record of the controller's thread or about the same topics, as text; "" for others."""
     if isinstance(event, ControllerLogged) and event.broker == one.controller:
         return f"{record.seq} {event.text}"[:_WIDTH]

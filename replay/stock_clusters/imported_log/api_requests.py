@@ -42,12 +42,12 @@ class _StateTopic(Struct):
     name: str = ""
 
 
-class _OfBroker(Struct):
+class _BrokerRequest(Struct):
     brokerId: int
     brokerEpoch: int = UNKNOWN_BROKER_EPOCH
 
 
-class _AlterPartition(_OfBroker):
+class _AlterPartition(_BrokerRequest):
     topics: list[_StateTopic] = []
 
 
@@ -91,8 +91,8 @@ class _UpdateFeatures(Struct):
 _decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
     "ALTER_PARTITION": msgspec.json.Decoder(_AlterPartition),
     "ALTER_ISR": msgspec.json.Decoder(_AlterPartition),
-    "CONTROLLED_SHUTDOWN": msgspec.json.Decoder(_OfBroker),
-    "ALLOCATE_PRODUCER_IDS": msgspec.json.Decoder(_OfBroker),
+    "CONTROLLED_SHUTDOWN": msgspec.json.Decoder(_BrokerRequest),
+    "ALLOCATE_PRODUCER_IDS": msgspec.json.Decoder(_BrokerRequest),
     "ALTER_PARTITION_REASSIGNMENTS": msgspec.json.Decoder(_Reassignments),
     "ELECT_LEADERS": msgspec.json.Decoder(_ElectLeaders),
     "UPDATE_FEATURES": msgspec.json.Decoder(_UpdateFeatures),
@@ -137,7 +137,7 @@ def _request(decoded: object, served: RequestServed, number: int) -> ApiRequest 
             states = [state for topic in topics for state in _states(topic)]
             # Versions 0 and 1 name topics; ids came with version 2.
             return AlterPartitionReceived(number, version, broker, epoch, states)
-        case _OfBroker(brokerId=broker, brokerEpoch=epoch):
+        case _BrokerRequest(brokerId=broker, brokerEpoch=epoch):
             if served.api == "CONTROLLED_SHUTDOWN":
                 return ControlledShutdownReceived(number, version, broker, epoch)
             return AllocateProducerIdsReceived(number, version, broker, epoch)

@@ -7,7 +7,7 @@ import msgspec
 from controller.core.canonical import decoded
 from eventstore.records import EventRecord
 from replay.errors import ReplayError
-from replay.stock_clusters.imported_log.events import WorldEvent
+from replay.stock_clusters.imported_log.events import ImportedEvent
 
 SCHEMAS: Final[dict[str, int]] = {
     tag: 1
@@ -33,25 +33,25 @@ SCHEMAS: Final[dict[str, int]] = {
 encode_event: Final = msgspec.msgpack.Encoder().encode
 """Encode an event as the payload that the log stores."""
 
-_decoder: Final[msgspec.msgpack.Decoder[WorldEvent]] = msgspec.msgpack.Decoder(WorldEvent)
+_decoder: Final[msgspec.msgpack.Decoder[ImportedEvent]] = msgspec.msgpack.Decoder(ImportedEvent)
 
 
 _KINDS: Final[dict[type, str]] = {
-    one: cast(str, one.__struct_config__.tag) for one in get_args(WorldEvent)
+    one: cast(str, one.__struct_config__.tag) for one in get_args(ImportedEvent)
 }
 
 
-def kind_of(event: WorldEvent) -> str:
+def kind_of(event: ImportedEvent) -> str:
     """The kind that an event is stored under."""
     return _KINDS[type(event)]
 
 
-def decode_event(payload: bytes) -> WorldEvent:
+def decode_event(payload: bytes) -> ImportedEvent:
     """Decode a payload. Raises msgspec.DecodeError."""
     return decoded(_decoder.decode, payload)
 
 
-def event_of(record: EventRecord) -> WorldEvent:
+def event_of(record: EventRecord) -> ImportedEvent:
     """The event of a record in its current schema. Raises ReplayError."""
     try:
         return decode_event(record.payload)

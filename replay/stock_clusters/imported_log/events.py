@@ -1,9 +1,10 @@
 """The events of an imported log: a tagged union of immutable values.
 
-A log begins with `WorldBegun` and the restored state of ZooKeeper. The transactions after it follow
-in the order of their zxids. If some are missing, `WorldResumed` shows where the whole state is
-known again. The log ends with `ImportEnded`. Lines of brokers' logs are merged in by time; the
-order of a line and a transaction is not exact.
+A log begins with `ImportBegun` and the restored state of ZooKeeper. The transactions after it
+follow in the order of their zxids. If some are missing, `ImportResumed` shows where the whole state
+is known again. The log ends with `ImportEnded`. Lines of brokers' logs are merged in by time; the
+order of a line and a transaction is not exact. The tags of the first two kinds, `world_begun` and
+`world_resumed`, are those of older versions, so that their logs can be read.
 """
 
 from typing import Final, NamedTuple
@@ -23,7 +24,7 @@ class _Event(Struct, frozen=True, array_like=True, tag_field="kind", gc=False):
 # ZooKeeper ------------------------------------------------------------------------------------
 
 
-class WorldBegun(_Event, frozen=True, tag="world_begun"):
+class ImportBegun(_Event, frozen=True, tag="world_begun"):
     """The first event: the source of the log, and the server in the source.
 
     The restored state is the one after transaction `zxid`. Paths are ZooKeeper's; those of the
@@ -77,7 +78,7 @@ class ZnodesGone(_Event, frozen=True, tag="znodes_gone"):
     paths: list[str]
 
 
-class WorldResumed(_Event, frozen=True, tag="world_resumed"):
+class ImportResumed(_Event, frozen=True, tag="world_resumed"):
     """The whole state is known again after missing transactions, by the source's file `snapshot`,
     which includes all transactions up to `zxid`. The events right before this one have the
     differences, as gone or restored."""
@@ -215,13 +216,13 @@ class LoggedEvent(NamedTuple):
     event: BrokerLogged
 
 
-WorldEvent = (
-    WorldBegun
+ImportedEvent = (
+    ImportBegun
     | SessionsRestored
     | ZnodesRestored
     | SessionsGone
     | ZnodesGone
-    | WorldResumed
+    | ImportResumed
     | TransactionsMissing
     | ImportEnded
     | Transaction

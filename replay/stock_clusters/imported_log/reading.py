@@ -1,8 +1,8 @@
 """Reads an imported log.
 
 with LogReader.open(path, UPCASTERS) as reader:
-    world = open_world(reader)
-    for record, event in world.events(): ...
+    imported = open_imported(reader)
+    for record, event in imported.events(): ...
 """
 
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ from eventstore.records import EventRecord
 from replay.errors import ReplayError
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import (
+    ImportBegun,
+    ImportedEvent,
     ImportEnded,
     SessionsRestored,
-    WorldBegun,
-    WorldEvent,
     ZnodesRestored,
 )
 from replay.stock_clusters.imported_log.restored import restore
@@ -30,20 +30,20 @@ class ImportedLog(Struct, frozen=True):
     its first and last record (None: to the end of the log). Each call of `events` reads the log
     again."""
 
-    begun: WorldBegun
+    begun: ImportBegun
     state: State
     first_seq: int
     reader: LogReader
     last_seq: int | None = None
 
-    def events(self) -> Iterator[tuple[EventRecord, WorldEvent]]:
+    def events(self) -> Iterator[tuple[EventRecord, ImportedEvent]]:
         """The records after the restored state, in order. Raises ReplayError."""
         wanted = EventFilter(first_seq=self.first_seq, last_seq=self.last_seq)
         for record in self.reader.events(wanted):
             yield record, event_of(record)
 
 
-def open_world(reader: LogReader) -> ImportedLog:
+def open_imported(reader: LogReader) -> ImportedLog:
     """Read the beginning of a log. Raises ReplayError if it is not an imported one."""
     if reader.header.kind != "world-backed":
         raise ReplayError(
@@ -52,7 +52,7 @@ def open_world(reader: LogReader) -> ImportedLog:
     records = reader.events()
     first = next(records, None)
     begun = event_of(first) if first else None
-    if first is None or not isinstance(begun, WorldBegun):
+    if first is None or not isinstance(begun, ImportBegun):
         raise ReplayError(f"{reader.path} has no first ZooKeeper state: import it again")
     state, last = State(), first.seq
     for record in records:
@@ -65,13 +65,13 @@ def open_world(reader: LogReader) -> ImportedLog:
     return ImportedLog(begun, state, last + 1, reader)
 
 
-def unfinished_notes(world: ImportedLog) -> list[str]:
+def unfinished_notes(imported: ImportedLog) -> list[str]:
     """A note if the import of this log was interrupted. Raises ReplayError, LogError."""
-    reader = world.reader
+    reader = imported.reader
     last = reader.events(EventFilter(first_seq=reader.last_seq))
     if any(isinstance(event_of(record), ImportEnded) for record in last):
         return []
     return [
         "the import of this log was interrupted, so the log lacks the later part: import"
-        f" {world.begun.source} again"
+        f" {imported.begun.source} again"
     ]

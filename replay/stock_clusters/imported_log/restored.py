@@ -7,10 +7,10 @@ from itertools import islice
 from typing import Final
 
 from replay.stock_clusters.imported_log.events import (
+    ImportedEvent,
+    ImportResumed,
     SessionsGone,
     SessionsRestored,
-    WorldEvent,
-    WorldResumed,
     ZnodesGone,
     ZnodesRestored,
 )
@@ -63,7 +63,7 @@ def changed_events(before: State, after: State) -> Iterator[Gone | Restored]:
     )
 
 
-def apply(state: State, event: WorldEvent) -> None:
+def apply(state: State, event: ImportedEvent) -> None:
     """Apply an event to a state; most events change nothing."""
     match event:
         case Transaction():
@@ -78,7 +78,7 @@ def apply(state: State, event: WorldEvent) -> None:
                 with suppress(Refused):
                     state.tree.get(path)
                     state.tree.remove(path)
-        case WorldResumed(zxid=zxid):
+        case ImportResumed(zxid=zxid):
             state.zxid = max(state.zxid, zxid)
         case _:
             pass

@@ -16,12 +16,12 @@ from replay.errors import ReplayError
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
+    ImportResumed,
     LoggedEvent,
     RequestServed,
     StateChangeLogged,
-    WorldResumed,
 )
-from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.imported_log.restored import STATE_KINDS, apply
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.data_folder import DataFolder, SourceFile
@@ -47,14 +47,14 @@ class StoredFile(SourceFile, frozen=True):
     def state(self) -> State:
         """The state, which is exact. Raises ReplayError, LogError."""
         with LogReader.open(self.path) as reader:
-            world = open_world(reader)
+            imported = open_imported(reader)
             wanted = EventFilter(
-                first_seq=world.first_seq, last_seq=self.seq - 1, kinds=STATE_KINDS
+                first_seq=imported.first_seq, last_seq=self.seq - 1, kinds=STATE_KINDS
             )
             for record in reader.events(wanted):
-                apply(world.state, event_of(record))
-        world.state.zxid = world.state.exact_from = self.zxid
-        return world.state
+                apply(imported.state, event_of(record))
+        imported.state.zxid = imported.state.exact_from = self.zxid
+        return imported.state
 
 
 class StoredSource:
@@ -68,15 +68,17 @@ class StoredSource:
         self.name = name
         self.first_zxid = self.last_zxid = 0
         with LogReader.open(log) as reader:
-            world = open_world(reader)
-            snapshots = [self._file(world.begun.zxid, "first-state", world.first_seq)]
-            wanted = EventFilter(first_seq=world.first_seq, kinds=("transaction", "world_resumed"))
+            imported = open_imported(reader)
+            snapshots = [self._file(imported.begun.zxid, "first-state", imported.first_seq)]
+            wanted = EventFilter(
+                first_seq=imported.first_seq, kinds=("transaction", "world_resumed")
+            )
             for record in reader.events(wanted):
                 event = event_of(record)
                 if isinstance(event, Transaction):
                     self.first_zxid = self.first_zxid or event.zxid
                     self.last_zxid = event.zxid
-                elif isinstance(event, WorldResumed):
+                elif isinstance(event, ImportResumed):
                     # The state includes all transactions before this event.
                     zxid = max(event.zxid, self.last_zxid)
                     snapshots.append(self._file(zxid, f"state-{zxid:x}", record.seq))
@@ -103,12 +105,14 @@ class _StoredTransactions:
 
     def __init__(self, reader: LogReader) -> None:
         self.offset = 0
+        self.zxid: int | None = None
         self.damage: Damage | None = None
+        self.is_cut = False
         self._reader = reader
 
     def __iter__(self) -> Iterator[Transaction]:
         for record in self._reader.events(EventFilter(kinds=("transaction",))):
             event = event_of(record)
             assert isinstance(event, Transaction)
-            self.offset = record.seq
+            self.offset, self.zxid = record.seq, event.zxid
             yield event

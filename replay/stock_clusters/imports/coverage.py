@@ -10,8 +10,8 @@ from typing import Final
 from replay.stock_clusters.imported_log.events import (
     STARTED,
     ControllerLogged,
+    ImportedEvent,
     RequestServed,
-    WorldEvent,
 )
 
 _DONE_MS: Final = 2_000
@@ -33,7 +33,7 @@ class RequestLogCoverage:
         self._last_request: dict[int, tuple[int, bytes]] = {}
         """The time and the registration in a controller's last request to a broker."""
 
-    def take(self, time_ms: int, event: WorldEvent) -> None:
+    def take(self, time_ms: int, event: ImportedEvent) -> None:
         """Add a line of a log, in the order of time."""
         if isinstance(event, RequestServed):
             self._served_ms.setdefault(event.broker, []).append(time_ms)

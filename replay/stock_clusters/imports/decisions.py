@@ -209,7 +209,7 @@ class Decisions:
             if state is None or self._is_logged_state(broker, state, time_ms):
                 return ()
             return (state,)
-        topic = _topic_of(path)
+        topic = znodes.topic_of(path)
         targets = () if topic is None else self._targets(operation, topic)
         return [one for one in targets if not self._is_logged_target(broker, one, time_ms)]
 
@@ -313,7 +313,7 @@ def kind_of(path: str, *, is_delete: bool) -> str:
         return "topic_deletion"
     if znodes.state_of(path) is not None:
         return "partition_state"
-    return "assignment" if _topic_of(path) is not None else "partition_znode"
+    return "assignment" if znodes.topic_of(path) is not None else "partition_znode"
 
 
 def _inferred(zxid: int, broker: int, requested: Sequence[_Requested]) -> RequestInferred:
@@ -326,12 +326,6 @@ def _path(
     operation: Create | CreateTtl | CreateContainer | Delete | SetData | SetAcl,
 ) -> str:
     return operation.path
-
-
-def _topic_of(path: str) -> str | None:
-    """The topic whose znode has this path; None for other paths."""
-    name = path.removeprefix(f"{znodes.TOPICS}/")
-    return name if name != path and "/" not in name else None
 
 
 def _topic_id(name: str, data: bytes) -> str:

@@ -25,12 +25,12 @@ from replay.escape_path import escape_path
 from replay.progress import Progress, unreported
 from replay.stock_clusters.broker_logs.reading import AllBrokerLogs, BrokerLogs
 from replay.stock_clusters.imported_log.events import (
+    ImportBegun,
     ImportEnded,
+    ImportResumed,
     LoggedEvent,
     Observed,
     TransactionsMissing,
-    WorldBegun,
-    WorldResumed,
 )
 from replay.stock_clusters.imported_log.restored import apply, changed_events, restored_events
 from replay.stock_clusters.imports.decisions import Decisions
@@ -109,7 +109,7 @@ def import_opened(
         cluster_id=root.cluster_id,
         created_ns=time.time_ns(),
     )
-    begun = WorldBegun(name, source.server.name, state.zxid, root.chroot)
+    begun = ImportBegun(name, source.server.name, state.zxid, root.chroot)
     # Requests after the selected time are not part of this import.
     requests = LoggedRequests(
         one for one in broker_logs.events(LOGS) if not _is_late(one, selection.to_ms)
@@ -128,7 +128,7 @@ def import_opened(
         misplaced = map(str, logs.misplaced)
         of_zookeeper = (*source.notes, *logs.renamed, *misplaced, *altered_notes, *cut_notes(logs))
         notes = [*of_zookeeper, *broker_logs.notes, *others]
-        missing = before.left_out + sum(gap.at_least for gap in before.gaps)
+        missing = before.transactions + sum(gap.at_least for gap in before.gaps)
         altered = one.versions.altered | one.digests.altered
         ended = import_ended(source, logs, broker_logs, requests, notes, missing, altered)
         gaps = (*before.gaps, *logs.gaps)
@@ -139,14 +139,14 @@ def import_opened(
     return counts.result(escape_path(log), begun, root.cluster_id, damaged, gaps, notes)
 
 
-class _Before(NamedTuple):
+class _LeftOut(NamedTuple):
     """What a source has before the first usable state: transactions that are left out, and gaps."""
 
-    left_out: int
+    transactions: int
     gaps: Sequence[Gap]
 
 
-def first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot, _Before]:
+def first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot, _LeftOut]:
     """The first state that contains the cluster, or after which the cluster is created.
 
     If logs are damaged or incomplete, a later state is tried. Raises NoClusterError, which reports
@@ -168,10 +168,10 @@ def first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRo
         else:
             source.notes.append(note)
             if tried is None:
-                return state, root, _Before(left_out, ())
+                return state, root, _LeftOut(left_out, ())
             source.damages += [one for one in tried.damages if _is_before(one, state.zxid)]
             lost = [gap.up_to(state.zxid) for gap in tried.gaps if gap.after < state.zxid]
-            return state, root, _Before(0 if lost else left_out, lost)
+            return state, root, _LeftOut(0 if lost else left_out, lost)
     raise NoClusterError("; ".join((*map(str, source.damages), why)))
 
 
@@ -253,7 +253,7 @@ class _Import:
         self._last_ms = counts.from_ms or 0
         self._channels: dict[int, str] = {}
 
-    def begin(self, begun: WorldBegun) -> None:
+    def begin(self, begun: ImportBegun) -> None:
         """Write the first state."""
         for event in (begun, *restored_events(self._state)):
             self._records.add(event, self._last_ms, self._term(), _OWN_CHANNEL)
@@ -322,7 +322,7 @@ class _Import:
             self._records.add(event, time_ms, self._term(), _OWN_CHANNEL)
         self._terms.resume(self._state.tree)
         self.versions.is_known = self.digests.is_known = True
-        resumed = WorldResumed(found.snapshot.name, found.snapshot.zxid)
+        resumed = ImportResumed(found.snapshot.name, found.snapshot.zxid)
         self._records.add(resumed, time_ms, self._term(), _OWN_CHANNEL)
 
     def _term(self) -> int:

@@ -10,7 +10,7 @@ from eventstore.folders import discard, segments_in
 from eventstore.records import EventRecord, Header, Origin
 from eventstore.writer import LogWriter
 from replay.stock_clusters.imported_log.encoding import SCHEMAS, encode_event, kind_of
-from replay.stock_clusters.imported_log.events import WorldEvent
+from replay.stock_clusters.imported_log.events import ImportedEvent
 
 _BATCH: Final = 10_000
 _BATCH_BYTES: Final = 8 << 20
@@ -28,7 +28,7 @@ class Records:
         self._bytes = 0
 
     def add(
-        self, event: WorldEvent, time_ms: int, term: int, channel: str, cause: int | None = None
+        self, event: ImportedEvent, time_ms: int, term: int, channel: str, cause: int | None = None
     ) -> int:
         """Store an event and return its number. Sources have no monotonic clock, so it is 0."""
         self.count = seq = self.count + 1

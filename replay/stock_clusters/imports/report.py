@@ -1,4 +1,4 @@
-"""What an import reports: counts, damage in the source, and clocks that do not fit."""
+"""The report of an import: counts, damage in the source, and clocks that do not fit."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from replay.stock_clusters.imported_log.encoding import kind_of
 from replay.stock_clusters.imported_log.events import (
     BrokerLogged,
     DamagedFile,
+    ImportBegun,
     ImportEnded,
     Observed,
     RequestInferred,
-    WorldBegun,
 )
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
 from replay.stock_clusters.zookeeper_log.damage import Damage
@@ -105,7 +105,7 @@ class Counts:
     def result(
         self,
         log: str,
-        begun: WorldBegun,
+        begun: ImportBegun,
         cluster_id: str,
         damages: Sequence[Damage],
         gaps: Sequence[Gap],
@@ -197,7 +197,7 @@ def cut_notes(logs: MergedLogs) -> list[str]:
     if not logs.cut:
         return []
     return [
-        f"{logs.cut} ends after zxid {logs.zxid:#x} without the zeros that a server writes behind"
+        f"{logs.cut} ends after zxid {logs.zxid:#x} without the zeros that a server writes after"
         " the last record: later transactions may be missing"
     ]
 

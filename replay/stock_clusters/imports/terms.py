@@ -1,4 +1,4 @@
-"""Which session is the controller, and since when.
+"""The session that is the controller, and since when.
 
 A session becomes the controller with a multi that creates /controller and sets /controller_epoch.
 At the start of a log it is the owner of /controller. Its term ends when that znode is deleted.

@@ -27,11 +27,14 @@ _CHUNK_BYTES: Final = 1024 * 1024
 class TransactionReader(Protocol):
     """Iterates over the transactions of one file, in the order of the file.
 
-    `offset` is the position of the last one. `damage` says what ends the file early, if anything.
+    `offset` is the position of the last one, `zxid` its number. `damage` says what ends the file
+    early, if anything. `is_cut`, at the end: a part of the file is missing.
     """
 
     offset: int
+    zxid: int | None
     damage: Damage | None
+    is_cut: bool
 
     def __iter__(self) -> Iterator[Transaction]: ...
 
@@ -92,9 +95,8 @@ class LogReader:
     def _next_record(self) -> bytes | None:
         """The next record with a correct checksum; None at the end."""
         if not self._fill(_RECORD_HEADER.size):
-            rest = self._buffer[self._at :]
-            self.is_cut = not rest or any(rest)
-            if any(rest):
+            self.is_cut = True
+            if any(self._buffer[self._at :]):
                 self._stop("the last record is cut off", is_torn=True)
             return None
         checksum, size = _RECORD_HEADER.unpack_from(self._buffer, self._at)

@@ -253,7 +253,7 @@ def _how(one: StateWritten) -> str:
 
 
 def _why_then(history: History, one: StateWritten, led_before: int) -> str:
-    """What made an election necessary, or possible."""
+    """The reason why an election was necessary, or possible."""
     began = one.because.procedure if one.because is not None else ""
     if began in _UNCLEAN_ENABLED:
         return "unclean leader election was enabled"

@@ -164,7 +164,7 @@ def _held_up(history: History) -> str:
 
 
 def _by(history: History, view: PartitionView, move: Move | None) -> str:
-    """Which replicas the partition gets instead, and why."""
+    """The replicas that the partition gets instead, and why."""
     is_rollback = view.course != "replaced"
     goes = f" to {listed(_origin(view, move))}" if is_rollback else f" by {listed(view.becoming)}"
     given_up = last(history.facts, MoveGivenUp)

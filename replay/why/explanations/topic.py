@@ -71,7 +71,7 @@ def _deletion(history: History, deletion: DeletionView) -> str:
         return f"The deletion of {name} is under way: it waits for {awaited}."
     if _has_no_replica(history, deletion):
         return f"The deletion of {name} is about to end: brokers have deleted all its replicas."
-    why = f": {changed.text}" if changed is not None and deletion.status == "waits" else ""
+    why = f": {sentence(changed)}" if changed is not None and deletion.status == "waits" else ""
     return f"The deletion of {name} is {_status(deletion)}{since}{why}."
 
 

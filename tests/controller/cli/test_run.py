@@ -127,7 +127,7 @@ async def test_policy_of_a_broker_refuses_the_start(
 
 
 @pytest.mark.lab
-async def test_other_min_insync_replicas_of_a_broker_are_reported_and_do_not_refuse_the_start(
+async def test_different_min_insync_replicas_of_a_broker_are_reported_and_do_not_refuse_the_start(
     zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:
     broker = ScriptedBroker(with_settings({"min.insync.replicas": "2"}))

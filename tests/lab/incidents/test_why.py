@@ -50,8 +50,8 @@ async def test_why_explains_an_offline_partition_and_its_unclean_leader(
     answer = await why(stage, "--partition", f"{TOPIC}-2")
     assert fits(
         r"orders-2 has leader 1 since EVENT: the registration of broker 3 is gone \(event \d+\), "
-        r"and broker 3 was the leader; 1 is the first replica that was online and in sync; passed over: "
-        r"3 is not online\. Broker 3 is not in the ISR .*",
+        r"and broker 3 was the leader; 1 is the first replica that was online and in sync; passed "
+        r"over: 3 is not online\. Broker 3 is not in the ISR .*",
         answer,
     )
     stage.broker(1).kill()
@@ -153,7 +153,7 @@ async def test_why_explains_a_stuck_deletion(stage: IncidentCluster) -> None:
     await stage.broker(2).start()
     await stage.until_gone(TOPIC)
     answer = await why(stage, "--topic", TOPIC)
-    assert fits(r"There is no topic orders any more at EVENT: orders is deleted: .*", answer)
+    assert fits(r"There is no topic orders any more at EVENT: topic orders is deleted\.", answer)
 
 
 async def test_why_explains_the_end_of_a_term(stage: IncidentCluster) -> None:

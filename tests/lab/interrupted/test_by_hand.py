@@ -35,7 +35,7 @@ async def test_overwritten_topic_is_repaired_and_can_be_cancelled(
     await moving.view.overwrite(path, TOPIC_BY_HAND[what])
     notice = await moving.until_reported(daemon, "assignment_mended")
     assert notice["subject"] == f"{topic}-0"
-    assert f"another client changed them in {path}" in notice["message"]
+    assert f" in {path} during a reassignment" in notice["message"]
 
     async def as_before() -> bool:
         return bool(await moving.view.content(path) == before)

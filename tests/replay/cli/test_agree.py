@@ -131,7 +131,7 @@ def test_agreement_is_reported_as_text(log: Path) -> None:
     )
     assert "requests to brokers: 147, 147 agreed, 0 differ, 0 missing, 0 extra" in lines
     assert any(one.startswith("  partition_state: ") for one in lines)
-    assert lines[-1] == f"{log}: agrees"
+    assert lines[-1] == f"{log}: agrees; judged: 132 decisions, 147 requests"
 
 
 def test_divergence_is_reported_as_text(corrupted: tuple[Path, Corruption]) -> None:
@@ -154,7 +154,9 @@ def test_divergence_is_reported_as_text(corrupted: tuple[Path, Corruption]) -> N
     assert ", since " in lines[place + 2]
     between = lines[place + 3 : place + 13]
     assert any(f"zxid {corruption.zxid:#x}" in line and corruption.path in line for line in between)
-    assert lines[-1] == f"{copy}: does not agree"
+    found = as_json(copy)
+    judged = f"judged: {found['decisions']} decisions, {found['requests']['decisions']} requests"
+    assert lines[-1] == f"{copy}: does not agree; {judged}"
 
 
 def test_verdict_includes_damage(folder: Path, tmp_path: Path) -> None:
@@ -168,7 +170,8 @@ def test_verdict_includes_damage(folder: Path, tmp_path: Path) -> None:
     result = agree(copy)
     assert result.exit_code == 0
     damage = ", ".join(f"{count} in {name}" for name, count in damaged.items())
-    end = f"{copy}: agrees; damaged lines, transactions or snapshots: {damage}"
+    judged = "judged: 132 decisions, 147 requests"
+    end = f"{copy}: agrees; {judged}; damaged lines, transactions or snapshots: {damage}"
     assert result.stdout.splitlines()[-1] == end
     assert as_json(copy)["damaged"] == damaged
 
@@ -183,12 +186,11 @@ def test_verdict_includes_skipped_transactions(folder: Path, tmp_path: Path) -> 
         jumped = [structs.replace(one, zxid=one.zxid + (1 << 32)) for one in whole[119:121]]
         write_again(log, copy, [*whole[:119], *jumped, *whole[121:]])
     result = agree(copy)
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     after = len(whole) - 121
-    assert result.stdout.splitlines()[-1] == (
-        f"{copy}: incomplete: {after} transactions are out of order; damaged lines,"
-        f" transactions or snapshots: {after} in {log.name}"
-    )
+    last = result.stdout.splitlines()[-1]
+    assert last.startswith(f"{copy}: incomplete: {after} transactions are out of order; judged: ")
+    assert last.endswith(f"; damaged lines, transactions or snapshots: {after} in {log.name}")
 
 
 def test_verdict_includes_missing_transactions(
@@ -199,11 +201,11 @@ def test_verdict_includes_missing_transactions(
     _, middle, _ = sorted(source.rglob("log.*"), key=lambda one: int(one.suffix[1:], 16))
     middle.unlink()
     result = agree(source)
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     gaps = re.findall(r"^transactions between zxid 0x(\w+) and 0x(\w+) ", result.stdout, re.M)
     count = sum(int(before, 16) - int(after, 16) - 1 for after, before in gaps)
-    end = f"{source}: incomplete: {count} transactions are missing"
-    assert result.stdout.splitlines()[-1] == end
+    end = f"{source}: incomplete: {count} transactions are missing; judged: "
+    assert result.stdout.splitlines()[-1].startswith(end)
     assert as_json(source)["missing_transactions"] == count > 0
 
 
@@ -214,10 +216,56 @@ def test_verdict_includes_a_truncated_archive(folder: Path, tmp_path: Path) -> N
         tar.add(folder / "logs", "logs")
     archive.write_bytes(archive.read_bytes()[:-20_000])
     result = agree(archive)
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert f"{archive}: incomplete: the source is cut" in result.stdout.splitlines()[-1]
     found = as_json(archive)
     assert (found["is_cut"], found["differs"], found["missing"], found["extra"]) == (True, 0, 0, 0)
+
+
+def test_transaction_log_that_is_cut_is_incomplete_and_its_part_is_judged(
+    folder: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "cut"
+    shutil.copytree(folder, source)
+    [log] = source.rglob("log.1")
+    records = log.read_bytes().rstrip(b"\0")
+    log.write_bytes(records[: len(records) * 6 // 10])
+    result = agree(source)
+    assert result.exit_code == 3
+    found = as_json(source)
+    assert found["is_cut"]
+    assert 0 < found["decisions"] == found["agreed"] < 132
+    judged = f"judged: {found['decisions']} decisions, {found['requests']['decisions']} requests"
+    start = f"{source}: incomplete: the source is cut; {judged}"
+    assert result.stdout.splitlines()[-1].startswith(start)
+
+
+def test_requests_that_no_log_shows_are_not_judged(folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "without"
+    shutil.copytree(folder / "zookeeper", source / "zookeeper")
+    result = agree(source)
+    assert result.exit_code == 3
+    found = as_json(source)
+    unjudged = found["requests"]["unjudged"]
+    assert unjudged > 100
+    assert f"0 missing, 0 extra, {unjudged} cannot tell" in result.stdout
+    assert result.stdout.splitlines()[-1] == (
+        f"{source}: agrees as far as judged; judged: {found['decisions']} decisions, 0 requests;"
+        f" not judged: {unjudged} requests"
+    )
+
+
+def test_decisions_of_a_term_that_began_earlier_are_not_judged(
+    folder: Path, tmp_path: Path
+) -> None:
+    with open_source(folder) as source:
+        times_ms = [one.time_ms for one in source.transactions(0)]
+    middle_ms = times_ms[len(times_ms) // 3]
+    result = agree(folder, "--from", str(middle_ms))
+    warm = json.loads(agree(folder, "--from", str(middle_ms), "--json").stdout)["warm"]
+    assert warm > 0
+    assert result.exit_code == 3
+    assert f"; not judged: {warm} decisions before the first election" in result.stdout
 
 
 def test_refolds_rules_can_be_selected(log: Path) -> None:

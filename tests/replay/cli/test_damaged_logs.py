@@ -18,8 +18,8 @@ from replay.logs.packed import LOG_OF_INCIDENT, log_at
 
 INCIDENT = Path("tests/incidents/failover")
 COMMANDS = ("events", "decisions", "why", "inspect", "replay", "log verify")
-SEED = 25
-FLIPS = 20
+SEED = 2
+FLIPS = 40
 
 
 def run(command: str, log: Path) -> Result:
@@ -42,8 +42,9 @@ def segment(log: Path) -> Path:
     return found
 
 
-def flip(content: bytes, place: int, bit: int) -> bytes:
-    return content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :]
+def flip(content: bytes, place: int) -> bytes:
+    """Flip the highest bit of a byte: text is then no longer UTF-8."""
+    return content[:place] + bytes([content[place] ^ 0x80]) + content[place + 1 :]
 
 
 def rechain(segment: Path) -> None:
@@ -64,10 +65,10 @@ def test_flipped_bits_of_a_segment_never_end_in_a_traceback(command: str, segmen
     content = segment.read_bytes()
     choice = random.Random(f"{SEED} {command}")
     for _ in range(FLIPS):
-        place, bit = choice.randrange(len(content)), choice.randrange(8)
-        segment.write_bytes(flip(content, place, bit))
+        place = choice.randrange(len(content))
+        segment.write_bytes(flip(content, place))
         result = run(command, segment.parent)
-        assert ends_without_traceback(result), (place, bit, result.exc_info)
+        assert ends_without_traceback(result), (place, result.exc_info)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -77,11 +78,11 @@ def test_flipped_bits_of_a_packed_log_never_end_in_a_traceback(
     content = (INCIDENT / LOG_OF_INCIDENT).read_bytes()
     choice = random.Random(f"{SEED} {command}")
     packed = tmp_path / LOG_OF_INCIDENT
-    for _ in range(FLIPS // 4):
-        place, bit = choice.randrange(len(content)), choice.randrange(8)
-        packed.write_bytes(flip(content, place, bit))
+    for _ in range(FLIPS // 8):
+        place = choice.randrange(len(content))
+        packed.write_bytes(flip(content, place))
         result = run(command, packed)
-        assert ends_without_traceback(result), (place, bit, result.exc_info)
+        assert ends_without_traceback(result), (place, result.exc_info)
 
 
 @pytest.mark.parametrize("command", COMMANDS[:-1])

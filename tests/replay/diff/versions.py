@@ -146,8 +146,8 @@ RAISES: Final = Edit(
 """A successful election raises an error."""
 OTHER_NOTICE: Final = Edit(
     "controller/core/procedures/brokers/broker_change.py",
-    '"broker_failed": "its registration was deleted"',
-    '"broker_failed": "it is gone"',
+    '"broker_failed": "the registration of broker {0} was deleted"',
+    '"broker_failed": "broker {0} is gone"',
 )
 """A log message has another text."""
 OTHER_PROTOCOL: Final = Edit(

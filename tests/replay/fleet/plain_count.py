@@ -14,7 +14,7 @@ from eventstore.records import CommandRecord, EventRecord
 from eventstore.upcasters import Upcasters
 from replay.logs.older_events import UPCASTS
 from replay.stock_clusters.imported_log import encoding
-from replay.stock_clusters.imported_log import events as world
+from replay.stock_clusters.imported_log import events as imported_events
 from replay.stock_clusters.zookeeper_log import transactions
 from tests.replay.fleet.plain_brokers import PlainBrokers
 from tests.replay.fleet.plain_moves import Assigned, Moved, Partition, PlainMoves
@@ -81,7 +81,7 @@ class PlainCount:
         self._moving = PlainMoves()
         self._stood = 0
         self._elected: tuple[int, int, int] | None = None
-        self._decided: dict[int, world.Observed] = {}
+        self._decided: dict[int, imported_events.Observed] = {}
         self._follow(log)
 
     @property
@@ -97,12 +97,12 @@ class PlainCount:
             self.issued[one.cause, one.ordinal] = one
         self.commands = len(self.issued)
         for record in reader.events():
-            is_worldly = record.kind in encoding.SCHEMAS
-            decode: Any = encoding.decode_event if is_worldly else decode_event
+            is_imported = record.kind in encoding.SCHEMAS
+            decode: Any = encoding.decode_event if is_imported else decode_event
             self.records.append((record, decode(record.payload)))
         self.events = len(self.records)
         for record, event in self.records:
-            if isinstance(event, world.Observed):
+            if isinstance(event, imported_events.Observed):
                 self._decided[record.cause or 0] = event
                 self.observed += 1
                 self._act(record, event)
@@ -117,7 +117,7 @@ class PlainCount:
                 self._of_daemon(record, event)
             self._of_commands(record, caused.get(record.seq, []), now)
 
-    def _act(self, record: EventRecord, decision: world.Observed) -> None:
+    def _act(self, record: EventRecord, decision: imported_events.Observed) -> None:
         """Writes of a stock controller after the end of its term, successful or not."""
         if decision.what == "fenced":
             self.zombies.add((record.cause or 0, "fenced_write"))
@@ -138,7 +138,7 @@ class PlainCount:
 
     def _of_world(self, record: EventRecord, event: Any, now: int) -> None:
         match event:
-            case world.ZnodesRestored():
+            case imported_events.ZnodesRestored():
                 for path, data, owner in zip(event.paths, event.data, event.owners, strict=True):
                     found = Write(record.seq, now, f"session {owner:#x}", path, data, None, "found")
                     self._put(found, is_created=True)
@@ -150,13 +150,13 @@ class PlainCount:
                 self.brokers.end_session(record)
             case transactions.Transaction():
                 self._operate(record, event.content)
-            case world.ControllerLogged(broker=broker, text=text):
+            case imported_events.ControllerLogged(broker=broker, text=text):
                 if "Starting the controller scheduler" in text and self._elected is not None:
                     term, began, controller = self._elected
                     if controller == broker:
                         self.failovers[term] = now - began
                         self._elected = None
-            case world.RequestServed():
+            case imported_events.RequestServed():
                 request, response = (
                     json.loads(one or b"{}") for one in (event.request, event.response)
                 )

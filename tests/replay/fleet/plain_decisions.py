@@ -19,7 +19,7 @@ from replay.diff.processes import VersionProcess
 from replay.diff.references import Version
 from replay.diff.version.decisions import parts_of
 from replay.diff.version.recorded_history import decoded_body
-from replay.stock_clusters.imported_log import events as world
+from replay.stock_clusters.imported_log import events as imported_events
 from tests.replay.fleet.plain_count import PlainCount, Row
 
 OFFLINE: Final = "offline partition leader election"
@@ -92,7 +92,7 @@ def _was_to_stop(count: PlainCount, broker: int, seq: int) -> bool:
     return any(
         int(found[1]) == broker
         for record, event in count.records
-        if since < record.seq < seq and isinstance(event, world.ControllerLogged)
+        if since < record.seq < seq and isinstance(event, imported_events.ControllerLogged)
         if (found := _SHUTS_DOWN.search(event.text)) is not None
     )
 

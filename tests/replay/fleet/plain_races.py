@@ -13,7 +13,7 @@ from controller.core.api_requests.controlled_shutdown import ControlledShutdownR
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.operations import FENCED
-from replay.stock_clusters.imported_log import events as world
+from replay.stock_clusters.imported_log import events as imported_events
 from tests.replay.fleet.plain_count import PlainCount, Write
 from tests.replay.fleet.plain_moves import Partition
 
@@ -165,7 +165,9 @@ def _of_brokers(count: PlainCount) -> Iterator[Touch]:
         match event:
             case ControlledShutdownReceived():
                 yield Touch(*place, "shutdown_requested", event.broker)
-            case world.ControllerLogged() if (found := _SHUTS_DOWN.search(event.text)) is not None:
+            case imported_events.ControllerLogged() if (
+                found := _SHUTS_DOWN.search(event.text)
+            ) is not None:
                 yield Touch(*place, "shutdown_requested", int(found[1]))
             case events.ChannelFault() if event.kind != "recovered":
                 yield Touch(*place, "channel_fault", event.broker)

@@ -16,8 +16,13 @@ from replay.logs.decode import UPCASTERS
 from replay.logs.packed import log_at
 from replay.stock_clusters.agreement.comparison import agree
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import ImportEnded, Observed, WorldBegun, WorldEvent
-from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imported_log.events import (
+    ImportBegun,
+    ImportedEvent,
+    ImportEnded,
+    Observed,
+)
+from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.imports.importing import Selection, import_source
 from tests.replay.diff.versions import ROOT
 
@@ -37,7 +42,7 @@ def made(log: Path, folder: Path, first: int, last: int) -> Cut:
         return cut(reader, folder / "cut", first, last)
 
 
-def events(log: Path) -> list[WorldEvent]:
+def events(log: Path) -> list[ImportedEvent]:
     with LogReader.open(log, UPCASTERS) as reader:
         return [event_of(one) for one in reader.events()]
 
@@ -61,7 +66,7 @@ def test_cut_equals_an_import_from_its_beginning(tmp_path: Path) -> None:
     with LogReader.open(whole, UPCASTERS) as reader:
         [second] = [
             record
-            for record, event in open_world(reader).events()
+            for record, event in open_imported(reader).events()
             if isinstance(event, Observed) and event.what == "election" and event.epoch == 2
             if not event.error
         ]
@@ -76,8 +81,8 @@ def test_cut_before_any_election_begins_with_the_first_requested_event(
     log: Path, tmp_path: Path
 ) -> None:
     assert made(log, tmp_path, 20, 60).first == 20
-    [begun] = [one for one in events(tmp_path / "cut") if isinstance(one, WorldBegun)]
-    [before] = [one for one in events(log) if isinstance(one, WorldBegun)]
+    [begun] = [one for one in events(tmp_path / "cut") if isinstance(one, ImportBegun)]
+    [before] = [one for one in events(log) if isinstance(one, ImportBegun)]
     assert (begun.source, begun.zxid > before.zxid) == (before.source, True)
 
 
@@ -96,15 +101,15 @@ def test_cut_begins_earlier_if_divergences_would_differ(
     divergences = imported_cutting.divergences
     calls: list[int] = []
 
-    def worse(world: object, last: int) -> set[object]:
+    def worse(imported: object, last: int) -> set[object]:
         calls.append(last)
-        return {"another"} if len(calls) == 2 else divergences(world, last)  # type: ignore[arg-type]
+        return {"another"} if len(calls) == 2 else divergences(imported, last)  # type: ignore[arg-type]
 
     monkeypatch.setattr(imported_cutting, "divergences", worse)
     found = made(log, tmp_path, SECOND_ELECTION + 100, SECOND_ELECTION + 200)
     assert found.first == FIRST_ELECTION
     monkeypatch.setattr(
-        imported_cutting, "divergences", lambda world, last: {"another"} if last else set()
+        imported_cutting, "divergences", lambda imported, last: {"another"} if last else set()
     )
     with pytest.raises(ReplayError, match="end it later"):
         made(log, tmp_path / "again", SECOND_ELECTION + 100, SECOND_ELECTION + 200)
@@ -119,7 +124,7 @@ def unpacked(folder: Path) -> Path:
     return folder / "source"
 
 
-def without_terms_of_refusals(log: Path) -> list[WorldEvent]:
+def without_terms_of_refusals(log: Path) -> list[ImportedEvent]:
     """The events except the last one, without the terms of refused writes."""
     return [
         structs.replace(one, epoch=0) if isinstance(one, Observed) and one.error else one

@@ -107,7 +107,7 @@ def test_why_explains_an_older_log() -> None:
     [
         (("inspect", "--partition", "t-0"), "t-0       │ online"),
         (("events", "--kind", ELECT_LEADERS), "67  2023"),
-        (("decisions", "--rule", "unclean partition"), "t-0: 2, unclean leader"),
+        (("decisions", "--rule", "unclean partition"), "t-0: leader 2, unclean leader"),
     ],
 )
 def test_older_log_is_listed(command: tuple[str, ...], text: str) -> None:

@@ -52,9 +52,8 @@ def test_why_explains_the_failover_after_the_death_of_the_controller(log_of: Log
     assert re.sub(r" \(\d{4}-[^)]*Z\)", "", answer.answer) == (
         "t_43-2 has leader 2 since event 4585: the registration of broker 4 is gone, its ZooKeeper "
         "session expired (event 4312), and broker 4 was the leader, so that it had none from event "
-        "4495 on; the failover of term 7 of broker 3, controller since event 4313, elected 2; 2 "
-        "is the "
-        "first replica that was online and in sync; passed over: 4 is not online."
+        "4495 on; the failover of term 7 of broker 3, controller since event 4313, elected 2; 2 is "
+        "the first replica that was online and in sync; passed over: 4 is not online."
     )
 
 

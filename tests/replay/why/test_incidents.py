@@ -160,7 +160,7 @@ def test_why_explains_a_deletion_that_waits_for_a_broker(incident: IncidentOf) -
         "The deletion of orders is about to end: brokers have deleted all its replicas."
     )
     assert plain(asked(log, topic="orders").answer).startswith(
-        "There is no topic orders any more at event N: orders is deleted"
+        "There is no topic orders any more at event N: topic orders is deleted"
     )
 
 
@@ -170,7 +170,7 @@ def test_why_explains_an_expired_session_of_a_paused_daemon(incident: IncidentOf
         "Term 2 of broker 1000 ended at event N: the ZooKeeper session is over; nothing had been "
         "observed for "
     )
-    begun = last(asked(log), "failover done").seq
+    begun = last(asked(log), "failover completed").seq
     assert plain(asked(log, begun).answer).endswith(", and another broker had held the role since.")
 
 

@@ -45,9 +45,9 @@ def test_why_explains_the_leader_after_the_death_of_the_previous_one(
     ask_for_isr(cluster, 1, 3)
     cluster.stop_broker(1)
     assert first(cluster, tmp_path, **T0).startswith(
-        "t-0 has leader 3 since event N: the registration of broker 1 is gone (event N), and broker 1 "
-        "was the leader; 3 is the first replica that was online and in sync; passed over: 1 is not "
-        "online, 2 is not in sync. "
+        "t-0 has leader 3 since event N: the registration of broker 1 is gone (event N), and "
+        "broker 1 was the leader; 3 is the first replica that was online and in sync; passed over: "
+        "1 is not online, 2 is not in sync. "
     )
 
 
@@ -56,10 +56,10 @@ def test_why_explains_an_offline_partition(cluster: Cluster, tmp_path: Path) -> 
     cluster.stop_broker(1)
     answer = why(cluster, tmp_path, **T0)
     assert plain(answer.answer) == (
-        "t-0 is offline since event N: the registration of broker 1 is gone (event N), and broker 1 "
-        "was the leader; no replica could lead at event N: 1 is not online, 2 is not in sync, 3 is "
-        "not in sync. Only broker 1 is in the ISR. The partition is online again when broker 1 "
-        "returns, or after an unclean election, which may lose records."
+        "t-0 is offline since event N: the registration of broker 1 is gone (event N), and "
+        "broker 1 was the leader; no replica could lead at event N: 1 is not online, 2 is not in "
+        "sync, 3 is not in sync. Only broker 1 is in the ISR. The partition is online again "
+        "when broker 1 returns, or after an unclean election, which may lose records."
     )
     numbers = [one.seq for one in answer.chain]
     assert numbers == sorted(numbers, reverse=True)
@@ -276,7 +276,7 @@ def test_why_explains_a_deletion_blocked_by_a_broker(cluster: Cluster, tmp_path:
 def test_why_reports_a_deleted_topic(cluster: Cluster, tmp_path: Path) -> None:
     mark(cluster, "t")
     answer = first(cluster, tmp_path, **T0)
-    assert answer.startswith("There is no topic t any more at event N: t is deleted")
+    assert answer.startswith("There is no topic t any more at event N: topic t is deleted")
 
 
 def test_why_lists_the_partitions_of_a_topic_with_problems(

@@ -50,19 +50,19 @@ def test_failing_command_is_an_error_with_its_page_and_output(tmp_path: Path) ->
 
 def test_after_a_failed_command_the_other_pages_are_written(tmp_path: Path) -> None:
     before = page("$ exit 3")
-    pages = {"page.md": lambda: run(before, tmp_path), "other.md": lambda: "new"}
+    pages = {"page.md": lambda: run(before, tmp_path), "README.md": lambda: "new"}
     errors = renew(pages, tmp_path, write=True)
     assert errors[0] == "page.md: exit status 3 of: exit 3\n"
     assert "record the incidents again" in errors[1]
     assert (tmp_path / "page.md").read_text(encoding="utf-8") == before
-    assert (tmp_path / "other.md").read_text(encoding="utf-8") == "new"
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == "new"
 
 
 def test_stale_pages_are_named_next_to_failed_commands(tmp_path: Path) -> None:
-    pages = {"page.md": lambda: run(page("$ exit 3"), tmp_path), "other.md": lambda: "new"}
+    pages = {"page.md": lambda: run(page("$ exit 3"), tmp_path), "README.md": lambda: "new"}
     errors = renew(pages, tmp_path, write=False)
-    assert errors[-1] == "out of date: other.md; run python -m tools.pages --write"
-    assert not (tmp_path / "other.md").exists()
+    assert errors[-1] == "out of date: README.md; run python -m tools.pages --write"
+    assert not (tmp_path / "README.md").exists()
 
 
 def test_blocks_of_another_language_are_not_run(tmp_path: Path) -> None:

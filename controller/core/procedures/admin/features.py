@@ -111,7 +111,7 @@ def _judge(update: FeatureUpdate, existing: int | None) -> None:
 
 
 def _problem_with_level(update: FeatureUpdate, existing: int | None) -> str:
-    """What is wrong with another level of an existing feature; empty if nothing is."""
+    """Why an existing feature cannot get another level; empty if it can."""
     level = update.level
     if existing is None:
         return ""

@@ -31,7 +31,7 @@ from controller.core.operations import (
 )
 from controller.core.procedures.admin.waiting_requests import send_response
 from controller.core.values import ANY_VERSION
-from controller.core.zookeeper_io import read_children, read_znodes, write
+from controller.core.zookeeper_io import read_children, read_znodes, write_named
 
 _RULE: Final = AlterUserScramCredentialsReceived.RULE
 _ITERATIONS_MIN: Final = 4096
@@ -167,15 +167,17 @@ async def _write(controller: Controller, wanted: Configs, answers: Results) -> N
             operations[user] = SetData(path, znodes.write_config(configs), ANY_VERSION)
         else:
             operations[user] = Delete(path, ANY_VERSION)
-    errors = await _written(controller, operations)
+    errors = await write_named(controller, operations, Reason(_RULE))
     creates: dict[str, WriteOperation] = {
         user: Create(operation.path, operation.data)
         for user, operation in operations.items()
         if errors[user] == NO_NODE and isinstance(operation, SetData)
     }
-    errors |= await _written(controller, creates)
+    errors |= await write_named(controller, creates, Reason(_RULE))
     made_meanwhile = [user for user in creates if errors[user] == NODE_EXISTS]
-    errors |= await _written(controller, {user: operations[user] for user in made_meanwhile})
+    errors |= await write_named(
+        controller, {user: operations[user] for user in made_meanwhile}, Reason(_RULE)
+    )
     for user, error in errors.items():
         is_gone = error == NO_NODE and isinstance(operations[user], Delete)
         if error != OK and not is_gone:
@@ -191,18 +193,12 @@ async def _announce(controller: Controller, users: Iterable[str], answers: Resul
         for user in users
         if user not in answers
     }
-    for user, error in (await _written(controller, operations)).items():
+    for user, error in (await write_named(controller, operations, Reason(_RULE))).items():
         if error != OK:
             text = (
                 f"it is written, but brokers cannot be notified (ZooKeeper code {error}): ask again"
             )
             _fail(controller, user, text, answers)
-
-
-async def _written(controller: Controller, operations: dict[str, WriteOperation]) -> dict[str, int]:
-    """One write for all users; returns ZooKeeper's code for each user."""
-    writes = await write(controller, list(operations.values()), Reason(_RULE))
-    return dict(zip(operations, writes.errors, strict=True))
 
 
 def _fail(controller: Controller, user: str, text: str, answers: Results) -> None:

@@ -25,9 +25,9 @@ _RULE = "broker change"
 STARTUP = "broker start-up"
 FAILURE = "broker failure"
 _NOTICE_TEXTS = {
-    "broker_started": "registered",
-    "broker_bounced": "registered again between two checks",
-    "broker_failed": "its registration was deleted",
+    "broker_started": "broker {0} registered",
+    "broker_bounced": "broker {0} registered again between two checks",
+    "broker_failed": "the registration of broker {0} was deleted",
 }
 
 
@@ -74,7 +74,8 @@ def _report(
     for code, brokers in came_and_went.items():
         for broker in brokers:
             level = "info" if code == "broker_started" else "warning"
-            controller.notice(level, code, f"broker {broker}", _NOTICE_TEXTS[code])
+            text = _NOTICE_TEXTS[code].format(broker)
+            controller.notice(level, code, f"broker {broker}", text)
 
 
 def _register(context: ControllerContext, brokers: list[Broker]) -> None:

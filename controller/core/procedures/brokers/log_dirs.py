@@ -74,7 +74,7 @@ async def process_leader_and_isr_response(
             "warning",
             "replicas_in_failed_log_dir",
             f"broker {answer.broker}",
-            f"{len(new)} replicas are offline: their log directory failed",
+            f"{len(new)} replicas on broker {answer.broker} are offline: a log directory failed",
         )
         await on_replicas_become_offline(controller, {answer.broker: sorted_partitions(new)})
     if new or len(now) < len(before):

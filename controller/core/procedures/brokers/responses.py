@@ -67,7 +67,7 @@ def _report_error(controller: Controller, answer: BrokerResponded) -> None:
         level,
         "broker_error",
         f"broker {answer.broker}",
-        f"answered a control request with error code {answer.error}",
+        f"broker {answer.broker} answered a control request with error code {answer.error}",
     )
 
 
@@ -81,5 +81,5 @@ def process_versions_offered(controller: Controller, offered: VersionsOffered) -
 def process_channel_fault(controller: Controller, fault: ChannelFault) -> None:
     """Report the trouble of a channel, or its end."""
     level = {"recovered": "info", "unreachable": "warning"}.get(fault.kind, "error")
-    text = fault.text or "answers again"
+    text = fault.text or f"broker {fault.broker} answers again"
     controller.notice(level, f"channel_{fault.kind}", f"broker {fault.broker}", text)

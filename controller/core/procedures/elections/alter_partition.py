@@ -84,7 +84,7 @@ def _judge_all(
 
 
 def _error_of_request(controller: Controller, asked: AlterPartitionReceived) -> int:
-    """What is wrong with the request as a whole; 0 if nothing is."""
+    """The error code of the request as a whole; 0 if it is valid."""
     broker = controller.context.brokers.get(asked.broker)
     if broker is None or broker.epoch != asked.broker_epoch:
         return error_codes.STALE_BROKER_EPOCH

@@ -133,11 +133,13 @@ async def elect_leaders(
     failures.report()
     elected = [one for one in results if results[one] is not None]
     if elected:
-        controller.notice("info", "leaders_elected", listed(elected), strategy.name)
+        text = f"elected leaders for {listed(elected)} ({strategy.name})"
+        controller.notice("info", "leaders_elected", listed(elected), text)
     if any(one in controller.context.rollback_waiting for one in elected):
         retry_waiting_rollbacks(controller)
     if lost := [one for one in elected if one in unclean]:
-        text = f"{strategy.name}: the new leader was not in sync: records may be lost"
+        names = listed(lost)
+        text = f"{strategy.name}: the new leader of {names} was not in sync: records may be lost"
         controller.notice("warning", "unclean_leader", listed(lost), text)
     return results
 
@@ -301,7 +303,7 @@ async def with_unclean_permission(
     strategy: Strategy,
     failures: Failures,
 ) -> list[Candidate]:
-    """Which partitions may get an unclean leader (collectUncleanLeaderElectionState, KB 4.4.1).
+    """The partitions that may get an unclean leader (collectUncleanLeaderElectionState, KB 4.4.1).
 
     Only those without an online ISR member can need one. For them the topic's configuration is
     read, with the controller's setting as the default.

@@ -1,4 +1,4 @@
-"""What Kafka's state machine keeps when it is fenced in the middle of a change (KB 12.2.1).
+"""The requests that Kafka's state machine keeps when it is fenced during a change (KB 12.2.1).
 
 The requests of the change stay in its batch. No later change of that machine begins while the batch
 has requests, and nothing removes them while the process lives. So Kafka's controller, when it is

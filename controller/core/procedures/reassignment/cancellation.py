@@ -215,7 +215,8 @@ async def give_up_rollbacks(
 
 async def _continue(controller: Controller) -> None:
     context = controller.context
-    controller.notice("info", "reassignments_go_on", REASSIGN_CANCEL, "it was removed")
+    text = f"{REASSIGN_CANCEL} was removed: reassignments continue"
+    controller.notice("info", "reassignments_go_on", REASSIGN_CANCEL, text)
     if any(one not in context.reassignments for one in context.reassigning):
         legacy = await read_legacy(controller)
         await adopt(controller, legacy.entries, legacy)

@@ -147,8 +147,10 @@ def _is_daemon_id(controller: Controller, data: bytes | None) -> bool:
 
 def _report_current_controller(controller: Controller, data: bytes | None) -> None:
     holder = znodes.read_controller(data)
-    who = f"broker {holder.brokerid}" if holder else "an unreadable broker id"
-    controller.notice("info", "standing_by", znodes.CONTROLLER, f"{who} is controller; waiting")
+    who = f"broker {holder.brokerid}" if holder else "a node with an unreadable id"
+    controller.notice(
+        "info", "standing_by", znodes.CONTROLLER, f"{who} is controller; this daemon waits"
+    )
 
 
 def _may_be_replaced(controller: Controller, owner: int, data: bytes | None) -> bool:
@@ -160,8 +162,9 @@ def _may_be_replaced(controller: Controller, owner: int, data: bytes | None) -> 
     text = (
         "it is persistent" if owner == 0 else "a KRaft controller holds it"
     ) + ": a migration to KRaft is under way, refold must not run in this cluster"
+    text = f"{znodes.CONTROLLER}: {text}"
     controller.notice("error", "foreign_controller", znodes.CONTROLLER, text)
-    controller.stop(f"{znodes.CONTROLLER}: {text}", _RULE)
+    controller.stop(text, _RULE)
     return False
 
 
@@ -221,7 +224,7 @@ async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
     if not is_ours:
         resign(controller, "another controller was found")
     elif fenced and RESIGNS_WHEN_FENCED.applies(controller.configuration):
-        text = "another client changed it while this daemon was controller: the role is taken again"
+        text = "another client changed the controller epoch: this daemon takes the role again"
         controller.notice("warning", "epoch_changed", znodes.CONTROLLER_EPOCH, text)
         resign(controller, "the controller epoch was changed")
         await elect(controller)

@@ -40,7 +40,10 @@ async def fail_over(controller: Controller) -> None:
     context = controller.context
     context.is_loaded = True
     controller.notice(
-        "info", "elected", znodes.CONTROLLER, f"controller of epoch {context.epoch}; failing over"
+        "info",
+        "elected",
+        znodes.CONTROLLER,
+        f"elected controller, epoch {context.epoch}; the failover begins",
     )
     await set_up_features(controller)
     requests = [znodes.PREFERRED_ELECTION, znodes.REASSIGN_PARTITIONS]
@@ -69,9 +72,15 @@ async def fail_over(controller: Controller) -> None:
         "info",
         "failover_done",
         znodes.CONTROLLER,
-        f"{len(context.brokers)} brokers, {len(context.known_topics())} topics, "
-        f"{sum(1 for _ in context.partitions())} partitions",
+        "failover completed: "
+        f"{_counted(len(context.brokers), 'broker')}, "
+        f"{_counted(len(context.known_topics()), 'topic')}, "
+        f"{_counted(sum(1 for _ in context.partitions()), 'partition')}",
     )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _elects_for_moves(context: ControllerContext, repaired: list[Partition]) -> bool:

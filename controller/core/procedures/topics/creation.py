@@ -28,7 +28,7 @@ from controller.core.procedures.topics.validation import (
 from controller.core.replica_assignment import assign_replicas
 from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes import TopicContent
-from controller.core.zookeeper_io import draw_numbers, draw_topic_ids, read_children, write
+from controller.core.zookeeper_io import draw_numbers, draw_topic_ids, read_children, write_named
 
 _RULE = CreateTopicsReceived.RULE
 _SLICE_TOPICS = 200
@@ -146,13 +146,13 @@ async def _write_configs(controller: Controller, plans: list[TopicPlan], answers
     creates: dict[str, WriteOperation] = {
         name: Create(path, data[name]) for name, path in paths.items()
     }
-    errors = await _write(controller, creates)
+    errors = await write_named(controller, creates, Reason(_RULE))
     sets: dict[str, WriteOperation] = {
         name: SetData(paths[name], data[name], ANY_VERSION)
         for name, error in errors.items()
         if error == NODE_EXISTS
     }
-    errors |= await _write(controller, sets)
+    errors |= await write_named(controller, sets, Reason(_RULE))
     for name, error in errors.items():
         if error != OK:
             answers[name] = _not_written(controller, name, paths[name], error)
@@ -165,17 +165,11 @@ async def _write_topics(controller: Controller, topics: dict[str, bytes], answer
         for name, data in topics.items()
         if not answers[name].error
     }
-    for name, error in (await _write(controller, creates)).items():
+    for name, error in (await write_named(controller, creates, Reason(_RULE))).items():
         if error == NODE_EXISTS:
             answers[name] = _refused(name, exists(name))
         elif error != OK:
             answers[name] = _not_written(controller, name, creates[name].path, error)
-
-
-async def _write(controller: Controller, operations: dict[str, WriteOperation]) -> dict[str, int]:
-    """One write for all topics; returns ZooKeeper's code for each topic."""
-    writes = await write(controller, list(operations.values()), Reason(_RULE))
-    return dict(zip(operations, writes.errors, strict=True))
 
 
 def _created(plan: TopicPlan, topic_id: bytes | None) -> CreatedTopic:

@@ -19,7 +19,7 @@ _HOLDS_NO_REPLICAS = "Broker {} is the controller, which holds no replicas."
 
 
 def daemon_id_problem(controller: Controller, replicas: Iterable[int]) -> str:
-    """What is wrong with requested replicas that name the daemon; empty if they do not."""
+    """The error text for requested replicas that name the daemon; empty if they do not."""
     own = controller.configuration.id_without_replicas
     return _HOLDS_NO_REPLICAS.format(own) if own in replicas else ""
 
@@ -44,13 +44,9 @@ def repair_assignments(
         number: _repair(assignment, own, live, first + number)
         for number, assignment in assignments.items()
     }
-    controller.notice(
-        "warning",
-        "own_id_repaired",
-        znodes.topic_path(topic),
-        f"partitions {named} named the daemon's id {own}; replicas are now "
-        f"{[repaired[number].replicas for number in named]}",
-    )
+    now = "; ".join(f"{topic}-{one}: {_ids(repaired[one].replicas)}" for one in named)
+    text = f"assignments named the daemon's id {own} as a replica; their replicas are now {now}"
+    controller.notice("warning", "own_id_repaired", znodes.topic_path(topic), text)
     return repaired
 
 
@@ -60,9 +56,13 @@ def is_daemon_in_sync(controller: Controller, partition: Partition) -> bool:
     if not has_in_isr(partition, own):
         return False
     path = znodes.state_path(partition.topic.name, partition.number)
-    text = f"its ISR named the daemon's id {own}; a leader is elected without it"
+    text = f"the ISR of {partition!r} named the daemon's id {own}; a leader is elected without it"
     controller.notice("warning", "own_id_repaired", path, text)
     return True
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))
 
 
 def names_broker(assignment: Assignment, broker: int) -> bool:

@@ -39,7 +39,7 @@ async def process_topic_deletion(controller: Controller) -> None:
     known = dict.fromkeys(context.known_topics())
     unknown = [name for name in children.children if name not in known]
     for name in unknown:
-        text = "there is no such topic; its marker is removed"
+        text = f"there is no topic {name}: the request to delete it is removed"
         controller.notice("warning", "deletion_refused", znodes.delete_topic_path(name), text)
     await _delete_markers(controller, unknown)
     topics = [name for name in children.children if name in known]
@@ -108,7 +108,8 @@ def _halt(controller: Controller, topics: Iterable[str], why: str) -> None:
     mark_ineligible(context, topics)
     for name in context.ineligible_for_deletion:
         if name not in before:
-            controller.notice("info", "topic_deletion_waits", znodes.topic_path(name), why)
+            text = f"the deletion of {name} waits: {why}"
+            controller.notice("info", "topic_deletion_waits", znodes.topic_path(name), text)
 
 
 def _has_offline_replica(context: ControllerContext, topic: str) -> bool:
@@ -121,7 +122,7 @@ def _is_being_reassigned(context: ControllerContext, topic: str) -> bool:
 
 async def _refuse(controller: Controller, topics: list[str]) -> None:
     for name in topics:
-        text = "delete.topic.enable is false; the marker is removed"
+        text = f"topic {name} is kept, because delete.topic.enable is false: the request is removed"
         controller.notice("warning", "deletion_refused", znodes.delete_topic_path(name), text)
     await _delete_markers(controller, topics)
 
@@ -240,7 +241,7 @@ async def _start(controller: Controller, topics: list[str]) -> None:
     context = controller.context
     fresh = [name for name in topics if name not in context.deletion_started]
     for name in fresh:
-        text = "its replicas are stopped and deleted"
+        text = f"the deletion of {name} begins: its replicas are stopped and deleted"
         controller.notice("info", "topic_deletion_started", znodes.topic_path(name), text)
     partitions = sorted_partitions(one for name in fresh for one in context.topics[name].assigned())
     await change_partitions(controller, partitions, PartitionState.OFFLINE, _RULE)
@@ -289,11 +290,11 @@ async def _complete(controller: Controller, name: str) -> None:
     path = znodes.topic_path(name)
     error = await _delete_znodes(controller, name)
     if error not in (OK, NO_NODE):
-        text = f"it cannot be deleted (ZooKeeper code {error}): tried again with the next deletion"
+        text = f"{path} cannot be deleted (ZooKeeper code {error}): the next deletion tries again"
         controller.notice("error", "topic_not_deleted", path, text)
         return
     forget_topic(controller, name)
-    controller.notice("info", "topic_deleted", path, "no replica is left")
+    controller.notice("info", "topic_deleted", path, f"topic {name} is deleted")
 
 
 def forget_topic(controller: Controller, name: str) -> None:

@@ -44,7 +44,7 @@ async def process_delete_topics(controller: Controller, asked: DeleteTopicsRecei
 
 
 def _error_of_request(controller: Controller, asked: DeleteTopicsReceived) -> int:
-    """What is wrong with the request as a whole; 0 if nothing is."""
+    """The error code of the request as a whole; 0 if it is valid."""
     if not controller.configuration.delete_topic_enable:
         if asked.version < _FIRST_WITH_DISABLED_ERROR:
             return error_codes.INVALID_REQUEST

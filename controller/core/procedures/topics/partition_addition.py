@@ -72,7 +72,7 @@ async def process_create_partitions(
             break
     for name in wanted:
         answers[name] = TopicResult(name, error_codes.UNKNOWN_SERVER_ERROR)
-        text = f"it was changed {_ROUNDS_MAX} times meanwhile: no partition is added, ask again"
+        text = f"{name} was changed {_ROUNDS_MAX} times meanwhile: no partition is added, ask again"
         controller.notice("error", "partitions_not_added", znodes.topic_path(name), text)
     answer = CreatePartitionsResponse(asked.request, tuple(answers.values()))
     respond_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
@@ -137,8 +137,9 @@ async def _write(
         if error in (BAD_VERSION, NO_NODE):
             again.append(name)
         elif error != OK:
-            text = f"it cannot be written (ZooKeeper code {error}): no partition is added"
-            controller.notice("error", "partitions_not_added", operation.path, text)
+            path = operation.path
+            text = f"{path} cannot be written (ZooKeeper code {error}): no partition is added"
+            controller.notice("error", "partitions_not_added", path, text)
             answers[name] = TopicResult(name, error_codes.UNKNOWN_SERVER_ERROR)
     return again
 

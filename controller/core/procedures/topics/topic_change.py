@@ -33,7 +33,9 @@ async def process_topic_change(controller: Controller) -> None:
         forget_topic(controller, name)
     new = [name for name in found if name not in known]
     for name in new:
-        controller.notice("info", "topic_found", znodes.topic_path(name), "a new topic")
+        controller.notice(
+            "info", "topic_found", znodes.topic_path(name), f"found the new topic {name}"
+        )
     made = await read_new_topics(controller, new, _RULE)
     await create_partitions(controller, made.partitions)
 
@@ -44,7 +46,7 @@ async def _end_reassignments(controller: Controller, gone: Mapping[str, object])
     ended = sorted_partitions(one for one in records if one.topic.name in gone)
     if not ended:
         return
-    text = "its topic was deleted by hand: its reassignment is over"
+    text = f"a topic was deleted by hand: the reassignment of {listed(ended)} is over"
     controller.notice("warning", "reassignment_ended", listed(ended), text)
     await remove_entries(controller, lambda name, target: name[0] in gone)
     await remove_records(controller, ended)

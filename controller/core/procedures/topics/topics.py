@@ -9,7 +9,7 @@ from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.election import OFFLINE
 from controller.core.errors import ProcedureError, ZnodeError
-from controller.core.failures import excerpt, listed
+from controller.core.failures import excerpt, listed, listed_names
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
 from controller.core.procedures.elections.partition_state_machine import change_partitions
@@ -105,7 +105,8 @@ def _restored(
         if names_broker(assignment, own) and (known := topic.partition(number)).replicas
     }
     if restored:
-        text = f"partitions {list(restored)} named the daemon's id {own}; they are restored"
+        partitions = listed([topic.partition(number) for number in restored])
+        text = f"{partitions} named the daemon's id {own}: the known assignments are restored"
         controller.notice("warning", "own_id_repaired", znodes.topic_path(topic.name), text)
     return restored
 
@@ -125,13 +126,13 @@ def _changed_while_moving(
     if not changed or not (looks_so or _is_moving(controller, topic)):
         return {}
     path = znodes.topic_path(topic.name)
+    partitions = listed([topic.partition(number) for number in changed])
     text = (
-        f"another client changed them in {path} during a reassignment, or so that they look "
-        "reassigned: the known assignments are written again; use refold reassign. "
-        f"It contained {excerpt(data)}"
+        f"another client changed {partitions} in {path} during a reassignment, or so that they "
+        "look reassigned: the known assignments are written again; use refold reassign. "
+        f"The znode contained {excerpt(data)}"
     )
-    partitions = [topic.partition(number) for number in changed]
-    controller.notice("warning", "assignment_mended", listed(partitions), text)
+    controller.notice("warning", "assignment_mended", partitions, text)
     return changed
 
 
@@ -165,7 +166,8 @@ async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
     writes = await write(controller, [SetData(path, data, ANY_VERSION)], Reason(rule))
     if writes.errors[0] != OK:
         raise ProcedureError(f"{path} cannot be restored (ZooKeeper code {writes.errors[0]})")
-    text = f"it is being deleted: partitions {sorted(set(found) - set(kept))} are not added"
+    refused = [topic.partition(number) for number in sorted(set(found) - set(kept))]
+    text = f"topic {topic.name} is being deleted and gains no partitions: {listed(refused)}"
     controller.notice("warning", "partitions_refused", path, text)
 
 
@@ -239,14 +241,18 @@ def _report_gaps(controller: Controller, path: str, name: str, content: TopicCon
     empty = [one for one in numbers if not numbers[one].replicas and one not in known]
     gone = [one for one in known if one not in numbers or not numbers[one].replicas]
     if empty:
-        text = f"partitions {empty} have no replicas and get no leader: write them into the znode"
+        text = f"{_names(name, empty)} get no leader: write their replicas into {path}"
         controller.notice("warning", "no_replicas", path, text)
     if gone and topic is not None and not _is_moving(controller, topic):
-        text = f"partitions {gone} are missing in it and keep their state: write them back"
+        text = f"{_names(name, gone)} are missing in {path} and keep their state: write them back"
         controller.notice("warning", "partitions_missing", path, text)
     if not numbers and not gone:
-        text = "the topic has no partitions: delete it, or write its assignment into the znode"
+        text = f"topic {name} has no partitions: delete it, or write its assignment into {path}"
         controller.notice("warning", "no_partitions", path, text)
+
+
+def _names(topic: str, numbers: list[int]) -> str:
+    return listed_names([(topic, number) for number in numbers])
 
 
 def _repaired(controller: Controller, contents: Contents) -> Contents:
@@ -292,7 +298,7 @@ async def _write_changed(
     writes = await write(controller, changed, Reason("topic ids and repaired assignments"))
     for operation, error in zip(changed, writes.errors, strict=True):
         if error not in (OK, NO_NODE, BAD_VERSION):
-            text = f"the topic cannot be written (ZooKeeper code {error})"
+            text = f"{operation.path} cannot be written (ZooKeeper code {error})"
             controller.notice("error", "topic_not_written", operation.path, text)
 
 

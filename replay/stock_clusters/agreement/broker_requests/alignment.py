@@ -24,13 +24,13 @@ ALIKE: Final = 3
 _SLIDE_MAX: Final = 1_000
 
 
-class _Reached(NamedTuple):
+class _FurthestPoint(NamedTuple):
     """The furthest place on a diagonal for a cost: one step after `came_from`, then along equal
     entries."""
 
     ours: int
     theirs: int
-    came_from: "_Reached | None"
+    came_from: "_FurthestPoint | None"
 
 
 def align(
@@ -60,11 +60,11 @@ def align(
 
 def _cheapest(walk: "_Walk[Item]") -> Iterator[Pair]:
     """The pairs up to the end, or up to the end of theirs if they are a beginning."""
-    start = _Reached(0, 0, None)
+    start = _FurthestPoint(0, 0, None)
     at = walk.along(start)
     yield from _pairs(start, at)
     while not walk.is_at_end(at):
-        start = _Reached(at.ours, at.theirs, None)
+        start = _FurthestPoint(at.ours, at.theirs, None)
         at = walk.on_from(start)
         yield from _path(at)
 
@@ -103,25 +103,25 @@ class _Walk(Generic[Item]):
         self._alike = alike
         self._is_beginning = is_beginning
 
-    def is_at_end(self, at: _Reached) -> bool:
+    def is_at_end(self, at: _FurthestPoint) -> bool:
         is_ours_at_end = self._is_beginning or at.ours == len(self._ours)
         return is_ours_at_end and at.theirs == len(self._theirs)
 
-    def along(self, at: _Reached) -> _Reached:
+    def along(self, at: _FurthestPoint) -> _FurthestPoint:
         """Follow equal entries."""
         ours, theirs, agree = self._ours, self._theirs, self._agree
         i, j = at.ours, at.theirs
         end = min(len(ours), i + len(theirs) - j)
         while i < end and agree(ours[i], theirs[j]):
             i, j = i + 1, j + 1
-        return _Reached(i, j, at.came_from)
+        return _FurthestPoint(i, j, at.came_from)
 
-    def on_from(self, start: _Reached) -> _Reached:
+    def on_from(self, start: _FurthestPoint) -> _FurthestPoint:
         """The end, or the furthest place when the cost gets too high."""
-        frontiers: list[list[_Reached]] = [[start]]
+        frontiers: list[list[_FurthestPoint]] = [[start]]
         furthest = {start.ours - start.theirs: start.ours}
         while len(frontiers) <= COST_MAX:
-            frontier: dict[int, _Reached] = {}
+            frontier: dict[int, _FurthestPoint] = {}
             for step in self._steps(frontiers):
                 diagonal = step.ours - step.theirs
                 if step.ours > furthest.get(diagonal, -1):
@@ -138,32 +138,32 @@ class _Walk(Generic[Item]):
         places = _places(furthest_on)
         return places[len(places) // 2]
 
-    def _steps(self, frontiers: Sequence[Sequence[_Reached]]) -> Iterator[_Reached]:
+    def _steps(self, frontiers: Sequence[Sequence[_FurthestPoint]]) -> Iterator[_FurthestPoint]:
         """Every step to the next cost, which is the number of frontiers."""
         for before in _last_but(ALIKE, frontiers):
             i, j = before.ours, before.theirs
             is_inside = i < len(self._ours) and j < len(self._theirs)
             if is_inside and self._alike(self._ours[i], self._theirs[j]):
-                yield _Reached(i + 1, j + 1, before)
+                yield _FurthestPoint(i + 1, j + 1, before)
         for before in _last_but(OURS_LEFT_OVER, frontiers):
             if before.ours < len(self._ours):
-                yield _Reached(before.ours + 1, before.theirs, before)
+                yield _FurthestPoint(before.ours + 1, before.theirs, before)
         for before in _last_but(THEIRS_LEFT_OVER, frontiers):
             if before.theirs < len(self._theirs):
-                yield _Reached(before.ours, before.theirs + 1, before)
+                yield _FurthestPoint(before.ours, before.theirs + 1, before)
 
 
-def _last_but(cost: int, frontiers: Sequence[Sequence[_Reached]]) -> Sequence[_Reached]:
+def _last_but(cost: int, frontiers: Sequence[Sequence[_FurthestPoint]]) -> Sequence[_FurthestPoint]:
     """The frontier from which a step of that cost leads to the next one."""
     return frontiers[-cost] if len(frontiers) >= cost else ()
 
 
-def _path(at: _Reached) -> Iterator[Pair]:
+def _path(at: _FurthestPoint) -> Iterator[Pair]:
     for before, to in pairwise(_places(at)):
         yield from _pairs(before, to)
 
 
-def _places(at: _Reached) -> list[_Reached]:
+def _places(at: _FurthestPoint) -> list[_FurthestPoint]:
     """The path to a place, from its beginning."""
     places = [at]
     while (before := places[-1].came_from) is not None:
@@ -171,7 +171,7 @@ def _places(at: _Reached) -> list[_Reached]:
     return places[::-1]
 
 
-def _pairs(before: _Reached, to: _Reached) -> Iterator[Pair]:
+def _pairs(before: _FurthestPoint, to: _FurthestPoint) -> Iterator[Pair]:
     """A change of diagonal is an unpaired entry; the other steps are pairs."""
     i, j = before.ours, before.theirs
     if to.ours - to.theirs > i - j:

@@ -136,8 +136,8 @@ def _adopt_content(context: ControllerContext, path: str, data: bytes | None, ve
         if partition is not None:
             partition.leadership = znodes.read_state(path, data, version)
         return
-    name = path.removeprefix(f"{znodes.TOPICS}/")
-    if name == path or "/" in name:
+    name = znodes.topic_of(path)
+    if name is None:
         return
     for number, assignment in znodes.read_topic(name, data).assignments.items():
         partition = context.find(name, number)

@@ -33,11 +33,11 @@ from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.api_requests import UnreadableRequestError, api_request_of
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
+    ImportedEvent,
     Observed,
     RequestInferred,
     RequestServed,
     StateChangeLogged,
-    WorldEvent,
 )
 from replay.stock_clusters.imports.coverage import RequestLogCoverage
 from replay.stock_clusters.zookeeper_log.transactions import (
@@ -81,7 +81,7 @@ class Index:
     """What the first reading of a log found."""
 
     def __init__(
-        self, records: Iterable[tuple[EventRecord, WorldEvent]], chroot: str, view: ZnodeView
+        self, records: Iterable[tuple[EventRecord, ImportedEvent]], chroot: str, view: ZnodeView
     ) -> None:
         """Read all records. `view` shows the state before them."""
         self._existing = set(view.children(znodes.TOPICS))
@@ -134,7 +134,7 @@ class Index:
         self._look_at(view)
         self._read(records)
 
-    def _read(self, records: Iterable[tuple[EventRecord, WorldEvent]]) -> None:
+    def _read(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
         previous: tuple[EventRecord, Transaction] | None = None
         for record, event in records:
             if isinstance(event, Transaction):
@@ -393,7 +393,7 @@ class Index:
         """The path of an operation as Kafka's path; "" if it is outside the chroot."""
         return below(path_of(operation), self._chroot) or ""
 
-    def _take(self, record: EventRecord, event: WorldEvent) -> None:
+    def _take(self, record: EventRecord, event: ImportedEvent) -> None:
         match event:
             case ControllerLogged(broker=broker):
                 found = marker_of(event)

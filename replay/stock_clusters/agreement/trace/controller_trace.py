@@ -24,6 +24,7 @@ from controller.core.triggers import (
     ZkPartitionReassignment,
     trigger_of,
 )
+from replay.description.events import trigger_name
 from replay.stock_clusters.agreement.broker_requests.sent_request import SentRequest
 from replay.stock_clusters.agreement.decisions.compared_writes import ComparedWrites
 from replay.stock_clusters.agreement.decisions.judgements import Judgement
@@ -47,7 +48,7 @@ from replay.stock_clusters.agreement.logs.markers import (
 )
 from replay.stock_clusters.agreement.search.assumptions import Choices
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpoint, Checkpointed
-from replay.stock_clusters.agreement.trace.pending_events import PendingEvents, name_of
+from replay.stock_clusters.agreement.trace.pending_events import PendingEvents
 from replay.stock_clusters.agreement.trace.shadow_fold import ShadowFold
 from replay.stock_clusters.agreement.trace.znode_view import Change, Overlay, ZnodeView
 from replay.stock_clusters.imported_log.events import RequestInferred
@@ -340,7 +341,7 @@ class ControllerTrace(Checkpointed):
         A reassignment request may have arrived later than its log says. Then Kafka makes its writes
         later, and the request waits.
         """
-        if name_of(trigger) != "AlterPartitionReassignments":
+        if trigger_name(trigger) != "AlterPartitionReassignments":
             self._process_now([trigger])
             return
         self._take_checkpoint(trigger)

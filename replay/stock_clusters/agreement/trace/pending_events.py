@@ -29,6 +29,7 @@ from controller.core.triggers import (
     TopicDeletionStopReplicaResponseReceived,
     Trigger,
 )
+from replay.description.events import trigger_name
 from replay.stock_clusters.agreement.decisions.write_batch import Decision
 from replay.stock_clusters.agreement.logs.index import LINE_MS, Index
 from replay.stock_clusters.agreement.logs.markers import (
@@ -132,7 +133,7 @@ class PendingEvents(Checkpointed):
         arrival = self._arrival(trigger)
         seq = self._seq if arrival is None else arrival.seq
         request = trigger.request.request if isinstance(trigger, ApiCall) else 0
-        return Step(self._session, name_of(trigger), seq, request=request)
+        return Step(self._session, trigger_name(trigger), seq, request=request)
 
     def hold(self, trigger: Trigger, paths: Sequence[str]) -> None:
         """Let an event wait until the session writes one of these znodes.
@@ -423,13 +424,6 @@ class PendingEvents(Checkpointed):
         if isinstance(trigger, ApiCall) and isinstance(trigger.request, AlterPartitionReceived):
             return accepted(self._controller, trigger.request)
         return set()
-
-
-def name_of(trigger: Trigger) -> str:
-    """Kafka's name of a controller event."""
-    if isinstance(trigger, ApiCall):
-        return type(trigger.request).__name__.removesuffix("Received")
-    return type(trigger).__name__
 
 
 def _is_alter_partition(trigger: Trigger) -> bool:

@@ -165,7 +165,8 @@ def test_only_an_original_becomes_an_unclean_leader() -> None:
     cluster.stop_broker(4)
     assert leader(cluster) == 1
     assert seen.texts_of("unclean_leader") == [
-        "offline partition leader election: the new leader was not in sync: records may be lost"
+        "offline partition leader election: the new leader of t-0 was not in sync: records may be "
+        "lost"
     ]
     assert assignment(cluster) == "1,2,3"
     assert_nothing_is_left(cluster)

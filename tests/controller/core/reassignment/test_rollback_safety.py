@@ -315,7 +315,8 @@ def test_unclean_topic_elects_an_unclean_leader_only_without_a_live_isr_member()
     cluster.stop_broker(5)
     assert assignment(cluster) == "1,2,3"
     assert seen.texts_of("unclean_leader") == [
-        "offline partition leader election: the new leader was not in sync: records may be lost"
+        "offline partition leader election: the new leader of t-0 was not in sync: records may be "
+        "lost"
     ]
 
 

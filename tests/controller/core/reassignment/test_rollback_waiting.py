@@ -129,7 +129,8 @@ def test_unclean_leader_elected_by_a_rollback_is_reported() -> None:
     assert assignment(cluster) == "1,2"
     assert cluster.leadership("t", 0).leader == 1
     assert seen.texts_of("unclean_leader") == [
-        "rollback: leader among the originals: the new leader was not in sync: records may be lost"
+        "rollback: leader among the originals: the new leader of t-0 was not in sync: records may "
+        "be lost"
     ]
     assert_nothing_is_left(cluster)
 

@@ -99,7 +99,7 @@ def test_standby_waits_for_a_free_role() -> None:
     seen = cluster.seen()
     cluster.start()
     assert not cluster.is_active
-    assert seen.texts_of("standing_by") == ["broker 1 is controller; waiting"]
+    assert seen.texts_of("standing_by") == ["broker 1 is controller; this daemon waits"]
     assert seen.writes() == []
     cluster.leave_role(session)
     assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 2, True)

@@ -45,7 +45,9 @@ def test_SU_13_live_brokers_delete_at_once_and_the_dead_one_after_its_return() -
     assert marked(cluster) == ("t",)
     assert states(cluster, "t") == {1: SUCCESSFUL, 2: SUCCESSFUL, 3: OFFLINE}
     assert waiting(cluster) == ["t"]
-    assert seen.texts_of("topic_deletion_waits") == ["some of its replicas are offline"]
+    assert seen.texts_of("topic_deletion_waits") == [
+        "the deletion of t waits: some of its replicas are offline"
+    ]
     seen = cluster.seen()
     cluster.start_broker(3)
     assert left_of(cluster, "t") == []
@@ -278,7 +280,9 @@ def test_partition_that_cannot_be_deleted_makes_the_topic_wait() -> None:
     assert states(cluster, "t", 1) == {1: SUCCESSFUL, 2: OFFLINE}
     assert waiting(cluster) == ["t"]
     assert logs(cluster, "t") == {2: [1]}
-    assert seen.texts_of("topic_deletion_waits") == ["some of its replicas could not be deleted"]
+    assert seen.texts_of("topic_deletion_waits") == [
+        "the deletion of t waits: some of its replicas could not be deleted"
+    ]
     assert seen.notices() == []
     # Stopping is retried (KB 8.3 step 4), deleting only after a restart.
     assert [one for one in seen.requests(2) if "StopReplica" in one] == [

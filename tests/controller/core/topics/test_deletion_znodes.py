@@ -44,7 +44,7 @@ def test_SU_17_partitions_added_after_the_marker_are_not_added() -> None:
     }
     assert cluster.topic("t").topic_id == topic_id
     assert seen.texts_of("partitions_refused") == [
-        "it is being deleted: partitions [1] are not added"
+        "topic t is being deleted and gains no partitions: t-1"
     ]
     cluster.answer_slow()
     assert left_of(cluster, "t") == []

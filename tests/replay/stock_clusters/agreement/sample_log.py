@@ -6,10 +6,10 @@ from typing import Any
 from eventstore.records import EventRecord
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.imported_log.events import (
+    ImportedEvent,
     Observed,
     RequestInferred,
     RequestServed,
-    WorldEvent,
 )
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
@@ -32,10 +32,10 @@ class Log:
 
     def __init__(self, chroot: str = "") -> None:
         self._chroot = chroot
-        self._records: list[tuple[EventRecord, WorldEvent]] = []
+        self._records: list[tuple[EventRecord, ImportedEvent]] = []
         self._zxid = 0
 
-    def add(self, event: WorldEvent) -> int:
+    def add(self, event: ImportedEvent) -> int:
         seq = len(self._records) + 1
         wall_ns = seq * 1_000_000_000
         record = EventRecord(seq, wall_ns, wall_ns, 1, "", 1, "", "exogenous", None, b"")

@@ -11,7 +11,7 @@ from eventstore.reader import LogReader
 from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.agreement.comparison import agree
 from replay.stock_clusters.agreement.results import AgreementResult
-from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.transactions import Multi, SetData, Transaction
 from tests.replay.stock_clusters.cuts import HOWS, Cut, cuts, ended_at
@@ -89,7 +89,7 @@ def requested_state_writes(log: Path) -> list[int]:
     before: dict[str, tuple[int, int]] = {}
     moments: list[int] = []
     with LogReader.open(log, UPCASTERS) as reader:
-        for _, event in open_world(reader).events():
+        for _, event in open_imported(reader).events():
             if not isinstance(event, Transaction) or not isinstance(event.content, Multi):
                 continue
             for one in event.content.operations:

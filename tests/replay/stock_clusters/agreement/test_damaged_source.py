@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from eventstore.reader import LogReader
+from eventstore.writer import LogWriter
+from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.agreement.comparison import agree, imported
 from replay.stock_clusters.agreement.results import AgreementResult
 from replay.stock_clusters.imported_log.events import Observed
@@ -189,6 +192,50 @@ def test_imported_log_reports_the_damage_of_its_source(folder_of: Get, tmp_path:
     assert (result.damaged, result.passed_over) == ({LOG: 1}, 1)
 
 
+# Sources that are cut -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", [0, 9])
+def test_transaction_log_that_ends_without_zeros_is_cut(
+    lost: int, folder_of: Get, tmp_path: Path
+) -> None:
+    """After or within a record, also without brokers' logs that go on."""
+    source = tmp_path / "copy"
+    shutil.copytree(folder_of(RECORDING), source)
+    shutil.rmtree(source / "logs")
+    log = source / LOG
+    records = log.read_bytes().rstrip(b"\0")
+    log.write_bytes(records[: len(records) - lost])
+    result = agree_with(source)
+    assert (result.is_explained, result.is_cut, result.agrees) == (True, True, False)
+    assert any("later transactions may be missing" in one for one in result.notes)
+
+
+def test_brokers_logs_that_go_on_show_that_the_transaction_logs_are_cut(
+    folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
+) -> None:
+    """The last file is filled with zeros, as the server left it earlier."""
+    zxid = zxids["partition_state"][40]
+    source = tmp_path / "copy"
+    shutil.copytree(folder_of(RECORDING), source)
+    rewritten(folder_of(RECORDING), tmp_path / "other", zxid, lambda whole, at: whole[:at])
+    shutil.copy(tmp_path / "other" / LOG, source / LOG)
+    result = agree_with(source)
+    assert any("the end of the transaction logs is missing" in one for one in result.notes)
+    assert (result.is_explained, result.is_cut, result.agrees) == (True, True, False)
+
+
+def test_log_without_the_end_of_its_import_is_cut(folder_of: Get, tmp_path: Path) -> None:
+    import_source(folder_of(RECORDING), tmp_path / "log", Selection())
+    with (
+        LogReader.open(tmp_path / "log", UPCASTERS) as reader,
+        LogWriter.create(tmp_path / "cut", reader.header) as writer,
+    ):
+        writer.append([one for one in reader.events() if one.seq < reader.last_seq])
+    result = agree(tmp_path / "cut")
+    assert (result.is_explained, result.is_cut, result.agrees) == (True, True, False)
+
+
 # What does not count --------------------------------------------------------------------------
 
 
@@ -197,7 +244,8 @@ def test_incomplete_end_left_by_a_killed_server_is_no_damage(
 ) -> None:
     copy = rewritten(folder_of(RECORDING), tmp_path / "copy", 0x50, lambda whole, _: whole)
     log = copy / LOG
-    log.write_bytes(log.read_bytes().rstrip(b"\0")[:-9])
+    whole = log.read_bytes()
+    log.write_bytes(whole.rstrip(b"\0")[:-9].ljust(len(whole), b"\0"))
     result = agree_with(copy)
     assert any("ends at offset" in one for one in result.notes)
     assert (result.damaged, result.passed_over, result.is_cut) == ({}, 0, False)

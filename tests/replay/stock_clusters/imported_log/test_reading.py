@@ -1,4 +1,4 @@
-"""A world-backed log is read as it was written, also by a later version of refold."""
+"""An imported log is read as it was written, also by a later version of refold."""
 
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ from replay.stock_clusters.imported_log.encoding import (
     event_of,
 )
 from replay.stock_clusters.imported_log.events import (
+    ImportBegun,
+    ImportedEvent,
     Observed,
-    WorldBegun,
-    WorldEvent,
     ZnodesRestored,
 )
-from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.imported_log.restored import (
     PIECE_BYTES_MAX,
     apply,
@@ -42,10 +42,10 @@ from tests.replay.recorded_log import incident, write_log
 from tests.replay.stock_clusters.zookeeper_log.samples import TRANSACTIONS, patient
 
 FORMAT_1 = Path(__file__).parent / "logs" / "format-1"
-"""The beginning of an incident, written by the first version that made world-backed logs."""
+"""The beginning of an incident, written by the first version that made imported logs."""
 
 
-def written(folder: Path, *events: WorldEvent, **changes: Any) -> Path:
+def written(folder: Path, *events: ImportedEvent, **changes: Any) -> Path:
     records = [
         event(
             seq,
@@ -129,7 +129,7 @@ def test_many_sessions_and_large_znodes_are_split_into_events() -> None:
 def test_recorded_log_is_refused(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", incident())
     with LogReader(log) as reader, pytest.raises(ReplayError, match="is a recorded log"):
-        open_world(reader)
+        open_imported(reader)
 
 
 def test_log_without_its_first_event_is_refused(tmp_path: Path) -> None:
@@ -137,17 +137,21 @@ def test_log_without_its_first_event_is_refused(tmp_path: Path) -> None:
     for name, events in (("one", [observed]), ("none", [])):
         log = written(tmp_path / name, *events)
         with LogReader(log, UPCASTERS) as reader, pytest.raises(ReplayError, match="import it"):
-            open_world(reader)
+            open_imported(reader)
 
 
 def test_log_with_only_its_first_state_is_read(tmp_path: Path) -> None:
     state = _state([3], {5: 6000})
-    begun = WorldBegun("there", "version-2", 9, "")
+    begun = ImportBegun("there", "version-2", 9, "")
     log = written(tmp_path / "log", begun, *restored_events(state))
     with LogReader(log, UPCASTERS) as reader:
-        world = open_world(reader)
-        assert (world.begun, world.state.zxid, world.state.sessions) == (begun, 9, {5: 6000})
-        assert list(world.events()) == []
+        imported = open_imported(reader)
+        assert (imported.begun, imported.state.zxid, imported.state.sessions) == (
+            begun,
+            9,
+            {5: 6000},
+        )
+        assert list(imported.events()) == []
 
 
 def test_event_that_cannot_be_decoded_is_reported_with_its_number() -> None:
@@ -157,24 +161,24 @@ def test_event_that_cannot_be_decoded_is_reported_with_its_number() -> None:
 
 
 def test_event_of_a_newer_refold_asks_for_an_upgrade(tmp_path: Path) -> None:
-    begun = WorldBegun("there", "version-2", 9, "")
+    begun = ImportBegun("there", "version-2", 9, "")
     log = written(tmp_path / "log", begun, schema=2)
     with LogReader(log, UPCASTERS) as reader, pytest.raises(LogTooNew, match="upgrade"):
-        open_world(reader)
+        open_imported(reader)
 
 
 def test_log_of_an_older_refold_is_read() -> None:
     assert verify(FORMAT_1).is_sound
     kinds = set()
     with LogReader(FORMAT_1, UPCASTERS) as reader:
-        world = open_world(reader)
-        assert world.begun.chroot == "/prod/k1"
-        assert world.begun.zxid == world.state.zxid
-        for record, one in world.events():
+        imported = open_imported(reader)
+        assert imported.begun.chroot == "/prod/k1"
+        assert imported.begun.zxid == imported.state.zxid
+        for record, one in imported.events():
             kinds.add(record.kind)
             if isinstance(one, Transaction):
-                world.state.apply(one)
-    assert world.state.tree.get("/prod/k1/controller_epoch").data == b"3"
+                imported.state.apply(one)
+    assert imported.state.tree.get("/prod/k1/controller_epoch").data == b"3"
     later = {"sessions_gone", "znodes_gone", "world_resumed"}
     assert kinds == SCHEMAS.keys() - later - {
         "world_begun",

@@ -11,14 +11,14 @@ from replay.inspect.at import cluster_at, make_snapshots
 from replay.logs.decode import UPCASTERS
 from replay.logs.open_log import open_log
 from replay.stock_clusters.imported_log.events import (
+    ImportedEvent,
+    ImportResumed,
     Observed,
     SessionsGone,
     TransactionsMissing,
-    WorldEvent,
-    WorldResumed,
     ZnodesGone,
 )
-from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.imported_log.restored import apply
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.imports.report import ImportResult
@@ -51,21 +51,21 @@ def imported(cut: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return log, import_source(cut, log, Selection())
 
 
-def events(log: Path) -> list[WorldEvent]:
+def events(log: Path) -> list[ImportedEvent]:
     with LogReader(log, UPCASTERS) as reader:
-        return [event for _, event in open_world(reader).events()]
+        return [event for _, event in open_imported(reader).events()]
 
 
 def states(log: Path, zxids: set[int]) -> dict[int, dict[str, bytes]]:
     """The content of znodes before certain transactions."""
     found = {}
     with LogReader(log, UPCASTERS) as reader:
-        world = open_world(reader)
-        for _, event in world.events():
+        imported = open_imported(reader)
+        for _, event in imported.events():
             if isinstance(event, Transaction) and event.zxid in zxids:
-                found[event.zxid] = data(world.state)
-            apply(world.state, event)
-    return {**found, 0: data(world.state)}
+                found[event.zxid] = data(imported.state)
+            apply(imported.state, event)
+    return {**found, 0: data(imported.state)}
 
 
 def data(state: State) -> dict[str, bytes]:
@@ -80,8 +80,8 @@ def test_log_records_the_gap_and_the_snapshot_after_it(imported: tuple[Path, Imp
         in result.notes
     )
     found = events(log)
-    [resumed] = [place for place, one in enumerate(found) if isinstance(one, WorldResumed)]
-    assert found[resumed] == WorldResumed("zookeeper/version-2/snapshot.35b", 0x35B)
+    [resumed] = [place for place, one in enumerate(found) if isinstance(one, ImportResumed)]
+    assert found[resumed] == ImportResumed("zookeeper/version-2/snapshot.35b", 0x35B)
     missing = [one for one in found if isinstance(one, TransactionsMissing)]
     assert missing == [TransactionsMissing(0x1B5, 0x35D), TransactionsMissing(0x35B, 0x35D)]
     [gone] = [one for one in found if isinstance(one, ZnodesGone)]
@@ -131,8 +131,8 @@ def test_import_from_after_the_gap_begins_with_the_right_state(
     found = {}
     for name in ("cut", "whole"):
         with LogReader(tmp_path / name, UPCASTERS) as reader:
-            world = open_world(reader)
-            found[name] = data(world.state), world.begun.zxid, world.state.sessions
+            imported = open_imported(reader)
+            found[name] = data(imported.state), imported.begun.zxid, imported.state.sessions
     assert found["cut"] == found["whole"]
 
 
@@ -153,7 +153,7 @@ def cluster_of(log: Path, zxid: int) -> object:
     with open_log(log) as opened:
         [seq] = [
             record.seq
-            for record, event in open_world(opened.reader).events()
+            for record, event in open_imported(opened.reader).events()
             if isinstance(event, Transaction) and event.zxid == zxid
         ]
         cluster = cluster_at(opened, seq)
@@ -165,7 +165,7 @@ def test_why_reports_a_missing_transaction(imported: tuple[Path, ImportResult]) 
     with LogReader(log, UPCASTERS) as reader:
         [after] = [record.seq + 2 for record in reader.events() if record.kind == "world_resumed"]
     topic = asked(log, after, topic="t-07")
-    assert topic.answer.endswith("t-07 is deleted: by a transaction that is missing.")
+    assert topic.answer.endswith("t-07 is deleted by a missing transaction.")
     role = asked(log, after)
     assert role.answer.startswith("Broker 1 is controller of term 7 since event ")
     broker = asked(log, after, broker=1)

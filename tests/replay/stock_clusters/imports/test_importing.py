@@ -20,14 +20,14 @@ from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.agreement.comparison import agree
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
+    ImportedEvent,
     ImportEnded,
     Observed,
     RequestInferred,
     RequestServed,
     TransactionsMissing,
-    WorldEvent,
 )
-from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.imports.report import ImportResult
 from replay.stock_clusters.zookeeper_log.restoring import State
@@ -55,9 +55,9 @@ def chaos(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ImportResult]
     return log, import_source(RECORDING, log, Selection())
 
 
-def events(log: Path) -> Iterator[WorldEvent]:
+def events(log: Path) -> Iterator[ImportedEvent]:
     with LogReader(log, UPCASTERS) as reader:
-        for _, event in open_world(reader).events():
+        for _, event in open_imported(reader).events():
             yield event
 
 
@@ -95,15 +95,15 @@ def test_state_and_transactions_of_the_log_match_zookeepers_digests(
 ) -> None:
     import_source(folder_of("chaos-5"), tmp_path / "log", Selection(from_ms=SECOND_HALF_MS))
     with LogReader(tmp_path / "log", UPCASTERS) as reader:
-        world = open_world(reader)
-        assert world.state.sessions
+        imported = open_imported(reader)
+        assert imported.state.sessions
         compared = 0
-        for _, event in world.events():
+        for _, event in imported.events():
             if isinstance(event, Transaction):
-                world.state.apply(event)
+                imported.state.apply(event)
                 if event.digest is not None:
                     compared += 1
-                    assert event.digest.value == tree_digest(world.state.tree)
+                    assert event.digest.value == tree_digest(imported.state.tree)
     assert compared > 100
 
 
@@ -111,7 +111,7 @@ def test_each_decision_follows_its_transaction(chaos: tuple[Path, ImportResult])
     found: Counter[str] = Counter()
     with LogReader(chaos[0], UPCASTERS) as reader:
         before: Any = None
-        for record, event in open_world(reader).events():
+        for record, event in open_imported(reader).events():
             if isinstance(event, Observed):
                 assert record.cause == before[0].seq
                 assert before[1].zxid == event.zxid
@@ -126,7 +126,7 @@ def test_brokers_lines_are_among_the_transactions_in_order_of_time(
     chaos: tuple[Path, ImportResult],
 ) -> None:
     with LogReader(chaos[0], UPCASTERS) as reader:
-        times_ns = [record.wall_ns for record, _ in open_world(reader).events()]
+        times_ns = [record.wall_ns for record, _ in open_imported(reader).events()]
     backwards = [a - b for a, b in pairwise(times_ns) if a > b]
     assert max(backwards, default=0) < 2_000_000_000
     kinds = Counter(type(one) for one in events(chaos[0]))
@@ -192,7 +192,10 @@ def test_import_from_a_time_starts_at_a_later_snapshot_if_none_precedes_the_logs
         LogReader(tmp_path / "log", UPCASTERS) as reader,
         LogReader(tmp_path / "whole", UPCASTERS) as other,
     ):
-        state, expected = open_world(reader).state.tree.dump(), open_world(other).state.tree.dump()
+        state, expected = (
+            open_imported(reader).state.tree.dump(),
+            open_imported(other).state.tree.dump(),
+        )
     # The initial ACL differs between servers.
     assert state.pop("/zookeeper/config").data == expected.pop("/zookeeper/config").data
     assert state == expected
@@ -331,7 +334,7 @@ def test_name_of_the_source_may_have_any_bytes(tmp_path: Path) -> None:
     log_file(source / "version-2", [at(1, OpCode.CREATE, create("/brokers/ids", 1))])
     assert import_source(source, tmp_path / "log", Selection()).transactions == 1
     with LogReader(tmp_path / "log", UPCASTERS) as reader:
-        assert open_world(reader).begun.source.endswith(r"/a \udcff")
+        assert open_imported(reader).begun.source.endswith(r"/a \udcff")
 
 
 def test_failed_import_leaves_no_log(tmp_path: Path) -> None:
@@ -374,11 +377,11 @@ def test_final_tree_equals_that_of_the_recording(
 ) -> None:
     final = json.loads((folder_of("chaos-5") / "final.json").read_text())
     with LogReader(chaos[0], UPCASTERS) as reader:
-        world = open_world(reader)
-        for _, event in world.events():
+        imported = open_imported(reader)
+        for _, event in imported.events():
             if isinstance(event, Transaction):
-                world.state.apply(event)
-    assert world.state.tree.dump().keys() == final["znodes"].keys()
+                imported.state.apply(event)
+    assert imported.state.tree.dump().keys() == final["znodes"].keys()
 
 
 def test_first_state_of_a_fuzzy_snapshot_is_exact(tmp_path: Path) -> None:
@@ -395,8 +398,8 @@ def test_first_state_of_a_fuzzy_snapshot_is_exact(tmp_path: Path) -> None:
     result = import_source(tmp_path, tmp_path / "log", Selection())
     assert (result.from_zxid, result.skipped, result.transactions) == (14, 1, 1)
     with LogReader(tmp_path / "log", UPCASTERS) as reader:
-        world = open_world(reader)
-    assert world.state.tree.dump() == state.tree.dump()
+        imported = open_imported(reader)
+    assert imported.state.tree.dump() == state.tree.dump()
 
 
 def test_logs_of_another_time_zone_are_reported(tmp_path: Path, folder_of: Get) -> None:

@@ -34,6 +34,7 @@ from tools.zookeeper_log.file_format import encode_transaction, log_header, log_
 THREE = [error(1), error(2), error(3)]
 RECORD_BYTES = len(log_record(THREE[0]))
 HEADER_BYTES = len(log_header())
+TWO_RECORDS_BYTES = HEADER_BYTES + 2 * RECORD_BYTES
 
 
 def raw_record(body: bytes) -> bytes:
@@ -80,6 +81,24 @@ def test_incomplete_record_in_preallocated_space_is_torn() -> None:
         assert damage is not None
         assert damage.is_torn, lost
         assert (damage.offset, damage.zxid) == (HEADER_BYTES + 2 * RECORD_BYTES, 2)
+
+
+@pytest.mark.parametrize(
+    ("size", "zeros", "is_cut"),
+    [
+        (TWO_RECORDS_BYTES - 1, 0, True),
+        (TWO_RECORDS_BYTES, 0, True),
+        (TWO_RECORDS_BYTES + 4, 0, True),
+        (TWO_RECORDS_BYTES - 1, 5000, False),
+        (TWO_RECORDS_BYTES, 5000, False),
+    ],
+)
+def test_file_is_cut_if_no_zeros_follow_the_last_record(
+    size: int, zeros: int, is_cut: bool
+) -> None:
+    reader = LogReader(io.BytesIO(log_bytes(THREE)[:size] + bytes(zeros)), "log.1")
+    assert [*reader] == THREE[: reader.zxid]
+    assert reader.is_cut == is_cut
 
 
 def test_damage_has_its_file_offset_and_zxid() -> None:

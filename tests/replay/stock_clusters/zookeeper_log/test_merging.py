@@ -221,6 +221,22 @@ def test_torn_file_of_a_killed_server_leaves_no_gap(tmp_path: Path) -> None:
     assert logs.gaps == []
 
 
+@pytest.mark.parametrize("lost", [0, 9])
+def test_last_file_without_zeros_at_its_end_is_cut(tmp_path: Path, lost: int) -> None:
+    """A file that another one continues is complete."""
+    whole = log_bytes(run(1, 3))
+    first = log_file(tmp_path, run(1, 3))
+    first.path.write_bytes(whole[: len(whole) - lost])
+    alone = MergedLogs([first])
+    assert zxids(alone) == [1, 2, 3][: 3 if not lost else 2]
+    assert alone.cut == "log.1"
+    following = log_file(tmp_path, run(3, 5))
+    following.path.write_bytes(log_bytes(run(3, 5), 10_000))
+    continued = MergedLogs([first, following])
+    assert zxids(continued) == [1, 2, 3, 4, 5]
+    assert continued.cut == ""
+
+
 @pytest.mark.parametrize(
     ("after", "begins"),
     [

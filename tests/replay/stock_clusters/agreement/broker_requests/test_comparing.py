@@ -331,3 +331,16 @@ def test_repeated_controlled_shutdown_explains_only_unchanged_requests() -> None
     assert stop.partitions is not None
     deleted = replace(stop, partitions=(replace(stop.partitions[0], delete=True),))
     assert missing(unknown, deleted) == [STOP_REPLICA]
+
+
+def test_state_that_another_broker_was_sent_is_unjudged_after_an_unlogged_shutdown() -> None:
+    """A repeated controlled shutdown can send a state to a broker that was not sent it before."""
+    to_2 = replace(led(5), broker=2)
+    served = {1: [in_request_log(replace(led(5), seq=9))]}
+
+    def judged(unknown: UnknownCalls) -> tuple[int, int]:
+        total = compare_term([to_2], None, served, unknown_calls=unknown).total
+        return total.missing, total.unjudged
+
+    assert judged(UnknownCalls(since=0, shutdowns_since=0)) == (0, 2)
+    assert judged(UnknownCalls(since=0)) == (1, 1)

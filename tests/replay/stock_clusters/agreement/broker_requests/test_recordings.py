@@ -11,7 +11,7 @@ from replay.stock_clusters.agreement.broker_requests.request_log import request_
 from replay.stock_clusters.agreement.broker_requests.sent_request import SentRequest
 from replay.stock_clusters.agreement.broker_requests.state_change_log import StateChangeRequests
 from replay.stock_clusters.imported_log.events import RequestServed, StateChangeLogged
-from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.imports.importing import Selection, import_source
 from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
 
@@ -26,7 +26,7 @@ class Logs:
         self.logged: dict[Term, list[SentRequest]] = {}
         self.served: dict[Term, dict[int, list[SentRequest]]] = {}
         with LogReader.open(log, UPCASTERS) as reader:
-            for record, event in open_world(reader).events():
+            for record, event in open_imported(reader).events():
                 if isinstance(event, StateChangeLogged):
                     for request in self.reader.take(event, record.seq):
                         self.logged.setdefault(term_of(request), []).append(request)

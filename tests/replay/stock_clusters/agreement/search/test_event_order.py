@@ -23,7 +23,7 @@ from replay.stock_clusters.agreement.search.assumptions import (
 from replay.stock_clusters.agreement.search.event_order import RUNS_MAX, EventOrder
 from replay.stock_clusters.agreement.search.search import search
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
-from replay.stock_clusters.imported_log.events import ControllerLogged, Observed, WorldEvent
+from replay.stock_clusters.imported_log.events import ControllerLogged, ImportedEvent, Observed
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
@@ -54,7 +54,7 @@ class Incident:
     """t-0 on brokers 2 and 3, led by 3, in sync; broker 1 is elected. No broker has a log."""
 
     def __init__(self) -> None:
-        self._records: list[tuple[EventRecord, WorldEvent]] = []
+        self._records: list[tuple[EventRecord, ImportedEvent]] = []
         self._zxid = 0
         self._time_ms = 1_000_000
         for path in ("/admin", "/brokers", znodes.BROKER_IDS, znodes.TOPICS):
@@ -110,7 +110,7 @@ class Incident:
         self._zxid += 1
         self._add(transaction(self._zxid, *written, session=session, time_ms=self._time_ms))
 
-    def _add(self, event: WorldEvent) -> None:
+    def _add(self, event: ImportedEvent) -> None:
         seq, wall_ns = len(self._records) + 1, self._time_ms * 1_000_000
         record = EventRecord(seq, wall_ns, wall_ns, 1, "", 1, "", "exogenous", None, b"")
         self._records.append((record, event))
@@ -119,10 +119,10 @@ class Incident:
         return search(self.compare, (EventOrder(),), len(self._records)).result
 
     def compare(self, choices: Choices) -> AgreementResult:
-        world: Any = SimpleNamespace(state=State(), begun=SimpleNamespace(chroot=""))
+        imported: Any = SimpleNamespace(state=State(), begun=SimpleNamespace(chroot=""))
         index = Index(iter(self._records), "", ZnodeView(State().tree, ""))
         configuration = Configuration(broker_id=1, rules="kafka")
-        checker = ConformanceChecker(cast(Any, world), configuration, index, {}, choices=choices)
+        checker = ConformanceChecker(cast(Any, imported), configuration, index, {}, choices=choices)
         return result_of(checker.run(iter(self._records)), "")
 
 
