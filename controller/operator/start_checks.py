@@ -106,7 +106,8 @@ def check_controller(settings: Settings, cluster: ClusterStatus) -> Iterator[Che
         advice = "a KRaft migration does this; if there is none, delete the znode manually"
         yield CheckResult("controller", "error", text, advice)
     else:
-        who = "somebody unreadable" if holder.broker_id is None else f"broker {holder.broker_id}"
+        is_known = holder.broker_id is not None
+        who = f"broker {holder.broker_id}" if is_known else "a node with an unreadable id"
         then = "is replaced" if settings.take_over else "continues, the daemon waits"
         yield CheckResult("controller", "ok", f"{who} is controller and {then}")
 

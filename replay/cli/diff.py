@@ -35,6 +35,7 @@ class FailOn(StrEnum):
 
     CHANGED = "changed"
     ANY = "any"
+    UNCOVERED = "uncovered"
     NONE = "none"
 
 
@@ -69,7 +70,7 @@ def diff_command(
         FailOn,
         typer.Option(
             help="Exit with 1 for: changed decisions; any difference, including harmless"
-            " reorderings; or none."
+            " reorderings; uncovered: as changed, and for changes that no log executes; or none."
         ),
     ] = FailOn.CHANGED,
     accepted: Annotated[
@@ -82,14 +83,14 @@ def diff_command(
     ] = None,
 ) -> None:
     """Fold each log with two versions of refold, and report the decisions that differ, with their
-    rules, the first cause and the consequences.
+    rules, the first cause and the consequences, then the changed code that no log executes.
 
     Each version runs in separate processes. A version that leaves the log continues in a simulated
     cluster: the events of the cluster keep their times, and brokers answer as in the log, or with
     success. The report lists the assumptions.
 
-    Exit status: 0 no decision differs, 1 decisions differ, 2 a version, a log or FILE cannot be
-    used.
+    Exit status: 0 no decision differs, 1 decisions differ (see --fail-on), 2 a version, a log or
+    FILE cannot be used.
     """
     settings = broker_settings(broker_config)
     try:
@@ -98,7 +99,7 @@ def diff_command(
             cache = cache_folder()
             versions = [find_version(one, Path(), cache) for one in (base, head)]
             with opened(logs) as found, progress(what=f"{len(found)} logs") as report:
-                comparison = compare(found, versions[0], versions[1], settings, report, jobs)
+                comparison = compare(found, versions[0], versions[1], settings, report, jobs, cache)
     except KeyboardInterrupt:
         raise typer.Exit(UNUSABLE) from None
     accept(comparison, entries)
@@ -108,9 +109,16 @@ def diff_command(
         _write(text, out)
     for text in comparison.errors:
         typer.echo(f"refold diff: {text}", err=True)
+    raise typer.Exit(_exit_status(comparison, failing, fail_on))
+
+
+def _exit_status(comparison: Comparison, failing: list[Group], fail_on: FailOn) -> int:
     if comparison.errors:
-        raise typer.Exit(UNUSABLE)
-    raise typer.Exit(_DIFFERS if failing and fail_on is not FailOn.NONE else _SAME)
+        return UNUSABLE
+    if fail_on is FailOn.NONE:
+        return _SAME
+    is_uncovered = bool(comparison.uncovered or comparison.unmeasured)
+    return _DIFFERS if failing or (is_uncovered and fail_on is FailOn.UNCOVERED) else _SAME
 
 
 def _report(comparison: Comparison, failing: list[Group], as_format: Format) -> str:

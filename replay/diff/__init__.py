@@ -11,6 +11,8 @@ The comparing version:
 - `references` finds a version, `processes` starts it, `logs` opens the given logs
 - `comparing` folds each log with both versions
 - `matching` and `contents` find the decisions that differ, `grouping` finds their first causes
+- `core_source` reads a version's core, `uncovered` finds changes that no log executes, and
+  `coverage` measures and stores which lines the logs execute
 - `consequences` describes the effect on partitions
 - `accepted` reads the intended changes, `reports` writes the report
 """

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
 from typing import Final, Self
@@ -12,6 +13,7 @@ from msgspec import Struct, field, structs
 
 from replay.diff.consequences import consequences
 from replay.diff.contents import partitions_of
+from replay.diff.coverage import Coverage
 from replay.diff.grouping import (
     Root,
     common_keys,
@@ -25,6 +27,7 @@ from replay.diff.logs import GivenLog
 from replay.diff.messages import Decision, Folded, FoldLog, Hello
 from replay.diff.processes import FoldResult, VersionProcess
 from replay.diff.references import Version
+from replay.diff.uncovered import Uncovered
 from replay.errors import DiffError
 from replay.progress import Progress
 from replay.subjects import partition_named
@@ -94,13 +97,18 @@ class Side(Struct):
 
 
 class Comparison(Struct):
-    """The result of a diff. `unused` are entries of the accepted changes that match nothing."""
+    """The result of a diff. `unused` are entries of the accepted changes that match nothing.
+
+    `uncovered` is the changed code that no log executes, `unmeasured` says why that is not known.
+    """
 
     base: Side
     head: Side
     logs: list[LogResult]
     groups: list[Group]
     unused: list[str] = field(default_factory=list)
+    uncovered: list[Uncovered] = field(default_factory=list)
+    unmeasured: list[str] = field(default_factory=list)
 
     @property
     def errors(self) -> list[str]:
@@ -123,20 +131,28 @@ def compare(
     settings: Mapping[str, str],
     progress: Progress,
     jobs: int | None = None,
+    cache: Path | None = None,
 ) -> Comparison:
     """Compare two versions on all logs. The result of a log that cannot be folded has the error.
 
-    `jobs` is the number of processes, by default the number of cores. Raises DiffError if a version
-    does not start.
+    `jobs` is the number of processes, by default the number of cores. `cache` is the folder that
+    stores which lines a log executes. Raises DiffError if a version does not start.
     """
     pairs = max(1, (jobs or len(os.sched_getaffinity(0))) // 2)
-    with _Pool(base, head, min(pairs, max(1, len(logs)))) as pool:
+    with _Pool(base, head, min(pairs, max(1, len(logs))), settings, cache) as pool:
         sides = [
             Side(version.reference, hello.code_version, hello.core_fingerprint)
             for version, hello in zip((base, head), pool.hellos, strict=True)
         ]
         results = pool.compare_all(logs, settings, _TotalProgress(len(logs), progress))
-    return Comparison(sides[0], sides[1], results, _grouped(results))
+    return Comparison(
+        sides[0],
+        sides[1],
+        results,
+        _grouped(results),
+        uncovered=pool.coverage.uncovered(),
+        unmeasured=pool.coverage.unmeasured(),
+    )
 
 
 def _grouped(results: Sequence[LogResult]) -> list[Group]:
@@ -187,7 +203,14 @@ class _TotalProgress:
 class _Pool:
     """Pairs of processes, each of which folds one log at a time. A context manager."""
 
-    def __init__(self, base: Version, head: Version, pairs: int) -> None:
+    def __init__(
+        self,
+        base: Version,
+        head: Version,
+        pairs: int,
+        settings: Mapping[str, str],
+        cache: Path | None,
+    ) -> None:
         self._base = base
         self._head = head
         self._free: SimpleQueue[_Pair | None] = SimpleQueue()
@@ -199,6 +222,13 @@ class _Pool:
         self._threads = ThreadPoolExecutor(pairs, thread_name_prefix="diff")
         self._folds = ThreadPoolExecutor(2 * pairs, thread_name_prefix="fold")
         self._opened = [first]
+        try:
+            self.coverage = Coverage(
+                list(zip((base, head), self.hellos, strict=True)), settings, cache
+            )
+        except DiffError:
+            self.__exit__()
+            raise
 
     def compare_all(
         self, logs: Sequence[GivenLog], settings: Mapping[str, str], in_all: _TotalProgress
@@ -229,7 +259,11 @@ class _Pool:
         self, pair: _Pair, log: GivenLog, settings: Mapping[str, str], in_all: _TotalProgress
     ) -> LogResult:
         request = FoldLog(str(log.path), settings=dict(settings))
-        base, head = self._folded(pair, log, request, in_all)
+        measured = self.coverage.sides_to_measure(log)
+        base, head = self._folded(pair, log, request, in_all, measured)
+        for side, one in ((BASE, base), (HEAD, head)):
+            if side in measured:
+                self.coverage.add(side, log, one.folded)
         result = LogResult(log.name, base.folded.events, len(base.decisions))
         since = first_difference(base.decisions, head.decisions)
         if since is not None:
@@ -262,12 +296,19 @@ class _Pool:
         return base, head
 
     def _folded(
-        self, pair: _Pair, log: GivenLog, request: FoldLog, in_all: _TotalProgress
+        self,
+        pair: _Pair,
+        log: GivenLog,
+        request: FoldLog,
+        in_all: _TotalProgress,
+        measured: frozenset[str] = frozenset(),
     ) -> tuple[FoldResult, FoldResult]:
-        """Fold with both versions at the same time. Raises DiffError."""
+        """Fold with both versions at the same time. Versions in `measured` also report the lines
+        that they execute. Raises DiffError."""
 
         def fold(process: VersionProcess, side: str) -> Future[FoldResult]:
-            return self._folds.submit(process.fold, request, in_all.of(log.name, side))
+            asked = structs.replace(request, with_executed=side in measured)
+            return self._folds.submit(process.fold, asked, in_all.of(log.name, side))
 
         base, head = fold(pair.base, BASE), fold(pair.head, HEAD)
         failed = base.exception() or head.exception()

@@ -17,7 +17,10 @@ What = Literal["changed", "missing", "new", "reordered"]
 _LATE_NS: Final = 1_000_000_000
 """A decision that is so much later than in the other version counts as changed."""
 _NUMBERS: Final = re.compile(r"\d+")
+_IDS: Final = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
+"""The ids in the name of a rule, such as "remove 3 from ISR", but not KIP-236."""
 _TIMERS: Final = ("start_timer", "cancel_timer")
+_TIME: Final = "time"
 _ANSWER: Final = "answer_"
 _PASSED_OVER_MAX: Final = 10
 
@@ -44,13 +47,17 @@ class Divergence(Struct):
     @property
     def rule(self) -> str:
         """The rule, or both rules if they differ."""
-        if not self.base_rule or not self.head_rule or self.base_rule == self.head_rule:
-            return self.base_rule or self.head_rule
-        return f"{self.base_rule} / {self.head_rule}"
+        return _both(self.base_rule, self.head_rule)
+
+    @property
+    def general_rule(self) -> str:
+        """The rule, or both rules, without ids of brokers."""
+        return _both(_without_ids(self.base_rule), _without_ids(self.head_rule))
 
 
 class Root(Struct):
-    """A first cause: a divergence that follows from no other, and those that follow from it."""
+    """A first cause: the first divergence in content, and those that follow from the same event or
+    partition."""
 
     first: Divergence
     followers: list[Divergence] = field(default_factory=list)
@@ -152,19 +159,47 @@ def roots(found: Iterable[Divergence]) -> list[Root]:
             of_partition.setdefault(name, root)
         of_event.setdefault((one.seq, one.cause), root)
         of_cause[one.cause] = root
+    for root in all_roots:
+        _show_content_first(root)
     return all_roots
+
+
+def _show_content_first(root: Root) -> None:
+    """A timer, or only another time, explains less than the first decision whose content differs:
+    that one becomes the first cause."""
+    if _differs_in_content(root.first):
+        return
+    shown = next((one for one in root.followers if _differs_in_content(one)), None)
+    if shown is not None:
+        root.followers.remove(shown)
+        root.followers.insert(0, root.first)
+        root.first = shown
+
+
+def _differs_in_content(one: Divergence) -> bool:
+    is_only_late = [difference.part for difference in one.differences] == [_TIME]
+    return one.kind not in _TIMERS and one.what != "reordered" and not is_only_late
 
 
 def signature(one: Divergence) -> tuple[str, ...]:
     """The common part of all divergences of a group, without ids of brokers and partitions."""
     parts = sorted({_general(difference.part) for difference in one.differences})
     harmless = "harmless" if one.is_harmless else ""
-    return (one.what, harmless, one.base_rule, one.head_rule, one.kind, ", ".join(parts))
+    rules = _without_ids(one.base_rule), _without_ids(one.head_rule)
+    return (one.what, harmless, *rules, one.kind, ", ".join(parts))
 
 
 def group_id(parts: Sequence[str]) -> str:
     """The short name of a group for the file of accepted changes. It is the same in each run."""
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=4).hexdigest()
+
+
+def _both(base: str, head: str) -> str:
+    return base or head if not base or not head or base == head else f"{base} / {head}"
+
+
+def _without_ids(rule: str) -> str:
+    return _IDS.sub("N", rule)
 
 
 def _general(part: str) -> str:
@@ -195,7 +230,7 @@ def _of_reordered(one: Reordered, base: Sequence[Decision], head: Sequence[Decis
 
 
 def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> Divergence:
-    time = Difference("time", f"event {ours.seq}", f"event {theirs.seq}")
+    time = Difference(_TIME, f"event {ours.seq}", f"event {theirs.seq}")
     return _divergence("changed", ours, theirs, touched_by(ours), (_when(late_ns),), (time,))
 
 

@@ -21,11 +21,13 @@ _LENGTH: Final = struct.Struct(">I")
 
 
 class Hello(Struct, frozen=True, tag_field="is", tag="hello"):
-    """The first message of a version. It has this form in all protocols."""
+    """The first message of a version. It has this form in all protocols. `core` is the folder of
+    its core's source; "" if the version is too old to report it."""
 
     protocol: int
     core_fingerprint: str
     code_version: str
+    core: str = ""
 
 
 class FoldLog(Struct, frozen=True, tag_field="is", tag="fold_log"):
@@ -34,7 +36,8 @@ class FoldLog(Struct, frozen=True, tag_field="is", tag="fold_log"):
     `with_contents`: send the content and the choices of decisions, except for those with a key in
     `known`, the concatenation of keys of 16 bytes. `partitions` are the partitions whose timelines
     are sent. For an imported log, `settings` are broker settings, and `since` is the first event at
-    which the versions decide differently, or 0.
+    which the versions decide differently, or 0. `with_executed`: measure which lines of the core
+    are executed.
     """
 
     log: str
@@ -43,6 +46,7 @@ class FoldLog(Struct, frozen=True, tag_field="is", tag="fold_log"):
     partitions: tuple[tuple[str, int], ...] = ()
     settings: dict[str, str] = {}
     since: int = 0
+    with_executed: bool = False
 
 
 class Decision(Struct, frozen=True, omit_defaults=True):
@@ -137,7 +141,7 @@ class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
     imported cluster; 0 if never. `assumptions` are the assumptions after that, with their counts.
     `is_shadow`: the version was not the controller, so its decisions have no consequences. Then
     `agreed` is its agreement with the log's controllers, or None if the version is too old to
-    report it.
+    report it. `executed` are the executed lines by the file's path in the core; None: not measured.
     """
 
     events: int
@@ -147,6 +151,7 @@ class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
     timelines: list[PartitionTimeline] = field(default_factory=list, name="courses")
     is_shadow: bool = field(default=False, name="is_beside")
     agreed: Agreed | None = None
+    executed: dict[str, list[int]] | None = None
 
 
 class Failed(Struct, frozen=True, tag_field="is", tag="failed"):

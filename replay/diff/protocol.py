@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Final
 
 import msgspec
+from msgspec import structs
 
 from controller.fingerprint import code_version, core_fingerprint
 from eventstore.errors import LogError
@@ -27,6 +28,7 @@ from replay.diff.messages import (
     write,
 )
 from replay.diff.version.decisions import DecisionRecorder
+from replay.diff.version.executed_lines import CORE, ExecutedLines
 from replay.diff.version.fold_recorder import FoldRecorder, TimelineRecorder
 from replay.diff.version.folding import fold_log
 from replay.errors import ReplayError
@@ -39,7 +41,7 @@ _STEP: Final = 2000
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Write `Hello`, then respond to each request."""
-    write(answers, Hello(PROTOCOL, core_fingerprint(), code_version()))
+    write(answers, Hello(PROTOCOL, core_fingerprint(), code_version(), str(CORE)))
     while (request := read_request(requests)) is not None:
         _answer(request, answers)
 
@@ -67,7 +69,11 @@ def _fold(request: FoldLog, recorder: FoldRecorder, answers: IO[bytes]) -> Folde
     for damage in verify(log).damages:
         raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")
     with open_reader(log) as reader:
-        return fold_log(reader, recorder, _progress(answers), request.settings, request.since)
+        if not request.with_executed:
+            return fold_log(reader, recorder, _progress(answers), request.settings, request.since)
+        with ExecutedLines() as executed:
+            folded = fold_log(reader, recorder, _progress(answers), request.settings, request.since)
+    return structs.replace(folded, executed=executed.by_file())
 
 
 def _progress(answers: IO[bytes]) -> Progress:

@@ -30,6 +30,8 @@ def as_json(comparison: Comparison, failing: list[Group]) -> str:
             for one in comparison.logs
         ],
         "unused_accepted": comparison.unused,
+        "uncovered": comparison.uncovered,
+        "unmeasured": comparison.unmeasured,
     }
     return msgspec.json.encode(content).decode() + "\n"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from replay.diff.comparing import Comparison, Group
+from replay.diff.comparing import HEAD, Comparison, Group
 from replay.diff.reports import sentences
 
 
@@ -24,6 +24,13 @@ def _lines(comparison: Comparison, failing: list[Group]) -> Iterator[str]:
         yield f"::{level} title={_property(sentences.title(group))}::{_data(chr(10).join(lines))}"
     for one in comparison.unused:
         yield f"::notice title=refold diff::{_data(sentences.unused(one))}"
+    for place in comparison.uncovered:
+        where = f"file=controller/core/{_property(place.file)}," if place.side == HEAD else ""
+        where += f"line={place.lines[0]}," if where and place.lines else ""
+        text = f"changed and never executed: {sentences.place(place)}"
+        yield f"::warning {where}title=refold diff::{_data(text)}"
+    for reason in comparison.unmeasured:
+        yield f"::warning title=refold diff::executed lines not measured: {_data(reason)}"
     yield sentences.summary(comparison)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from replay.description.phrases import counted, some
 from replay.diff.comparing import BASE, HEAD, Comparison, Group, Instance, Side
 from replay.diff.grouping import Divergence
+from replay.diff.uncovered import Uncovered
 from replay.diff.version.decisions import FAILED
 from replay.subjects import subject_of
 from replay.times import iso_time
@@ -23,7 +24,7 @@ _WHAT: Final = {
 def title(group: Group) -> str:
     """One line: the rule, the kind of decision, and what differs."""
     first = group.first.root.first
-    text = f"{first.rule or 'no rule'}: {first.kind} {_WHAT[first.what]}"
+    text = f"{first.general_rule or 'no rule'}: {first.kind} {_WHAT[first.what]}"
     parts = group.signature[-1]
     text += f" ({parts})" if parts else ""
     return f"{text}, harmless" if group.is_harmless else text
@@ -65,6 +66,20 @@ def _failures(instance: Instance) -> Iterator[str]:
 def unused(entry: str) -> str:
     """An entry of the accepted changes that matches no difference."""
     return f"accepted, but no longer found: {entry}"
+
+
+def coverage(comparison: Comparison) -> list[str]:
+    """The changed code that no log executes, or why that is not known."""
+    lines = [f"changed and never executed: {place(one)}" for one in comparison.uncovered]
+    return [*lines, *(f"executed lines not measured: {one}" for one in comparison.unmeasured)]
+
+
+def place(one: Uncovered) -> str:
+    """The file in the core with the function or value, and the lines if others are executed."""
+    text = f"{one.file}:{one.name}"
+    if one.lines:
+        text += f", {'line' if len(one.lines) == 1 else 'lines'} {some(map(str, one.lines), ', ')}"
+    return text if one.side == HEAD else f"{text} (removed)"
 
 
 def effects(group: Group) -> list[str]:
@@ -130,7 +145,10 @@ def summary(comparison: Comparison) -> str:
     counts = [counted(unaccepted, "difference")] if unaccepted else []
     counts += [f"{accepted} accepted"] if accepted else []
     counts += [f"{harmless} harmless"] if harmless else []
-    return text + (", ".join(counts) or "no difference")
+    text += ", ".join(counts) or "no difference"
+    if comparison.uncovered:
+        text += f"; {counted(len(comparison.uncovered), 'change')} never executed"
+    return text + ("; executed lines not measured" if comparison.unmeasured else "")
 
 
 def side(name: str, version: Side) -> str:

@@ -27,6 +27,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield f"error: {error}"
     for one in comparison.unused:
         yield f"note: {sentences.unused(one)}"
+    yield from sentences.coverage(comparison)
     yield sentences.summary(comparison)
 
 

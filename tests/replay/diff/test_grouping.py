@@ -155,3 +155,54 @@ def test_divergences_with_equal_rule_and_parts_are_one_group() -> None:
     [other] = divergences([decision({"isr": 1})], [decision({"isr": 2})])
     assert signature(one) == signature(same) != signature(other)
     assert len(group_id(signature(one))) == 8
+
+
+def test_rules_that_differ_in_the_broker_only_are_one_group() -> None:
+    found = []
+    for broker in (3, 12):
+        rule = f"remove {broker} from ISR"
+        base, head = decision({"isr": [1]}, rule=rule), decision({"isr": [2]}, rule=rule)
+        found += divergences([base], [head])
+    assert {one.rule for one in found} == {"remove 3 from ISR", "remove 12 from ISR"}
+    assert {one.general_rule for one in found} == {"remove N from ISR"}
+    assert len({group_id(signature(one)) for one in found}) == 1
+
+
+def test_number_of_a_document_is_part_of_a_rule() -> None:
+    groups = set()
+    for rule in ("KIP-236 rollback", "KIP-455 rollback"):
+        base, head = decision({"isr": [1]}, rule=rule), decision({"isr": [2]}, rule=rule)
+        groups |= {signature(one) for one in divergences([base], [head])}
+    assert len(groups) == 2
+
+
+def test_timer_is_not_the_first_cause_of_a_write_at_the_same_event() -> None:
+    timers = [
+        decision(ms, kind="start_timer", target="rebalance", channel="timers", seq=4)
+        for ms in (1, 2)
+    ]
+    found = divergences(
+        [timers[0], decision({"isr": [1]}, seq=4)], [timers[1], decision({"isr": [2]}, seq=4)]
+    )
+    [root] = roots(sorted(found, key=lambda one: one.kind != "start_timer"))
+    assert root.first.kind == "set"
+    assert {one.kind for one in root.followers} == {"start_timer"}
+
+
+def test_timer_that_nothing_follows_is_a_first_cause() -> None:
+    timer = decision(1, kind="start_timer", target="rebalance", channel="timers")
+    [root] = roots(divergences([timer], []))
+    assert root.first.kind == "start_timer"
+
+
+def test_delay_is_not_the_first_cause_of_a_decision_with_other_content() -> None:
+    second = 1_000_000_000
+    late = decision({"isr": [1]}, seq=2, time_ns=0)
+    base = [late, decision({"isr": [3]}, seq=9, time_ns=20 * second)]
+    head = [
+        structs.replace(late, seq=5, turn=5, time_ns=5 * second),
+        decision({"isr": [4]}, seq=9, time_ns=20 * second),
+    ]
+    [root] = roots(divergences(base, head))
+    assert [one.part for one in root.first.differences] != ["time"]
+    assert [[part.part for part in one.differences] for one in root.followers] == [["time"]]

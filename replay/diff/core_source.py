@@ -1,0 +1,238 @@
+"""Reads the source of a version's core: functions with their statements, values of modules and
+classes, and which lines use which names.
+
+Comments, docstrings, annotations, imports and formatting are left out: they decide nothing.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from replay.errors import DiffError
+
+_FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+_BODIES: Final = ("body", "orelse", "finalbody", "handlers", "cases")
+_PACKAGE: Final = "controller.core"
+
+
+class Statement(Struct, frozen=True):
+    """A statement, without the statements in it. `key` has its content and the blocks around it."""
+
+    key: str
+    first_line: int
+    last_line: int
+
+
+class Use(Struct, frozen=True):
+    """A place that names something of the core: `name` in `file`, or with "" for the file, an
+    attribute of any object."""
+
+    file: str
+    name: str
+    line: int
+
+
+class Function(Struct, frozen=True):
+    """A function or method; functions in it are part of it. `name` is its qualified name."""
+
+    file: str
+    name: str
+    digest: str
+    statements: tuple[Statement, ...]
+    uses: tuple[Use, ...]
+
+
+class Value(Struct, frozen=True):
+    """A value that a module or class assigns, or the bases and decorators of a class. `calls` are
+    the functions that are called to make it."""
+
+    file: str
+    name: str
+    digest: str
+    uses: tuple[Use, ...]
+    calls: frozenset[str]
+
+
+class CoreSource(Struct, frozen=True):
+    """All functions and values of a core, in the order of the files and lines."""
+
+    functions: tuple[Function, ...]
+    values: tuple[Value, ...]
+
+
+def read_core(folder: Path) -> CoreSource:
+    """Read the source of a core. Raises DiffError for a file that cannot be read or parsed."""
+    functions: list[Function] = []
+    values: list[Value] = []
+    for path in sorted(folder.rglob("*.py")):
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (OSError, SyntaxError, ValueError) as error:
+            raise DiffError(f"{path} cannot be parsed: {error}") from None
+        module = _Module(path.relative_to(folder).as_posix(), tree)
+        functions += module.functions
+        values += module.values
+    return CoreSource(tuple(functions), tuple(values))
+
+
+class _Module:
+    """The functions and values of one module."""
+
+    def __init__(self, file: str, tree: ast.Module) -> None:
+        self._file = file
+        self._imported = dict(_imports(tree))
+        self.functions: list[Function] = []
+        self.values: list[Value] = []
+        self._read(tree.body, "")
+
+    def _read(self, body: Sequence[ast.stmt], prefix: str) -> None:
+        assigned: dict[str, list[ast.AST]] = {}
+        for node in body:
+            if isinstance(node, _FunctionNode):
+                self.functions.append(self._function(node, prefix + node.name))
+            elif isinstance(node, ast.ClassDef):
+                header = [*node.bases, *node.keywords, *node.decorator_list]
+                self.values += [self._value(prefix + node.name, header)] if header else []
+                self._read(node.body, f"{prefix}{node.name}.")
+            else:
+                for name, value in _assignments(node):
+                    assigned.setdefault(name, []).append(value)
+        self.values += [self._value(prefix + name, nodes) for name, nodes in assigned.items()]
+
+    def _function(self, node: _FunctionNode, name: str) -> Function:
+        statements = tuple(_statements(node.body, ""))
+        header = _header(node)
+        keys = [ast.dump(header), *(one.key for one in statements)]
+        uses = tuple(self._uses([header, *_without_annotations(node)]))
+        return Function(self._file, name, "\n".join([name, *keys]), statements, uses)
+
+    def _value(self, name: str, nodes: Sequence[ast.AST]) -> Value:
+        digest = "\n".join([name, *map(ast.dump, nodes)])
+        calls = {
+            one.func.id
+            for node in nodes
+            for one in ast.walk(node)
+            if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)
+        }
+        return Value(self._file, name, digest, tuple(self._uses(nodes)), frozenset(calls))
+
+    def _uses(self, nodes: Iterable[ast.AST]) -> Iterator[Use]:
+        for node in nodes:
+            for one in ast.walk(node):
+                if isinstance(one, ast.Name):
+                    file, name = self._imported.get(one.id, (self._file, one.id))
+                    yield Use(file, name, one.lineno)
+                elif isinstance(one, ast.Attribute):
+                    yield Use("", one.attr, one.end_lineno or one.lineno)
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The names that a module imports from the core, with their file and name there."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            inner = node.module.removeprefix(_PACKAGE).lstrip(".")
+            if node.module.startswith(_PACKAGE):
+                for one in node.names:
+                    path = f"{inner.replace('.', '/')}.py"
+                    yield one.asname or one.name, (path, one.name)
+
+
+def _assignments(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                for one in ast.walk(target):
+                    if isinstance(one, ast.Name):
+                        yield one.id, value
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.AST() as value):
+            yield name, value
+        case ast.AugAssign(target=ast.Name(id=name)):
+            yield name, node
+        case _:
+            return
+
+
+def _header(node: _FunctionNode) -> ast.AST:
+    """What of a function's first lines decides: parameters, default values and decorators."""
+    arguments = node.args
+    names = [
+        *(one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)),
+        *(f"*{one.arg}" for one in (arguments.vararg, arguments.kwarg) if one is not None),
+        "async" if isinstance(node, ast.AsyncFunctionDef) else "",
+    ]
+    defaults = [*arguments.defaults, *(one for one in arguments.kw_defaults if one is not None)]
+    parts = [ast.Constant(" ".join(names)), *defaults, *node.decorator_list]
+    return ast.List(parts, ast.Load())
+
+
+def _statements(body: Sequence[ast.AST], place: str) -> Iterator[Statement]:
+    """All statements in a body, in order, each with its first and last line before the statements
+    in it. `place` names the blocks around it."""
+    for node in body:
+        if _decides_nothing(node):
+            continue
+        inner = {name: getattr(node, name) for name in _BODIES if getattr(node, name, None)}
+        if isinstance(node, ast.expr) or not all(isinstance(one, list) for one in inner.values()):
+            inner = {}
+        first = _first_line(node)
+        last = getattr(node, "end_lineno", None) or first
+        for one in inner.values():
+            last = min(last, max(first, _first_line(one[0]) - 1))
+        yield Statement(f"{place} {_own_content(node, inner)}", first, last)
+        for name, one in inner.items():
+            yield from _statements(one, f"{place}/{name}")
+
+
+def _first_line(node: ast.AST) -> int:
+    if isinstance(node, ast.match_case):
+        return node.pattern.lineno
+    line: int = getattr(node, "lineno", 0)
+    return line
+
+
+def _own_content(node: ast.AST, inner: Iterable[str]) -> str:
+    if isinstance(node, _FunctionNode):
+        return f"def {node.name} {ast.dump(_header(node))}"
+    if isinstance(node, ast.AnnAssign):
+        return f"{ast.dump(node.target)} {ast.dump(node.value) if node.value else ''}"
+    parts = [
+        f"{name}={ast.dump(value) if isinstance(value, ast.AST) else _listed(value)}"
+        for name, value in ast.iter_fields(node)
+        if name not in inner
+    ]
+    return f"{type(node).__name__} {' '.join(parts)}"
+
+
+def _listed(value: object) -> str:
+    if isinstance(value, list):
+        return str([ast.dump(one) if isinstance(one, ast.AST) else one for one in value])
+    return repr(value)
+
+
+def _decides_nothing(node: ast.AST) -> bool:
+    """Whether a statement has no code: a docstring, a declaration, an import."""
+    match node:
+        case ast.Expr(value=ast.Constant()):
+            return True
+        case ast.AnnAssign(value=None) | ast.Global() | ast.Nonlocal():
+            return True
+        case ast.Import() | ast.ImportFrom():
+            return True
+        case _:
+            return False
+
+
+def _without_annotations(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements of a function without the annotations in them."""
+    for one in ast.iter_child_nodes(node):
+        if isinstance(node, ast.AnnAssign) and one is node.annotation:
+            continue
+        if isinstance(one, ast.arguments) or one is getattr(node, "returns", None):
+            continue
+        if isinstance(one, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from _without_annotations(one)
+        elif not (isinstance(node, _FunctionNode) and one in node.decorator_list):
+            yield one

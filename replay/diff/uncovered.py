@@ -1,0 +1,201 @@
+"""Finds the changed code of the core that no log executes: a comparison says nothing about it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from replay.diff.core_source import CoreSource, Function, Statement, Use, Value
+
+Executed = Mapping[str, frozenset[int]]
+"""The executed lines by the file's path in the core."""
+
+_BASE: Final = "base"
+_HEAD: Final = "head"
+
+
+class Uncovered(Struct, frozen=True):
+    """A changed function or value that no log executes. `lines` are the changed lines if other
+    lines of the function are executed. The file and the lines are those of `side`: base for code
+    that head no longer has."""
+
+    file: str
+    name: str
+    side: Literal["base", "head"]
+    lines: tuple[int, ...] = ()
+
+
+class ChangedFunction(Struct, frozen=True):
+    """A function with its changed statements; they are all of them if the function is new."""
+
+    function: Function
+    statements: tuple[Statement, ...]
+
+
+class Changes(Struct, frozen=True):
+    """The changes between two cores. `removed` is the code that only the base has, `written` and
+    `values` the code that only the head has."""
+
+    removed: tuple[ChangedFunction, ...] = ()
+    written: tuple[ChangedFunction, ...] = ()
+    values: tuple[Value, ...] = ()
+
+
+def changes_between(base: CoreSource, head: CoreSource) -> Changes:
+    """The functions and values that differ. Code that only moved to another module is the same."""
+    removed: list[ChangedFunction] = []
+    written: list[ChangedFunction] = []
+    ours = _changed(base.functions, head.functions)
+    theirs = _changed(head.functions, base.functions)
+    for function in theirs:
+        before = _counterpart(function, ours)
+        if before is not None:
+            ours.remove(before)
+        gone, new = _changed_statements(before, function)
+        if before is not None and gone:
+            removed.append(ChangedFunction(before, gone))
+        if new:
+            written.append(ChangedFunction(function, new))
+    removed += [ChangedFunction(one, one.statements) for one in ours]
+    known = {one.digest for one in base.values}
+    values = tuple(one for one in head.values if one.digest not in known)
+    return Changes(tuple(removed), tuple(written), values)
+
+
+def _changed(functions: Sequence[Function], others: Sequence[Function]) -> list[Function]:
+    """The functions without an equal one among the others. Each other one counts once."""
+    left = Counter(one.digest for one in others)
+    found = []
+    for one in functions:
+        if left[one.digest]:
+            left[one.digest] -= 1
+        else:
+            found.append(one)
+    return found
+
+
+def _counterpart(function: Function, others: Sequence[Function]) -> Function | None:
+    """The other version of a function: in the same file, or the only one with its name."""
+    named = [one for one in others if one.name == function.name]
+    in_file = [one for one in named if one.file == function.file]
+    if in_file:
+        return in_file[0]
+    return named[0] if len(named) == 1 else None
+
+
+def _changed_statements(
+    before: Function | None, after: Function
+) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
+    """The statements that only `before` has, without those that `after` replaces; and those that
+    only `after` has. If only parameters or decorators differ, the first statement is returned
+    for them."""
+    if before is None:
+        return (), after.statements
+    old = [one.key for one in before.statements]
+    new = [one.key for one in after.statements]
+    gone: list[Statement] = []
+    found: list[Statement] = []
+    for what, begin, end, new_begin, new_end in SequenceMatcher(
+        None, old, new, autojunk=False
+    ).get_opcodes():
+        if what == "delete":
+            gone += before.statements[begin:end]
+        elif what != "equal":
+            found += after.statements[new_begin:new_end]
+    return tuple(gone), tuple(found) if found or gone else after.statements[:1]
+
+
+def uncovered(
+    changes: Changes, head: CoreSource, with_base: Executed, with_head: Executed
+) -> list[Uncovered]:
+    """The changed code that is not in the executed lines of its version."""
+    found = [*_functions(changes.removed, _BASE, with_base)]
+    in_head = _Execution(head, with_head)
+    found += [
+        one
+        for one in _functions(changes.written, _HEAD, with_head)
+        if not in_head.is_called_for_a_value(one)
+    ]
+    found += [
+        Uncovered(one.file, one.name, _HEAD)
+        for one in changes.values
+        if in_head.is_used(one) is False
+    ]
+    return sorted(set(found), key=lambda one: (one.file, one.lines, one.name, one.side))
+
+
+def _functions(
+    changed: Sequence[ChangedFunction], side: Literal["base", "head"], executed: Executed
+) -> Iterator[Uncovered]:
+    for one in changed:
+        function = one.function
+        lines = executed.get(function.file, frozenset())
+        missing = [part for part in one.statements if not _is_executed(part, lines)]
+        if not missing:
+            continue
+        if any(_is_executed(part, lines) for part in function.statements):
+            first_lines = tuple(sorted({part.first_line for part in missing}))
+            yield Uncovered(function.file, function.name, side, first_lines)
+        else:
+            yield Uncovered(function.file, function.name, side)
+
+
+def _is_executed(statement: Statement, lines: frozenset[int]) -> bool:
+    return any(one in lines for one in range(statement.first_line, statement.last_line + 1))
+
+
+class _Execution:
+    """Which values of a core its executed lines use, also through other values."""
+
+    def __init__(self, source: CoreSource, executed: Executed) -> None:
+        self._values = source.values
+        self._named: set[tuple[str, str]] = set()
+        """What functions and values name: the file ("" for an attribute) and the name."""
+        self._used: set[tuple[str, str]] = set()
+        """What is named in executed lines."""
+        for function in source.functions:
+            lines = executed.get(function.file, frozenset())
+            is_called = any(_is_executed(one, lines) for one in function.statements)
+            own = range(function.statements[0].first_line) if function.statements else ()
+            for use in function.uses:
+                self._named.add(_key(use))
+                # Default values and decorators are before the first statement.
+                if use.line in lines or (is_called and use.line in own):
+                    self._used.add(_key(use))
+        self._follow_values()
+
+    def _follow_values(self) -> None:
+        """Add what used values name, until nothing is added."""
+        left = list(self._values)
+        for one in left:
+            self._named.update(map(_key, one.uses))
+        count = -1
+        while count != len(self._used):
+            count = len(self._used)
+            reached = [one for one in left if _is_among(one, self._used)]
+            left = [one for one in left if one not in reached]
+            self._used.update(_key(use) for one in reached for use in one.uses)
+
+    def is_used(self, value: Value) -> bool | None:
+        """Whether an executed line uses a value; None if the core never names it."""
+        if not _is_among(value, self._named):
+            return None
+        return _is_among(value, self._used)
+
+    def is_called_for_a_value(self, function: Uncovered) -> bool:
+        """Whether a function is called when a module is imported, for a value that is used."""
+        return any(
+            one.file == function.file and function.name in one.calls and self.is_used(one)
+            for one in self._values
+        )
+
+
+def _key(use: Use) -> tuple[str, str]:
+    return use.file, use.name
+
+
+def _is_among(value: Value, names: set[tuple[str, str]]) -> bool:
+    last = value.name.rpartition(".")[2]
+    return (value.file, value.name) in names or ("", last) in names

@@ -1,0 +1,116 @@
+"""The comparison of two versions reports changed code that no log executes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from replay.cli.main import app
+from tests.replay.diff.versions import CRASH, ROOT, Edit, changed
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+REBALANCE = Edit(
+    "controller/core/procedures/elections/rebalance.py",
+    "check_interval_seconds * 1000",
+    "check_interval_seconds * 2000",
+)
+BLOCK = Edit(
+    "controller/core/procedures/admin/producer_ids.py", "_BLOCK_SIZE = 1000", "_BLOCK_SIZE = 900"
+)
+DOES_NOT_MEASURE = Edit(
+    "replay/diff/protocol.py", "if not request.with_executed:", "if request.settings is not None:"
+)
+UNCOVERED = [
+    "changed and never executed: procedures/admin/producer_ids.py:_BLOCK_SIZE",
+    "changed and never executed: procedures/elections/rebalance.py:process_rebalance",
+]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "refold" / "diff" / "executed"
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return changed(tmp_path_factory.mktemp("version") / "head", REBALANCE, BLOCK)
+
+
+def diff(head: Path, *arguments: str) -> Result:
+    arguments = (str(CRASH), "--base", str(ROOT), "--head", str(head), *arguments)
+    return CliRunner().invoke(app, ["diff", *arguments])
+
+
+def test_changes_that_no_log_executes_end_the_report(head: Path) -> None:
+    result = diff(head)
+    assert result.exit_code == 0, result.output
+    *_, first, second, summary = result.stdout.splitlines()
+    assert [first, second] == UNCOVERED
+    assert summary.endswith("no difference; 2 changes never executed")
+
+
+def test_fail_on_uncovered_exits_with_1(head: Path) -> None:
+    assert diff(head, "--fail-on", "uncovered").exit_code == 1
+    assert diff(ROOT, "--fail-on", "uncovered").exit_code == 0
+
+
+def test_executed_lines_are_measured_once_for_a_core(head: Path, cache: Path) -> None:
+    first = diff(head)
+    [stored] = cache.glob("*/*.json")
+    lines = json.loads(stored.read_bytes())
+    # The second report is made from the stored lines.
+    stored.write_text(json.dumps({**lines, "procedures/elections/rebalance.py": [25, 26, 27]}))
+    second = diff(head)
+    assert UNCOVERED[1] in first.stdout
+    assert UNCOVERED[1] not in second.stdout
+    assert UNCOVERED[0] in second.stdout
+
+
+def test_damaged_stored_lines_are_measured_again(head: Path, cache: Path) -> None:
+    first = diff(head)
+    [stored] = cache.glob("*/*.json")
+    stored.write_text("{")
+    assert diff(head).stdout == first.stdout
+
+
+def test_nothing_is_measured_for_equal_cores(cache: Path) -> None:
+    assert diff(ROOT).exit_code == 0
+    assert not cache.exists()
+
+
+def test_json_has_the_changes_that_no_log_executes(head: Path) -> None:
+    found = json.loads(diff(head, "--format", "json").stdout)
+    assert found["uncovered"] == [
+        {
+            "file": "procedures/admin/producer_ids.py",
+            "name": "_BLOCK_SIZE",
+            "side": "head",
+            "lines": [],
+        },
+        {
+            "file": "procedures/elections/rebalance.py",
+            "name": "process_rebalance",
+            "side": "head",
+            "lines": [],
+        },
+    ]
+    assert found["unmeasured"] == []
+
+
+def test_markdown_and_github_have_the_changes_that_no_log_executes(head: Path) -> None:
+    assert "rebalance.py:process\\_rebalance" in diff(head, "--format", "markdown").stdout
+    lines = diff(head, "--format", "github").stdout.splitlines()
+    file = "file=controller/core/procedures/elections/rebalance.py"
+    assert f"::warning {file},title=refold diff::{UNCOVERED[1]}" in lines
+
+
+def test_version_that_cannot_measure_is_named(tmp_path: Path) -> None:
+    old = changed(tmp_path / "old", REBALANCE, DOES_NOT_MEASURE)
+    result = diff(old, "--fail-on", "uncovered")
+    assert result.exit_code == 1
+    assert f"executed lines not measured: {old} is too old to report" in result.stdout
+    assert "never executed" not in result.stdout

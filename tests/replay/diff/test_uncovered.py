@@ -1,0 +1,153 @@
+"""Changes of the core that no log executes, found in small cores."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from replay.diff.core_source import read_core
+from replay.diff.uncovered import Changes, Uncovered, changes_between, uncovered
+from replay.errors import DiffError
+
+FUNCTION = """
+def choose(brokers: list[int], limit: int = 3) -> int:
+    if len(brokers) > limit:
+        return brokers[0]
+    return -1
+"""
+"""The lines are 2 to 5."""
+
+
+def core(folder: Path, **modules: str) -> Path:
+    folder.mkdir(parents=True)
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(dedent(text), encoding="utf-8")
+    return folder
+
+
+def changes(tmp_path: Path, base: dict[str, str], head: dict[str, str]) -> Changes:
+    return changes_between(
+        read_core(core(tmp_path / "base", **base)), read_core(core(tmp_path / "head", **head))
+    )
+
+
+def found(
+    tmp_path: Path,
+    base: str,
+    head: str,
+    *lines: int,
+    with_base: tuple[int, ...] = (),
+) -> list[Uncovered]:
+    """The uncovered changes of one module of which head executes some lines."""
+    source = read_core(core(tmp_path / "head", m=head))
+    return uncovered(
+        changes_between(read_core(core(tmp_path / "base", m=base)), source),
+        source,
+        {"m.py": frozenset(with_base)},
+        {"m.py": frozenset(lines)},
+    )
+
+
+def test_moved_function_is_not_changed(tmp_path: Path) -> None:
+    assert changes(tmp_path, {"a": FUNCTION, "b": ""}, {"a": "", "b": FUNCTION}) == Changes()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    if", '    """Choose a broker."""\n    if'),
+        ("-> int", "-> float"),
+        ("brokers: list[int]", "brokers: tuple[int, ...]"),
+        ("    return -1", "    # none\n\n    return (-1)"),
+        ("\ndef", "\nimport json\n\n\ndef"),
+    ],
+)
+def test_text_that_decides_nothing_is_not_changed(tmp_path: Path, old: str, new: str) -> None:
+    assert old in FUNCTION
+    assert changes(tmp_path, {"a": FUNCTION}, {"a": FUNCTION.replace(old, new)}) == Changes()
+
+
+def test_changed_function_that_is_not_executed_is_uncovered(tmp_path: Path) -> None:
+    head = FUNCTION.replace("-1", "-2")
+    assert found(tmp_path, FUNCTION, head) == [Uncovered("m.py", "choose", "head")]
+
+
+def test_changed_branch_that_is_not_executed_has_its_line(tmp_path: Path) -> None:
+    head = FUNCTION.replace("brokers[0]", "brokers[-1]")
+    assert found(tmp_path, FUNCTION, head, 3, 5) == [Uncovered("m.py", "choose", "head", (4,))]
+
+
+def test_changed_line_that_is_executed_is_covered(tmp_path: Path) -> None:
+    assert found(tmp_path, FUNCTION, FUNCTION.replace("brokers[0]", "brokers[-1]"), 3, 4) == []
+
+
+def test_statement_moved_out_of_its_block_is_changed(tmp_path: Path) -> None:
+    base = "def f(a):\n    if a:\n        a.append(1)\n        a.append(2)\n"
+    head = "def f(a):\n    if a:\n        a.append(1)\n    a.append(2)\n"
+    assert found(tmp_path, base, head, 2, 3) == [Uncovered("m.py", "f", "head", (4,))]
+
+
+def test_removed_statement_is_uncovered_unless_base_executes_it(tmp_path: Path) -> None:
+    head = FUNCTION.replace("    if len(brokers) > limit:\n        return brokers[0]\n", "")
+    removed = Uncovered("m.py", "choose", "base", (4,))
+    assert found(tmp_path / "a", FUNCTION, head, 3, with_base=(3, 5)) == [removed]
+    assert found(tmp_path / "b", FUNCTION, head, 3, with_base=(3, 4)) == []
+
+
+def test_removed_function_is_uncovered_unless_base_executes_it(tmp_path: Path) -> None:
+    assert found(tmp_path / "a", FUNCTION, "") == [Uncovered("m.py", "choose", "base")]
+    assert found(tmp_path / "b", FUNCTION, "", with_base=(3, 4, 5)) == []
+
+
+def test_default_value_is_covered_when_the_function_is_executed(tmp_path: Path) -> None:
+    head = FUNCTION.replace("limit: int = 3", "limit: int = 4")
+    assert found(tmp_path / "a", FUNCTION, head, 3, 5) == []
+    assert found(tmp_path / "b", FUNCTION, head) == [Uncovered("m.py", "choose", "head")]
+
+
+VALUE = """
+FIRST = 1
+STEPS = (FIRST, 2)
+UNUSED = 5
+
+def run(a):
+    if a:
+        return STEPS
+    return a
+"""
+"""The function begins in line 6."""
+
+
+@pytest.mark.parametrize(("old", "new"), [("2)", "3)"), ("FIRST = 1", "FIRST = 4")])
+def test_value_is_covered_when_an_executed_line_uses_it(tmp_path: Path, old: str, new: str) -> None:
+    name = "STEPS" if old == "2)" else "FIRST"
+    head = VALUE.replace(old, new)
+    assert found(tmp_path / "a", VALUE, head, 7, 8) == []
+    assert found(tmp_path / "b", VALUE, head, 7, 9) == [Uncovered("m.py", name, "head")]
+
+
+def test_value_that_the_core_does_not_use_is_left_out(tmp_path: Path) -> None:
+    assert found(tmp_path, VALUE, VALUE.replace("= 5", "= 6")) == []
+
+
+def test_value_is_covered_through_an_import(tmp_path: Path) -> None:
+    user = "from controller.core.values import LIMIT as MOST\n\ndef f():\n    return MOST\n"
+    head = read_core(core(tmp_path / "head", values="LIMIT = 2\n", user=user))
+    changed = changes_between(
+        read_core(core(tmp_path / "base", values="LIMIT = 1\n", user=user)), head
+    )
+    assert uncovered(changed, head, {}, {"user.py": frozenset({4})}) == []
+    assert uncovered(changed, head, {}, {}) == [Uncovered("values.py", "LIMIT", "head")]
+
+
+def test_function_called_for_a_used_value_is_covered(tmp_path: Path) -> None:
+    text = "def table():\n    return [1]\n\nTABLE = table()\n\ndef f():\n    return TABLE\n"
+    assert found(tmp_path / "a", text, text.replace("[1]", "[2]"), 7) == []
+    assert found(tmp_path / "b", text, text.replace("[1]", "[2]")) == [
+        Uncovered("m.py", "table", "head")
+    ]
+
+
+def test_module_that_cannot_be_parsed_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DiffError, match=r"m\.py cannot be parsed"):
+        read_core(core(tmp_path / "core", m="def f(:\n"))
