@@ -16,7 +16,12 @@ from replay.why.explanations.explanation import Explanation, Link
 from replay.why.explanations.finding import last_undone
 from replay.why.move import Move
 from replay.why.runs import logs_of, open_runs, parts_of
+from replay.why.shortened import shortened
 from replay.why.subject import Subject
+
+_Unhealthy = Annotated[
+    bool, typer.Option("--unhealthy", help="Everything that is not well, grouped by root cause.")
+]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -56,21 +61,29 @@ def why(
         int | None,
         typer.Option(min=1, help="A controller epoch: why it began and ended."),
     ] = None,
+    unhealthy: _Unhealthy = False,
     at: At = None,
     limit: Annotated[
-        int, typer.Option("-n", "--limit", min=0, help="The number of causes to show; 0: all.")
+        int,
+        typer.Option(
+            "-n",
+            "--limit",
+            min=0,
+            help="The number of causes to show, besides root causes; 0: all.",
+        ),
     ] = 12,
     as_json: Json = False,
 ) -> None:
     """Explain a state of the cluster: first the answer, then its causes, the newest first, each
     with the number of its event.
 
-    Without --partition, --broker, --topic, --reassignment or --term: which broker is controller,
-    and why. `refold log show LOG --from N --to N --commands` shows an event completely.
+    Without --partition, --broker, --topic, --reassignment, --term or --unhealthy: which broker is
+    controller, and why. `refold log show LOG --from N --to N --commands` shows an event completely.
 
     Exit status: 0 answered, 2 LOG cannot be used, or there is no such partition.
     """
     subject = _subject(partition, broker, topic, reassignment, term)
+    subject = _all_unhealthy(subject) if unhealthy else subject
     seq, wall_ns = log_position(at, "--at")
     with errors_in_one_line("why"):
         found = _explanation(logs_of(log), subject, seq, wall_ns)
@@ -115,19 +128,28 @@ def _subject(
     return Subject(topic=topic, broker=broker, term=term)
 
 
+def _all_unhealthy(subject: Subject) -> Subject:
+    """The question about everything. Raises typer.BadParameter if a subject is given as well."""
+    if subject != Subject():
+        raise typer.BadParameter("cannot be combined with a subject", param_hint="--unhealthy")
+    return Subject(is_unhealthy=True)
+
+
 def _print(found: Explanation, limit: int, *, with_history: bool) -> None:
     typer.echo(found.answer)
     for note in found.notes:
         typer.echo(f"note: {note}")
+    for group in found.unhealthy:
+        typer.echo(f"\n{group.cause}\n  affects: {', '.join(group.affected) or 'no partition yet'}")
     for move in found.moves if with_history else ():
         if move is found.moves[-1] or move is last_undone(found.moves):
             _print_history(move)
-    shown = found.chain[:limit] if limit else found.chain
+    shown = shortened(found, limit)
     for one in shown:
         typer.echo("")
         _print_link(one)
     if len(shown) < len(found.chain):
-        typer.echo(f"\n... and {len(found.chain) - len(shown)} earlier; --limit 0 shows all")
+        typer.echo(f"\n... and {len(found.chain) - len(shown)} others; --limit 0 shows all")
 
 
 def _print_history(move: Move) -> None:

@@ -99,7 +99,7 @@ def _partition(
     context: ControllerContext, partition: Partition, rewriting: Rewriting
 ) -> PartitionView:
     stored, wanted = rewriting.get(partition, (partition.assignment, partition.assignment))
-    replicas = stored.replicas
+    replicas, record = stored.replicas, context.reassignments.get(partition)
     view = partition_view(
         partition.topic.name,
         partition.number,
@@ -118,6 +118,7 @@ def _partition(
         },
         rollback_waits=context.rollback_waiting.get(partition, ""),
         becoming=wanted.target if stored != partition.assignment else (),
+        originals=record.original_replicas if record is not None else (),
     )
 
 

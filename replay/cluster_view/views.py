@@ -60,7 +60,8 @@ class PartitionView(Struct, frozen=True):
     `in_failed_dirs` are the brokers whose log directory with this partition has failed.
     `rollback_waits` is why its reassignment cannot be rolled back yet. `becoming` are the replicas
     that the controller is about to write, because it ends, rolls back or replaces the reassignment;
-    the other fields are what ZooKeeper still has.
+    the other fields are what ZooKeeper still has. `originals` are the replicas before the
+    reassignment as its record has them; empty without a record.
     """
 
     topic: str
@@ -80,6 +81,7 @@ class PartitionView(Struct, frozen=True):
     replica_states: dict[int, str] = {}
     rollback_waits: str = ""
     becoming: tuple[int, ...] = ()
+    originals: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -93,8 +95,10 @@ class PartitionView(Struct, frozen=True):
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """The replicas before the reassignment."""
-        return self.assignment.origin
+        """The replicas before the reassignment, in their order if it has a record."""
+        origin = self.assignment.origin
+        is_same = set(self.originals) == set(origin)
+        return self.originals if self.is_being_reassigned and is_same else origin
 
     @property
     def target(self) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """A command in words."""
 
+import re
 from collections.abc import Callable, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from controller.core import commands, znodes
 from controller.core.api_requests import ApiResponse
@@ -15,6 +16,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.values import ANY_VERSION
+from controller.core.znodes.config import read_config
 from replay.description.api_requests import described_response
 from replay.description.phrases import in_one_line, listed, some, state
 
@@ -114,11 +116,31 @@ def _expected(version: int) -> str:
     return "" if version == ANY_VERSION else f", expected version {version}"
 
 
+_LIMIT: Final = re.compile(
+    r".*\.replication\.throttled\.(?:replicas|rate)|.*\.max\.bytes\.per\.second"
+    r"|min\.insync\.replicas|unclean\.leader\.election\.enable"
+    r"|(?:producer|consumer)_byte_rate|request_percentage|controller_mutation_rate"
+)
+
+
 def content(path: str, data: bytes | None) -> str:
-    """The content of a partition's state znode; "" for other znodes."""
+    """The content of a partition's state znode, or the limits in a configuration; "" for other
+    znodes."""
+    if path.startswith("/config/"):
+        return _limits(path, data)
     if znodes.state_of(path) is None:
         return ""
     try:
         return f" ({state(znodes.read_state(path, data, 0))})"
     except ZnodeError:
         return ""
+
+
+def _limits(path: str, data: bytes | None) -> str:
+    """The throttles, quotas and ISR settings of a configuration. Other keys may be secret."""
+    try:
+        overrides = read_config(path, data)
+    except ZnodeError:
+        return ""
+    shown = [f"{key}={one}" for key, one in sorted(overrides.items()) if _LIMIT.fullmatch(key)]
+    return f" ({', '.join(shown)})" if shown else ""

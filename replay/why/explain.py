@@ -47,14 +47,17 @@ def _require_broker(history: History, broker: int) -> None:
     is_known = any(isinstance(one, BrokerChanged) and one.broker == broker for one in history.facts)
     if cluster.broker(broker) is None and not is_replica and not is_known:
         known = listed([one.id for one in cluster.brokers])
-        raise ReplayError(f"no broker {broker} by event {cluster.seq}; registered are {known}")
+        raise ReplayError(
+            f"no broker {broker} by event {cluster.seq}: this log never mentions it; registered "
+            f"are {known}"
+        )
 
 
 def _require_term(history: History, term: int) -> None:
     roles = [one for one in history.facts if isinstance(one, RoleChanged)]
     known = {one.epoch for one in roles if one.code in ("elected", "resigned")}
     known = (known | {history.cluster.controller.epoch}) - {0}
-    if term not in known:
+    if not known or not min(known) <= term <= max(known):
         terms = listed(sorted(known))
         raise ReplayError(f"no term {term} by event {history.cluster.seq}; this log has {terms}")
 
@@ -70,7 +73,10 @@ def _require_subject(history: History) -> None:
     if history.exists():
         return
     if not found:
-        require(history.cluster, subject.topic, subject.partition)
+        try:
+            require(history.cluster, subject.topic, subject.partition)
+        except ReplayError as error:
+            raise ReplayError(f"{error}; up to then it never existed in this log") from error
     was_there = any(isinstance(one, TopicChanged) for one in found)
     if was_there and not (subject.is_reassignment and refusal_since(history, None)):
         # The explanation then says what happened to the topic.

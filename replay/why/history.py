@@ -4,6 +4,7 @@ from msgspec import Struct, field
 
 from replay.cluster_view.views import Cluster, PartitionView
 from replay.subjects import partition_named
+from replay.why.configuration import Configuration
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -17,20 +18,22 @@ from replay.why.facts import (
 )
 from replay.why.move import Move
 from replay.why.move_story import moves_of
-from replay.why.subject import Subject
+from replay.why.subject import CONTROLLER_FAILURES, Subject
 
 
 class History(Struct):
     """The facts about a subject up to an event, oldest first, and the cluster after that event.
 
     If there was no controller then (the daemon of a recorded log had resigned), `cluster` is its
-    last known state. `notes` say so, and what else limits the explanation.
+    last known state. `notes` say so, and what else limits the explanation. `configuration` are the
+    overrides in ZooKeeper, which only an imported log has.
     """
 
     subject: Subject
     cluster: Cluster
     facts: list[AnyFact]
     notes: list[str] = field(default_factory=list)
+    configuration: Configuration = field(default_factory=Configuration)
 
     def view(self) -> PartitionView | None:
         """The state of the partition in question; None if it does not exist."""
@@ -70,9 +73,9 @@ class History(Struct):
 
 def _is_about(fact: AnyFact, topic: str, number: int | None) -> bool:
     match fact:
-        case NoticeIssued():
-            # An observer notes only those about the subject.
-            return True
+        case NoticeIssued(code=code):
+            # An observer notes only those about the subject, and failures of the controller.
+            return code not in CONTROLLER_FAILURES
         case (
             StateWritten(partition=partition)
             | NoLeader(partition=partition)

@@ -19,6 +19,7 @@ from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported, unfinished_notes
 from replay.subjects import partition_named
 from replay.times import iso_time
+from replay.why.configuration import configuration_in
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -64,7 +65,8 @@ def history_of(log: ImportedLog, subject: Subject, seq: int, progress: Progress)
             "The controller had been elected before the log begins: the log shows what was done, "
             "but not by which rule."
         )
-    return History(subject, cluster_of(history.view, seq, time), facts, notes)
+    settings = configuration_in(history.view, subject.topic)
+    return History(subject, cluster_of(history.view, seq, time), facts, notes, settings)
 
 
 def _znode_history(

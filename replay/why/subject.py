@@ -10,16 +10,23 @@ from controller.core.values import LeaderAndIsr
 _PARTITION_NOTICES: Final = ("no_leader_elected", "no_leader_created", "leaders_elected")
 """Notices that say no more than the facts about their partitions."""
 
+STATE_MACHINE_STUCK: Final = "batch_not_empty"
+"""The notice that a state machine cannot send requests any more: its last batch was not sent."""
+CONTROLLER_FAILURES: Final = (STATE_MACHINE_STUCK, "procedure_failed")
+"""Notices about the controller itself. They belong to every answer."""
+
 
 class Subject(Struct, frozen=True):
     """The partition, topic, broker or term of a question. A broker with a partition means its
-    replica. `is_reassignment`: the question is about the reassignment of the partition."""
+    replica. `is_reassignment`: the question is about the reassignment of the partition.
+    `is_unhealthy`: the question is about everything that is not well."""
 
     topic: str | None = None
     partition: int | None = None
     broker: int | None = None
     term: int | None = None
     is_reassignment: bool = False
+    is_unhealthy: bool = False
 
     @property
     def is_of_role(self) -> bool:
@@ -48,6 +55,8 @@ class Subject(Struct, frozen=True):
         """Whether a notice that is no other kind of fact belongs to the answer."""
         if notice.code in _PARTITION_NOTICES:
             return False
+        if notice.code in CONTROLLER_FAILURES:
+            return True
         if self.topic is not None:
             if notice.subject.endswith(f"/{self.topic}/{self.partition}"):
                 return True

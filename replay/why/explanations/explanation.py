@@ -14,7 +14,9 @@ from replay.why.explanations.reassignment import explain_reassignment
 from replay.why.explanations.replica import explain_replica
 from replay.why.explanations.term import explain_term
 from replay.why.explanations.topic import explain_absence, explain_topic
+from replay.why.explanations.unhealthy import Unhealthy, explain_unhealthy, unhealthy
 from replay.why.facts import AnyFact, Cause, NoLeader, StateWritten
+from replay.why.failures import failures_of, headline
 from replay.why.history import History
 from replay.why.move import Move
 from replay.why.sentences import sentence
@@ -42,7 +44,7 @@ class Explanation(Struct, frozen=True):
     """The question, the line that answers it, and the chain of causes, newest first.
 
     `moves` are the reassignments of a partition, oldest first. If several logs are read together,
-    `log` names the log of event `seq`.
+    `log` names the log of event `seq`. `unhealthy` is only for that question.
     """
 
     question: str
@@ -53,6 +55,7 @@ class Explanation(Struct, frozen=True):
     notes: list[str] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     log: str = ""
+    unhealthy: list[Unhealthy] = field(default_factory=list)
 
 
 _Explain = Callable[[History], Finding]
@@ -62,17 +65,21 @@ def explanation_of(history: History) -> Explanation:
     """Answer the question about the subject of a history."""
     question, explain = _question(history)
     finding = explain(history)
-    chain = [_link(one) for one in reversed(finding.facts)]
+    facts = [one for one in failures_of(history) if one not in finding.facts] + finding.facts
+    chain = [_link(one) for one in sorted(facts, key=lambda one: one.seq)[::-1]]
     cluster = history.cluster
+    is_unhealthy = history.subject.is_unhealthy
+    first = "" if is_unhealthy else headline(history)
     return Explanation(
         question,
-        finding.summary,
+        f"{first} {finding.summary}".strip(),
         number_in_log(cluster.seq),
         cluster.time,
         chain,
         history.notes,
         list(finding.moves),
         log_of(cluster.seq),
+        unhealthy(history) if is_unhealthy else [],
     )
 
 
@@ -92,6 +99,8 @@ def _question(history: History) -> tuple[str, _Explain]:
         return f"Why is the topic {subject.topic} in its state?", explain_topic
     if subject.broker is not None:
         return f"Why is broker {subject.broker} in its state?", explain_broker
+    if subject.is_unhealthy:
+        return "What is not well, and why?", explain_unhealthy
     if subject.term is not None:
         return f"Why did term {subject.term} begin and end?", explain_term
     return "Who is controller, and why?", explain_term

@@ -18,6 +18,7 @@ from controller.core.triggers import (
 from replay.cluster_view.views import NO_BROKER, PartitionView, lacking_replicas, why_not_in_sync
 from replay.description.choices import candidates, candidates_in_words, passed_over_in_words
 from replay.description.phrases import joined, leader, listed
+from replay.why.configuration import too_few_in_sync, unclean_setting
 from replay.why.explanations.finding import (
     Finding,
     at,
@@ -71,9 +72,10 @@ def explain_partition(history: History) -> Finding:
     elif view.leader_epoch == NO_BROKER:
         first = _never_led(history, view)
     elif view.status == "offline" or view.leader == NO_BROKER:
-        first = _offline(history, view, changes)
+        first = _offline(history, view, changes) + unclean_setting(history.configuration)
     else:
         first = " ".join([_led(history, view, changes), *_out_of_isr(history, view)])
+        first += too_few_in_sync(history.configuration, view)
     moves = history.moves()
     move = last_undone(moves)
     if move is not None and move.outcome == "rolled back":
@@ -189,11 +191,11 @@ def _isr(view: PartitionView) -> str:
 def _way_back(history: History, view: PartitionView) -> str:
     awaited = [str(one) for one in view.isr]
     whom = f"broker {' or '.join(awaited)}" if awaited else "a replica that is in sync"
-    way = (
-        f"The partition is online again when {whom} returns, or after an unclean election, which "
-        "may lose records"
-    )
+    way = f"The partition is online again when {whom} returns"
     move = being_undone(history, view)
+    if set(view.replicas if move is None else move.origin) <= set(view.isr):
+        return way
+    way += ", or after an unclean election, which may lose records"
     if move is None:
         return way
     return (

@@ -8,7 +8,8 @@ from controller.core.znodes import REASSIGN_CANCEL
 from replay.cluster_view.views import NotInSync, PartitionView, lacking_replicas
 from replay.description.error_names import error_name
 from replay.description.phrases import assignment, listed
-from replay.times import iso_time
+from replay.times import iso_time, nanoseconds_of
+from replay.why.configuration import throttles
 from replay.why.explanations.finding import Finding, at, last, last_undone, undone, why_lost
 from replay.why.explanations.partition import causes_of_state
 from replay.why.facts import (
@@ -23,6 +24,7 @@ from replay.why.history import History
 from replay.why.move import Move
 from replay.why.sentences import sentence, with_full_stop
 
+_NS: Final = 1_000_000_000
 REFUSALS: Final = {
     "reassignment_refused": "a request for it was refused",
     "reassignment_failed": "it failed",
@@ -122,7 +124,7 @@ def _waiting(view: PartitionView, move: Move | None) -> str:
 def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     begun = last((one for one in history.facts if _begins(one)), AssignmentWritten)
     since = f", begun at {at(begun)}," if begun is not None else ""
-    origin = listed(_origin(view, move))
+    origin = listed(view.origin)
     name = f"The reassignment of {view.name} from {origin} to {listed(view.target)}"
     if view.course in ("rolled back", "replaced"):
         return f"{name}{since} is being {view.course}{_by(history, view, move)}."
@@ -136,8 +138,21 @@ def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
         return f"{name}{since} is about to end: all its replicas are in sync.{more}"
     blocking = "; ".join(_blocks(history, broker, why) for broker, why in lacking.items())
     done = [one for one in view.target if one in view.isr]
-    rest = f" In sync: {listed(done)}." if done else " None of its replicas is in sync."
-    return f"{name}{since} does not end: {blocking}.{rest}{more}"
+    rest = (
+        f" In sync of the target: {listed(done)}." if done else " None of its replicas is in sync."
+    )
+    duration = _duration(history, begun)
+    slow = throttles(history.configuration, view)
+    return f"{name}{since} has not ended yet{duration}: {blocking}.{rest}{slow}{more}"
+
+
+def _duration(history: History, begun: AssignmentWritten | None) -> str:
+    """How long ago a move began, from its first write to the moment of the question."""
+    if begun is None or not history.cluster.time:
+        return ""
+    # The text has no nanoseconds.
+    seconds = max(0, nanoseconds_of(history.cluster.time) - begun.wall_ns) // _NS
+    return f", {seconds:,} s after it began"
 
 
 def _held_up(history: History) -> str:

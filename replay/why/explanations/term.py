@@ -5,6 +5,7 @@ from typing import Final
 from controller.core.triggers import Expire
 from replay.cluster_view.views import NO_BROKER
 from replay.why.explanations.finding import Finding, at, last
+from replay.why.explanations.takeover import replaced, replaced_by, unseen_term
 from replay.why.facts import AnyFact, NoticeIssued, RoleChanged, SessionChanged
 from replay.why.history import History
 from replay.why.sentences import silence
@@ -21,6 +22,9 @@ def explain_term(history: History) -> Finding:
         wanted = elections[-1].epoch
     begun = next((one for one in elections if one.epoch == wanted), None)
     ended = next((one for one in roles if one.code == "resigned" and one.epoch == wanted), None)
+    unseen = unseen_term(elections, wanted or 0) if begun is None and ended is None else ""
+    if unseen:
+        return Finding(unseen, [*roles])
     if begun is None and ended is None:
         return Finding(_without_controller(history, roles), [*roles])
     facts = _facts(history, begun, ended)
@@ -29,10 +33,12 @@ def explain_term(history: History) -> Finding:
         first = f"Term {wanted} of broker {who} ended at {at(ended)}: {_why(history, ended)}."
         if begun is not None:
             first += f" It had begun at {at(begun)}."
+        first += replaced_by(elections, ended.epoch)
         return Finding(first, facts)
     assert begun is not None, "one of the two is there"
     why = _why_elected(roles, begun)
     first = f"Broker {who} is controller of term {wanted} since {at(begun)}{why}."
+    first += replaced(elections, begun) + replaced_by(elections, begun.epoch)
     return Finding(first, facts)
 
 

@@ -7,7 +7,14 @@ from replay.cluster_view.views import DeletionView, TopicView
 from replay.description.phrases import joined, listed
 from replay.subjects import partition_named
 from replay.why.explanations.finding import Finding, at, last, why_lost
-from replay.why.facts import AnyFact, BrokerChanged, DeletionSent, TopicChanged
+from replay.why.facts import (
+    AnyFact,
+    AssignmentWritten,
+    BrokerChanged,
+    DeletionSent,
+    StateWritten,
+    TopicChanged,
+)
 from replay.why.history import History
 from replay.why.sentences import sentence, with_full_stop
 
@@ -135,6 +142,6 @@ def explain_absence(history: History) -> Finding:
     if subject.partition is not None:
         name = f"partition {subject.topic}-{subject.partition}"
     newest = facts[-1]
-    return Finding(
-        f"There is no {name}. At {at(newest)}: {with_full_stop(sentence(newest))}", facts
-    )
+    existed = any(isinstance(one, (AssignmentWritten, StateWritten, TopicChanged)) for one in facts)
+    head = f"There is no {name} any more." if existed else f"There never was a {name} in this log."
+    return Finding(f"{head} At {at(newest)}: {with_full_stop(sentence(newest))}", facts)

@@ -124,9 +124,10 @@ async def test_why_explains_a_stuck_and_cancelled_reassignment(stage: IncidentCl
     await stage.until_assigned("moved", 1, [1, 3, 2])
     answer = await why(stage, "--reassignment", "moved-1")
     assert fits(
-        r"The reassignment of moved-1 from 1,2 to 1,3, begun at EVENT, does not end: broker 3 "
+        r"The reassignment of moved-1 from 1,2 to 1,3, begun at EVENT, has not ended yet, "
+        r"\d+ s after it began: broker 3 "
         r"blocks it, not in sync, not registered: the registration of broker 3 is gone "
-        r"\(event \d+\)\. In sync: 1\..*",
+        r"\(event \d+\)\. In sync of the target: 1\..*",
         answer,
     )
     await stage.ask(lambda admin: admin.alter_partition_reassignments({moved: None}))

@@ -56,9 +56,17 @@ def test_first_line_is_the_answer_followed_by_the_causes(log: Path) -> None:
     assert any("passed over: 1 is not online, 2 is not in sync" in one for one in more)
 
 
+def test_unhealthy_lists_root_causes_with_their_partitions(log: Path) -> None:
+    first, blank, cause, affected, *_ = lines(refold("why", log, "--unhealthy"))
+    assert "not well: " in first
+    assert blank == ""
+    assert cause.startswith("broker 1 is not registered")
+    assert affected.strip().startswith("affects: t-0")
+
+
 def test_limit_restricts_the_number_of_causes(log: Path) -> None:
     shown = lines(refold("why", log, "--partition", "t-0", "--limit", 1))
-    assert shown[-1].endswith("earlier; --limit 0 shows all")
+    assert shown[-1].endswith("others; --limit 0 shows all")
     everything = lines(refold("why", log, "--partition", "t-0", "--limit", 0))
     assert len(everything) > len(shown)
     assert "--limit" not in everything[-1]
@@ -67,7 +75,17 @@ def test_limit_restricts_the_number_of_causes(log: Path) -> None:
 def test_why_prints_json(log: Path) -> None:
     [line] = lines(refold("why", log, "--partition", "t-0", "--json"))
     found = json.loads(line)
-    assert set(found) == {"question", "answer", "seq", "time", "chain", "notes", "moves", "log"}
+    assert set(found) == {
+        "question",
+        "answer",
+        "seq",
+        "unhealthy",
+        "time",
+        "chain",
+        "notes",
+        "moves",
+        "log",
+    }
     failed = next(one for one in found["chain"] if one["kind"] == "no_leader")
     assert failed["passed_over"][0] == {"broker": 1, "why": "not online"}
 
@@ -107,6 +125,7 @@ def test_unknown_subject_is_an_error(log: Path, arguments: tuple[str, str], text
         ("--partition", "-0"),
         ("--topic", "t", "--term", "1"),
         ("--broker", "1", "--topic", "t"),
+        ("--unhealthy", "--topic", "t"),
         ("--at", "yesterday"),
         ("--term", "0"),
     ],

@@ -69,8 +69,9 @@ def test_why_explains_a_reassignment_blocked_by_a_killed_broker(log_of: LogOf) -
     log = log_of("reassign-cancel-6")
     answer = asked(log, 1950, topic="dead.07", partition=0, is_reassignment=True)
     assert plain(answer.answer).startswith(
-        "The reassignment of dead.07-0 from 3,5 to 1,2, begun at event N, does not end: broker 2 "
-        "blocks it, not in sync, not registered: the registration of broker 2 is gone, its "
+        "The reassignment of dead.07-0 from 3,5 to 1,2, begun at event N, has not ended yet, 4 s "
+        "after it began: broker 2 blocks it, not in sync, not registered: the registration of "
+        "broker 2 is gone, its "
         "ZooKeeper session expired (event N)."
     )
     written = next(one for one in answer.chain if one.kind == "assignment_written")
@@ -125,9 +126,10 @@ def test_why_explains_the_end_of_a_term(log_of: LogOf) -> None:
     )
     assert plain(asked(log).answer) == (
         "Broker 4 is controller of term 4 since event N; term 3 of broker 1 had ended at event N: "
-        "its ZooKeeper session expired."
+        "its ZooKeeper session expired. It replaced broker 1, term 3, by the write that created "
+        "/controller and set /controller_epoch to 4."
     )
-    with pytest.raises(ReplayError, match=r"no term 9 by event 2914; this log has 1,2,3,4"):
+    with pytest.raises(ReplayError, match=r"no term 9 by event 2917; this log has 1,2,3,4"):
         asked(log, term=9)
 
 

@@ -95,9 +95,11 @@ def test_why_explains_a_blocked_and_cancelled_reassignment(
     log = incident("reassignment")
     moved = {"topic": "moved", "partition": 1, "is_reassignment": True}
     assert when(log, "goes from replicas 1,2 to replicas 1,3,2", **moved) == (
-        "The reassignment of moved-1 from 1,2 to 1,3, begun at event N, does not end: broker 3 "
-        "blocks it, not in sync, not registered: the registration of broker 3 is gone (event N). "
-        "In sync: 1."
+        "The reassignment of moved-1 from 1,2 to 1,3, begun at event N, has not ended yet, 0 s "
+        "after "
+        "it began: broker 3 blocks it, not in sync, not registered: the registration of broker 3 "
+        "is gone (event N). "
+        "In sync of the target: 1."
     )
     assert plain(asked(log, **moved).answer) == (
         "moved-1 is not being reassigned: its move from 1,2 to 1,3 was rolled back at event N: "

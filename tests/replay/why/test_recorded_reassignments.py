@@ -40,9 +40,10 @@ def test_why_explains_a_reassignment_blocked_by_a_dead_broker(
     catch_up(cluster, 4)
     cluster.stop_broker(5)
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
-        "The reassignment of t-0 from 1,2,3 to 4,5, begun at event N, does not end: broker 5 "
-        "blocks it, not in sync, not registered: the registration of broker 5 is gone (event N). "
-        "In sync: 4."
+        "The reassignment of t-0 from 1,2,3 to 4,5, begun at event N, has not ended yet, 0 s after "
+        "it began: broker 5 blocks it, not in sync, not registered: the registration of broker 5 "
+        "is gone (event N). "
+        "In sync of the target: 4."
     )
 
 
@@ -52,8 +53,9 @@ def test_why_explains_a_reassignment_blocked_by_a_slow_broker(
     cluster.start_broker(4)
     reassign(cluster, 4, 2)
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
-        "The reassignment of t-0 from 1,2,3 to 4,2, begun at event N, does not end: broker 4 "
-        "blocks it, not in sync, live, but has not caught up. In sync: 2."
+        "The reassignment of t-0 from 2,1,3 to 4,2, begun at event N, has not ended yet, 0 s after "
+        "it began: broker 4 blocks it, not in sync, live, but has not caught up. In sync of the "
+        "target: 2."
     )
     assert first(cluster, tmp_path, **T0).endswith(
         "It is being reassigned to 4,2 since event N and waits for 4 (live, but has not caught "
@@ -86,8 +88,11 @@ def _begun(log: Path) -> int:
     return next(one.seq for one in reversed(chain) if "adding" in one.text)
 
 
-MOVE = "The reassignment of t-0 from 1,2,3 to 4,2, begun at event N, "
-WAITS = "does not end: broker 4 blocks it, not in sync, live, but has not caught up. In sync: 2."
+MOVE = "The reassignment of t-0 from 2,1,3 to 4,2, begun at event N, "
+WAITS = (
+    "has not ended yet, 0 s after it began: broker 4 blocks it, not in sync, live, but has not "
+    "caught up. In sync of the target: 2."
+)
 
 
 def test_why_explains_a_replaced_reassignment(cluster: Cluster, tmp_path: Path) -> None:
@@ -101,8 +106,9 @@ def test_why_explains_a_replaced_reassignment(cluster: Cluster, tmp_path: Path) 
         f"{MOVE}{WAITS}",
         f"{MOVE}is being replaced by 5,2 since event N, because of event N: "
         "AlterPartitionReassignments, request 2: t-0 to 5,2.",
-        "The reassignment of t-0 from 1,2,3 to 5,2, begun at event N, does not end: broker 5 "
-        "blocks it, not in sync, live, but has not caught up. In sync: 2.",
+        "The reassignment of t-0 from 2,1,3 to 5,2, begun at event N, has not ended yet, 0 s after "
+        "it began: broker 5 blocks it, not in sync, live, but has not caught up. In sync of the "
+        "target: 2.",
     ]
     chain = why(cluster, tmp_path, **T0).chain
     given_up = next(one for one in chain if one.kind == "move_given_up")
@@ -130,8 +136,8 @@ def test_why_explains_each_phase_of_a_rollback(tmp_path: Path) -> None:
     cancel_all(cluster)
     answers = answers_after_each_event(cluster, tmp_path)
     assert [one for one in answers if "rolled back to" in one] == [
-        f"{MOVE}is being rolled back to 1,2,3 since event N: /admin/reassign_cancel was created "
-        "(event N, czxid 43)."
+        "The reassignment of t-0 from 1,2,3 to 4,2, begun at event N, is being rolled back to "
+        "1,2,3 since event N: /admin/reassign_cancel was created (event N, czxid 43)."
     ]
     assert answers[-1].startswith(
         "t-0 is not being reassigned: its move from 1,2,3 to 4,2 was rolled back at event N: "
@@ -212,7 +218,7 @@ def test_refused_cancellation_is_not_a_waiting_rollback(
     ask_for_isr(cluster, 1, 4, 5)
     cancel(cluster)
     answer = why(cluster, tmp_path, **T0, is_reassignment=True)
-    assert "does not end: broker 6 blocks it" in answer.answer
+    assert "has not ended yet, 0 s after it began: broker 6 blocks it" in answer.answer
     assert "a client asked to cancel it, rejected with INVALID_REPLICA_ASSIGNMENT" in answer.answer
     [move] = answer.moves
     assert (move.outcome, move.waited, move.cancelled) == ("under way", [], None)
@@ -262,7 +268,10 @@ def test_why_explains_a_refused_request_during_a_reassignment(
     reassign(cluster, 4, 2)
     reassign(cluster, 1, 9)
     answer = first(cluster, tmp_path, **T0, is_reassignment=True)
-    assert "to 4,2, begun at event N, does not end: broker 4 blocks it" in answer
+    assert (
+        "to 4,2, begun at event N, has not ended yet, 0 s after it began: broker 4 blocks it"
+        in answer
+    )
     assert "Then, at event N a client asked to move it to 1,9, rejected with" in answer
 
 
@@ -279,11 +288,12 @@ def test_why_explains_a_request_by_znode_for_a_missing_partition(
         )
         assert [one.kind for one in answer.chain] == ["told", "reassignment_asked"]
         assert first(cluster, tmp_path, **about) == (
-            f"There is no partition {topic}-{number}. At event N: {topic}-{number}: its entry is "
-            "dropped: The partition does not exist."
+            f"There never was a partition {topic}-{number} in this log. At event N: "
+            f"{topic}-{number}: its entry is dropped: The partition does not exist."
         )
-    assert first(cluster, tmp_path, topic="gone").startswith("There is no topic gone. At event N: ")
-    with pytest.raises(ReplayError, match="no topic go at"):
+    answer = first(cluster, tmp_path, topic="gone")
+    assert answer.startswith("There never was a topic gone in this log. At event N: ")
+    with pytest.raises(ReplayError, match=r"no topic go at .*; up to then it never existed"):
         why(cluster, tmp_path, topic="go")
 
 

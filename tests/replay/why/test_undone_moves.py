@@ -204,8 +204,9 @@ def test_conflicting_extra_entry_is_the_cause(cluster: Cluster, tmp_path: Path) 
     submit_extra(cluster, {T0: [5, 2]})
     answer = why(cluster, tmp_path, **MOVE)
     assert first(answer) == (
-        "The reassignment of t-0 from 2,1,3 to 5,2, begun at event N, does not end: broker 5 "
-        "blocks it, not in sync, live, but has not caught up. In sync: 2. Before, its move from "
+        "The reassignment of t-0 from 2,1,3 to 5,2, begun at event N, has not ended yet, 0 s after "
+        "it began: broker 5 blocks it, not in sync, live, but has not caught up. In sync of the "
+        "target: 2. Before, its move from "
         "2,1,3 to 4,2 was rolled back at event N: /admin/reassign_partitions_extra asks for 5,2 "
         "(event N)."
     )

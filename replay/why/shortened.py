@@ -1,0 +1,42 @@
+"""Shortens a chain of causes without cutting its root causes."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from replay.why.explanations.explanation import Explanation, Link
+
+_EVENT: Final = re.compile(r"event (\d+)(?: of (\S+?))?(?=[\s,;:)]|\.?(?:\s|$))")
+
+
+def shortened(explanation: Explanation, limit: int) -> list[Link]:
+    """The newest `limit` links of the chain, and the older links that the answer rests on.
+
+    Those are the events that the answer names, and the causes of all links that are kept. 0 keeps
+    the whole chain.
+    """
+    chain = explanation.chain
+    if not limit:
+        return chain
+    kept = set(range(min(limit, len(chain))))
+    named = set(_events_in(explanation.answer, explanation.log))
+    kept |= {place for place, one in enumerate(chain) if (one.log, one.seq) in named}
+    pending = list(kept)
+    while pending:
+        because = chain[pending.pop()].because
+        if because is None:
+            continue
+        found = {
+            place
+            for place, one in enumerate(chain)
+            if one.seq == because.seq and one.log == because.log
+        }
+        pending += found - kept
+        kept |= found
+    return [chain[place] for place in sorted(kept)]
+
+
+def _events_in(text: str, log: str) -> Iterator[tuple[str, int]]:
+    """The log and number of each event that a text names."""
+    for one in _EVENT.finditer(text):
+        yield one[2] or log, int(one[1])
