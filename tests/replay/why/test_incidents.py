@@ -171,7 +171,11 @@ def test_why_explains_an_expired_session_of_a_paused_daemon(incident: IncidentOf
         "observed for "
     )
     begun = last(asked(log), "failover completed").seq
-    assert plain(asked(log, begun).answer).endswith(", and another broker had held the role since.")
+    assert plain(asked(log, begun).answer).endswith(
+        ", and another broker had held the role since. It replaced broker 1000, term 2, after term "
+        "3 of other controllers, by the write that created /controller and set /controller_epoch "
+        "to 4."
+    )
 
 
 def test_why_explains_the_hand_back_of_the_role(incident: IncidentOf) -> None:
