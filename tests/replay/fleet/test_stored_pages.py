@@ -12,9 +12,9 @@ from eventstore.segment import open_segment
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
 from replay.fleet import stored_pages
+from replay.fleet.manifest import Known
 from replay.fleet.segment_ingest import Ingested, ingest_segment
 from replay.fleet.stored_pages import StoredPages
-from replay.fleet.table import Known
 from tests.eventstore.samples import command, event, events, header, write_log
 from tools.fleet.histories import History
 from tools.fleet.histories import write_log as write_history
