@@ -40,6 +40,13 @@ def start(header: Header, body: bytes) -> Tip:
     )
 
 
+def number_of(row: Row) -> int:
+    """The number of a stored event."""
+    seq = row[0]
+    assert isinstance(seq, int), "the primary key"
+    return seq
+
+
 def value_of(row: Row) -> bytes:
     """The stored chain value of a row; a damaged row may have none."""
     value = row[-1]
@@ -49,8 +56,7 @@ def value_of(row: Row) -> bytes:
 def event_fault(previous: bytes, expected: int, row: Row) -> str | None:
     """What is wrong with an event that should be number `expected` and follow the chain value
     `previous`; None if nothing is."""
-    seq = row[0]
-    assert isinstance(seq, int), "the primary key"
+    seq = number_of(row)
     if seq != expected:
         return f"events {expected} to {seq - 1} are missing"
     if link(previous, row[:-1]) != row[-1]:

@@ -169,14 +169,17 @@ class _Checks:
         for rows in segment.event_rows():
             for row in rows:
                 fault = chain.event_fault(previous, expected, row)
-                event = EventRecord._make(row[:-1])
                 if fault:
-                    self.found(segment.path, f"event {event.seq}", fault)
-                elif event.cause is not None and event.seq <= end:
-                    self._answered = max(self._answered, event.cause)
-                previous, expected = chain.value_of(row), event.seq + 1
+                    self.found(segment.path, f"event {row[0]}", fault)
+                else:
+                    self._note_answered(EventRecord._make(row[:-1]), end)
+                previous, expected = chain.value_of(row), chain.number_of(row) + 1
                 self._events += 1
         return expected - 1, previous
+
+    def _note_answered(self, event: EventRecord, end: int) -> None:
+        if event.cause is not None and event.seq <= end:
+            self._answered = max(self._answered, event.cause)
 
     def _check_commands(self, segment: Segment, tip: Tip) -> tuple[int, bytes, int]:
         """The number of commands, the last chain value, and the highest cause."""
