@@ -2,13 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import Any, Final, NamedTuple, Self
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.conn import collect_hosts
 from aiokafka.errors import KafkaError
 from kio.schema.index import api_key_map
 
@@ -47,15 +44,14 @@ class KafkaClient:
         self._options = {"client_id": _CLIENT_ID, **options}
         self._client: Any = None
         self._answered: int | None = None
-        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         # aiokafka would log unreachable servers on standard error; this client reports them itself.
         logging.getLogger("aiokafka").addHandler(logging.NullHandler())
         faults = []
-        for host, port, _ in collect_hosts(self._bootstrap, randomize=False):
+        for server in self._bootstrap.split(","):
             try:
-                await self._connect(host, port)
+                await self._connect(server)
             except (KafkaError, OSError, ValueError, TimeoutError) as error:
                 faults.append(_reason(error))
             else:
@@ -63,8 +59,8 @@ class KafkaClient:
         text = f"no broker answers at {self._bootstrap}: {'; '.join(faults)}"
         raise KafkaUnavailable(f"{text}: check --bootstrap-server")
 
-    async def _connect(self, host: str, port: int) -> None:
-        client = AIOKafkaClient(bootstrap_servers=f"{host}:{port}", **self._options)
+    async def _connect(self, server: str) -> None:
+        client = AIOKafkaClient(bootstrap_servers=server, **self._options)
         try:
             async with asyncio.timeout(BOOTSTRAP_SECONDS):
                 await client.bootstrap()
@@ -72,25 +68,20 @@ class KafkaClient:
             await client.close()
             raise
         self._client = client
-        self._stack.push_async_callback(client.close)
+        [(host, port, _)] = client.hosts
         brokers = client.cluster.brokers()
         answered = (one.nodeId for one in brokers if (one.host, one.port) == (host, port))
         self._answered = next(answered, None)
 
     async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
-
-    @property
-    def nodes(self) -> list[int]:
-        """The ids of the nodes in the latest metadata."""
-        return sorted(one.nodeId for one in self._client.cluster.brokers())
+        await self._client.close()
 
     async def ask(self, node: int | None, asked: RequestVersion, request: Any) -> Any:
         """The response of a node; None means any node, the one that answered last first."""
         if node is not None:
             return await self._ask(node, asked, request)
         faults = []
-        for one in self._nodes():
+        for one in self._nodes:
             try:
                 response = await self._ask(one, asked, request)
             except KafkaUnavailable as fault:
@@ -100,8 +91,11 @@ class KafkaClient:
                 return response
         raise KafkaUnavailable("; ".join(faults) or "the cluster has no nodes")
 
-    def _nodes(self) -> Sequence[int]:
-        return sorted(self.nodes, key=lambda node: (node != self._answered, node))
+    @property
+    def _nodes(self) -> list[int]:
+        """The nodes in the latest metadata, the one that answered last first."""
+        nodes = (one.nodeId for one in self._client.cluster.brokers())
+        return sorted(nodes, key=lambda node: (node != self._answered, node))
 
     async def _ask(self, node: int, asked: RequestVersion, request: Any) -> Any:
         head = RequestHead(asked.api_key, asked.version, 0)

@@ -10,13 +10,21 @@ from controller.operator.reassignment.kafka_client import KafkaClient
 from tools.lab.ports import free_port
 
 
+@pytest.mark.parametrize(
+    ("family", "host", "written"),
+    [(socket.AF_INET, "127.0.0.1", "127.0.0.1"), (socket.AF_INET6, "::1", "[::1]")],
+)
 async def test_stopped_bootstrap_server_is_left_after_its_time_limit(
-    monkeypatch: pytest.MonkeyPatch,
+    family: socket.AddressFamily, host: str, written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel accepts connections for a process that is stopped."""
     monkeypatch.setattr(kafka_client, "BOOTSTRAP_SECONDS", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as stopped:
-        servers = f"127.0.0.1:{stopped.getsockname()[1]},127.0.0.1:{free_port()}"
+    try:
+        server = socket.create_server((host, 0), family=family)
+    except OSError:
+        pytest.skip(f"this machine has no {host}")
+    with server as stopped:
+        servers = f"{written}:{stopped.getsockname()[1]},127.0.0.1:{free_port()}"
         with pytest.raises(KafkaUnavailable) as refused:
             async with KafkaClient(servers, {}):
                 pytest.fail("no broker answers")
