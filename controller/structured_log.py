@@ -29,12 +29,17 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """The same content for people: time, level, message, then the fields as name=value."""
+    """The same content for people: time, level, message, then the fields as name=value. The message
+    begins with the subject if it does not name it."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, followed by the traceback if there is one."""
-        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        line = f"{_time(record)} {record.levelname:7} {record.getMessage()}{fields}"
+        fields, message = _fields(record), record.getMessage()
+        subject = str(fields.get("subject", ""))
+        if subject not in message:
+            message = f"{subject}: {message}"
+        named = "".join(f" {name}={value}" for name, value in fields.items())
+        line = f"{_time(record)} {record.levelname:7} {message}{named}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

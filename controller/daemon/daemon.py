@@ -304,8 +304,7 @@ class Daemon:
             "event": issued.id.cause,
             "term": issued.term,
         }
-        message = message_of(notice)
-        logger.log(_LEVELS[notice.level], "%s", message, extra={"fields": fields})
+        logger.log(_LEVELS[notice.level], "%s", notice.text, extra={"fields": fields})
 
     def _start_timer(self, timer: str, seconds: float) -> None:
         self._cancel_timer(timer)
@@ -320,12 +319,6 @@ class Daemon:
         handle = self._timers.pop(timer, None)
         if handle is not None:
             handle.cancel()
-
-
-def message_of(notice: Notice) -> str:
-    """The text of a log message. It begins with the subject if it does not name it."""
-    is_named = notice.subject in notice.text
-    return notice.text if is_named else f"{notice.subject}: {notice.text}"
 
 
 def _log_session(event: Event) -> None:

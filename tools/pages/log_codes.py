@@ -375,7 +375,7 @@ def page() -> str:
         "| `time` | UTC, in ms |",
         "| `level` | `info`, `warning` or `error` |",
         "| `logger` | the module that logged the message |",
-        "| `message` | the text; it begins with the subject if it does not name it |",
+        "| `message` | the text; a text line begins it with the subject if it does not name it |",
         "| `code` | one of the codes below; messages about the daemon itself (start, stop, "
         "ZooKeeper session, mirror) have no code |",
         "| `subject` | the znode, broker or partitions in question |",
