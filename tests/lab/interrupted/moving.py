@@ -1,6 +1,7 @@
 """A real cluster in which partitions are moved with `refold reassign`."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -123,6 +124,17 @@ class Moving(DefaultScene):
             return (await self.replicas(topic, partition))[1]
 
         return await timed(adding, f"{topic}-{partition} is being reassigned")
+
+    async def until_repaired(self, path: str, before: Mapping[str, object]) -> float:
+        """Waits until a record is as before; a repaired record has no leader epoch."""
+        wanted = {field: value for field, value in before.items() if field != "leader_epoch"}
+
+        async def repaired() -> bool:
+            with contextlib.suppress(json.JSONDecodeError):
+                return bool(await self.view.content(path) == wanted)
+            return False
+
+        return await timed(repaired, f"{path} is repaired")
 
     async def until_files(self, topic: str, brokers: Sequence[int], partition: int = 0) -> float:
         """Waits until exactly these brokers have the partition's files; returns the seconds."""
