@@ -37,8 +37,8 @@ from controller.core.znodes import (
     read_request,
     reassignment_path,
 )
+from replay.agreement.checkpoint import Checkpointed
 from replay.description.events import request_in_words
-from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
 from replay.subjects import paths_of_command
 from replay.why.facts import (
     CancelKnown,

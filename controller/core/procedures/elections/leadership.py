@@ -37,7 +37,7 @@ from controller.core.operations import (
 )
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
-from controller.core.procedures.reassignment.cancel_znode import (
+from controller.core.procedures.reassignment_znodes.cancel_znode import (
     is_cancelled,
     retry_waiting_rollbacks,
 )
