@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from controller.core import znodes
-from replay.agreement.broker_requests.comparing import Difference
+from replay.agreement.broker_requests.comparing import RequestDivergence
 from replay.agreement.broker_requests.sent_request import SentRequest
 from replay.agreement.conformance import Agreement
 from replay.agreement.decisions.judgements import VERDICTS, Judgement
@@ -274,7 +274,7 @@ def _of_requests(agreement: Agreement) -> Iterator[Divergence]:
             yield _of_request(one, epoch)
 
 
-def _of_request(one: Difference, epoch: int) -> Divergence:
+def _of_request(one: RequestDivergence, epoch: int) -> Divergence:
     request = one.request
     return Divergence(
         "request",

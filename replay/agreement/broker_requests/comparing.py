@@ -60,7 +60,7 @@ class LogSpan(NamedTuple):
 WHOLE_TERM: Final = LogSpan()
 
 
-class Difference(Struct, frozen=True):
+class RequestDivergence(Struct, frozen=True):
     """A divergence: `what` is DIFFERS, MISSING (only Kafka sent the request) or EXTRA (only the
     fold did). `details` are phrases, for DIFFERS only."""
 
@@ -107,7 +107,7 @@ class TermRequests(Struct):
 
     by_cause: dict[tuple[str, str], Tally] = field(default_factory=dict)
     """By kind, and by the event and rule that the fold was processing."""
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[RequestDivergence] = field(default_factory=list)
 
     def tally_of(self, request: SentRequest) -> Tally:
         """The tally that counts a request."""
@@ -339,7 +339,7 @@ class _Queue:
                 result.tally_of(request).unjudged += 1
                 continue
             result.tally_of(request).missing += 1
-            result.differences.append(Difference(MISSING, None, request))
+            result.differences.append(RequestDivergence(MISSING, None, request))
         for request in self._repeated:
             result.tally_of(request).repeated += 1
 
@@ -357,12 +357,12 @@ class _Queue:
             details = found.details()
             if details:
                 tally.differs += 1
-                result.differences.append(Difference(DIFFERS, ours, theirs, details))
+                result.differences.append(RequestDivergence(DIFFERS, ours, theirs, details))
             else:
                 tally.agreed += 1
         elif is_logged or found.is_passed_over:
             tally.extra += 1
-            result.differences.append(Difference(EXTRA, ours, None))
+            result.differences.append(RequestDivergence(EXTRA, ours, None))
         else:
             tally.unjudged += 1
 

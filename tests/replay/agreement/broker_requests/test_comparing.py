@@ -13,7 +13,7 @@ from replay.agreement.broker_requests.comparing import (
     MISSING,
     NOT_SERVED,
     OTHER_PLACE,
-    Difference,
+    RequestDivergence,
     TermRequests,
     compare_term,
 )
@@ -47,7 +47,7 @@ def compared(
     return compare_term(fold, logged, served)
 
 
-def only(result: TermRequests) -> Difference:
+def only(result: TermRequests) -> RequestDivergence:
     (difference,) = result.differences
     return difference
 
