@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
+from replay.description.choices import candidates_in_brief
 from replay.diff.contents import Compared, DecisionDifference, compared, partitions_of, touched_by
 from replay.diff.matching import Matched, Pair, Reordered, match
 from replay.diff.messages import Decision
@@ -301,7 +302,6 @@ def _choice(choice: dict[str, Any]) -> str:
     chosen, code = choice.get("chosen"), choice.get("code")
     text = f"chose {chosen}" if chosen != -1 else "chose no leader"
     text += f" ({code})" if code else ""
-    passed = [f"{one[0]} ({one[1]})" for one in (choice.get("passed_over") or [])]
-    if passed:
+    if passed := candidates_in_brief(choice):
         text += f", passed over {', '.join(passed[:_PASSED_OVER_MAX])}"
     return text

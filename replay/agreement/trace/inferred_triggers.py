@@ -13,12 +13,17 @@ from controller.core.api_requests.controlled_shutdown import ControlledShutdownR
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.configuration import Configuration
-from controller.core.election import by_preferred_replica, imbalanced
+from controller.core.election import (
+    by_preferred_replica,
+    imbalanced,
+    online_test,
+    preferred_leader,
+)
 from controller.core.errors import ZnodeError
 from controller.core.events import BrokerResponded
 from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
-from controller.core.values import UNKNOWN_BROKER_EPOCH, LeaderAndIsr
+from controller.core.values import NO_LEADER, UNKNOWN_BROKER_EPOCH, LeaderAndIsr
 from replay.agreement.checkpoint import Checkpointed, State
 from replay.agreement.decisions.write_batch import Decision
 from replay.agreement.logs.index import Index
@@ -220,9 +225,6 @@ def _may_be_led_by_preferred(
 ) -> bool:
     state = partition.leadership
     assert state is not None, f"{partition} has no leadership"
-    preferred = partition.replicas[0] if partition.replicas else -1
-    return (
-        written.leader == preferred != state.leader
-        and preferred in written.isr
-        and context.is_online(preferred, partition)
-    )
+    is_online = online_test(context, partition)
+    preferred = preferred_leader(partition.replicas, written.isr, is_online).leader
+    return NO_LEADER != written.leader == preferred != state.leader

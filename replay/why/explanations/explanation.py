@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from replay.description.choices import Candidate
+from replay.description.choices import Candidate, candidates
 from replay.times import iso_time
 from replay.why.event_reference import log_of, number_in_log, plain_cause
 from replay.why.explanations.broker import explain_broker
@@ -117,7 +117,7 @@ def _link(fact: AnyFact) -> Link:
         fact.epoch,
         plain_cause(fact.because),
         getattr(fact, "rule", ""),
-        [Candidate(broker, why) for broker, why in passed_over if broker != chosen],
+        candidates(passed_over, chosen),
         getattr(fact, "command", ""),
         getattr(fact, "writer", ""),
         log_of(fact.seq),

@@ -13,6 +13,7 @@ from controller.core.controller import Controller
 from controller.core.deviations import STATE_ADOPTED
 from controller.core.election import (
     FIRST_LEADER,
+    FIRST_LIVE,
     UNCLEAN_LEADER,
     Candidate,
     Elected,
@@ -73,7 +74,7 @@ async def initialize_leader_and_isr(
     choices: list[Choice] = []
     for partition in partitions:
         elected = first_leader(partition.replicas, online_test(context, partition))
-        choice = Choice(*partition.key, elected.leader, "first live replica", elected.passed_over)
+        choice = Choice(*partition.key, elected.leader, FIRST_LIVE, elected.passed_over)
         if elected.leader == NO_LEADER:
             failures.add(partition, "no replica is online", choice)
             continue
