@@ -9,13 +9,13 @@ from controller.core.commands import Issued
 from controller.core.fold_observer import FoldObserver
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
+from replay.agreement.checkpoint import Checkpointed
+from replay.agreement.comparison import agreeing_on, lost_replies, read_records
+from replay.agreement.conformance import Agreement
+from replay.agreement.gap_free_ranges import gap_free_ranges
+from replay.agreement.logs.index import Index
+from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.progress import Progress, unreported
-from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, read_records
-from replay.stock_clusters.agreement.conformance import Agreement
-from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
-from replay.stock_clusters.agreement.logs.index import Index
-from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
-from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.imported_log.events import ImportedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
 

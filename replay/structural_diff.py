@@ -32,6 +32,10 @@ class Difference(NamedTuple):
         steps = (step if step[:1] == "[" or step == ORDER else f".{step}" for step in self.part)
         return "".join(steps).removeprefix(".")
 
+    def texts(self, characters_max: int) -> tuple[str | None, str | None]:
+        """Both values as text."""
+        return text(self.one, characters_max), text(self.other, characters_max)
+
 
 def differences(
     one: Any, other: Any, part: tuple[str, ...] = (), depth: int = _DEPTH_MAX

@@ -5,7 +5,7 @@ refold's commands name them: "t" for a topic, "t-0" for a partition, "broker 3",
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Final, Literal, NamedTuple
@@ -82,6 +82,14 @@ _PATH: Final = re.compile(rf"({'|'.join(_KINDS)})/([^/]+)(/.*)?")
 _PATH_IN_ANY_CHROOT: Final = re.compile(rf"(?:/.*)?{_PATH.pattern}")
 _BELOW_TOPIC: Final = re.compile(r"/partitions(?:/([0-9]{1,10})(/state)?)?")
 _NUMBER: Final = re.compile(r"/?([0-9]{1,10})")
+PATTERNS: Final[Mapping[Kind, str]] = {
+    "broker": f"{znodes.BROKER_IDS}/([0-9]+)$",
+    "topic": f"{znodes.TOPICS}/([^/]+)$",
+    "state": f"{znodes.TOPICS}/([^/]+)/partitions/([0-9]+)/state$",
+    "topic deletion": f"{znodes.DELETE_TOPICS}/([^/]+)$",
+}
+"""Regular expressions for paths in any chroot, for SQL, which cannot call a function of Python. The
+groups are the broker, or the topic and the partition."""
 _OTHER: Final = ZnodeSubject()
 _PATHS_REMEMBERED: Final = 1 << 16
 _PARTITION_DIGITS_MAX: Final = 10

@@ -31,6 +31,8 @@ NOT_ORIGINAL: Final = "not an original replica of the cancelled reassignment"
 
 FIRST_LEADER: Final = "create first leader"
 """The rule by which new partitions get their first leader."""
+FIRST_LIVE: Final = "first live replica"
+"""The code of that choice."""
 ROLLBACK: Final = "rollback: leader among the originals"
 """The rule by which a cancelled reassignment moves the leader back."""
 UNCLEAN_LEADER: Final = "unclean leader"

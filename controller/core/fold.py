@@ -29,13 +29,13 @@ from controller.core.events import (
     WatchFired,
 )
 from controller.core.outcomes import CONNECTED, PAUSE, SLICE, BrokerResponses, Wait
-from controller.core.procedures.admin.api_calls import refuse
 from controller.core.procedures.admin.waiting_requests import (
     on_response,
     respond_to_completed,
     start_time_out,
     time_out,
 )
+from controller.core.procedures.api_calls import refuse
 from controller.core.procedures.brokers.responses import (
     process_broker_response,
     process_channel_fault,
@@ -43,8 +43,8 @@ from controller.core.procedures.brokers.responses import (
 )
 from controller.core.procedures.dispatch import process, with_following
 from controller.core.procedures.elections.rebalance import rebalance_timer
-from controller.core.procedures.reassignment.cancel_znode import dated
 from controller.core.procedures.reassignment.replica_deletion import TIMER as DELETION_TIMER
+from controller.core.procedures.reassignment_znodes.cancel_znode import dated
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.triggers import (
     ApiCall,

@@ -4,6 +4,8 @@ A snapshot is a cache: folding the log from its beginning yields the same state.
 the log's header names takes and loads it.
 """
 
+from typing import TypeVar
+
 import msgspec
 from msgspec import Struct
 
@@ -25,6 +27,8 @@ from controller.core.state import (
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import Assignment, Broker, LeaderAndIsr
 from controller.core.znodes import Reassignment
+
+Value = TypeVar("Value")
 
 
 class _PartitionRow(Struct, frozen=True, array_like=True):
@@ -174,10 +178,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
         for broker, names in snapshot.offline_dirs.items()
     }
     context.reassigning = dict.fromkeys(_named(context, snapshot.reassigning))
-    context.reassignments = {
-        context.topics[topic].partition(number): record
-        for (topic, number), record in snapshot.reassignments
-    }
+    context.reassignments = _by_partition(context, snapshot.reassignments)
     context.cancel = snapshot.cancel
     context.cancel_forced = snapshot.cancel_forced
     context.entries_seen = dict(snapshot.entries_seen)
@@ -186,10 +187,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     context.deletions = snapshot.deletions
     context.deletion_count = snapshot.deletion_count
     context.is_deletion_timed = snapshot.is_deletion_timed
-    context.rollback_waiting = {
-        context.topics[topic].partition(number): why
-        for (topic, number), why in snapshot.rollback_waiting
-    }
+    context.rollback_waiting = _by_partition(context, snapshot.rollback_waiting)
     context.waiting_reported = snapshot.waiting_reported
     context.extra_waits = snapshot.extra_waits
     context.queued_for_deletion = dict.fromkeys(snapshot.queued_for_deletion)
@@ -198,10 +196,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     context.awaiting_brokers = snapshot.awaiting_brokers
     context.unclean_default = snapshot.unclean_default
     context.config_change = snapshot.config_change
-    context.leaderless = {
-        context.topics[topic].partition(number): text
-        for (topic, number), text in snapshot.leaderless
-    }
+    context.leaderless = _by_partition(context, snapshot.leaderless)
     context.waiting = snapshot.waiting
     context.propagating = snapshot.propagating
     context.unacked_metadata = snapshot.unacked_metadata
@@ -238,6 +233,12 @@ def _topic(row: _TopicRow) -> Topic:
         partition.replica_states = of_partition.replica_states
         partition.is_listed = of_partition.is_listed
     return topic
+
+
+def _by_partition(
+    context: ControllerContext, values: list[tuple[tuple[str, int], Value]]
+) -> dict[Partition, Value]:
+    return {context.topics[topic].partition(number): one for (topic, number), one in values}
 
 
 def _named(context: ControllerContext, names: list[tuple[str, int]]) -> list[Partition]:

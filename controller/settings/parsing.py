@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from controller.core import topic_names
+from controller.core import config_types, topic_names
 from controller.core.errors import ConfigurationError
 from controller.core.protocol_versions import ProtocolVersion
 from controller.zookeeper.errors import BadConnectString
@@ -24,12 +24,10 @@ class Address(NamedTuple):
 
 def boolean(text: str) -> bool:
     """true or false, in any case, as Kafka parses it."""
-    match text.lower():
-        case "true":
-            return True
-        case "false":
-            return False
-    raise ValueError("true or false")
+    try:
+        return config_types.boolean(text)
+    except ValueError:
+        raise ValueError("true or false") from None
 
 
 def whole_number(least: int, most: int = 2**31 - 1) -> Callable[[str], int]:

@@ -31,11 +31,11 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.values import ANY_VERSION
+from controller.core.znodes import CONTROLLER_EPOCH
 from controller.zookeeper import bulk
 from controller.zookeeper.wire import sync_request
 from controller.zookeeper.work import EVENT_ITEMS_MAX, Exchange, OutcomeEvent, Request, Work
 
-EPOCH_PATH: Final = "/controller_epoch"
 MULTI_ITEMS_MAX: Final = 1000
 MULTI_BYTES_MAX: Final = 640 * 1024
 """The size limit of a multi, below the default jute.maxbuffer of 1 MiB."""
@@ -57,7 +57,7 @@ class IndependentWrites(Work):
         self._with = with_
         self._guard: tuple[bytes, int] | None = None
         if command.epoch_version is not None:
-            self._guard = (with_.encoded(EPOCH_PATH), command.epoch_version)
+            self._guard = (with_.encoded(CONTROLLER_EPOCH), command.epoch_version)
         count = len(self._operations)
         whole = [_Segment(range(count), MULTI_ITEMS_MAX)] if count else []
         self._segments = deque(whole)  # bounded by the command's operations

@@ -10,19 +10,19 @@ import typer
 
 from controller.cli.output import print_result
 from eventstore.folders import segments_in
-from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
-from replay.cli.import_source import UTC, Chroot, Zone, selection_of
-from replay.cli.options import BrokerConfig, From, Json, To, broker_settings
-from replay.cli.progress import progress
-from replay.escape_path import escape_path
-from replay.stock_clusters.agreement.comparison import Rules, agree, imported
-from replay.stock_clusters.agreement.results import (
+from replay.agreement.comparison import Rules, agree, imported
+from replay.agreement.results import (
     AgreementResult,
     Divergence,
     Side,
     kinds_in_order,
 )
-from replay.stock_clusters.agreement.search.event_order import RUNS_MAX
+from replay.agreement.search.event_order import RUNS_MAX
+from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
+from replay.cli.import_source import UTC, Chroot, Zone, selection_of
+from replay.cli.options import BrokerConfig, From, Json, To, broker_settings
+from replay.cli.progress import progress
+from replay.escape_path import escape_path
 
 _AGREES, _DIVERGES, _INCOMPLETE = 0, 1, 3
 _SHOWN: Final = 50

@@ -8,7 +8,7 @@ import typer
 from replay.cli.kinds import demand_decision_kinds
 from replay.cli.listing import Broker, Filter, Limit, Partition, Topic, print_list
 from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
-from replay.description.choices import Chosen, candidates_in_words
+from replay.description.choices import Chosen, candidates_clause
 from replay.listing import observed, recorded
 from replay.listing.values import Decision
 from replay.logs.open_log import OpenedLog, RecordedLog
@@ -110,6 +110,4 @@ def _lines(one: Decision) -> str:
 
 def _chosen(one: Chosen) -> str:
     leader = "no leader" if one.chosen < 0 else f"leader {one.chosen}"
-    text = f"{one.partition}: {leader}, {one.why}"
-    over = candidates_in_words(one.passed_over)
-    return f"{text}; passed over: {over}" if over else text
+    return f"{one.partition}: {leader}, {one.why}{candidates_clause(one.passed_over)}"

@@ -1,13 +1,12 @@
 """`refold events`: the events of a log, in words."""
 
 from collections.abc import Iterator
-from typing import Annotated
 
 import typer
 
 from replay.cli.kinds import demand_event_kinds
 from replay.cli.listing import Broker, Filter, Limit, Partition, Topic, print_list
-from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
+from replay.cli.options import FromPosition, JsonLines, Kind, Log, Term, ToPosition
 from replay.listing import observed, recorded
 from replay.listing.values import ListedEvent
 from replay.logs.open_log import OpenedLog, RecordedLog
@@ -21,10 +20,7 @@ def events(
     log: Log,
     first: FromPosition = None,
     last: ToPosition = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this kind of `refold log stats`. Can be repeated."),
-    ] = None,
+    kind: Kind = None,
     topic: Topic = None,
     partition: Partition = None,
     broker: Broker = None,

@@ -25,6 +25,10 @@ Log = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+Kind = Annotated[
+    list[str] | None,
+    typer.Option(help="Only this kind of `refold log stats`. Can be repeated."),
+]
 Term = Annotated[int | None, typer.Option(min=0, max=_TERM_MAX, help="Only this controller epoch.")]
 At = Annotated[
     str | None,

@@ -8,7 +8,7 @@ from controller.cli.output import print_result
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.options import At, Json, log_position, named_partition
 from replay.cli.progress import progress
-from replay.description.choices import candidates_in_words
+from replay.description.choices import candidates_clause
 from replay.description.phrases import listed
 from replay.logs.open_log import open_log, seq_at
 from replay.why.explain import explain, explain_runs
@@ -173,9 +173,7 @@ def _print_link(one: Link) -> None:
         cause = "in the same event" if is_same else f"because of event {one.because.seq}{of_log}"
         typer.echo(f"{'':10}{cause}{text} ({one.because.procedure})")
     if one.rule:
-        passed_over = candidates_in_words(one.passed_over)
-        over = f"; passed over: {passed_over}" if passed_over else ""
-        typer.echo(f"{'':10}rule: {one.rule}{over}")
+        typer.echo(f"{'':10}rule: {one.rule}{candidates_clause(one.passed_over)}")
     if one.command:
         typer.echo(f"{'':10}command {one.command}, its outcome is event {one.seq}")
     elif one.written_by:

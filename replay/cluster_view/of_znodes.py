@@ -3,6 +3,7 @@
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment, LeaderAndIsr
+from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.views import (
     NO_BROKER,
     BrokerView,
@@ -15,7 +16,6 @@ from replay.cluster_view.views import (
     partition_view,
     reassignments_of,
 )
-from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 
 
 def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:

@@ -1,10 +1,15 @@
-"""The choice of a leader: the broker that was chosen, and the candidates that were passed over."""
+"""The choice of a leader in words: the rule, and the candidates that were passed over.
 
-from collections.abc import Iterable
+The rules are in controller/core/election.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
 from controller.core.commands import Choice
+from controller.core.election import FIRST_LEADER, PREFERRED, UNCLEAN_LEADER
 
 
 class Candidate(Struct, frozen=True):
@@ -44,6 +49,26 @@ def candidates_in_words(found: Iterable[Candidate]) -> str:
     return ", ".join(f"{one.broker} is {one.why}" for one in found)
 
 
+def candidates_clause(found: Iterable[Candidate]) -> str:
+    """The same as the last clause of a sentence; "" for none."""
+    text = candidates_in_words(found)
+    return f"; passed over: {text}" if text else ""
+
+
+def candidates_in_brief(choice: Mapping[str, Any]) -> list[str]:
+    """The candidates of a choice that is decoded from JSON, each as "1 (not online)"."""
+    return [f"{broker} ({why})" for broker, why, *_ in choice.get("passed_over") or ()]
+
+
+def rule_in_words(rule: str, code: str) -> str:
+    """What the chosen leader is, by the rule and the code of the choice."""
+    if rule == PREFERRED.name:
+        return "the preferred replica"
+    if rule == FIRST_LEADER or code == UNCLEAN_LEADER:
+        return "the first replica that was online"
+    return "the first replica that was online and in sync"
+
+
 def passed_over_in_words(passed_over: Iterable[tuple[int, str]]) -> str:
-    """The same for candidates as the core has them; says so if there are none."""
+    """Each candidate, as the core has them, with its reason; says so if there are none."""
     return candidates_in_words(candidates(passed_over)) or "no replica was passed over"

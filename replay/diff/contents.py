@@ -18,7 +18,7 @@ _NOT_COMPARED: Final = {"data.timestamp", "request"}
 _EMPTY: Final[tuple[Any, ...]] = (None, 0, "", False, [], {})
 
 
-class Difference(Struct, frozen=True):
+class DecisionDifference(Struct, frozen=True):
     """One part of a decision in both versions; None if the version has no such part."""
 
     part: str
@@ -31,7 +31,7 @@ class Compared(Struct, frozen=True):
 
     base: Decision | None
     head: Decision | None
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[DecisionDifference, ...] = ()
     partitions: tuple[str, ...] = ()
 
 
@@ -125,13 +125,12 @@ def _nearest(
         )
 
 
-def _differences(part: str, base: Any, head: Any) -> Iterator[Difference]:
+def _differences(part: str, base: Any, head: Any) -> Iterator[DecisionDifference]:
     for one in structural_diff.differences(base, head, (part,) if part else ()):
         # An empty field that only one version knows is not a difference.
         is_empty = NOTHING in one[1:] and any(each in _EMPTY for each in one[1:])
         if one.name not in _NOT_COMPARED and not is_empty:
-            ours, theirs = (structural_diff.text(each, _TEXT_MAX) for each in one[1:])
-            yield Difference(one.name or "content", ours, theirs)
+            yield DecisionDifference(one.name or "content", *one.texts(_TEXT_MAX))
 
 
 # Requests, partition by partition -----------------------------------------------------------------

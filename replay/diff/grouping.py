@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
-from replay.diff.contents import Compared, Difference, compared, partitions_of, touched_by
+from replay.description.choices import candidates_in_brief
+from replay.diff.contents import Compared, DecisionDifference, compared, partitions_of, touched_by
 from replay.diff.matching import Matched, Pair, Reordered, match
 from replay.diff.messages import Decision
 
@@ -25,7 +26,7 @@ _ANSWER: Final = "answer_"
 _PASSED_OVER_MAX: Final = 10
 
 
-class Divergence(Struct):
+class DecisionDivergence(Struct):
     """One decision that differs. `seq` is the event of the log that led to it, and `cause` the
     controller event that was processed. `details` are sentences about the choice."""
 
@@ -38,7 +39,7 @@ class Divergence(Struct):
     time_ns: int
     event: str
     cause: str
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[DecisionDifference, ...] = ()
     partitions: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     is_harmless: bool = False
@@ -59,8 +60,8 @@ class Root(Struct):
     """A first cause: the first divergence in content, and those that follow from the same event or
     partition."""
 
-    first: Divergence
-    followers: list[Divergence] = field(default_factory=list)
+    first: DecisionDivergence
+    followers: list[DecisionDivergence] = field(default_factory=list)
 
     @property
     def partitions(self) -> list[str]:
@@ -76,7 +77,7 @@ class Root(Struct):
         return any(one.what != "reordered" for one in (self.first, *self.followers))
 
 
-def divergences(base: Sequence[Decision], head: Sequence[Decision]) -> list[Divergence]:
+def divergences(base: Sequence[Decision], head: Sequence[Decision]) -> list[DecisionDivergence]:
     """All decisions that differ, in order."""
     matched = match(base, head)
     ours = [base[place] for place in matched.base_only]
@@ -129,7 +130,7 @@ def _late(
             yield pair, late_ns
 
 
-def roots(found: Iterable[Divergence]) -> list[Root]:
+def roots(found: Iterable[DecisionDivergence]) -> list[Root]:
     """The first causes, each with the divergences that follow from it.
 
     A divergence follows from an earlier one of the same partition or the same controller event.
@@ -176,12 +177,12 @@ def _show_content_first(root: Root) -> None:
         root.first = shown
 
 
-def _differs_in_content(one: Divergence) -> bool:
+def _differs_in_content(one: DecisionDivergence) -> bool:
     is_only_late = [difference.part for difference in one.differences] == [_TIME]
     return one.kind not in _TIMERS and one.what != "reordered" and not is_only_late
 
 
-def signature(one: Divergence) -> tuple[str, ...]:
+def signature(one: DecisionDivergence) -> tuple[str, ...]:
     """The common part of all divergences of a group, without ids of brokers and partitions."""
     parts = sorted({_general(difference.part) for difference in one.differences})
     harmless = "harmless" if one.is_harmless else ""
@@ -208,14 +209,16 @@ def _general(part: str) -> str:
     return _NUMBERS.sub("N", last)
 
 
-def _of_compared(one: Compared) -> Divergence:
+def _of_compared(one: Compared) -> DecisionDivergence:
     what: What = "changed" if one.base and one.head else "missing" if one.base else "new"
     return _divergence(
         what, one.base, one.head, one.partitions, tuple(_details(one)), one.differences
     )
 
 
-def _of_reordered(one: Reordered, base: Sequence[Decision], head: Sequence[Decision]) -> Divergence:
+def _of_reordered(
+    one: Reordered, base: Sequence[Decision], head: Sequence[Decision]
+) -> DecisionDivergence:
     ours, passed = base[one.pair[0]], base[one.passes[0]]
     how = "after" if one.pair[0] < one.passes[0] else "before"
     channels = (
@@ -229,8 +232,8 @@ def _of_reordered(one: Reordered, base: Sequence[Decision], head: Sequence[Decis
     return found
 
 
-def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> Divergence:
-    time = Difference(_TIME, f"event {ours.seq}", f"event {theirs.seq}")
+def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> DecisionDivergence:
+    time = DecisionDifference(_TIME, f"event {ours.seq}", f"event {theirs.seq}")
     return _divergence("changed", ours, theirs, touched_by(ours), (_when(late_ns),), (time,))
 
 
@@ -240,13 +243,13 @@ def _divergence(
     head: Decision | None,
     partitions: tuple[str, ...],
     details: tuple[str, ...],
-    differences: tuple[Difference, ...] = (),
-) -> Divergence:
+    differences: tuple[DecisionDifference, ...] = (),
+) -> DecisionDivergence:
     """A divergence at the earlier of two decisions, one of which may not exist."""
     shown = base or head
     assert shown is not None, "a pair has at least one"
     earlier = min((one for one in (base, head) if one), key=lambda one: one.time_ns)
-    return Divergence(
+    return DecisionDivergence(
         what,
         shown.kind,
         shown.target,
@@ -299,7 +302,6 @@ def _choice(choice: dict[str, Any]) -> str:
     chosen, code = choice.get("chosen"), choice.get("code")
     text = f"chose {chosen}" if chosen != -1 else "chose no leader"
     text += f" ({code})" if code else ""
-    passed = [f"{one[0]} ({one[1]})" for one in (choice.get("passed_over") or [])]
-    if passed:
+    if passed := candidates_in_brief(choice):
         text += f", passed over {', '.join(passed[:_PASSED_OVER_MAX])}"
     return text

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from replay.description.choices import candidates_in_brief
 from replay.diff.contents import partitions_of
 from replay.diff.messages import Decision, Folded
 from replay.diff.version.decisions import DecisionRecorder
@@ -66,7 +67,7 @@ def _decision(one: Decision) -> Iterator[str]:
 
 
 def _chosen(choice: dict[str, Any]) -> str:
-    passed = ", ".join(f"{one[0]} ({one[1]})" for one in choice.get("passed_over") or ())
+    passed = ", ".join(candidates_in_brief(choice))
     text = f"chosen {choice['chosen']}, {choice['code']}"
     return f"{text}; passed over {passed}" if passed else text
 

@@ -9,13 +9,13 @@ from controller.core.commands import Issued
 from controller.core.events import Recorded
 from controller.core.snapshot import load_snapshot, take_snapshot
 from eventstore.records import EventRecord
+from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.of_znodes import cluster_of
 from replay.cluster_view.views import Cluster
 from replay.errors import ReplayError
 from replay.logs.decode import recorded
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.logs.recorded_fold import fold_at_start
-from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import SessionsRestored, ZnodesRestored
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported

@@ -8,7 +8,7 @@ from controller.core.api_requests.controlled_shutdown import ControlledShutdownR
 from controller.core.commands import BrokerRequest, Issued, Notice
 from controller.core.events import ChildrenRead, ZnodesRead
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED
-from controller.core.procedures.brokers.broker_change import FAILURE, STARTUP
+from controller.core.procedures.znode_changes.broker_change import FAILURE, STARTUP
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import ApiCall, BrokerChange, BrokerModifications, Trigger

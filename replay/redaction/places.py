@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from controller.core import znodes
 from replay.redaction.names import Kind, Names
 from replay.world.paths import below
 
@@ -26,14 +27,14 @@ _PARTITIONS: Final[dict[str, str]] = {"topic": "topic"}
 _TOPIC_KEYS: Final = "topic keys"
 """The kind of an object whose keys are topics."""
 _OF_ZNODE: Final[dict[str, Mapping[str, str]]] = {
-    "/brokers/ids/": {"host": "host", "endpoints": "address", "rack": "rack"},
-    "/admin/reassign_partitions": _PARTITIONS,
-    "/admin/reassignment_requests/": {"assignments": _TOPIC_KEYS},
-    "/admin/replica_deletions/": {"partitions": _TOPIC_KEYS},
-    "/admin/preferred_replica_election": _PARTITIONS,
-    "/isr_change_notification/": _PARTITIONS,
-    "/log_dir_event_notification/": _PARTITIONS,
-    "/config/changes/": {"entity_path": "entity", "entity_name": "text"},
+    f"{znodes.BROKER_IDS}/": {"host": "host", "endpoints": "address", "rack": "rack"},
+    znodes.REASSIGN_PARTITIONS: _PARTITIONS,
+    f"{znodes.REASSIGNMENT_REQUESTS}/": {"assignments": _TOPIC_KEYS},
+    f"{znodes.REPLICA_DELETIONS}/": {"partitions": _TOPIC_KEYS},
+    znodes.PREFERRED_ELECTION: _PARTITIONS,
+    f"{znodes.ISR_CHANGES}/": _PARTITIONS,
+    f"{znodes.LOG_DIR_EVENTS}/": _PARTITIONS,
+    f"{znodes.CONFIG_CHANGES}/": {"entity_path": "entity", "entity_name": "text"},
     "/config/": {"": "text"},
     "/kafka-acl": {"principal": "principal", "host": "host"},
     "/consumers/": {"": "text"},

@@ -7,7 +7,7 @@ These properties of a name affect decisions, and a stand-in keeps them:
 - the names that it collides with: those that differ only in periods and underscores
   (Topic.unifyCollisionChars)
 - its hash code (String.hashCode), which determines the order in Kafka's hash maps
-  (replay.stock_clusters.agreement.trace.processing_order)
+  (replay.agreement.processing_order)
 - its length, only if it is above Kafka's limit
 
 The names form a tree of characters, in which a period and an underscore are the same branch. Each

@@ -19,7 +19,7 @@ _WHOLE: Final = "the command"
 _CHARACTERS_MAX: Final = 300
 
 
-class Difference(Struct, frozen=True):
+class CommandDifference(Struct, frozen=True):
     """A part of a command, such as "partitions[t-0].leadership.isr", with the value in the log and
     the value of the current decision; None if that side has no such part."""
 
@@ -28,7 +28,7 @@ class Difference(Struct, frozen=True):
     derived: str | None
 
 
-def differences(before: CommandRecord, now: Issued) -> list[Difference]:
+def differences(before: CommandRecord, now: Issued) -> list[CommandDifference]:
     """The differences between a stored command and the current decision.
 
     If the body of the command was too large to be stored, only the parts of the reason are
@@ -39,12 +39,11 @@ def differences(before: CommandRecord, now: Issued) -> list[Difference]:
         reason = decode_reason(before.reason)
     except msgspec.DecodeError as error:
         shown = structural_diff.text(now.command, _CHARACTERS_MAX)
-        return [Difference(_WHOLE, f"cannot be read: {error}", shown)]
+        return [CommandDifference(_WHOLE, f"cannot be read: {error}", shown)]
     parts = chain(_parts(was, now.command), _parts(reason, now.reason, "reason"))
     return list(islice(parts, DIFFERENCES_MAX))
 
 
-def _parts(was: Any, now: Any, *part: str) -> Iterator[Difference]:
+def _parts(was: Any, now: Any, *part: str) -> Iterator[CommandDifference]:
     for one in structural_diff.differences(was, now, part):
-        recorded, derived = (structural_diff.text(each, _CHARACTERS_MAX) for each in one[1:])
-        yield Difference(one.name or _WHOLE, recorded, derived)
+        yield CommandDifference(one.name or _WHOLE, *one.texts(_CHARACTERS_MAX))

@@ -21,7 +21,7 @@ from replay.logs.decode import recorded, require_recorded
 from replay.logs.other_core import folding, is_of_this_core, is_same_decision, recorded_by
 from replay.logs.recorded_fold import fold_at_start, fold_event
 from replay.progress import Progress, unreported
-from replay.verify.differences import Difference, differences
+from replay.verify.differences import CommandDifference, differences
 from replay.verify.event_fields import EventFields, WrongField
 
 MISMATCHES_MAX = 1000
@@ -48,7 +48,7 @@ class Mismatch(Struct, frozen=True):
     differs: list[str]
     recorded: str | None
     derived: str | None
-    differences: list[Difference] = []
+    differences: list[CommandDifference] = []
     is_stored: bool = True
 
 
@@ -152,7 +152,7 @@ class _Comparison:
         self._mismatched += 1
         if len(self._mismatches) < MISMATCHES_MAX:
             names = [one.name for one in wrong]
-            values = [Difference(one.name, one.recorded, one.derived) for one in wrong]
+            values = [CommandDifference(one.name, one.recorded, one.derived) for one in wrong]
             self._mismatches.append(
                 Mismatch(seq, NO_ORDINAL, kind, "changed", names, None, None, values)
             )

@@ -8,9 +8,9 @@ from msgspec import Struct, field
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.znodes.config import broker_config_path, read_config, topic_config_path
+from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.views import PartitionView
 from replay.description.phrases import joined
-from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 
 _SIDES: Final = ("leader", "follower")
 _UNCLEAN: Final = "unclean.leader.election.enable"

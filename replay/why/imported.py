@@ -10,11 +10,11 @@ from msgspec import structs
 
 from controller.core import znodes
 from eventstore.filters import EventFilter
+from replay.agreement.comparison import read_records
 from replay.cluster_view.of_znodes import cluster_of
 from replay.description.imported_events import imported_event_in_words
 from replay.progress import Progress
 from replay.shadow_folds import DerivedWrites, shadow_folds
-from replay.stock_clusters.agreement.comparison import read_records
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported, unfinished_notes
 from replay.subjects import partition_named

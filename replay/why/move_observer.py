@@ -5,7 +5,6 @@ These are the znodes of KIP-236, the cause of a rollback, its steps and the dele
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from msgspec import structs
 
@@ -37,8 +36,8 @@ from controller.core.znodes import (
     read_request,
     reassignment_path,
 )
+from replay.agreement.checkpoint import Checkpointed
 from replay.description.events import request_in_words
-from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
 from replay.subjects import paths_of_command
 from replay.why.facts import (
     CancelKnown,
@@ -53,8 +52,6 @@ from replay.why.facts import (
 from replay.why.noted_facts import API, KnownZnodes, NotedFacts
 from replay.why.rollback_steps import RollbackSteps
 from replay.why.sentences import cause_of_rollback
-
-REQUESTS: Final = "/admin/reassignment_requests"
 
 
 class MoveObserver(Checkpointed):
@@ -386,4 +383,4 @@ def route_of(record: Reassignment) -> str:
     """The znode or API by which a move was requested."""
     if record.api:
         return API
-    return znodes.REASSIGN_PARTITIONS if record.legacy else REQUESTS
+    return znodes.REASSIGN_PARTITIONS if record.legacy else znodes.REASSIGNMENT_REQUESTS

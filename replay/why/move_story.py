@@ -7,7 +7,12 @@ from msgspec import structs
 
 from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.values import NO_ASSIGNMENT
-from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA
+from controller.core.znodes import (
+    REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS,
+    REASSIGN_PARTITIONS_EXTRA,
+    REASSIGNMENT_REQUESTS,
+)
 from replay.description.phrases import assignment, listed
 from replay.subjects import partition_named
 from replay.why.event_reference import reference_to
@@ -30,7 +35,6 @@ from replay.why.facts import (
 )
 from replay.why.move import Move, StoryLine
 from replay.why.move_draft import Draft, DraftWait
-from replay.why.move_observer import REQUESTS
 from replay.why.noted_facts import API
 from replay.why.rollback_steps import DELETE, LAST, STORE
 from replay.why.sentences import cause_of_rollback, change, deletion, sentence
@@ -150,7 +154,8 @@ class _StoryBuilder:
         if not route and fact.because is not None and fact.because.procedure == API:
             route = API
         if not route and asked is not None:
-            route = REQUESTS if asked.via.startswith(REQUESTS) else asked.via
+            is_request = asked.via.startswith(REASSIGNMENT_REQUESTS)
+            route = REASSIGNMENT_REQUESTS if is_request else asked.via
         if asked is not None and not asked.via.startswith(route):
             asked = None
         if route == API:

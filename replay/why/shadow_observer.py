@@ -1,4 +1,4 @@
-"""Observes the shadow fold of a session of a stock controller (replay.stock_clusters.agreement)."""
+"""Observes the shadow fold of a session of a stock controller (replay.agreement)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from msgspec import Struct, structs
 from controller.core import znodes
 from controller.core.commands import Choice, Issued, WriteAtomically, WriteZnodes
 from controller.core.triggers import ApiCall, Trigger
+from replay.agreement.checkpoint import Checkpointed, State
+from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.description.events import request_in_words, trigger_name
-from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed, State
-from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.why.fact_observer import FactObserver, choice_of
 from replay.why.facts import AnyFact, Cause
 from replay.why.subject import Subject

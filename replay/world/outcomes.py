@@ -22,12 +22,12 @@ from controller.core.operations import (
     Check,
     WriteOperation,
 )
+from controller.core.znodes import CONTROLLER_EPOCH
 from replay.world.requests import AddWatch, Exists, GetChildren, GetData, Multi, Result, Sync
 from replay.world.zookeeper import ZooKeeper
 
 ZooKeeperOutcome = ZnodesRead | ChildrenRead | ZnodesWritten
 
-CONTROLLER_EPOCH: Final = "/controller_epoch"
 
 PAGE: Final = 1000
 """The default number of items in one outcome event, as many as in one reply packet."""

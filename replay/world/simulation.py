@@ -73,7 +73,7 @@ PERSISTENT: Final = (
     znodes.BROKER_IDS,
     znodes.TOPICS,
     "/admin",
-    "/admin/delete_topics",
+    znodes.DELETE_TOPICS,
     "/config",
     znodes.TOPIC_CONFIGS,
     znodes.BROKER_CONFIGS,

@@ -35,7 +35,7 @@ from replay.cli.main import app
 from replay.errors import ReplayError
 from replay.logs.decode import UPCASTERS
 from replay.logs.packed import log_at
-from replay.verify.differences import Difference, differences
+from replay.verify.differences import CommandDifference, differences
 from replay.verify.verification import Verification, verify_decisions
 from replay.world.simulation import Simulation
 from tests.replay.diff.versions import RECORDED
@@ -151,7 +151,7 @@ def test_different_command_is_reported_with_its_event_and_fields(tmp_path: Path)
     assert mismatch.what == "changed"
     assert mismatch.differs == ["digest", "body"]
     part = f"operations[{operations[-1].path}].data"
-    assert mismatch.differences == [Difference(part, "{}", operations[-1].data.decode())]
+    assert mismatch.differences == [CommandDifference(part, "{}", operations[-1].data.decode())]
 
 
 def test_command_that_is_not_derived_is_missing(tmp_path: Path) -> None:
@@ -389,13 +389,13 @@ def test_differing_parts_of_a_command_are_reported(
     now: Command, expected: tuple[str, str | None, str | None]
 ) -> None:
     issued = Issued(CommandId(1, 0), 1, now, Reason("a rule"))
-    assert differences(stored(stop(T0, T1)), issued) == [Difference(*expected)]
+    assert differences(stored(stop(T0, T1)), issued) == [CommandDifference(*expected)]
 
 
 def test_reason_is_compared_if_the_body_is_not_stored() -> None:
     issued = Issued(CommandId(1, 0), 1, stop(T0), Reason("another rule"))
     assert differences(stored(stop(T1), body=False), issued) == [
-        Difference("reason.rule", "a rule", "another rule")
+        CommandDifference("reason.rule", "a rule", "another rule")
     ]
 
 

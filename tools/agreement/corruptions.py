@@ -16,9 +16,9 @@ import typer
 from msgspec import Struct
 
 from eventstore.errors import LogError
+from replay.agreement.comparison import agree, imported
+from replay.agreement.results import AgreementResult
 from replay.errors import ReplayError
-from replay.stock_clusters.agreement.comparison import agree, imported
-from replay.stock_clusters.agreement.results import AgreementResult
 from replay.stock_clusters.imports.importing import Selection
 from tools.zookeeper_log.corruption import Corruption, corrupt
 

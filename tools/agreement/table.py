@@ -5,8 +5,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from replay.stock_clusters.agreement.comparison import agree, imported
-from replay.stock_clusters.agreement.results import AgreementResult, Side
+from replay.agreement.comparison import agree, imported
+from replay.agreement.results import AgreementResult, Side
 from replay.stock_clusters.imports.importing import Selection
 from tools.agreement.corruptions import folder_of
 from tools.agreement.fewer_logs import LEFT_OUT, copy_with_fewer

@@ -43,7 +43,7 @@ from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL, Entry, write
 from controller.fingerprint import code_version
 from controller.operator.reassignment.kafka_admin import KafkaAdmin
 from controller.operator.reassignment.kafka_client import KafkaClient
-from tools.bench.running import report
+from tools.bench.running import AsJson, report
 from tools.lab import Lab, zookeeper
 from tools.lab.cluster_view import ClusterView, until
 from tools.lab.refold import Refold
@@ -316,7 +316,7 @@ def main(
     runs: Annotated[int, typer.Option(min=1, help="Runs of each controller.")] = 6,
     partitions: Annotated[int, typer.Option(min=1, help="Moves and producers of a run.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the draws of the delays.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print how long producers with acks=all wait if the controller dies in a cancellation."""
     with tempfile.TemporaryDirectory(prefix="refold-bench-") as folder:

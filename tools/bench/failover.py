@@ -19,7 +19,20 @@ import typer
 from tools.bench.contenders import Contender, KafkaPeer, Refold
 from tools.bench.measurement import Bench, Result, Sample, Step, bench
 from tools.bench.population import Population
-from tools.bench.running import conditions, report, run, show
+from tools.bench.running import (
+    AsJson,
+    Brokers,
+    Folder,
+    InterBrokerProtocol,
+    Partitions,
+    Peer,
+    PerTopic,
+    ReplicationFactor,
+    conditions,
+    report,
+    run,
+    show,
+)
 
 _COLD = "failover, cold"
 
@@ -65,21 +78,18 @@ def _as_json(results: list[Result], found: list[str]) -> str:
 
 
 def main(
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the cluster.")] = 100_000,
-    per_topic: Annotated[int, typer.Option(min=1, help="Partitions per topic.")] = 100,
-    brokers: Annotated[int, typer.Option(min=2, help="Stub brokers.")] = 6,
-    replication_factor: Annotated[int, typer.Option(min=1)] = 3,
-    inter_broker_protocol: Annotated[str, typer.Option(help="From 2.4 to 3.9.")] = "3.9",
+    partitions: Partitions = 100_000,
+    per_topic: PerTopic = 100,
+    brokers: Brokers = 6,
+    replication_factor: ReplicationFactor = 3,
+    inter_broker_protocol: InterBrokerProtocol = "3.9",
     runs: Annotated[int, typer.Option(min=1, help="Measured runs, after one warm-up run.")] = 3,
-    peer: Annotated[bool, typer.Option(help="Measure Kafka's controller, too.")] = True,
+    peer: Peer = True,
     steps: Annotated[str, typer.Option(help="What to measure, separated by commas.")] = ",".join(
         Step
     ),
-    folder: Annotated[
-        Path | None,
-        typer.Option("--dir", help="For data and logs, kept; default: a temporary folder."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    folder: Folder = None,
+    as_json: AsJson = False,
 ) -> None:
     """Print the duration of a failover, of a broker's failure and of its return.
 

@@ -82,14 +82,22 @@ def _topic_id(topic_id: bytes | None, has_id: bool) -> dict[str, UUID | None]:
     return {"topic_id": None if topic_id is None else UUID(bytes=topic_id)}
 
 
+def _leadership(one: LeaderAndIsrPartition | UpdateMetadataPartition) -> dict[str, Any]:
+    """The fields that both requests have under the same names."""
+    now = one.leadership
+    return {
+        "partition_index": one.partition,
+        "controller_epoch": now.controller_epoch,
+        "leader": now.leader,
+        "leader_epoch": now.leader_epoch,
+        "isr": now.isr,
+    }
+
+
 def _leader_and_isr_state(schema: Any, one: LeaderAndIsrPartition, version: int) -> Any:
     now = one.leadership
     return schema.LeaderAndIsrPartitionState(
-        partition_index=one.partition,
-        controller_epoch=now.controller_epoch,
-        leader=now.leader,
-        leader_epoch=now.leader_epoch,
-        isr=now.isr,
+        **_leadership(one),
         partition_epoch=now.partition_epoch,
         replicas=one.assignment.replicas,
         adding_replicas=one.assignment.adding,
@@ -100,14 +108,9 @@ def _leader_and_isr_state(schema: Any, one: LeaderAndIsrPartition, version: int)
 
 
 def _update_metadata_state(schema: Any, one: UpdateMetadataPartition) -> Any:
-    now = one.leadership
     return schema.UpdateMetadataPartitionState(
-        partition_index=one.partition,
-        controller_epoch=now.controller_epoch,
-        leader=now.leader,
-        leader_epoch=now.leader_epoch,
-        isr=now.isr,
-        zk_version=now.partition_epoch,
+        **_leadership(one),
+        zk_version=one.leadership.partition_epoch,
         replicas=one.replicas,
         offline_replicas=one.offline_replicas,
     )

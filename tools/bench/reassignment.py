@@ -29,7 +29,20 @@ from tools.bench.contenders import Contender, KafkaPeer, Refold
 from tools.bench.measurement import bench
 from tools.bench.moving_partitions import MovingBench, Result, Step
 from tools.bench.population import Population
-from tools.bench.running import conditions, report, run, show
+from tools.bench.running import (
+    AsJson,
+    Brokers,
+    Folder,
+    InterBrokerProtocol,
+    Partitions,
+    Peer,
+    PerTopic,
+    ReplicationFactor,
+    conditions,
+    report,
+    run,
+    show,
+)
 
 
 async def compare(
@@ -80,18 +93,15 @@ def _as_json(results: list[Result], found: list[str]) -> str:
 
 def main(
     moves: Annotated[int, typer.Option(min=1, help="Partitions that are reassigned.")] = 1000,
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the cluster.")] = 2000,
-    per_topic: Annotated[int, typer.Option(min=1, help="Partitions per topic.")] = 10,
-    brokers: Annotated[int, typer.Option(min=2, help="Stub brokers.")] = 6,
-    replication_factor: Annotated[int, typer.Option(min=1)] = 3,
-    inter_broker_protocol: Annotated[str, typer.Option(help="From 2.4 to 3.9.")] = "3.9",
+    partitions: Partitions = 2000,
+    per_topic: PerTopic = 10,
+    brokers: Brokers = 6,
+    replication_factor: ReplicationFactor = 3,
+    inter_broker_protocol: InterBrokerProtocol = "3.9",
     runs: Annotated[int, typer.Option(min=1)] = 3,
-    peer: Annotated[bool, typer.Option(help="Measure Kafka's controller, too.")] = True,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--dir", help="For data and logs, kept; default: a temporary folder."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    peer: Peer = True,
+    folder: Folder = None,
+    as_json: AsJson = False,
 ) -> None:
     """Print how long many reassignments take to begin, and how long failures take during them.
 

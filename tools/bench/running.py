@@ -7,7 +7,7 @@ import statistics
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import anyio
 import typer
@@ -22,6 +22,17 @@ from tools.bench.population import Population
 from tools.lab import LabError, zookeeper
 
 _COLUMNS = ("controller", "min s", "median s", "max s", "CPU s", "requests", "MB", "ratio")
+
+Partitions = Annotated[int, typer.Option(min=1, help="Partitions of the cluster.")]
+PerTopic = Annotated[int, typer.Option(min=1, help="Partitions per topic.")]
+Brokers = Annotated[int, typer.Option(min=2, help="Stub brokers.")]
+ReplicationFactor = Annotated[int, typer.Option(min=1)]
+InterBrokerProtocol = Annotated[str, typer.Option(help="From 2.4 to 3.9.")]
+Peer = Annotated[bool, typer.Option(help="Measure Kafka's controller, too.")]
+Folder = Annotated[
+    Path | None, typer.Option("--dir", help="For data and logs, kept; default: a temporary folder.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)

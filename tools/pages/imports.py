@@ -22,7 +22,7 @@ Imports = Mapping[str, frozenset[str]]
 SPINE: Final[Mapping[str, Mapping[str, str]]] = {
     "Records": {
         "eventstore": "the records of a log",
-        "replay.stock_clusters": "files of stock clusters: refold import, agree",
+        "replay.stock_clusters": "files of stock clusters: refold import",
     },
     "Open": {"replay.logs.open_log": "opens any log"},
     "Fold": {

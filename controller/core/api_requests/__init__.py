@@ -3,7 +3,7 @@ a few that belong together.
 
 A request is an event, its answer a command; the number `request` connects them. The class of a
 request declares what the controller does with the API (`ReceivedRequest`). Its procedure is in
-procedures/admin/api_calls.py, its wire format in controller/wire.
+procedures/api_calls.py, its wire format in controller/wire.
 """
 
 from controller.core.api_requests.alter_partition import (

@@ -9,17 +9,8 @@ from controller.core.controller import Controller
 from controller.core.deviations import CREATIONS_TOGETHER, REASSIGNMENTS_TOGETHER
 from controller.core.errors import ControllerMovedError
 from controller.core.failures import describe
-from controller.core.procedures.admin.api_calls import process_request
-from controller.core.procedures.brokers.broker_change import (
-    process_broker_change,
-    process_broker_modification,
-)
-from controller.core.procedures.brokers.log_dirs import (
-    process_leader_and_isr_response,
-    process_log_dir_events,
-)
+from controller.core.procedures.api_calls import process_request
 from controller.core.procedures.dynamic_configuration import process_config_changes
-from controller.core.procedures.elections.isr_change import process_isr_changes
 from controller.core.procedures.elections.partition_state_machine import retry_offline_partitions
 from controller.core.procedures.elections.rebalance import process_rebalance
 from controller.core.procedures.elections.replica_election import process_election_znode
@@ -32,17 +23,26 @@ from controller.core.procedures.reassignment.initiation import (
 from controller.core.procedures.reassignment.kip236_requests import (
     process_requests,
 )
-from controller.core.procedures.reassignment.records import repair_records
 from controller.core.procedures.reassignment.replica_deletion import (
     process_deletions,
     report_unconfirmed,
 )
+from controller.core.procedures.reassignment_znodes.records import repair_records
 from controller.core.procedures.role import controller_election
 from controller.core.procedures.topics.deletion import (
     process_stop_replica_response,
     process_topic_deletion,
 )
-from controller.core.procedures.topics.topic_change import (
+from controller.core.procedures.znode_changes.broker_change import (
+    process_broker_change,
+    process_broker_modification,
+)
+from controller.core.procedures.znode_changes.isr_change import process_isr_changes
+from controller.core.procedures.znode_changes.log_dirs import (
+    process_leader_and_isr_response,
+    process_log_dir_events,
+)
+from controller.core.procedures.znode_changes.topic_change import (
     process_partition_modifications,
     process_topic_change,
 )

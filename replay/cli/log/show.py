@@ -13,7 +13,7 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from replay.cli.kinds import demand_event_kinds
 from replay.cli.log.conventions import Log, log_errors
-from replay.cli.options import FromPosition, JsonLines, Term, ToPosition, log_positions
+from replay.cli.options import FromPosition, JsonLines, Kind, Term, ToPosition, log_positions
 from replay.description.as_json import (
     command_object,
     event_object,
@@ -44,10 +44,7 @@ def show(
     log: Log,
     first: FromPosition = None,
     last: ToPosition = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this kind of `refold log stats`. Can be repeated."),
-    ] = None,
+    kind: Kind = None,
     subject: Annotated[
         str | None,
         typer.Option(help='Only about "t-0", "t", "broker 3" or a timer. Makes an index, once.'),

@@ -6,7 +6,7 @@ from typing import Final
 
 from replay.description.phrases import counted, some
 from replay.diff.comparing import BASE, HEAD, Comparison, Group, Instance, Side
-from replay.diff.grouping import Divergence
+from replay.diff.grouping import DecisionDivergence
 from replay.diff.uncovered import Uncovered
 from replay.diff.version.decisions import FAILED
 from replay.subjects import subject_of
@@ -157,7 +157,7 @@ def side(name: str, version: Side) -> str:
     return f"{name}  {version.reference} (refold {version.code_version}, core {core})"
 
 
-def _partitions(one: Divergence) -> str:
+def _partitions(one: DecisionDivergence) -> str:
     """The partitions that the target of a decision does not name itself."""
     target = subject_of(one.target)
     listed = [name for name in one.partitions if name not in target.names]

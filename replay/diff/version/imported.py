@@ -1,6 +1,6 @@
 """Folds the log of a stock cluster as a shadow of the cluster's controllers.
 
-The fold is held to the log (replay.stock_clusters.agreement): after each decision it continues with
+The fold is held to the log (replay.agreement): after each decision it continues with
 the decision of the stock controller, so that each decision can be compared. The consequences of a
 difference come from a fold that is the controller itself (`imported_run`).
 """
@@ -13,18 +13,18 @@ from msgspec import Struct
 
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
+from replay.agreement.comparison import read_records
+from replay.agreement.conformance import paired
+from replay.agreement.gap_free_ranges import gap_free_ranges
+from replay.agreement.logs.index import Index
+from replay.agreement.results import AgreementResult, Side, result_of
+from replay.agreement.znode_view import ZnodeView
 from replay.diff.messages import Agreed, Disagreement, Folded
 from replay.diff.version.fold_recorder import FoldRecorder
 from replay.diff.version.imported_run import ImportedRun, is_election
 from replay.diff.version.imported_zookeeper import ImportedZooKeeper
 from replay.progress import Progress
 from replay.shadow_folds import ShadowObserver, shadow_folds
-from replay.stock_clusters.agreement.comparison import read_records
-from replay.stock_clusters.agreement.conformance import paired
-from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
-from replay.stock_clusters.agreement.logs.index import Index
-from replay.stock_clusters.agreement.results import AgreementResult, Side, result_of
-from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import Observed
 from replay.stock_clusters.imported_log.reading import ImportedLog

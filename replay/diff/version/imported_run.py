@@ -11,13 +11,13 @@ from typing import Final
 
 from controller.core.operations import OK
 from eventstore.records import EventRecord
+from replay.agreement.conformance import Found
+from replay.agreement.logs.index import Index
 from replay.diff.version import assumptions
 from replay.diff.version.fold_recorder import TimelineRecorder
 from replay.diff.version.imported_term import ImportedTerm
 from replay.diff.version.imported_zookeeper import ImportedZooKeeper
 from replay.shadow_folds import ShadowObserver
-from replay.stock_clusters.agreement.conformance import Found
-from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.imported_log.events import ImportedEvent, Observed
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 

@@ -27,6 +27,8 @@ from controller.core.events import (
 from controller.core.fold import Fold
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.triggers import ApiCall
+from replay.agreement.logs.index import Index
+from replay.agreement.trace.fold_inputs import FoldInput
 from replay.diff.version.adapted_requests import adapt_request
 from replay.diff.version.command_responder import CommandResponder
 from replay.diff.version.decisions import DecisionRecorder
@@ -35,8 +37,6 @@ from replay.diff.version.imported_zookeeper import ImportedZooKeeper
 from replay.diff.version.log_commands import LogCommands
 from replay.diff.version.recorded_history import USUAL_NS, accepted_proposals
 from replay.shadow_folds import ShadowObserver
-from replay.stock_clusters.agreement.logs.index import Index
-from replay.stock_clusters.agreement.trace.fold_inputs import FoldInput
 
 _SESSION_TIMEOUT_MS: Final = 6000
 

@@ -14,10 +14,10 @@ from controller.core.operations import Create as Creation
 from controller.core.operations import Delete as Deletion
 from controller.core.operations import SetData as Setting
 from controller.core.values import ANY_VERSION
+from replay.agreement.znode_view import ZnodeView
 from replay.diff.version import assumptions
 from replay.diff.version.adapted_requests import adapt_state
 from replay.diff.version.recorded_history import znode_of
-from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,

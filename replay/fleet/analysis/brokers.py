@@ -102,9 +102,7 @@ def _of_registrations(records: DataFrame, znodes: DataFrame) -> DataFrame:
     return records.sparkSession.sql(
         f"""
         with registrations as (
-            select *, cast(regexp_extract(path, '/brokers/ids/([0-9]+)$', 1) as bigint) as broker
-            from {{znodes}}
-            where action in ('create', 'delete') and path rlike '/brokers/ids/[0-9]+$'
+            select * from {{znodes}} where action in ('create', 'delete') and znode = 'broker'
         ), closed as (
             select cluster, log, channel, seq, time, term from {{records}}
             where record = 'event' and kind = 'transaction' and payload like '%"close_session"%'

@@ -9,17 +9,19 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from controller.core.znodes import BROKER_IDS, ISR_CHANGES, LOG_DIR_EVENTS, TOPICS
+
 TOTAL: Final = "total"
 
-_STEP_OF_COMMAND: Final = """
+_STEP_OF_COMMAND: Final = f"""
     case when rule = 'failover: feature versioning' then 'features'
         when rule = 'failover' and kind = 'read_stats' then 'watches'
         when rule = 'failover: delete old notifications'
-            or path in ('/log_dir_event_notification', '/isr_change_notification')
+            or path in ('{LOG_DIR_EVENTS}', '{ISR_CHANGES}')
             then 'notifications'
         when rule = 'dynamic configuration' then 'configuration'
-        when path = '/brokers/ids' and rule = 'failover' then 'brokers'
-        when path = '/brokers/topics' and rule = 'failover'
+        when path = '{BROKER_IDS}' and rule = 'failover' then 'brokers'
+        when path = '{TOPICS}' and rule = 'failover'
             or rule = 'topic ids and repaired assignments' then 'topics'
         when rule = 'failover' and kind = 'read_znodes' and topics_read >= 2 then 'leaders'
         when rule like 'topic deletion%' then 'deletions'
@@ -160,7 +162,7 @@ def failover_steps(records: DataFrame, failovers: DataFrame) -> DataFrame:
         with done as (select * from {{failovers}} where outcome = 'done'),
         issued as (
             select f.cluster, f.log, f.term, r.seq, r.time, r.ordinal, r.rule, r.kind, r.path,
-                max(if(r.rule = 'failover' and r.path = '/brokers/topics', r.seq, null))
+                max(if(r.rule = 'failover' and r.path = '{TOPICS}', r.seq, null))
                     over (partition by f.cluster, f.log, f.term) as topics_seq
             from done as f join {{records}} as r on f.cluster = r.cluster and f.log = r.log
                 and f.term = r.term and r.seq <= f.ended_seq

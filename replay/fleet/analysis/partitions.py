@@ -22,13 +22,12 @@ def assignments(znodes: DataFrame) -> DataFrame:
     return znodes.sparkSession.sql(
         """
         with topics as (
-            select cluster, log, seq, place, time, term, rule, decided_seq, is_found,
-                regexp_extract(path, '/brokers/topics/([^/]+)$', 1) as topic,
+            select cluster, log, seq, place, time, term, rule, decided_seq, is_found, topic,
                 from_json(data, 'partitions map<string, array<bigint>>, topic_id string,
                     adding_replicas map<string, array<bigint>>,
                     removing_replicas map<string, array<bigint>>') as parsed
             from {znodes}
-            where error = 0 and action <> 'delete' and path rlike '/brokers/topics/[^/]+$'
+            where error = 0 and action <> 'delete' and znode = 'topic'
         )
         select cluster, log, seq, place, time, term, topic, cast(number as bigint) as partition,
             replicas, coalesce(parsed.adding_replicas[number], array()) as adding,
@@ -145,11 +144,10 @@ def _states(znodes: DataFrame, records: DataFrame) -> DataFrame:
     return znodes.sparkSession.sql(
         f"""
         with states as (
-            select *, regexp_extract(path, '/brokers/topics/([^/]+)/partitions/', 1) as topic,
-                cast(regexp_extract(path, '/partitions/([0-9]+)/state$', 1) as bigint) as partition,
+            select *,
                 from_json(data, 'leader bigint, leader_epoch bigint, isr array<bigint>') as state
             from {{znodes}}
-            where error = 0 and action <> 'delete' and path rlike '/partitions/[0-9]+/state$'
+            where error = 0 and action <> 'delete' and znode = 'state'
         ), codes as (
             select cluster, log, seq as decided_seq, one.topic, one.partition,
                 first(one.code, true) as code
@@ -197,12 +195,9 @@ def _deletions(znodes: DataFrame, assignments: DataFrame) -> DataFrame:
     return znodes.sparkSession.sql(
         f"""
         with deleted as (
-            select *, regexp_extract(path, '/brokers/topics/([^/]+)', 1) as topic,
-                cast(nullif(regexp_extract(path, '/partitions/([0-9]+)/state$', 1), '') as bigint)
-                    as only
+            select * except (partition), partition as only
             from {{znodes}}
-            where error = 0 and action = 'delete'
-                and path rlike '/brokers/topics/[^/]+(/partitions/[0-9]+/state)?$'
+            where error = 0 and action = 'delete' and znode in ('topic', 'state')
         ), partitions as (select distinct {_KEY} from {{assignments}}),
         states as (
             select d.*, p.partition, {_NO_STATE} as state, {_NO_ASSIGNMENT} as assigned

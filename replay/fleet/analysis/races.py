@@ -15,6 +15,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from replay.fleet.analysis.znodes import ZNODE
+
 _SUBJECT: Final = "cluster, log, subject, topic, partition, broker"
 
 _VERDICT: Final = """
@@ -157,10 +159,8 @@ def _decisions(znodes: DataFrame, states: DataFrame) -> DataFrame:
                 partition by cluster, log, topic, partition order by seq) as before
             from {states}
         ), refused as (
-            select *, regexp_extract(path, '/brokers/topics/([^/]+)/partitions/', 1) as topic,
-                cast(regexp_extract(path, '/partitions/([0-9]+)/state$', 1) as bigint) as partition,
-                from_json(data, 'leader bigint, isr array<bigint>') as state
-            from {znodes} where error not in (0, -1000) and path rlike '/partitions/[0-9]+/state$'
+            select *, from_json(data, 'leader bigint, isr array<bigint>') as state
+            from {znodes} where error not in (0, -1000) and znode = 'state'
         )
         select cluster, log, topic, partition, decided_seq, time, rule, leader, isr,
             array_union(replicas, adding) as assigned, false as is_refused,
@@ -180,9 +180,9 @@ def _decisions(znodes: DataFrame, states: DataFrame) -> DataFrame:
 def _of_partitions(records: DataFrame, znodes: DataFrame, assignments: DataFrame) -> DataFrame:
     """Events about partitions. An event about a topic counts for each of its partitions."""
     return records.sparkSession.sql(
-        """
+        f"""
         with ids as (
-            select distinct cluster, log, topic_id, topic from {assignments}
+            select distinct cluster, log, topic_id, topic from {{assignments}}
             where topic_id is not null
         ), named as (
             select cluster, log, seq, time, channel,
@@ -192,7 +192,7 @@ def _of_partitions(records: DataFrame, znodes: DataFrame, assignments: DataFrame
                     else 'reassignment_requested' end as what,
                 one.topic as topic_or_id, one.partition, one.isr as proposed,
                 from_json(payload, 'request bigint').request as request
-            from {records} lateral view explode(partitions) as one
+            from {{records}} lateral view explode(partitions) as one
             where record = 'event' and kind in ('alter_partition_received', 'broker_answered',
                 'elect_leaders_received', 'alter_partition_reassignments_received')
         ), requests as (
@@ -201,25 +201,23 @@ def _of_partitions(records: DataFrame, znodes: DataFrame, assignments: DataFrame
                 on n.cluster = i.cluster and n.log = i.log and n.topic_or_id = i.topic_id
         ), own as (
             -- A daemon's watches also fire for its own writes.
-            select distinct cluster, log, path, decided_seq, seq from {znodes}
+            select distinct cluster, log, path, decided_seq, seq from {{znodes}}
             where decided_seq < seq and error = 0
         ), watched as (
-            select w.cluster, w.log, w.seq, w.time, w.channel, w.path, w.topic, w.partition
-            from {records} as w left anti join own as o on w.cluster = o.cluster and w.log = o.log
+            select w.cluster, w.log, w.seq, w.time, w.channel, w.topic, w.partition,
+                {ZNODE} as znode
+            from {{records}} as w left anti join own as o on w.cluster = o.cluster and w.log = o.log
                 and w.path = o.path and w.seq between o.decided_seq and o.seq
             where w.record = 'event' and w.kind = 'watch_fired' and w.topic is not null
         ), foreign as (
-            select cluster, log, seq, time, channel, path,
-                regexp_extract(path, '/(?:topics|delete_topics)/([^/]+)', 1) as topic,
-                cast(nullif(regexp_extract(path, '/partitions/([0-9]+)/state$', 1), '') as bigint)
-                    as partition
-            from {znodes} where decided_seq is null and not is_found
-                and path rlike '/(brokers/topics|admin/delete_topics)/[^/]+(/partitions/.*/state)?$'
+            select cluster, log, seq, time, channel, topic, partition, znode
+            from {{znodes}} where decided_seq is null and not is_found
+                and znode in ('topic', 'state', 'topic deletion')
         ), changed as (
-            select *, case when path like '%/admin/delete_topics/%' then 'topic_deletion_requested'
-                when path like '%/state' then 'state_written' else 'topic_changed' end as what
+            select *, case znode when 'topic deletion' then 'topic_deletion_requested'
+                when 'state' then 'state_written' else 'topic_changed' end as what
             from (select * from watched union all select * from foreign)
-        ), partitions as (select distinct cluster, log, topic, partition from {assignments}),
+        ), partitions as (select distinct cluster, log, topic, partition from {{assignments}}),
         spread as (
             select c.cluster, c.log, c.seq, c.time, c.channel, c.what, c.topic, p.partition
             from changed as c join partitions as p on c.cluster = p.cluster and c.log = p.log

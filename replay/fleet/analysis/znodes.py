@@ -9,6 +9,9 @@ is older than the event.
 - From a stock cluster's log: each transaction, the initial state, and the differences that are
   found after missing transactions. The ephemeral znodes of a session are deleted with it
 
+What the path is about is in `znode` (a kind of `replay.subjects`), `broker`, `topic` and
+`partition`; they are null for other znodes.
+
 Writes and reads whose paths are not stored (a body above 4 KiB, an event above 64 KiB) are missing.
 """
 
@@ -16,8 +19,25 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from controller.core.znodes import BROKER_IDS, DELETE_TOPICS, TOPICS
+from replay.subjects import PATTERNS
+
 _ACTION: Final = "case tag when 'set_data' then 'set' when 'create_ttl' then 'create'"
 _OPERATION: Final = "struct<tag: string, path: string, data: string>"
+ZNODE: Final = " ".join(
+    ["case", *(f"when path rlike '{one}' then '{kind}'" for kind, one in PATTERNS.items()), "end"]
+)
+"""The kind of the znode with a path, in SQL; null for other znodes."""
+
+
+def _group(*kinds: str, number: int = 1) -> str:
+    """A group of the kinds' patterns, in SQL; null for other znodes."""
+    found = [
+        f"when '{kind}' then regexp_extract(path, '{one}', {number})"
+        for kind, one in PATTERNS.items()
+        if kind in kinds
+    ]
+    return f"case znode {' '.join(found)} end"
 
 
 def znodes(records: DataFrame) -> DataFrame:
@@ -25,7 +45,13 @@ def znodes(records: DataFrame) -> DataFrame:
     found = _written(records).unionByName(_read(records))
     found = found.unionByName(_transactions(records)).unionByName(_restored(records))
     found = found.unionByName(_gone(records))
-    return found.where("path rlike '/brokers/(ids|topics)/' or path rlike '/admin/delete_topics/'")
+    found = found.where(f"path rlike '({BROKER_IDS}|{TOPICS}|{DELETE_TOPICS})/'")
+    return found.selectExpr("*", f"{ZNODE} as znode").selectExpr(
+        "*",
+        f"cast({_group('broker')} as bigint) as broker",
+        f"{_group('topic', 'state', 'topic deletion')} as topic",
+        f"cast({_group('state', number=2)} as bigint) as partition",
+    )
 
 
 def _written(records: DataFrame) -> DataFrame:

@@ -20,7 +20,7 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.diff.contents import compared
 from replay.diff.grouping import (
-    Divergence,
+    DecisionDivergence,
     common_keys,
     divergences,
     first_difference,
@@ -48,7 +48,7 @@ Fold = Callable[[FoldLog], FoldResult]
 """Folds the log with a version. Raises DiffError."""
 
 
-class Difference(Struct, frozen=True):
+class VersionDifference(Struct, frozen=True):
     """A part of a decision in the log and in the version; None if one of them has no such part."""
 
     part: str
@@ -73,7 +73,7 @@ class FoundDivergence(Struct, frozen=True):
     event: str
     cause: str
     partitions: tuple[str, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[VersionDifference, ...]
     details: tuple[str, ...]
     is_first: bool
     first_seq: int
@@ -224,7 +224,7 @@ class _LogComparison:
             and (one.seq < self._last_seq or one.time_ns <= self._end_ns)
         ]
 
-    def _is_unstored(self, one: Divergence) -> bool:
+    def _is_unstored(self, one: DecisionDivergence) -> bool:
         return one.what == "new" and one.seq >= self._stored_until
 
     def _is_same(self, base: Sequence[Decision], head: Sequence[Decision]) -> bool:
@@ -262,7 +262,7 @@ def _without(decisions: Sequence[Decision], unknown: Sequence[UnreadableCommand]
 
 
 def _differing(
-    base: Sequence[Decision], head: Sequence[Decision], found: Iterable[Divergence]
+    base: Sequence[Decision], head: Sequence[Decision], found: Iterable[DecisionDivergence]
 ) -> Iterator[str]:
     """The rules of recorded decisions that the version does not make, or makes differently."""
     matched = match(base, head)
@@ -277,7 +277,7 @@ def _differing(
             yield one.base_rule
 
 
-def _found(divergences: Iterable[Divergence]) -> Iterator[FoundDivergence]:
+def _found(divergences: Iterable[DecisionDivergence]) -> Iterator[FoundDivergence]:
     for root in roots(divergences):
         for one in (root.first, *root.followers):
             yield FoundDivergence(
@@ -292,7 +292,7 @@ def _found(divergences: Iterable[Divergence]) -> Iterator[FoundDivergence]:
                 cause=one.cause,
                 partitions=one.partitions,
                 differences=tuple(
-                    Difference(each.part, each.base, each.head) for each in one.differences
+                    VersionDifference(each.part, each.base, each.head) for each in one.differences
                 ),
                 details=tuple(map(_name_sides, one.details)),
                 is_first=one is root.first,

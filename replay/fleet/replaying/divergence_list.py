@@ -10,7 +10,7 @@ from pyspark.sql import functions as sql
 
 from replay.fleet.errors import check_known
 from replay.fleet.jobs import spark_errors
-from replay.fleet.replaying.comparison import Difference
+from replay.fleet.replaying.comparison import VersionDifference
 from replay.fleet.replaying.results import COUNTED, divergences, replayed
 
 _NAMES_MAX: Final = 100_000
@@ -42,7 +42,7 @@ class ListedDivergence(Struct, frozen=True):
     target: str
     rule: str
     partitions: list[str]
-    differences: list[Difference]
+    differences: list[VersionDifference]
     details: list[str]
     is_first: bool
     first_seq: int

@@ -15,7 +15,7 @@ from replay.fleet.errors import FleetError
 from replay.fleet.jobs import JAVA_ENDED, spark_errors
 from replay.fleet.replaying import results
 from replay.fleet.report import queries
-from replay.fleet.report.findings import Divergence, Findings, Incident, Rows
+from replay.fleet.report.findings import Findings, Incident, ReportedDivergence, Rows
 from replay.fleet.set_aside import inputs_set_aside
 from replay.fleet.table import check_table
 
@@ -104,14 +104,16 @@ def _replays(spark: SparkSession, folder: Path) -> dict[str, Rows] | None:
     return {one: _rows(spark.sql(text)) for one, text in queries.REPLAYS.items()}
 
 
-def _divergences(spark: SparkSession, of_records: DataFrame, count: int) -> list[Divergence]:
+def _divergences(
+    spark: SparkSession, of_records: DataFrame, count: int
+) -> list[ReportedDivergence]:
     found = _rows(spark.sql(queries.FIRST_DIVERGENCES.format(count=count)))
     moments = [
         {**one, "until": one["time"], "ended_seq": one["seq"], "subjects": one["partitions"]}
         for one in found
     ]
     events = _events(spark, of_records, moments)
-    return [Divergence(about, events.get(number, [])) for number, about in enumerate(found)]
+    return [ReportedDivergence(about, events.get(number, [])) for number, about in enumerate(found)]
 
 
 def _incidents(spark: SparkSession, of_records: DataFrame, count: int) -> list[Incident]:

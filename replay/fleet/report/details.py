@@ -4,7 +4,7 @@ from html import escape
 from shlex import quote
 from typing import Any, Final
 
-from replay.fleet.report.findings import Divergence, Incident, Rows
+from replay.fleet.report.findings import Incident, ReportedDivergence, Rows
 from replay.fleet.report.queries import AROUND, PARTITIONS_OF_INCIDENT, PAYLOAD_CHARACTERS
 from replay.fleet.report.tables import (
     Column,
@@ -85,7 +85,7 @@ _DIFFERENCES: Final = (
 )
 
 
-def divergence(place: int, one: Divergence, folder: str) -> str:
+def divergence(place: int, one: ReportedDivergence, folder: str) -> str:
     """The summary line of a divergence, with both decisions and the events when expanded."""
     about = one.about
     rule = escape(about["rule"] or "no rule")

@@ -20,7 +20,7 @@ class Incident(Struct, frozen=True):
     records: Rows
 
 
-class Divergence(Struct, frozen=True):
+class ReportedDivergence(Struct, frozen=True):
     """The first divergence of a version in a log, with the events and writes at that time."""
 
     about: dict[str, Any]
@@ -37,7 +37,7 @@ class Findings(Struct, frozen=True, kw_only=True):
     period: str
     answers: dict[str, Rows]
     replays: dict[str, Rows] | None
-    divergences: list[Divergence]
+    divergences: list[ReportedDivergence]
     incidents: list[Incident]
     set_aside: int = 0
     examples: list[SetAside] = []

@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from replay.description.choices import Candidate
+from replay.description.choices import Candidate, candidates
 from replay.times import iso_time
 from replay.why.event_reference import log_of, number_in_log, plain_cause
 from replay.why.explanations.broker import explain_broker
+from replay.why.explanations.failures import failures_of, headline
 from replay.why.explanations.finding import Finding
 from replay.why.explanations.partition import explain_partition
 from replay.why.explanations.reassignment import explain_reassignment
@@ -16,7 +17,6 @@ from replay.why.explanations.term import explain_term
 from replay.why.explanations.topic import explain_absence, explain_topic
 from replay.why.explanations.unhealthy import Unhealthy, explain_unhealthy, unhealthy
 from replay.why.facts import AnyFact, Cause, NoLeader, StateWritten
-from replay.why.failures import failures_of, headline
 from replay.why.history import History
 from replay.why.move import Move
 from replay.why.sentences import sentence
@@ -117,7 +117,7 @@ def _link(fact: AnyFact) -> Link:
         fact.epoch,
         plain_cause(fact.because),
         getattr(fact, "rule", ""),
-        [Candidate(broker, why) for broker, why in passed_over if broker != chosen],
+        candidates(passed_over, chosen),
         getattr(fact, "command", ""),
         getattr(fact, "writer", ""),
         log_of(fact.seq),

@@ -5,6 +5,7 @@ from typing import Final
 
 from controller.core.election import (
     FIRST_LEADER,
+    NOT_IN_SYNC,
     PREFERRED,
     REASSIGNMENT,
     ROLLBACK,
@@ -16,7 +17,12 @@ from controller.core.triggers import (
     UncleanLeaderElectionEnable,
 )
 from replay.cluster_view.views import NO_BROKER, PartitionView, lacking_replicas, why_not_in_sync
-from replay.description.choices import candidates, candidates_in_words, passed_over_in_words
+from replay.description.choices import (
+    candidates,
+    candidates_clause,
+    passed_over_in_words,
+    rule_in_words,
+)
 from replay.description.phrases import joined, leader, listed
 from replay.why.configuration import too_few_in_sync, unclean_setting
 from replay.why.explanations.finding import (
@@ -174,7 +180,7 @@ def _failed_election(
 def _now(history: History, view: PartitionView, broker: int) -> str:
     live = {one.id: one for one in history.cluster.brokers}
     if broker in live and broker not in view.isr:
-        return f"{broker} is not in sync"
+        return f"{broker} is {NOT_IN_SYNC}"
     return f"{broker} is {why_not_in_sync(view, broker, live)}"
 
 
@@ -215,12 +221,12 @@ def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> 
 def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten]) -> str:
     one = chosen[-1]
     led_before = _led_before(chosen)
-    rivals = candidates_in_words(candidates(one.passed_over, one.after.leader))
-    passed = f"; passed over: {rivals}" if rivals else ""
+    passed = candidates_clause(candidates(one.passed_over, one.after.leader))
+    leads_as = rule_in_words(one.rule, one.code)
     if one.rule == FIRST_LEADER:
-        return f"the partition was new, and it is the first replica that was online{passed}"
+        return f"the partition was new, and it is {leads_as}{passed}"
     if one.rule == PREFERRED.name:
-        return f"it is the preferred replica, {_why_preferred(one)}{passed}"
+        return f"it is {leads_as}, {_why_preferred(one)}{passed}"
     if one.rule == REASSIGNMENT.name:
         target = listed(view.target)
         return f"the reassignment to {target} ended, and {led_before} does not stay leader{passed}"
@@ -241,15 +247,16 @@ def _why_preferred(one: StateWritten) -> str:
 
 
 def _how(one: StateWritten) -> str:
+    leads_as = rule_in_words(one.rule, one.code)
     if one.code == UNCLEAN_LEADER:
         began = one.because.procedure if one.because is not None else ""
         is_requested = began == _REQUEST
         allowed = "as requested" if is_requested else "which the topic's settings allow"
         return (
             f"no replica in sync was online, so by an unclean election, {allowed}, "
-            f"{one.after.leader} leads as the first replica that was online"
+            f"{one.after.leader} leads as {leads_as}"
         )
-    return f"{one.after.leader} is the first replica that was online and in sync"
+    return f"{one.after.leader} is {leads_as}"
 
 
 def _why_then(history: History, one: StateWritten, led_before: int) -> str:

@@ -4,9 +4,9 @@ from msgspec import Struct
 
 from replay.cluster_view.views import NO_BROKER, PartitionView, why_not_in_sync
 from replay.description.phrases import counted
+from replay.why.explanations.failures import failures_of, headline, is_stuck
 from replay.why.explanations.finding import Finding, why_lost
 from replay.why.facts import AnyFact, BrokerChanged
-from replay.why.failures import failures_of, headline, is_stuck
 from replay.why.history import History
 
 

@@ -4,13 +4,13 @@ import pytest
 
 from replay.diff.accepted import Accepted, accept, read_accepted
 from replay.diff.comparing import Comparison, Group, Instance, Side
-from replay.diff.grouping import Divergence, Root
+from replay.diff.grouping import DecisionDivergence, Root
 from replay.errors import DiffError
 
 
 def comparison(*logs: str) -> Comparison:
     """A comparison with one group of divergences in these logs."""
-    first = Divergence("changed", "set", "/a", "a rule", "a rule", 1, 0, "", "")
+    first = DecisionDivergence("changed", "set", "/a", "a rule", "a rule", 1, 0, "", "")
     group = Group("12345678", ("changed",), [Instance(one, Root(first), []) for one in logs])
     side = Side("main", "0.1.0", "0123")
     return Comparison(side, side, [], [group])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replay.diff.comparing import Comparison, Group, Instance, compare
-from replay.diff.grouping import Divergence, Root
+from replay.diff.grouping import DecisionDivergence, Root
 from replay.diff.logs import opened
 from replay.diff.references import Version, find_version
 from replay.diff.reports import sentences
@@ -143,7 +143,9 @@ def test_unfinished_reassignment_is_a_consequence(tmp_path: Path) -> None:
 
 
 def test_partition_counts_once_in_a_log() -> None:
-    root = Root(Divergence("new", "set", "/a", "", "a rule", 1, 0, "", "", partitions=("t-0",)))
+    root = Root(
+        DecisionDivergence("new", "set", "/a", "", "a rule", 1, 0, "", "", partitions=("t-0",))
+    )
     instances = [Instance(log, root, []) for log in ("a", "a", "b")]
     assert Group("12345678", (), instances).partitions == [("a", "t-0"), ("b", "t-0")]
 

@@ -7,7 +7,7 @@ import pytest
 
 from eventstore.filters import EventFilter
 from replay.diff.comparing import Comparison, Instance
-from replay.diff.grouping import Divergence, Root
+from replay.diff.grouping import DecisionDivergence, Root
 from replay.diff.logs import opened
 from replay.diff.messages import Folded
 from replay.diff.reports import sentences
@@ -129,6 +129,8 @@ def test_reassignment_that_does_not_end_is_a_consequence(tmp_path: Path) -> None
 
 
 def test_consequences_are_unknown_without_a_continuation() -> None:
-    root = Root(Divergence("new", "set", "/a", "", "a rule", 1, 0, "", "", partitions=("t-0",)))
+    root = Root(
+        DecisionDivergence("new", "set", "/a", "", "a rule", 1, 0, "", "", partitions=("t-0",))
+    )
     instance = Instance("a log", root, [], is_shadow=True)
     assert "unknown" in sentences.outcome(instance)[0]

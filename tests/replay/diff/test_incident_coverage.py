@@ -35,9 +35,9 @@ NOT_EXECUTED: Final = {
         "procedures/elections/rebalance.py:process_rebalance",
     ),
     "no broker of an incident loses a log directory": (
-        "procedures/brokers/log_dirs.py:_RULE",
-        "procedures/brokers/log_dirs.py:process_leader_and_isr_response",
-        "procedures/brokers/log_dirs.py:process_log_dir_events",
+        "procedures/znode_changes/log_dirs.py:_RULE",
+        "procedures/znode_changes/log_dirs.py:process_leader_and_isr_response",
+        "procedures/znode_changes/log_dirs.py:process_log_dir_events",
     ),
     "no election of an incident meets this state": (
         "deviations.py:LEADERLESS_REPORTED",
@@ -46,9 +46,9 @@ NOT_EXECUTED: Final = {
     ),
     "no znode of an incident is unreadable, and no two requests name the same partition": (
         "deviations.py:UNREADABLE_REQUEST_KEPT",
-        "procedures/reassignment/cancel_znode.py:report_waiting",
+        "procedures/reassignment_znodes/cancel_znode.py:report_waiting",
         "procedures/reassignment/legacy_znode.py:report_repeated",
-        "procedures/reassignment/records.py:write_with_record",
+        "procedures/reassignment_znodes/records.py:write_with_record",
         "procedures/reassignment/submission.py:report_held",
         "procedures/topics/topics.py:refuse_added_partitions",
     ),

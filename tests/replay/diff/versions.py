@@ -122,7 +122,7 @@ WRITES_ONE_BY_ONE: Final = Edit(
 """,
 )
 NO_METADATA_TO_OTHERS: Final = Edit(
-    "controller/core/procedures/brokers/broker_change.py",
+    "controller/core/procedures/znode_changes/broker_change.py",
     "    controller.send_metadata(STARTUP, existing)\n",
     "",
 )
@@ -145,7 +145,7 @@ RAISES: Final = Edit(
 )
 """A successful election raises an error."""
 OTHER_NOTICE: Final = Edit(
-    "controller/core/procedures/brokers/broker_change.py",
+    "controller/core/procedures/znode_changes/broker_change.py",
     '"broker_failed": "the registration of broker {0} was deleted"',
     '"broker_failed": "broker {0} is gone"',
 )

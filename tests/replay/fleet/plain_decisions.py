@@ -33,7 +33,7 @@ _SHUTS_DOWN: Final = re.compile(r"Shutting down broker (\d+)")
 _AGREE: Final = """
 import json, sys
 from pathlib import Path
-from replay.stock_clusters.agreement.comparison import agree
+from replay.agreement.comparison import agree
 for name in sys.argv[1:]:
     found = agree(Path(name))
     sides = found, found.requests

@@ -41,7 +41,8 @@ CHANGES = """cluster string, log string, seq bigint, time timestamp, term bigint
     change string, cause string, asked_seq bigint, is_found boolean, until_seq bigint,
     until_time timestamp, is_last boolean"""
 ZNODES = """cluster string, log string, seq bigint, time timestamp, channel string, path string,
-    data string, error int, action string, decided_seq bigint, rule string, is_found boolean"""
+    data string, error int, action string, decided_seq bigint, rule string, is_found boolean,
+    znode string, topic string, partition bigint, broker bigint"""
 ASSIGNMENTS = "cluster string, log string, topic string, partition bigint, topic_id string"
 FAILOVERS = """cluster string, log string, kind string, version string, term bigint,
     controller bigint, seq bigint, time timestamp, seconds double, size string"""

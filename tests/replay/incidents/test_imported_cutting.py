@@ -9,12 +9,12 @@ from msgspec import structs
 
 from eventstore.reader import LogReader
 from eventstore.verify import verify
+from replay.agreement.comparison import agree
 from replay.errors import ReplayError
 from replay.incidents import imported_cutting
 from replay.incidents.cutting import Cut, cut
 from replay.logs.decode import UPCASTERS
 from replay.logs.packed import log_at
-from replay.stock_clusters.agreement.comparison import agree
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import (
     ImportBegun,

@@ -21,7 +21,7 @@ from replay.why.move import Move
 from replay.why.move_story import moves_of
 from replay.why.subject import Subject
 from replay.why.znode_history import ZnodeHistory
-from tests.replay.stock_clusters.agreement.view import (
+from tests.replay.agreement.view import (
     TOPIC,
     Tree,
     Written,

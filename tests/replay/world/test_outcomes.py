@@ -25,7 +25,8 @@ from controller.core.operations import (
     Delete,
     SetData,
 )
-from replay.world.outcomes import CONTROLLER_EPOCH, carry_out
+from controller.core.znodes import CONTROLLER_EPOCH
+from replay.world.outcomes import carry_out
 from replay.world.zookeeper import ZooKeeper
 
 ID = CommandId(7, 1)

@@ -13,6 +13,7 @@ from controller.core.controller import Controller
 from controller.core.deviations import STATE_ADOPTED
 from controller.core.election import (
     FIRST_LEADER,
+    FIRST_LIVE,
     UNCLEAN_LEADER,
     Candidate,
     Elected,
@@ -37,7 +38,7 @@ from controller.core.operations import (
 )
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
-from controller.core.procedures.reassignment.cancel_znode import (
+from controller.core.procedures.reassignment_znodes.cancel_znode import (
     is_cancelled,
     retry_waiting_rollbacks,
 )
@@ -73,7 +74,7 @@ async def initialize_leader_and_isr(
     choices: list[Choice] = []
     for partition in partitions:
         elected = first_leader(partition.replicas, online_test(context, partition))
-        choice = Choice(*partition.key, elected.leader, "first live replica", elected.passed_over)
+        choice = Choice(*partition.key, elected.leader, FIRST_LIVE, elected.passed_over)
         if elected.leader == NO_LEADER:
             failures.add(partition, "no replica is online", choice)
             continue

@@ -12,7 +12,7 @@ from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.errors import ProcedureError
 from controller.core.operations import OK, SetData, WriteOperation
-from controller.core.procedures.reassignment.records import (
+from controller.core.procedures.reassignment_znodes.records import (
     RecordedMove,
     write_with_record,
     write_with_records,

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable
 from controller.core.controller import Controller
 from controller.core.failures import Failures, listed
 from controller.core.pauses import parts, pause
-from controller.core.procedures.reassignment.cancel_znode import read_cancel, report_waiting
 from controller.core.procedures.reassignment.kip236_requests import (
     delete_request,
     list_requests,
@@ -19,9 +18,10 @@ from controller.core.procedures.reassignment.legacy_znode import (
     read_legacy,
 )
 from controller.core.procedures.reassignment.partition_reassignment import complete_if_caught_up
-from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment.records import LEGACY, repair_records
 from controller.core.procedures.reassignment.rollback import WAITS, Cause, roll_back
+from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel, report_waiting
+from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.records import LEGACY, repair_records
 from controller.core.state import UNKNOWN_ZXID, Partition, sorted_partitions
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.core.triggers import (

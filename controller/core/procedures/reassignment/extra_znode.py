@@ -14,7 +14,6 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.reassignment.cancel_znode import is_cancelled, report_waiting
 from controller.core.procedures.reassignment.cancellation import give_up_rollbacks, roll_back_names
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
@@ -22,9 +21,10 @@ from controller.core.procedures.reassignment.legacy_znode import (
     read_legacy,
     report_repeated,
 )
-from controller.core.procedures.reassignment.records import LEGACY
 from controller.core.procedures.reassignment.rollback import WAITS, Cause
 from controller.core.procedures.reassignment.submission import is_possible
+from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled, report_waiting
+from controller.core.procedures.reassignment_znodes.records import LEGACY
 from controller.core.triggers import ExtraReassignments
 from controller.core.znodes import (
     DATA_BYTES_MAX,

@@ -25,7 +25,6 @@ from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import OK
 from controller.core.pauses import parts, pause
 from controller.core.procedures.reassignment.assignments import Move
-from controller.core.procedures.reassignment.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment.cancellation import (
     process_changed_isrs,
     roll_back_names,
@@ -38,11 +37,12 @@ from controller.core.procedures.reassignment.partition_reassignment import (
     reassign,
     report_failed,
 )
-from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment.records import ADMIN_TOOLS, holder
 from controller.core.procedures.reassignment.recovery import recover
 from controller.core.procedures.reassignment.rollback import Cause
 from controller.core.procedures.reassignment.submission import held_text, reject, report_begun
+from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
+from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.records import ADMIN_TOOLS, holder
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.state import Partition, sorted_partitions
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS

@@ -22,14 +22,17 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.reassignment.cancel_znode import current_cancel, report_waiting
-from controller.core.procedures.reassignment.records import (
+from controller.core.procedures.reassignment.submission import is_possible
+from controller.core.procedures.reassignment_znodes.cancel_znode import (
+    current_cancel,
+    report_waiting,
+)
+from controller.core.procedures.reassignment_znodes.records import (
     RecordedMove,
     make_parents,
     repair_records,
     write_with_record,
 )
-from controller.core.procedures.reassignment.submission import is_possible
 from controller.core.procedures.topics.topics import topic_content
 from controller.core.state import EntrySeen, Partition
 from controller.core.triggers import ZkPartitionReassignment

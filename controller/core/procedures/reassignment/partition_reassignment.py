@@ -23,13 +23,13 @@ from controller.core.procedures.elections.leadership import read_states, write_s
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.assignments import Errors, Move, write_assignments
-from controller.core.procedures.reassignment.cancel_znode import is_cancelled
-from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment.records import holder, remove_records
 from controller.core.procedures.reassignment.replica_deletion import (
     delete_replicas,
     store_deletions,
 )
+from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
+from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.records import holder, remove_records
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState, ReplicaState

@@ -7,7 +7,6 @@ later source determines the target, unless it uses another route.
 from typing import NamedTuple
 
 from controller.core.controller import Controller
-from controller.core.procedures.reassignment.cancel_znode import read_cancel, report_waiting
 from controller.core.procedures.reassignment.cancellation import cancel_entries
 from controller.core.procedures.reassignment.extra_znode import process_extra
 from controller.core.procedures.reassignment.kip236_requests import (
@@ -27,19 +26,20 @@ from controller.core.procedures.reassignment.legacy_znode import (
     read_legacy,
     with_originals,
 )
-from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment.records import (
-    load_records,
-    make_parents,
-    remove_records,
-    route_of,
-)
 from controller.core.procedures.reassignment.submission import (
     Submission,
     Verdict,
     reject,
     report_held,
     submit,
+)
+from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel, report_waiting
+from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.records import (
+    load_records,
+    make_parents,
+    remove_records,
+    route_of,
 )
 from controller.core.state import EntrySeen, Partition
 from controller.core.znodes import (

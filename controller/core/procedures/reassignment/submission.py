@@ -13,13 +13,13 @@ from controller.core.controller import Controller
 from controller.core.pauses import parts, pause
 from controller.core.procedures.dynamic_configuration import read_min_insync_replicas
 from controller.core.procedures.reassignment.assignments import Move
-from controller.core.procedures.reassignment.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment.partition_reassignment import (
     carry_out,
     read_isrs,
     report_failed,
 )
-from controller.core.procedures.reassignment.records import LEGACY, REQUESTS, holder
+from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
+from controller.core.procedures.reassignment_znodes.records import LEGACY, REQUESTS, holder
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.replica_assignment import changed_assignment, replicas_to_drop
 from controller.core.state import Partition

@@ -19,8 +19,8 @@ from controller.core.operations import NO_NODE, NOT_EMPTY, OK, Delete, WriteOper
 from controller.core.pauses import pause
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
-from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment.records import remove_records
+from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.records import remove_records
 from controller.core.state import ControllerContext, Partition, sorted_partitions
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import ANY_VERSION

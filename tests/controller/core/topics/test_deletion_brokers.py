@@ -7,7 +7,6 @@ from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, StopReplicaRequest
 from controller.core.events import BrokerResponded
 from controller.core.state_machines import ReplicaState
-from tests.controller.core.brokers.log_dir_failures import announce, storage_errors
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.endpoint import controlled_shutdown
 from tests.controller.core.topics.deleting import (
@@ -21,6 +20,7 @@ from tests.controller.core.topics.deleting import (
     slow_to_delete,
     states,
 )
+from tests.controller.core.znode_changes.log_dir_failures import announce, storage_errors
 
 SUCCESSFUL = ReplicaState.DELETION_SUCCESSFUL
 STARTED = ReplicaState.DELETION_STARTED

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from controller.core.canonical import decode_reason
 from eventstore.reader import LogReader
+from replay.agreement.comparison import agree, imported
 from replay.diff.comparing import compare
 from replay.diff.logs import opened
 from replay.diff.references import Version, find_version
@@ -23,7 +24,6 @@ from replay.fleet.replaying.divergence_list import DivergenceFilter, list_diverg
 from replay.fleet.replaying.replay import replay
 from replay.fleet.replaying.results import open_replays
 from replay.fleet.replaying.summary import RULES_MAX
-from replay.stock_clusters.agreement.comparison import agree, imported
 from replay.stock_clusters.imports.importing import Selection
 from tests.replay.diff import versions
 from tests.replay.diff.versions import INCIDENTS, ROOT, changed

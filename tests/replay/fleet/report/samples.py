@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from replay.fleet.report.findings import Divergence, Findings, Incident
+from replay.fleet.report.findings import Findings, Incident, ReportedDivergence
 
 TOPIC = "<script>window.broken = true</script>"
 CLUSTER = '</script><img src=x title="" onerror="window.broken = true">'
@@ -47,7 +47,7 @@ def incident(number: int, cluster: str) -> Incident:
     return Incident(about, partitions, records)
 
 
-def divergence(number: int, cluster: str) -> Divergence:
+def divergence(number: int, cluster: str) -> ReportedDivergence:
     at = BEGIN + timedelta(hours=number)
     about = {
         "version": f"{TOPIC} (1a2b3c4d)",
@@ -64,7 +64,7 @@ def divergence(number: int, cluster: str) -> Divergence:
         "details": [f"the log, {TOPIC}-0: chose 1", f"the version, {TOPIC}-0: chose no leader"],
         "of_all": 1 + 4321 * number,
     }
-    return Divergence(about, [record(1195 + step, at, step) for step in range(6)])
+    return ReportedDivergence(about, [record(1195 + step, at, step) for step in range(6)])
 
 
 def record(seq: int, at: datetime, step: int) -> dict[str, Any]:

@@ -15,9 +15,9 @@ import pytest
 from eventstore.errors import LogExists
 from eventstore.reader import LogReader
 from eventstore.verify import verify
+from replay.agreement.comparison import agree
 from replay.errors import ReplayError
 from replay.logs.decode import UPCASTERS
-from replay.stock_clusters.agreement.comparison import agree
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     ImportedEvent,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from eventstore.reader import LogReader
+from replay.agreement.comparison import agree
 from replay.logs.decode import UPCASTERS
-from replay.stock_clusters.agreement.comparison import agree
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ImportEnded
 from replay.stock_clusters.imports.importing import Selection, import_source

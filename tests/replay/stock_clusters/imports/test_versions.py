@@ -18,7 +18,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from tests.replay.stock_clusters.agreement.view import Written, create, transaction
+from tests.replay.agreement.view import Written, create, transaction
 from tools.zookeeper_log.incidents import copy_all_but_logs, transactions_of, write_again
 
 PATH, OTHER = "/a", "/b"

@@ -1,0 +1,100 @@
+"""API requests to a controller that no log has, and the requests to brokers that they may cause.
+
+Such requests to brokers are not judged.
+"""
+
+import sys
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from replay.agreement.broker_requests.sent_request import (
+    STOP_REPLICA,
+    UPDATE_METADATA,
+    SentPartition,
+    SentRequest,
+    agrees,
+    partitions_agree,
+)
+
+NEVER: Final = sys.maxsize
+
+
+class UnknownCalls(NamedTuple):
+    """The records from which on API requests to a controller may be in no log.
+
+    A controller also sends UpdateMetadata for an AlterPartition that changes nothing, or not
+    everything. A repeated controlled shutdown stops all replicas of the broker, which are followers
+    by then, and sends the other brokers states that the controller has sent to a broker already
+    (KafkaController.doControlledShutdown).
+    """
+
+    since: int = NEVER
+    shutdowns_since: int = NEVER
+
+    def may_cause(self, theirs: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
+        """Whether an unlogged call may have caused a request that only Kafka sent.
+
+        `sent_before` are the fold's requests to all brokers.
+        """
+        if theirs.kind == UPDATE_METADATA:
+            return theirs.seq >= self.since
+        if theirs.seq < self.shutdowns_since or not theirs.partitions:
+            return False
+        if theirs.kind == STOP_REPLICA:
+            return not any(one.delete for one in theirs.partitions)
+        return _is_nothing_new(theirs, sent_before)
+
+    def may_be_same(self, ours: SentRequest, theirs: SentRequest) -> bool:
+        """Whether Kafka's request can be the fold's with more content, because of unlogged calls.
+
+        Without unlogged calls the content may differ in any way.
+        """
+        if theirs.kind != UPDATE_METADATA or theirs.seq < self.since:
+            return True
+        is_known = ours.partitions is not None and theirs.partitions is not None
+        return ours.size <= theirs.size and (not is_known or ours.names <= theirs.names)
+
+    def may_add(self, ours: SentRequest, kafka: Iterable[SentRequest]) -> bool:
+        """Whether the only difference is that Kafka sent more partitions."""
+        if ours.kind != UPDATE_METADATA or ours.seq < self.since:
+            return False
+        theirs = list(kafka)
+        is_more = any(one.size > ours.size for one in theirs)
+        return is_more and all(agrees(ours, _as_far_as(ours, one)) for one in theirs)
+
+
+NO_UNKNOWN_CALLS: Final = UnknownCalls()
+
+
+def _as_far_as(ours: SentRequest, theirs: SentRequest) -> SentRequest:
+    """Kafka's request, with only the partitions that the fold's request has."""
+    if theirs.partitions is None:
+        return replace(theirs, size=min(ours.size, theirs.size))
+    partitions = tuple(one for one in theirs.partitions if one.key in ours.names)
+    return replace(theirs, size=len(partitions), partitions=partitions)
+
+
+def _is_nothing_new(theirs: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
+    current = {one.key: one for one in theirs.partitions or ()}
+    new = set(current)
+    for sent in sent_before:
+        if sent.kind == theirs.kind and sent.seq <= theirs.seq:
+            for one in sent.partitions or ():
+                if one.key in new and _is_known_by(one, current[one.key]):
+                    new.discard(one.key)
+    return not new
+
+
+def _is_known_by(before: SentPartition, now: SentPartition) -> bool:
+    """Whether a broker knows a partition already, by a former request or as its leader.
+
+    The leader itself may have changed the state: a controller increments the leader epoch with
+    every change.
+    """
+    if (before.partition_epoch or 0) < (now.partition_epoch or 0):
+        before = replace(
+            before, isr=None, partition_epoch=None, controller_epoch=None, recovery_state=None
+        )
+    return partitions_agree(before, now)

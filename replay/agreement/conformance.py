@@ -1,0 +1,405 @@
+"""Reads an imported log and checks each of its controllers against the fold."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from controller.core import znodes
+from controller.core.configuration import Configuration
+from controller.core.errors import ZnodeError
+from eventstore.records import EventRecord
+from replay.agreement.assumptions import Choices
+from replay.agreement.broker_requests.comparing import TermRequests, compare_term
+from replay.agreement.broker_requests.request_log import (
+    UnreadableError,
+    request_in_log,
+)
+from replay.agreement.broker_requests.sent_request import SentRequest
+from replay.agreement.broker_requests.state_change_log import StateChangeRequests
+from replay.agreement.broker_requests.unknown_calls import NEVER, UnknownCalls
+from replay.agreement.decisions.judgements import (
+    FoldPosition,
+    Judgement,
+    judge_decision,
+)
+from replay.agreement.decisions.write_batch import Decision
+from replay.agreement.logs.broker_responses import (
+    response_of_line,
+    response_of_request,
+)
+from replay.agreement.logs.index import Index, operations_of, path_of
+from replay.agreement.logs.markers import marker_of
+from replay.agreement.trace.controller_trace import ControllerTrace
+from replay.agreement.znode_view import Overlay, ZnodeView
+from replay.stock_clusters.imported_log.events import (
+    ControllerLogged,
+    ImportedEvent,
+    Observed,
+    RequestInferred,
+    RequestServed,
+    StateChangeLogged,
+    TransactionsMissing,
+)
+from replay.stock_clusters.imported_log.reading import ImportedLog
+from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.zookeeper_log.transactions import (
+    Check,
+    CloseSession,
+    Multi,
+    Transaction,
+)
+
+_NS: Final = 1_000_000
+_PROTOCOL: Final = "inter.broker.protocol.version"
+_DELETES: Final = "delete.topic.enable"
+_ELECTIONS: Final = ("election", "controller_epoch")
+
+Found = Observed | RequestInferred
+Follow = Callable[[ControllerTrace], None]
+
+
+class Agreement(Struct):
+    """The result of a check. `requests` are by controller epoch, `warm` and `inputs` are counts of
+    decisions that are not judged."""
+
+    judgements: list[Judgement] = field(default_factory=list)
+    requests: dict[int, TermRequests] = field(default_factory=dict)
+    warm: int = 0
+    inputs: int = 0
+    is_cut: bool = False
+    """Whether the brokers' logs show that later transactions are missing."""
+    unreadable: Counter[int] = field(default_factory=Counter)
+    """How many requests of a controller in a broker's request log cannot be read, by broker."""
+    unfit_lines: Counter[int] = field(default_factory=Counter)
+    """How many lines of state-change.log are not in Kafka's form, by controller."""
+
+
+class ConformanceChecker:
+    """Checks one gap-free range of a log, once."""
+
+    def __init__(
+        self,
+        log: ImportedLog,
+        configuration: Configuration,
+        index: Index,
+        given: Mapping[str, str],
+        follow: Follow = lambda _: None,
+        choices: Choices | None = None,
+    ) -> None:
+        """`given` settings take precedence over what the log shows. `follow` is called with each
+        session that takes part in an election. `choices` has the assumptions."""
+        self._given = given
+        self._choices = choices or Choices()
+        self.settings: dict[str, str] = dict(given)
+        """By Kafka's names, the values of all processes that were controller."""
+        self._state = log.state
+        self._configuration = configuration
+        self._follow = follow
+        self.index = index
+        self._view = ZnodeView(self._state.tree, log.begun.chroot)
+        self._controllers: dict[int, ControllerTrace] = {}
+        self._free: Overlay = {}
+        self._unsent: dict[int, dict[str, None]] = {}
+        self._cut: set[int] = set()
+        self._closed: dict[int, tuple[int, int]] = {}
+        self._warm_session, self._warm_epoch = _role(self._view)
+        self._sessions_before = frozenset(self._state.sessions)
+        self._is_begun = self._lacks_election = False
+        self._lines = StateChangeRequests()
+        self._logged: dict[int, list[SentRequest]] = defaultdict(list)
+        self._served: dict[int, dict[int, list[SentRequest]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        self._sent: dict[int, list[SentRequest]] = defaultdict(list)
+        self._unknown_calls: dict[int, int] = {}
+        self._elected: set[int] = set()
+        self.result = Agreement()
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes about the brokers' logs, after the check."""
+        logs = self.index.request_logs_of
+        unlogged = sorted(self._elected - logs) if logs else []
+        text = "was controller and has no request log, but other brokers have: its requests"
+        inferred = [f"broker {one} {text} are inferred" for one in unlogged]
+        return [*inferred, *self.index.coverage.notes]
+
+    def run(self, records: Iterator[tuple[EventRecord, ImportedEvent]]) -> Agreement:
+        """Read the log's records up to the last transaction; after it, ZooKeeper's state is
+        unknown."""
+        for record, event, found in paired(records):
+            if record.seq > self.index.last_transaction:
+                break
+            time_ms = record.wall_ns // _NS
+            for one in self._controllers.values():
+                one.at(record.seq, time_ms, self._state.zxid)
+            match event:
+                case Transaction():
+                    self._transaction(record, event, found)
+                case ControllerLogged():
+                    self._line(record, event)
+                case StateChangeLogged():
+                    self._state_change(record.seq, event)
+                case RequestServed():
+                    self._request(record.seq, event)
+                case TransactionsMissing():
+                    self._lacks_election = not self._is_begun
+                case _:
+                    apply(self._state, event)
+        for one in self._controllers.values():
+            self._end(one)
+        self._compare_requests()
+        self.result.unfit_lines = self._lines.unfit
+        self.result.is_cut = self.index.coverage.is_cut
+        return self.result
+
+    def _transaction(self, record: EventRecord, one: Transaction, found: Found | None) -> None:
+        self._is_begun = True
+        if found is not None:
+            self._decision(record, one, found)
+        changes = self._view.changes(one)
+        self._choices.record_changes(record.seq, changes)
+        if (znodes.CONTROLLER, "created") in changes:
+            epoch = self._view.find(znodes.CONTROLLER_EPOCH)
+            self._free = {znodes.CONTROLLER: None, znodes.CONTROLLER_EPOCH: epoch}
+            self._lacks_election = False
+        self._state.apply(one)
+        for controller in self._controllers.values():
+            controller.change(changes)
+        if isinstance(one.content, CloseSession):
+            ended = self._controllers.pop(one.session, None)
+            if ended is not None:
+                self._closed[ended.epoch] = (record.seq, one.time_ms)
+                self._end(ended)
+
+    def _decision(self, record: EventRecord, one: Transaction, found: Found) -> None:
+        is_input = isinstance(found, RequestInferred)
+        if isinstance(found, RequestInferred):
+            self.result.inputs += 1
+        controller = self._controllers.get(one.session)
+        what = "input" if isinstance(found, RequestInferred) else found.what
+        error = 0 if isinstance(found, RequestInferred) else found.error
+        if self._lacks_election and not error and what not in _ELECTIONS:
+            self._lacks_election = False
+            if one.session != self._warm_session:
+                # The session's election is among the transactions missing before the first one.
+                self._warm_session, self._warm_epoch = one.session, self._warm_epoch + 1
+        if not self._warm_session and self._is_of_term_before(one, found):
+            self._warm_session = one.session
+        if controller is None and self._is_warm(one.session, found):
+            self.result.warm += not is_input
+            return
+        decision = Decision(
+            record.seq,
+            one.zxid,
+            one.time_ms,
+            what,
+            error,
+            tuple((self._view.in_kafka(path_of(each)) or "", each) for each in operations_of(one)),
+            is_input,
+        )
+        if controller is None and what not in _ELECTIONS:
+            self.result.judgements.append(_without_election(decision, found.broker))
+            return
+        if controller is None:
+            controller = self._new(one.session, found.broker)
+            controller.at(record.seq, one.time_ms, self._state.zxid)
+        overlay = self._free if what == "election" and error else {}
+        if isinstance(found, RequestInferred):
+            controller.infer(self.index.inferred.whole_request(found))
+        controller.decide(decision, overlay)
+
+    def _is_warm(self, session: int, found: Found) -> bool:
+        """Whether the decision belongs to a term that began before the log, also if it was refused.
+
+        The session of such a term may be elected again.
+        """
+        if session == self._warm_session:
+            return isinstance(found, RequestInferred) or found.what != "election"
+        if isinstance(found, RequestInferred) or not found.error:
+            return False
+        return found.warm or session in self._sessions_before
+
+    def _is_of_term_before(self, one: Transaction, found: Found) -> bool:
+        """Whether the session was controller before the log, was deposed before it, and has not
+        noticed yet; no other session was elected since."""
+        if isinstance(found, RequestInferred) or not found.warm or found.error:
+            return False
+        guard = one.content.operations[0] if isinstance(one.content, Multi) else None
+        epoch = self._view.find(znodes.CONTROLLER_EPOCH)
+        if not isinstance(guard, Check) or epoch is None:
+            return False
+        return one.session in self._sessions_before and guard.version == epoch.version + 1
+
+    def _new(self, session: int, broker: int) -> ControllerTrace:
+        controller = ControllerTrace(
+            session,
+            broker,
+            self._of_broker(session, broker),
+            self._view,
+            self.index,
+            self._choices,
+        )
+        if session not in self.index.starts:
+            controller.fold.controller.unsent.update(self._unsent.get(broker, {}))
+        self._controllers[session] = controller
+        self._follow(controller)
+        return controller
+
+    def _of_broker(self, session: int, broker: int) -> Configuration:
+        """The settings of a broker's process."""
+        configuration = structs.replace(self._configuration, broker_id=broker, is_broker=True)
+        version = self._seen(_PROTOCOL, self.index.protocol_version(session))
+        deletes = self._seen(_DELETES, str(session not in self.index.keeps_topics).lower())
+        return structs.replace(
+            configuration,
+            inter_broker_protocol_version=version,
+            delete_topic_enable=deletes == "true",
+        )
+
+    def _seen(self, key: str, value: str) -> str:
+        """The given value of a setting, or else the one that the log shows."""
+        if key in self._given:
+            return self._given[key]
+        values = self.settings.get(key, "").split(", ")
+        if value not in values:
+            self.settings[key] = ", ".join(one for one in (*values, value) if one)
+        return value
+
+    def _line(self, record: EventRecord, logged: ControllerLogged) -> None:
+        if self.index.is_consumed(record.seq):
+            return
+        found = marker_of(logged)
+        for one in self._controllers.values():
+            if one.broker == logged.broker and self.index.coverage.has_lines(one.session):
+                if found is not None:
+                    one.see(found)
+                else:
+                    one.reach(logged.text)
+
+    def _state_change(self, seq: int, event: StateChangeLogged) -> None:
+        for sent in self._lines.take(event, seq):
+            if event.epoch in self._closed:
+                # The controller does not know yet that its session is over; it decides nothing.
+                continue
+            self._logged[event.epoch].append(self._with_cause(sent))
+            for one in self._controllers.values():
+                if one.broker == event.broker and one.epoch == event.epoch:
+                    one.kafka_sent(sent)
+        if event.what != "response":
+            return
+        found = response_of_line(event)
+        for one in self._controllers.values():
+            if found and one.broker == event.broker and one.epoch == event.epoch:
+                one.answered(found)
+
+    def _request(self, seq: int, event: RequestServed) -> None:
+        for one in self._controllers.values():
+            if one.broker == event.broker:
+                one.served(seq)
+        try:
+            sent = request_in_log(event, seq)
+        except UnreadableError:
+            self.result.unreadable[event.broker] += 1
+            return
+        closed = self._closed.get(sent.controller_epoch) if sent is not None else None
+        if sent is not None and (closed is None or event.received_ms <= closed[1]):
+            self._served[sent.controller_epoch][event.broker].append(self._with_cause(sent))
+        found = response_of_request(event)
+        if found is None:
+            return
+        epoch, answer = found
+        for one in self._controllers.values():
+            if one.epoch == epoch and (one.broker, epoch) not in self.index.state_changes_of:
+                one.answered(answer)
+
+    def _with_cause(self, sent: SentRequest) -> SentRequest:
+        """Kafka's request, with the event and rule that the fold is processing."""
+        for one in self._controllers.values():
+            if one.epoch == sent.controller_epoch:
+                return one.fold.with_cause(sent)
+        return sent
+
+    def _end(self, one: ControllerTrace) -> None:
+        # A process keeps this state beyond its sessions.
+        self._unsent[one.broker] = one.fold.controller.unsent
+        self.result.judgements += one.judgements
+        if any(each.epoch for each in one.judgements):
+            self._elected.add(one.broker)
+        self._unknown_calls |= one.unknown_calls
+        for sent in one.fold.sent:
+            self._sent[sent.controller_epoch].append(sent)
+        if one.fold.is_active:
+            self._cut.add(one.epoch)
+
+    def _unknown_calls_of(self, controller: int, epoch: int) -> UnknownCalls:
+        """A broker that exits does not answer all requests, and no log has the others."""
+        if controller in self.index.request_logs_of:
+            return UnknownCalls(self._unknown_calls.get(epoch, NEVER))
+        has_log = controller in self.index.markers and self.index.coverage.has_lines_of(
+            (controller, epoch)
+        )
+        return UnknownCalls(0, NEVER if has_log else 0)
+
+    def _compare_requests(self) -> None:
+        """Compare the requests of each term that began in the log."""
+        logs = self.index.state_changes_of
+        for epoch in sorted({*self._sent, *self._logged, *self._served}):
+            if epoch <= self._warm_epoch:
+                continue
+            sent, served = self._sent.get(epoch, []), self._served.get(epoch, {})
+            requests = chain(sent, self._logged.get(epoch, ()), *served.values())
+            controller = next(one.controller for one in requests)
+            term = (controller, epoch)
+            has_log = term in logs
+            of_logs = {one: served.get(one, []) for one in self.index.request_logs_of}
+            end = self.index.last_transaction
+            sent = [one for one in sent if one.seq < end]
+            self.result.requests[epoch] = compare_term(
+                sent,
+                self._logged.get(epoch, []) if has_log else None,
+                of_logs,
+                is_cut=epoch in self._cut,
+                span=self.index.coverage.state_changes(term),
+                served_spans={one: self.index.coverage.served(term, one) for one in of_logs},
+                unknown_calls=self._unknown_calls_of(controller, epoch),
+            )
+
+
+def paired(
+    events: Iterator[tuple[EventRecord, ImportedEvent]],
+) -> Iterator[tuple[EventRecord, ImportedEvent, Found | None]]:
+    """Each event with its record; a transaction together with its classification."""
+    waiting: tuple[EventRecord, ImportedEvent] | None = None
+    for record, event in events:
+        if isinstance(event, (Observed, RequestInferred)):
+            if waiting is not None:
+                yield *waiting, event
+                waiting = None
+            continue
+        if waiting is not None:
+            yield *waiting, None
+        waiting = (record, event)
+    if waiting is not None:
+        yield *waiting, None
+
+
+def _role(view: ZnodeView) -> tuple[int, int]:
+    """The session that is controller in the first state, and the last epoch so far; 0: none."""
+    holder, epoch = view.find(znodes.CONTROLLER), view.find(znodes.CONTROLLER_EPOCH)
+    try:
+        last = 0 if epoch is None else znodes.read_controller_epoch(epoch.data)
+    except ZnodeError:
+        last = 0
+    return 0 if holder is None else holder.owner, last
+
+
+def _without_election(decision: Decision, broker: int) -> Judgement:
+    """The judgement on a decision of a session that was never elected."""
+    position = FoldPosition(broker, epoch=0, cause="", since=0)
+    return judge_decision(
+        decision, position, ["no election of its session is in the log"], "missing"
+    )

@@ -1,0 +1,192 @@
+"""Decisions of a stock controller, and the fold's writes that wait for their counterparts."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+from msgspec import Struct
+
+from controller.core import operations
+from controller.core.commands import CommandId
+from controller.core.events import ZnodesWritten
+from controller.core.operations import (
+    BAD_VERSION,
+    FENCED,
+    NODE_EXISTS,
+    RUNTIME_INCONSISTENCY,
+    WriteOperation,
+)
+from replay.agreement.decisions.writes import (
+    is_same_write,
+    refusal,
+    version_after,
+    write_differences,
+)
+from replay.agreement.znode_view import ZnodeView
+from replay.stock_clusters.zookeeper_log.transactions import Operation, SetData
+
+
+class Decision(Struct, frozen=True):
+    """The writes of a session in one transaction, with Kafka's paths and without version checks."""
+
+    seq: int
+    zxid: int
+    time_ms: int
+    what: str
+    error: int
+    operations: tuple[tuple[str, Operation], ...]
+    is_input: bool = False
+
+
+class SkippedWrite(NamedTuple):
+    """A write of the fold that Kafka did not make, and the error that ZooKeeper would return."""
+
+    write: WriteOperation
+    error: int
+
+
+class WriteBatch:
+    """The writes of one command of the fold. Each is settled when its counterpart is reached."""
+
+    def __init__(
+        self, id: CommandId, writes: Sequence[WriteOperation], view: ZnodeView, *, is_atomic: bool
+    ) -> None:
+        self._id = id
+        self._writes = list(writes)
+        self._view = view
+        self._is_atomic = is_atomic
+        self._is_fenced = False
+        self._errors: list[int | None] = [None] * len(writes)
+        self._done: list[int] = []
+        self._versions = [-1] * len(writes)
+        # Deleting a znode that does not exist decides nothing.
+        self._without_effect = {
+            place
+            for place, one in enumerate(writes)
+            if isinstance(one, operations.Delete) and view.find(one.path) is None
+        }
+
+    @property
+    def _open(self) -> list[int]:
+        return [place for place, error in enumerate(self._errors) if error is None]
+
+    @property
+    def outcome(self) -> ZnodesWritten | None:
+        """The command's outcome when all writes are settled; None before."""
+        if self._open:
+            return None
+        errors = [cast(int, one) for one in self._errors]
+        return ZnodesWritten(self._id, 0, errors, self._versions)
+
+    def paths(self) -> list[str]:
+        """The paths of the writes that are not settled."""
+        return [self._writes[place].path for place in self._open]
+
+    def claim(self, decision: Decision, since_zxid: int) -> list[str] | None:
+        """Settle the writes that a decision corresponds to, and return the differences.
+
+        Returns None if the batch does not contain them. The controller may not have read changes
+        made after `since_zxid`.
+        """
+        if not self._open:
+            return None
+        if decision.error:
+            return [] if self._claim_refused(decision, since_zxid) else None
+        claimed: list[int] = []
+        differences: list[str] = []
+        for path, kafkas in decision.operations:
+            place = self._place_of(kafkas, path, claimed)
+            if place is None:
+                return None
+            claimed.append(place)
+            differences += write_differences(self._writes[place], kafkas, path)
+        for place, (_, kafkas) in zip(claimed, decision.operations, strict=True):
+            self._settle(place, operations.OK, kafkas.version if isinstance(kafkas, SetData) else 0)
+            self._done.append(place)
+        return differences if claimed else None
+
+    def can_repeat(self, decision: Decision) -> bool:
+        """Whether ZooKeeper would refuse one of the completed writes as in this decision."""
+        return self._repeated(decision) is not None
+
+    def claim_repeated(self, decision: Decision) -> bool:
+        """Settle the last completed write as refused, if ZooKeeper refuses its repetition so.
+
+        Kafka repeats a write whose reply was lost (KafkaZkClient.retryRequestsUntilConnected).
+        After an election it reads who won instead (registerControllerAndIncrementControllerEpoch).
+        """
+        place = self._repeated(decision)
+        if place is None:
+            return False
+        self._done.remove(place)
+        if not self._is_atomic:
+            self._settle(place, decision.error, -1)
+        return True
+
+    def _repeated(self, decision: Decision) -> int | None:
+        if not decision.error or decision.what == "fenced":
+            return None
+        done = reversed(self._done)
+        answers = ((place, refusal(self._writes[place], self._view)) for place in done)
+        return next((place for place, error in answers if error == decision.error), None)
+
+    def skip(self, comes_later: Callable[[WriteOperation], bool]) -> list[SkippedWrite]:
+        """Settle the other writes, as the controller went on without them.
+
+        They count as done, or as refused if ZooKeeper would refuse them. Returns those that the
+        controller should have made, except writes that come later.
+        """
+        if self._is_atomic:
+            # Kafka did not take part in this election, because another broker was faster.
+            for place in self._open:
+                self._settle(place, RUNTIME_INCONSISTENCY if place else NODE_EXISTS, -1)
+            return []
+        skipped: list[SkippedWrite] = []
+        for place in self._open:
+            write = self._writes[place]
+            error = refusal(write, self._view)
+            if self._is_fenced:
+                # Kafka stops at the first write that is fenced.
+                error = FENCED
+            elif not comes_later(write) and place not in self._without_effect:
+                skipped.append(SkippedWrite(write, error))
+            self._settle(place, error, -1 if error else version_after(write, self._view))
+        return skipped
+
+    def _place_of(self, kafkas: Operation, path: str, claimed: list[int]) -> int | None:
+        for place in self._open:
+            if place not in claimed and is_same_write(self._writes[place], kafkas, path):
+                return place
+        return None
+
+    def _claim_refused(self, decision: Decision, since_zxid: int) -> bool:
+        """Of a refused operation ZooKeeper logs the reason, but not the operation."""
+        if self._is_atomic:
+            errors = [refusal(one, self._view) for one in self._writes]
+            if decision.error not in errors:
+                return False
+            for place, error in enumerate(errors):
+                self._settle(place, error or RUNTIME_INCONSISTENCY, -1)
+            return True
+        refused = self._refused_place(decision, since_zxid)
+        if refused is None:
+            return False
+        self._settle(refused, FENCED if decision.what == "fenced" else decision.error, -1)
+        return True
+
+    def _refused_place(self, decision: Decision, since_zxid: int) -> int | None:
+        if decision.what == "fenced":
+            self._is_fenced = True
+            return self._open[0]
+        for place in self._open:
+            if refusal(self._writes[place], self._view) == decision.error:
+                return place
+        if decision.error != BAD_VERSION:
+            return None
+        for place in self._open:
+            znode = self._view.find(self._writes[place].path)
+            if znode is not None and znode.mzxid > since_zxid:
+                return place
+        return None
+
+    def _settle(self, place: int, error: int, version: int) -> None:
+        self._errors[place], self._versions[place] = error, version

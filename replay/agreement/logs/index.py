@@ -1,0 +1,459 @@
+"""An index of an imported log, built in a first reading.
+
+The comparison reads the log in order, but some facts come too late in it: a request is logged when
+it is answered, after the writes that it caused, and a topic id after it was drawn. The index finds
+them by time.
+"""
+
+import sys
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import pairwise, takewhile
+from typing import Final, NamedTuple
+
+from controller.core import znodes
+from controller.core.errors import ZnodeError
+from controller.core.values import Assignment
+from eventstore.records import EventRecord
+from replay.agreement.decisions.write_batch import Decision
+from replay.agreement.logs.broker_responses import CONTROLLER_APIS
+from replay.agreement.logs.coverage import LogCoverage
+from replay.agreement.logs.inferred_requests import InferredRequests
+from replay.agreement.logs.logged_reads import BrokersRead, StatesRead, TopicsRead
+from replay.agreement.logs.markers import IS_DEBUG, LocatedMarker, marker_of
+from replay.agreement.logs.protocol_evidence import ProtocolEvidence
+from replay.agreement.logs.received_requests import (
+    NO_REQUEST,
+    ReceivedRequest,
+    RequestOrder,
+)
+from replay.agreement.znode_view import ZnodeView
+from replay.stock_clusters.imported_log.api_requests import UnreadableRequestError, api_request_of
+from replay.stock_clusters.imported_log.events import (
+    ControllerLogged,
+    ImportedEvent,
+    Observed,
+    RequestInferred,
+    RequestServed,
+    StateChangeLogged,
+)
+from replay.stock_clusters.imports.coverage import RequestLogCoverage
+from replay.stock_clusters.zookeeper_log.transactions import (
+    Check,
+    CloseSession,
+    Create,
+    CreateSession,
+    Delete,
+    Error,
+    Multi,
+    Operation,
+    SetData,
+    Transaction,
+)
+from replay.subjects import OF_TOPICS, subject_of
+from replay.world.paths import below
+
+LINE_MS: Final = 20
+"""The line of a request comes at most this long after its answer, by the clock of one machine."""
+_TOGETHER_MS: Final = 50
+"""Writes that were sent at once are at most this far apart."""
+_NS: Final = 1_000_000
+_LOOKAHEAD: Final = 1000
+_NO_END: Final = sys.maxsize
+
+
+class _Sent(NamedTuple):
+    """A write of a partition's state."""
+
+    seq: int
+    time_ms: int
+    cxid: int
+    partition: tuple[str, int]
+
+    def is_followed_by(self, other: "_Sent") -> bool:
+        """Whether another write was sent together with this one."""
+        return other.cxid == self.cxid + 1 and other.time_ms <= self.time_ms + _TOGETHER_MS
+
+
+class Index:
+    """What the first reading of a log found."""
+
+    def __init__(
+        self, records: Iterable[tuple[EventRecord, ImportedEvent]], chroot: str, view: ZnodeView
+    ) -> None:
+        """Read all records. `view` shows the state before them."""
+        self._existing = set(view.children(znodes.TOPICS))
+        self.keeps_topics: set[int] = set()
+        """Sessions that delete the deletion marker of a topic that stays
+        (delete.topic.enable=false)."""
+        self._chroot = chroot
+        self.received_requests: dict[int, list[ReceivedRequest]] = defaultdict(list)
+        """By broker, in the order of arrival."""
+        self.markers: dict[int, list[LocatedMarker]] = defaultdict(list)
+        """By broker, in order."""
+        self.state_changes_of: set[tuple[int, int]] = set()
+        """Broker and epoch of each term whose requests are in state-change.log."""
+        self.answers_of: set[tuple[int, int]] = set()
+        """Broker and epoch of each term whose answers from brokers are in state-change.log."""
+        self.request_logs_of: set[int] = set()
+        """Brokers with a request log."""
+        self.request_coverage = RequestLogCoverage()
+        """When request logs contain every request."""
+        self.coverage = LogCoverage()
+        """Which terms the other logs cover."""
+        self.writes: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        """By session, the record and path of each write that is a decision or was requested."""
+        self.inferred = InferredRequests(self.writes)
+        """Requests that are in no log."""
+        self._request_orders: dict[int, RequestOrder] = {}
+        self._sessions: dict[int, int] = {}
+        self._silent: set[int] = set()
+        self.starts: set[int] = set()
+        """Sessions that begin with a new broker process."""
+        self._closings: list[tuple[int, int, int]] = []
+        self._ends: dict[int, int] = {}
+        self._sent: dict[int, list[_Sent]] = defaultdict(list)
+        self._stopped_ms: dict[int, list[int]] = defaultdict(list)
+        self._timeouts: dict[int, int] = {}
+        self._silences: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.last_transaction = 0
+        """The record of the last transaction."""
+        self._topic_ids: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        self._evidence = ProtocolEvidence()
+        self.brokers_read = BrokersRead()
+        self.states_read = StatesRead()
+        self.topics_read = TopicsRead()
+        self._epochs: dict[int, list[int]] = defaultdict(list)
+        self._consumed: set[int] = set()
+        self._role_writes: dict[int, list[int]] = defaultdict(list)
+        self._named_writes: dict[int, list[tuple[int, tuple[str, int]]]] = defaultdict(list)
+        self._assignments: dict[str, dict[int, Assignment]] = {}
+        self._changed: list[tuple[str, int]] = []
+        self._look_at(view)
+        self._read(records)
+
+    def _read(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
+        previous: tuple[EventRecord, Transaction] | None = None
+        for record, event in records:
+            if isinstance(event, Transaction):
+                self._changed = []
+                previous = (record, event)
+                self.last_transaction = record.seq
+                self._take_content(record.seq, event)
+                self._take_session(record.seq, event)
+                self._take_deletions(event)
+                self.coverage.take_transaction(event.time_ms)
+            elif isinstance(event, (Observed, RequestInferred)):
+                if previous is not None:
+                    self._take_decision(*previous)
+                if isinstance(event, RequestInferred) and previous is not None:
+                    self.inferred.take(record.seq, previous[1], event)
+                elif previous is not None:
+                    self.inferred.take_decision(previous[1].session)
+                if isinstance(event, Observed) and previous is not None:
+                    self._take_observed(previous[1], event)
+            else:
+                self._take(record, event)
+        for requests in self.received_requests.values():
+            requests.sort(key=lambda one: (one.received_ms, one.answered_seq))
+
+    def protocol_version(self, session: int) -> str:
+        """The inter.broker.protocol.version of a broker's process."""
+        return self._evidence.version(session, self._epochs.get(session, ()))
+
+    def has_log(self, broker: int, session: int) -> bool:
+        """Whether a broker's controller.log covers a session's terms."""
+        return bool(self.markers.get(broker)) and self.coverage.has_lines(session)
+
+    def has_debug(self, broker: int, session: int) -> bool:
+        """Whether it does so at level DEBUG, with a line for each event."""
+        return broker in self.coverage.has_debug and self.has_log(broker, session)
+
+    def next_marker(self, broker: int, session: int, seq: int) -> LocatedMarker | None:
+        """A broker's first marker after a record that was not consumed, if its log covers the
+        session's terms."""
+        markers = self.markers[broker] if self.has_log(broker, session) else []
+        place = bisect_right(markers, seq, key=lambda one: one.seq)
+        while place < len(markers) and markers[place].seq in self._consumed:
+            place += 1
+        return markers[place] if place < len(markers) else None
+
+    def has_markers(self, broker: int, session: int, seq: int) -> bool:
+        """Whether a broker's log has markers after a record, before the session ends."""
+        following = self.next_marker(broker, session, seq)
+        end = self._ends.get(session)
+        return following is not None and (end is None or following.seq < end)
+
+    def consume(self, one: LocatedMarker) -> None:
+        """Note that a marker's event was begun before the marker's record."""
+        self._consumed.add(one.seq)
+
+    def consume_after_write(self, broker: int, session: int, decision: Decision) -> None:
+        """The line of an AlterPartition may follow its first write within the same ms."""
+        following = self.next_marker(broker, session, decision.seq)
+        if following is None or following.marker.event != "AlterPartitionReceived":
+            return
+        written = {name for path, _ in decision.operations if (name := znodes.state_of(path))}
+        is_by_then = following.time_ms <= decision.time_ms
+        if is_by_then and written <= {*following.marker.partitions}:
+            self.consume(following)
+
+    def is_consumed(self, seq: int) -> bool:
+        """Whether the event of a record's marker was begun before."""
+        return seq in self._consumed
+
+    def paths_after(self, session: int, seq: int, count: int) -> set[str]:
+        """The paths of a session's next writes after a record, up to the beginning or end of its
+        term."""
+        writes = self.writes.get(session, [])
+        place = bisect_right(writes, seq, key=lambda one: one[0])
+        following = writes[place : place + count]
+        end = next((at for at, path in following if path == znodes.CONTROLLER), _NO_END)
+        return {path for at, path in following if at <= end}
+
+    def first_writes(self, session: int, seq: int) -> dict[tuple[str, int], int]:
+        """The first record after `seq`, within the term, that writes about each partition; topics
+        have number -1."""
+        writes, role = self._named_writes.get(session, []), self._role_writes.get(session, [])
+        place = bisect_right(role, seq)
+        end = role[place] if place < len(role) else _NO_END
+        first: dict[tuple[str, int], int] = {}
+        start = bisect_right(writes, seq, key=lambda one: one[0])
+        for at, name in writes[start : start + _LOOKAHEAD]:
+            if at > end:
+                break
+            first.setdefault(name, at)
+        return first
+
+    def request_order(self, number: int) -> RequestOrder:
+        """The sort key of a request: the order in which requests were processed."""
+        return self._request_orders.get(number, NO_REQUEST)
+
+    def closing(self, seq: int, until_ms: int) -> Iterator[int]:
+        """Brokers that close their sessions themselves after a record, up to a time."""
+        place = bisect_right(self._closings, seq, key=lambda one: one[0])
+        for _, time_ms, broker in self._closings[place:]:
+            if time_ms > until_ms:
+                return
+            yield broker
+
+    def stopping_soon(self, time_ms: int) -> list[int]:
+        """Brokers whose logs have the answer to a StopReplica just after a time."""
+        return [
+            broker
+            for broker, times in self._stopped_ms.items()
+            if bisect_left(times, time_ms) < bisect_right(times, time_ms + LINE_MS)
+        ]
+
+    def written_with(self, session: int, seq: int) -> list[tuple[str, int]]:
+        """The partitions whose states a session wrote together with the one in a record: their
+        cxids are consecutive, and their times close."""
+        sent = self._sent[session]
+        first = bisect_left(sent, seq, key=lambda one: one.seq)
+        together = takewhile(lambda pair: pair[0].is_followed_by(pair[1]), pairwise(sent[first:]))
+        return [one.partition for one in (*sent[first : first + 1], *(b for _, b in together))]
+
+    def is_responsive(self, broker: int, time_ms: int) -> bool:
+        """Whether a broker was alive at a time, and not in the timeout before its session
+        expired."""
+        return all(not start <= time_ms < end for start, end in self._silences[broker])
+
+    def next_topic_id(self, topic: str, seq: int) -> bytes | None:
+        """The id that a topic has in its znode for the first time after a record."""
+        ids = self._topic_ids.get(topic, [])
+        place = bisect_right(ids, seq, key=lambda one: one[0])
+        return ids[place][1] if place < len(ids) else None
+
+    def _look_at(self, view: ZnodeView) -> None:
+        """Read the state before the first record."""
+        for child in view.children(znodes.BROKER_IDS):
+            znode = view.find(f"{znodes.BROKER_IDS}/{child}")
+            if znode is not None and znodes.is_broker_id(child):
+                self._sessions[znode.owner] = int(child)
+                self.coverage.take_registration(int(child), 0)
+                self._evidence.take_registration(znode.owner, znode.data)
+        for topic in view.children(znodes.TOPICS):
+            znode = view.find(znodes.topic_path(topic))
+            if znode is not None:
+                self._take_topic(0, topic, znode.data)
+        feature = view.find(znodes.FEATURE)
+        if feature is not None:
+            self._evidence.take_feature(feature.owner, feature.data)
+
+    def _take_content(self, seq: int, transaction: Transaction) -> None:
+        for one in _operations(transaction):
+            if not isinstance(one, (Create, SetData)):
+                continue
+            path = self._path(one)
+            subject = subject_of(path)
+            if subject.kind == "topic":
+                self._take_topic(seq, subject.topic or "", one.data)
+            elif subject.kind in OF_TOPICS:
+                self._evidence.take_state(transaction.session, path, one)
+            elif subject.kind == "broker":
+                self._evidence.take_registration(transaction.session, one.data)
+            elif path == znodes.FEATURE:
+                self._evidence.take_feature(transaction.session, one.data)
+
+    def _take_deletions(self, transaction: Transaction) -> None:
+        """Only a broker with delete.topic.enable=false deletes the marker of a topic that stays."""
+        for one in _operations(transaction):
+            subject = subject_of(self._path(one))
+            if subject.kind == "topic" and isinstance(one, Create):
+                self._existing.add(subject.topic or "")
+            elif subject.kind == "topic" and isinstance(one, Delete):
+                self._existing.discard(subject.topic or "")
+            elif subject.kind == "topic deletion" and isinstance(one, Delete):
+                is_guarded = isinstance(transaction.content, Multi)
+                if is_guarded and subject.topic in self._existing:
+                    self.keeps_topics.add(transaction.session)
+
+    def _take_session(self, seq: int, transaction: Transaction) -> None:
+        if isinstance(transaction.content, CloseSession):
+            self._ends[transaction.session] = seq
+            broker = self._sessions.pop(transaction.session, None)
+            # A session that expires is closed with cxid 0.
+            if broker is not None and transaction.cxid:
+                self._closings.append((seq, transaction.time_ms, broker))
+            elif broker is not None:
+                timeout_ms = self._timeouts.get(transaction.session, 0)
+                silence = (transaction.time_ms - timeout_ms, transaction.time_ms)
+                self._silences[broker].append(silence)
+            return
+        if isinstance(transaction.content, CreateSession):
+            self._timeouts[transaction.session] = transaction.content.timeout_ms
+            self._silent.add(transaction.session)
+            return
+        broker = self._registered(transaction)
+        if broker is not None:
+            self._sessions[transaction.session] = broker
+            self.coverage.take_registration(broker, transaction.time_ms)
+        if transaction.session in self._silent:
+            self._silent.discard(transaction.session)
+            # A new process creates the persistent znodes first; in a later session it registers at
+            # once (KafkaServer.startup, KafkaController.processRegisterBrokerAndReelect).
+            if broker is None:
+                self.starts.add(transaction.session)
+
+    def _registered(self, transaction: Transaction) -> int | None:
+        """The broker that a transaction registers, None if it registers none."""
+        for one in _operations(transaction):
+            subject = subject_of(self._path(one))
+            if isinstance(one, Create) and subject.kind == "broker":
+                return subject.broker
+        return None
+
+    def _take_topic(self, seq: int, name: str, data: bytes | None) -> None:
+        try:
+            content = znodes.read_topic(name, data)
+        except ZnodeError:
+            return
+        before = self._assignments.get(name, {})
+        self._changed += [
+            (name, number)
+            for number, one in content.assignments.items()
+            if before.get(number) != one
+        ]
+        self._assignments[name] = content.assignments
+        topic_id = content.topic_id
+        self._evidence.take_topic(name, has_id=topic_id is not None)
+        ids = self._topic_ids[name] if topic_id is not None else []
+        if topic_id is not None and (not ids or ids[-1][1] != topic_id):
+            ids.append((seq, topic_id))
+
+    def _take_observed(self, transaction: Transaction, event: Observed) -> None:
+        session, term = transaction.session, (event.broker, event.epoch)
+        if event.what == "election":
+            self._epochs[session].append(event.epoch)
+        if not event.error:
+            self.coverage.take_decision(session, term, event.what, transaction.time_ms)
+
+    def _take_decision(self, record: EventRecord, transaction: Transaction) -> None:
+        named = self._named_writes[transaction.session]
+        named += [(record.seq, name) for name in self._changed]
+        for one in _operations(transaction):
+            path = self._path(one)
+            partition = znodes.state_of(path)
+            if partition is not None:
+                named.append((record.seq, partition))
+                sent = self._sent[transaction.session]
+                time_ms, cxid = transaction.time_ms, transaction.cxid
+                sent.append(_Sent(record.seq, time_ms, cxid, partition))
+            subject = subject_of(path)
+            if subject.topic is not None and subject.kind in OF_TOPICS:
+                named.append((record.seq, (subject.topic, -1)))
+        written = [(record.seq, self._path(one)) for one in _operations(transaction)]
+        self.writes[transaction.session] += written
+        if any(path == znodes.CONTROLLER for _, path in written):
+            self._role_writes[transaction.session].append(record.seq)
+
+    def _path(self, operation: Operation) -> str:
+        """The path of an operation as Kafka's path; "" if it is outside the chroot."""
+        return below(path_of(operation), self._chroot) or ""
+
+    def _take(self, record: EventRecord, event: ImportedEvent) -> None:
+        match event:
+            case ControllerLogged(broker=broker):
+                found = marker_of(event)
+                self.request_coverage.take(record.wall_ns // _NS, event)
+                self.topics_read.take(record.seq, event)
+                time_ms = record.wall_ns // _NS
+                is_debug = IS_DEBUG.search(event.text) is not None
+                self.coverage.take_line(broker, event.text, time_ms, is_debug=is_debug)
+                if found is not None:
+                    self.markers[broker].append(LocatedMarker(record.seq, time_ms, found))
+            case StateChangeLogged(broker=broker, epoch=epoch, what=what):
+                self.coverage.take_state_change(broker, record.seq, record.wall_ns // _NS, what)
+                self.state_changes_of.add((broker, epoch))
+                self.brokers_read.take(record.seq, event)
+                self.states_read.take(record.seq, event)
+                if what == "response":
+                    self.answers_of.add((broker, epoch))
+            case RequestServed(broker=broker, api=api, version=version, client=client):
+                self.request_logs_of.add(broker)
+                self.request_coverage.take(record.wall_ns // _NS, event)
+                self.coverage.take_served(broker, record.seq, record.wall_ns // _NS)
+                if api in CONTROLLER_APIS and client.isdecimal():
+                    self.coverage.take_controllers(broker, int(client), event.correlation)
+                if api == "STOP_REPLICA":
+                    self._stopped_ms[broker].append(record.wall_ns // _NS)
+                    self._evidence.take_stop_replica(event.request, version)
+                if api == "LEADER_AND_ISR":
+                    self._evidence.take_leader_and_isr(event.request, version)
+                with suppress(UnreadableRequestError):
+                    self._take_request(record, event)
+            case _:
+                pass
+
+    def _take_request(self, record: EventRecord, served: RequestServed) -> None:
+        request = api_request_of(served, record.seq)
+        if request is not None:
+            received = ReceivedRequest(served.received_ms, record.seq, request)
+            self.received_requests[served.broker].append(received)
+            answered_ms = record.wall_ns // _NS
+            self._request_orders[record.seq] = RequestOrder(answered_ms, served.received_ms)
+
+
+def _operations(transaction: Transaction) -> Iterator[Operation]:
+    content = transaction.content
+    if isinstance(content, Multi):
+        if not content.error:
+            yield from (one for one in content.operations if not isinstance(one, Check))
+    elif isinstance(content, (Create, SetData, Delete)):
+        yield content
+
+
+def path_of(operation: Operation) -> str:
+    """The path of an operation; "" for a refused one."""
+    return "" if isinstance(operation, Error) else operation.path
+
+
+def operations_of(event: Transaction) -> Iterator[Operation]:
+    """The writes of a transaction, also of a refused one."""
+    content = event.content
+    if isinstance(content, Multi):
+        yield from (one for one in content.operations if not isinstance(one, (Check, Error)))
+    elif isinstance(content, (Create, Delete, SetData)):
+        yield content

@@ -1,0 +1,139 @@
+"""API requests that are in no log, reconstructed from the writes that they led to."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import structs
+
+from controller.core import znodes
+from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
+from controller.core.state import ControllerContext
+from controller.core.triggers import ApiCall
+from controller.core.values import NO_BROKER, NO_EPOCH
+from replay.agreement.processing_order import mutable_map_order
+from replay.stock_clusters.imported_log.events import RequestInferred
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
+
+_REQUEST_RECORDS_MAX: Final = 50
+"""A write of a request is at most this many records after the previous one."""
+_NO_NUMBER: Final = 0
+_LAST_VERSION_WITH_NAMES: Final = 1
+"""The last version of AlterPartition that names topics."""
+
+
+def api_calls_of(found: RequestInferred, context: ControllerContext) -> Iterator[ApiCall]:
+    """The requests; an AlterPartition is sent by the leader of its partitions."""
+    by_leader: dict[int, list[ProposedState]] = {}
+    for one in found.alter_partition:
+        partition = context.find(one.topic, one.partition)
+        state = partition.leadership if partition is not None else None
+        by_leader.setdefault(state.leader if state is not None else NO_BROKER, []).append(one)
+    for leader, states in by_leader.items():
+        broker = context.brokers.get(leader)
+        epoch = broker.epoch if broker is not None else NO_EPOCH
+        yield ApiCall(
+            AlterPartitionReceived(_NO_NUMBER, _LAST_VERSION_WITH_NAMES, leader, epoch, states)
+        )
+    if found.reassignments:
+        yield ApiCall(AlterPartitionReassignmentsReceived(_NO_NUMBER, 0, found.reassignments))
+
+
+class InferredRequests:
+    """Combines the writes of one request, which are added in the order of the log."""
+
+    def __init__(self, writes: Mapping[int, Sequence[tuple[int, str]]]) -> None:
+        """`writes` has the record and the path of each write so far, by session."""
+        self._writes = writes
+        self._inferred: dict[int, RequestInferred] = {}
+        self._last_alter_partition: tuple[int, int, int] | None = None
+        self._reassignments: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._reassigning: dict[int, RequestInferred] = {}
+
+    def take(self, seq: int, transaction: Transaction, found: RequestInferred) -> None:
+        """Add a write that shows a request."""
+        self._take_alter_partition(transaction, found)
+        self._take_reassignment(seq, transaction.session, found)
+
+    def take_decision(self, session: int) -> None:
+        """Note that the session's next write is a decision; it may end a request's writes."""
+        if not self._continues_reassignment(session):
+            self._reassigning.pop(session, None)
+
+    def whole_request(self, found: RequestInferred) -> RequestInferred:
+        """The whole request if this is its first write; an empty one for its other writes.
+
+        The writes of an AlterPartition are sent together, so their cxids are consecutive. The
+        writes of a reassignment request come partition by partition in the order of Kafka's hash
+        map, with no other writes between them.
+        """
+        return self._inferred.get(found.zxid, found)
+
+    def take_next_reassignment(self, session: int, seq: int) -> RequestInferred | None:
+        """Remove and return the reassignment request whose writes begin soon after a record.
+
+        The request first writes /admin/reassign_partitions, once. If the session writes that znode
+        again before the request's other writes, that write belongs to another request.
+        """
+        requests = self._reassignments.get(session, [])
+        place = bisect_right(requests, seq, key=lambda one: one[0])
+        if place == len(requests) or requests[place][0] > seq + _REQUEST_RECORDS_MAX:
+            return None
+        if znodes.REASSIGN_PARTITIONS in self._written(session, seq, requests[place][0]):
+            return None
+        _, zxid = requests.pop(place)
+        found = self._inferred[zxid]
+        self._inferred[zxid] = structs.replace(found, reassignments=[])
+        return found
+
+    def _written(self, session: int, after: int, until: int) -> set[str]:
+        writes = self._writes.get(session, [])
+        first, last = (bisect_right(writes, at, key=lambda one: one[0]) for at in (after, until))
+        return {path for _, path in writes[first:last]}
+
+    def _take_alter_partition(self, transaction: Transaction, found: RequestInferred) -> None:
+        last = self._last_alter_partition
+        self._last_alter_partition = None
+        if not found.alter_partition:
+            return
+        if last is not None and last[:2] == (transaction.session, transaction.cxid - 1):
+            first = self._inferred[last[2]]
+            states = [*first.alter_partition, *found.alter_partition]
+            self._inferred[last[2]] = structs.replace(first, alter_partition=states)
+            self._inferred[found.zxid] = structs.replace(found, alter_partition=[])
+            self._last_alter_partition = (transaction.session, transaction.cxid, last[2])
+        else:
+            self._inferred[found.zxid] = found
+            self._last_alter_partition = (transaction.session, transaction.cxid, found.zxid)
+
+    def _take_reassignment(self, seq: int, session: int, found: RequestInferred) -> None:
+        begun = self._reassigning.pop(session, None)
+        if not found.reassignments:
+            return
+        if begun is not None:
+            first = self._inferred[begun.zxid]
+            targets = [*first.reassignments, *found.reassignments]
+            names = [(one.topic, one.partition) for one in targets]
+            if mutable_map_order(names) == names:
+                self._inferred[begun.zxid] = structs.replace(first, reassignments=targets)
+                self._inferred[found.zxid] = structs.replace(found, reassignments=[])
+                self._reassigning[session] = begun
+                return
+        self._inferred[found.zxid] = self._reassigning[session] = found
+        self._reassignments[session].append((seq, found.zxid))
+
+    def _continues_reassignment(self, session: int) -> bool:
+        """Whether a session's last write belongs to the reassignment request in progress."""
+        begun = self._reassigning.get(session)
+        if begun is None:
+            return False
+        targets = self._inferred[begun.zxid].reassignments
+        paths = {znodes.state_path(one.topic, one.partition) for one in targets}
+        paths |= {znodes.topic_path(one.topic) for one in targets}
+        *_, before, (_, path) = [(0, ""), *self._writes[session]]
+        if path == znodes.REASSIGN_PARTITIONS:
+            # A completed partition is removed from this znode just after its topic was written.
+            return before[1] in paths and znodes.state_of(before[1]) is None
+        return path in paths

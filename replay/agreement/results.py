@@ -1,0 +1,310 @@
+"""The result of a comparison, for people and scripts."""
+
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from operator import attrgetter
+from typing import Final
+
+from msgspec import Struct, field
+
+from controller.core import znodes
+from replay.agreement.broker_requests.comparing import RequestDivergence
+from replay.agreement.broker_requests.sent_request import SentRequest
+from replay.agreement.conformance import Agreement
+from replay.agreement.decisions.judgements import VERDICTS, Judgement
+
+
+class Rule(Struct, frozen=True):
+    """A reason why the fold may decide differently from Kafka without being wrong.
+
+    `kafka_method` is where Kafka leaves the decision open; see docs/agreement-rules.md.
+    """
+
+    name: str
+    kafka_method: str
+    text: str
+
+
+EITHER_ORDER: Final = Rule(
+    "either-order",
+    "ControllerEventManager.put",
+    "Two controller events were queued at the same time and no log shows which was processed"
+    " first; in the other order the fold decides as Kafka did.",
+)
+
+RULES: Final = {one.name: one for one in (EITHER_ORDER,)}
+
+
+class Explained(Struct):
+    """The divergences that a rule explains, by their zxids."""
+
+    rule: str
+    kafka_method: str
+    zxids: list[int]
+
+
+class Tally(Struct):
+    """`decisions` are Kafka's: the sum of `agreed`, `differs` and `missing`."""
+
+    decisions: int = 0
+    agreed: int = 0
+    differs: int = 0
+    missing: int = 0
+    extra: int = 0
+
+    def add(self, verdict: str, count: int = 1) -> None:
+        """Add to the count of a verdict."""
+        setattr(self, verdict, getattr(self, verdict) + count)
+        self.decisions += 0 if verdict == "extra" else count
+
+    def include(self, other: "Tally") -> None:
+        """Add the counts of another tally."""
+        for verdict in VERDICTS:
+            self.add(verdict, getattr(other, verdict))
+
+    @property
+    def diverging(self) -> int:
+        """The number of divergences."""
+        return self.differs + self.missing + self.extra
+
+
+class Side(Tally):
+    """Decisions, or requests to brokers. They do not include `warm` and `inputs`.
+
+    `by_rule` has the rules that the fold was applying, "" if it was idle. `unjudged` are requests
+    of the fold that no log can confirm.
+    """
+
+    explained: list[Explained] = field(default_factory=list)
+    warm: int = 0
+    inputs: int = 0
+    unjudged: int = 0
+    by_kind: dict[str, Tally] = field(default_factory=dict)
+    by_rule: dict[str, Tally] = field(default_factory=dict)
+
+    @property
+    def unexplained(self) -> int:
+        """The number of divergences that no rule explains."""
+        return self.diverging - sum(len(one.zxids) for one in self.explained)
+
+    def count(self, kind: str, cause: str, verdict: str, count: int = 1) -> None:
+        """Add to the counts of a verdict: in total, by kind, and by the rule in `cause`."""
+        if not count:
+            return
+        self.add(verdict, count)
+        self.by_kind.setdefault(kind, Tally()).add(verdict, count)
+        self.by_rule.setdefault(rule_in(cause), Tally()).add(verdict, count)
+
+    def go_on_with(self, other: "Side") -> None:
+        """Add the counts of the next range; nothing in it is explained yet."""
+        self.warm += other.warm
+        self.inputs += other.inputs
+        self.unjudged += other.unjudged
+        self.include(other)
+        for mine, theirs in ((self.by_kind, other.by_kind), (self.by_rule, other.by_rule)):
+            for name, tally in theirs.items():
+                mine.setdefault(name, Tally()).include(tally)
+
+    def diverge(self, kind: str, cause: str, verdict: str) -> None:
+        """Change the verdict on one item that was counted as agreed, or add an extra one."""
+        if verdict != "extra" and kind != "input":
+            self.count(kind, cause, "agreed", -1)
+        self.count(kind, cause, verdict)
+
+
+class Divergence(Struct, frozen=True):
+    """A decision or a request to a broker (`subject`) on which Kafka and the fold do not agree.
+
+    Each of `differences` is a sentence with both sides. `cause` is the controller event and the
+    rule that the fold was processing, `explained` the rule that explains the divergence, "" if
+    none. For a request, `seq` is the record by which both had sent it, `broker` is the receiver,
+    and `paths` are its topics, or /brokers/ids if it only lists live brokers. `between` are records
+    from `since` to `seq` that concern the same znodes, or come from the `controller`'s thread.
+    """
+
+    subject: str
+    verdict: str
+    kind: str
+    seq: int
+    since: int
+    zxid: int
+    broker: int
+    epoch: int
+    paths: tuple[str, ...]
+    differences: tuple[str, ...]
+    cause: str
+    explained: str
+    controller: int
+    between: tuple[str, ...] = ()
+
+    @property
+    def batch_key(self) -> tuple[object, ...]:
+        """The same for all requests of one batch to several brokers; unique for a decision."""
+        if self.subject == "decision":
+            return (self,)
+        return (self.kind, self.since, self.paths)
+
+
+class AgreementResult(Side):
+    """The whole result: decisions, and `requests` to brokers if a log has them.
+
+    `damaged` counts the lines or transactions that cannot be used, by file of the source, or by
+    broker if only the content shows the damage. `passed_over` is the number of transactions that
+    are out of order and therefore not judged. `missing_transactions` is the least number of
+    missing ones; decisions in them do not always show by the rest. `altered` transactions are not
+    as the server wrote them, or are repeated. `is_cut`: the source has no end; there may be more
+    decisions than it shows.
+    """
+
+    source: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+    requests: Side = field(default_factory=Side)
+    divergences: list[Divergence] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    damaged: dict[str, int] = field(default_factory=dict)
+    passed_over: int = 0
+    missing_transactions: int = 0
+    altered: int = 0
+    is_cut: bool = False
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether everything that was judged agrees or is explained."""
+        return not self.unexplained and not self.requests.unexplained
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all decisions and requests were judged."""
+        is_judged = bool(self.decisions) and not self.warm and not self.requests.unjudged
+        return is_judged and not (self.is_cut or self.passed_over or self.missing_transactions)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything agrees or is explained, and the source is complete and unaltered."""
+        lacks = self.passed_over or self.missing_transactions or self.altered or self.is_cut
+        return self.is_explained and not lacks
+
+    def add_decision(self, one: Divergence) -> None:
+        """Add a divergence."""
+        self.count(one.kind, one.cause, one.verdict)
+        insort(self.divergences, one, key=attrgetter("seq"))
+
+    def go_on(self, other: "AgreementResult") -> None:
+        """Add the result of the next range of the log."""
+        self.go_on_with(other)
+        self.requests.go_on_with(other.requests)
+        self.divergences += other.divergences
+        self.notes += other.notes
+        self.add_damage(other.damaged)
+        self.is_cut |= other.is_cut
+        for key, values in other.settings.items():
+            known = [*self.settings.get(key, "").split(", "), *values.split(", ")]
+            self.settings[key] = ", ".join(dict.fromkeys(one for one in known if one))
+
+    def add_damage(self, damaged: Mapping[str, int]) -> None:
+        """Add counts of damaged lines and transactions, by file or broker."""
+        self.damaged = dict(Counter(self.damaged) + Counter(damaged))
+
+    def explain(self, one: Divergence) -> None:
+        """Add a divergence that a rule explains; so far it is counted as agreed."""
+        side: Side = self if one.subject == "decision" else self.requests
+        side.diverge(one.kind, one.cause, one.verdict)
+        by_rule = {each.rule: each for each in side.explained}
+        if one.explained not in by_rule:
+            rule = RULES[one.explained]
+            by_rule[rule.name] = Explained(rule.name, rule.kafka_method, [])
+            side.explained.append(by_rule[rule.name])
+        by_rule[one.explained].zxids.append(one.zxid)
+        insort(self.divergences, one, key=attrgetter("seq"))
+
+
+def result_of(agreement: Agreement, source: str) -> AgreementResult:
+    """The counts of a check, and its divergences in the order of the log."""
+    result = AgreementResult(source=source)
+    result.warm, result.inputs = agreement.warm, agreement.inputs
+    result.is_cut = agreement.is_cut
+    for one in agreement.judgements:
+        if not (one.is_input and one.verdict == "agreed"):
+            result.count(one.kind, one.cause, one.verdict)
+    for term in agreement.requests.values():
+        for (kind, cause), tally in term.by_cause.items():
+            for verdict in VERDICTS:
+                result.requests.count(kind, cause, verdict, getattr(tally, verdict))
+            result.requests.unjudged += tally.unjudged
+    diverging = [one for one in agreement.judgements if one.verdict != "agreed"]
+    result.divergences = sorted(
+        [*map(_of_decision, diverging), *_of_requests(agreement)], key=lambda one: one.seq
+    )
+    if agreement.unreadable:
+        count = agreement.unreadable.total()
+        result.notes.append(f"{count} requests to brokers cannot be read and are left out")
+    if agreement.unfit_lines:
+        count = agreement.unfit_lines.total()
+        result.notes.append(
+            f"{count} lines of state-change.log are not in Kafka's form and are left out"
+        )
+    logs = (("request log", agreement.unreadable), ("state-change.log", agreement.unfit_lines))
+    for log, counts in logs:
+        result.add_damage({f"{log} of broker {one}": count for one, count in counts.items()})
+    return result
+
+
+def _of_decision(one: Judgement) -> Divergence:
+    return Divergence(
+        "decision",
+        one.verdict,
+        one.kind,
+        one.seq,
+        one.since or one.seq,
+        one.zxid,
+        one.broker,
+        one.epoch,
+        one.paths,
+        one.differences,
+        one.cause,
+        "",
+        one.broker,
+    )
+
+
+def _of_requests(agreement: Agreement) -> Iterator[Divergence]:
+    for epoch, term in agreement.requests.items():
+        for one in term.differences:
+            yield _of_request(one, epoch)
+
+
+def _of_request(one: RequestDivergence, epoch: int) -> Divergence:
+    request = one.request
+    return Divergence(
+        "request",
+        one.what,
+        request.kind,
+        max(each.seq for each in (one.ours, one.theirs) if each is not None),
+        request.since or request.seq,
+        0,
+        request.broker,
+        epoch,
+        _znodes_of(request),
+        (one.text,),
+        request.cause,
+        "",
+        request.controller,
+    )
+
+
+def _znodes_of(request: SentRequest) -> tuple[str, ...]:
+    """The znodes that a request is about."""
+    topics = {one.topic for one in request.partitions or ()}
+    return tuple(map(znodes.topic_path, sorted(topics))) or (znodes.BROKER_IDS,)
+
+
+def rule_in(cause: str) -> str:
+    """The rule in a cause, which is the controller event, a colon and the rule."""
+    return cause.partition(": ")[2]
+
+
+def kinds_in_order(side: Side) -> list[tuple[str, Tally]]:
+    """The counts by kind, the most frequent first."""
+    sizes = Counter({kind: one.decisions + one.extra for kind, one in side.by_kind.items()})
+    return [(kind, side.by_kind[kind]) for kind, _ in sizes.most_common()]

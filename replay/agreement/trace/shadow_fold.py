@@ -1,0 +1,338 @@
+"""A fold that follows one session of a stock controller in an imported log.
+
+It reads the log's ZooKeeper. Its writes wait until they are compared with Kafka's.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import structs
+
+from controller.core import znodes
+from controller.core.commands import (
+    CloseChannel,
+    DrawTopicIds,
+    Issued,
+    LeaderAndIsrRequest,
+    ReadChildren,
+    ReadZnodes,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+    WriteAtomically,
+    WriteZnodes,
+)
+from controller.core.configuration import Configuration
+from controller.core.errors import ZnodeError
+from controller.core.events import BrokerResponded, SessionConnected, TopicIdsDrawn
+from controller.core.triggers import Trigger
+from replay.agreement.assumptions import Choices, OpenChoice, Step
+from replay.agreement.broker_requests.sent_request import (
+    SentRequest,
+    sent_request_of,
+)
+from replay.agreement.checkpoint import Checkpointed
+from replay.agreement.decisions.write_batch import WriteBatch
+from replay.agreement.logs.index import Index
+from replay.agreement.logs.logged_reads import (
+    ListedChildren,
+    brokers_read_by_failover,
+    reads_after,
+)
+from replay.agreement.logs.markers import LogMarker
+from replay.agreement.processing_order import LoggedProcessingOrder
+from replay.agreement.trace.broker_queues import BrokerQueues
+from replay.agreement.trace.fold_inputs import FoldInputs
+from replay.agreement.trace.stepped_fold import SteppedFold
+from replay.agreement.znode_view import (
+    READS,
+    Overlay,
+    Read,
+    Watches,
+    ZnodeView,
+    paths_of,
+)
+from replay.subjects import subject_of
+from replay.world.tree import Znode
+
+_NO_TOPIC_ID: Final = bytes(16)
+_REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
+_SESSION_TIMEOUT_MS: Final = 6000
+_NS_A_MS: Final = 1_000_000
+
+
+class ShadowFold(Checkpointed):
+    """The fold of one session of a broker.
+
+    It waits for at most one thing: an answer to `read`, or the outcome of `batch`. `sent` has its
+    requests to brokers, `inputs` its other inputs. `cause` and `rule` are the controller event and
+    the rule that it is processing, since record `since`; `step` is the beginning of that event, or
+    the last read for it.
+    """
+
+    STATE = (
+        "_fold",
+        "_reads_since",
+        "_topics_without_id",
+        "_sent_counts",
+        "_kafka_counts",
+        "watches",
+        "queues",
+        "sent",
+        "inputs",
+        "read",
+        "step",
+        "batch",
+        "listed",
+        "overlay",
+        "cause",
+        "rule",
+        "seq",
+        "since",
+        "now_ms",
+        "settled_seq",
+    )
+
+    def __init__(
+        self,
+        session: int,
+        configuration: Configuration,
+        view: ZnodeView,
+        index: Index,
+        choices: Choices,
+    ) -> None:
+        self._session = session
+        self._broker = configuration.broker_id
+        self._view = view
+        self._index = index
+        self._choices = choices
+        self._reads_since = 0
+        self._fold = SteppedFold(configuration, LoggedProcessingOrder(self._next_writes))
+        self._topics_without_id: list[str] = []
+        self._sent_counts: Counter[tuple[str, int]] = Counter()
+        self._kafka_counts: Counter[tuple[str, int]] = Counter()
+        self.controller = self._fold.controller
+        self.watches = Watches()
+        self.queues = BrokerQueues()
+        self.sent: list[SentRequest] = []
+        self.inputs = FoldInputs()
+        self.read: tuple[Issued, Read] | None = None
+        self.step = Step(session, "", 0)
+        self.batch: WriteBatch | None = None
+        self.listed: ListedChildren | None = None
+        """The children that the next read of this path returns."""
+        self.overlay: Overlay = {}
+        self.cause = self.rule = ""
+        self.seq = self.since = self.now_ms = 0
+        self.settled_seq = 0
+        """The last record whose writes the fold has taken into account."""
+
+    @property
+    def event_and_rule(self) -> str:
+        """The controller event and the rule, as reports show them."""
+        return f"{self.cause}: {self.rule}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a controller event is in progress."""
+        return self._fold.is_running
+
+    @property
+    def is_failing_over(self) -> bool:
+        """Whether a failover is in progress."""
+        return self.is_running and self.cause in ("Startup", "Reelect")
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is the active controller."""
+        return self.controller.is_active
+
+    @property
+    def epoch(self) -> int:
+        """The controller epoch that it holds, 0 if none."""
+        return self._fold.term
+
+    def at(self, seq: int, time_ms: int) -> None:
+        """The log has reached a record."""
+        self.seq, self.now_ms, self.settled_seq = seq, time_ms, seq - 1
+
+    def content(self, path: str) -> bytes | None:
+        """A znode's present content, None if it does not exist."""
+        znode = self._view.find(path)
+        return None if znode is None else znode.data
+
+    def owner_of(self, path: str) -> int:
+        """The session that owns an ephemeral znode, 0 if it does not exist."""
+        znode = self._view.find(path)
+        return 0 if znode is None else znode.owner
+
+    def connect(self) -> None:
+        """Begin the session."""
+        connected = SessionConnected(self._session, _SESSION_TIMEOUT_MS, "", renewed=False)
+        self._take(self._fold.feed(connected, self.now_ms))
+
+    def begin(self, trigger: Trigger, step: Step) -> None:
+        """Process a controller event up to its first wait."""
+        self.cause, self.step = step.event, step
+        self._reads_since = self.seq
+        self.since = self.seq
+        self.inputs.add(self.seq, self.now_ms * _NS_A_MS, trigger)
+        self._take(self._fold.begin(trigger, self.now_ms))
+
+    def take_queued(self) -> list[Trigger]:
+        """Remove and return the events that the fold has queued itself."""
+        triggers = self._fold.queued
+        self.controller.triggers.clear()
+        return triggers
+
+    def answer(self) -> None:
+        """Answer the read with what ZooKeeper holds now."""
+        assert self.read is not None, "nothing is read"
+        issued, command = self.read
+        self.read = None
+        self._choices.record(self._read_choice(command))
+        listed = self._listed(command.path) if isinstance(command, ReadChildren) else None
+        if isinstance(command, ReadZnodes):
+            self._note_topics_without_id(command)
+        overlay = {**self.overlay, **self._states_at_logged_versions(command)}
+        outcome = self._view.answer(issued, command, overlay, listed)
+        self.watches.arm(command, self._view)
+        self._take(self._fold.feed(outcome, self.now_ms))
+
+    def _read_choice(self, command: Read) -> OpenChoice:
+        """When this read happens; a failover reads as late as possible."""
+        has_debug = self._index.has_debug(self._broker, self._session)
+        return OpenChoice(
+            self.step,
+            self._broker,
+            self._reads_since,
+            self.seq,
+            paths_of(command),
+            is_latest=self.is_failing_over,
+            is_logged=has_debug and not self.is_failing_over,
+        )
+
+    def answer_all(self) -> None:
+        """Answer reads up to the next write or the end of the event."""
+        while self.read is not None:
+            self.answer()
+
+    def deliver(self) -> None:
+        """Return the batch's outcome to the fold if all writes are settled."""
+        outcome = self.batch.outcome if self.batch is not None else None
+        if outcome is not None:
+            self.batch = None
+            self._reads_since = self.seq
+            self._take(self._fold.feed(outcome, self.now_ms))
+
+    def take_answer(self, answer: BrokerResponded) -> None:
+        """A broker has answered."""
+        self.inputs.add(self.seq, self.now_ms * _NS_A_MS, answer)
+        self._take(self._fold.feed(answer, self.now_ms))
+
+    def take_deletion_answers(self, marker: LogMarker) -> None:
+        """The line of a controller event reports that brokers have deleted replicas."""
+        for broker in marker.brokers:
+            topics, error, failed = {*marker.topics}, marker.error, marker.failed
+            answer = self.queues.answer_deletion(broker, topics, error, failed)
+            if answer is not None:
+                self.take_answer(answer)
+
+    def reach(self, text: str) -> None:
+        """The log has reached a line of a failover: answer the reads that come before it."""
+        self.listed = brokers_read_by_failover(text)
+        paths = reads_after(text)
+        while paths and self.read is not None and self.is_failing_over:
+            command = str(self.read[1])
+            if any(path in command for path in paths):
+                break
+            self.answer()
+        self.listed = None
+
+    def catch_up(self, kafkas: SentRequest) -> None:
+        """Kafka has sent a request: go on until the fold has, or until it waits for a write."""
+        self._kafka_counts[kafkas.kind, kafkas.broker] += 1
+        self.read_until_sent(kafkas)
+
+    def read_until_sent(self, kafkas: SentRequest) -> None:
+        """Answer reads until the fold has sent as many requests of this kind as Kafka."""
+        while self.has_sent_fewer(kafkas) and self.read is not None:
+            self.answer()
+
+    def has_sent_fewer(self, kafkas: SentRequest) -> bool:
+        """Whether Kafka has sent more requests of this kind to this broker."""
+        key = (kafkas.kind, kafkas.broker)
+        return self._sent_counts[key] < self._kafka_counts[key]
+
+    def with_cause(self, request: SentRequest) -> SentRequest:
+        """The request, with the event and rule that the fold is processing."""
+        return structs.replace(request, cause=self.event_and_rule, since=self.since)
+
+    def _take(self, issued: Iterable[Issued]) -> None:
+        """Carry out the fold's commands."""
+        for one in issued:
+            command = one.command
+            self.rule = one.reason.rule
+            if isinstance(command, READS):
+                self.read = (one, command)
+                self.step = self.step._replace(read=self.step.read + 1)
+            elif isinstance(command, (WriteZnodes, WriteAtomically)):
+                is_atomic = isinstance(command, WriteAtomically)
+                self.batch = WriteBatch(one.id, command.operations, self._view, is_atomic=is_atomic)
+            elif isinstance(command, _REQUESTS):
+                request = self.with_cause(sent_request_of(command, self.seq))
+                self.sent.append(request)
+                self._sent_counts[request.kind, request.broker] += 1
+                self.queues.add(one.id, command, self.now_ms)
+            elif isinstance(command, CloseChannel):
+                self.queues.close(command.broker)
+            elif isinstance(command, DrawTopicIds):
+                drawn = TopicIdsDrawn(one.id, self._drawn_ids(command.count))
+                self.inputs.add(self.seq, self.now_ms * _NS_A_MS, drawn)
+                self._take(self._fold.feed(drawn, self.now_ms))
+
+    def _listed(self, path: str) -> tuple[str, ...] | None:
+        """The children that were listed, if a log line shows them."""
+        if self.listed is not None and self.listed[0] == path:
+            return self.listed[1]
+        if path == znodes.TOPICS and self.is_failing_over:
+            return self._index.topics_read.listed(self._broker, self.seq)
+        return None
+
+    def _states_at_logged_versions(self, command: Read) -> Overlay:
+        """Partition states that were older when they were read, by log lines."""
+        older: dict[str, Znode | None] = {}
+        for path in command.paths if isinstance(command, ReadZnodes) else ():
+            version = self._index.states_read.version(self._broker, self.epoch, path, self.seq)
+            now = None if version is None else self._view.find(path)
+            if now is not None and version is not None and version < now.version:
+                older[path] = self._view.find_earlier(path, version) or now
+        return older
+
+    def _note_topics_without_id(self, command: ReadZnodes) -> None:
+        """Note the topics that need an id, in the order in which ids are drawn for them."""
+        found: list[str] = []
+        for path in command.paths:
+            subject = subject_of(path)
+            znode = self._view.find(path) if subject.kind == "topic" else None
+            if subject.topic and znode is not None and _lacks_id(subject.topic, znode.data):
+                found.append(subject.topic)
+        self._topics_without_id = found or self._topics_without_id
+
+    def _drawn_ids(self, count: int) -> list[bytes]:
+        """The ids that Kafka drew."""
+        names = self._topics_without_id[:count]
+        ids = [self._index.next_topic_id(name, self.seq - 1) for name in names]
+        known = [one or _NO_TOPIC_ID for one in ids]
+        return known + [_NO_TOPIC_ID] * (count - len(known))
+
+    def _next_writes(self) -> dict[tuple[str, int], int]:
+        return self._index.first_writes(self._session, self.settled_seq)
+
+
+def _lacks_id(name: str, data: bytes) -> bool:
+    try:
+        content = znodes.read_topic(name, data)
+    except ZnodeError:
+        return False
+    return content.topic_id is None and bool(content.assignments)

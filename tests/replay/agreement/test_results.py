@@ -1,0 +1,27 @@
+"""The record at which a divergence is reported."""
+
+from msgspec import structs
+
+from replay.agreement.broker_requests.comparing import (
+    DIFFERS,
+    EXTRA,
+    RequestDivergence,
+    TermRequests,
+)
+from replay.agreement.conformance import Agreement
+from replay.agreement.results import result_of
+from tests.replay.agreement.broker_requests.samples import led
+
+
+def test_request_that_differs_is_reported_where_kafka_sent_it() -> None:
+    ours = structs.replace(led(1), seq=5, since=4)
+    theirs = structs.replace(ours, seq=9)
+    term = TermRequests(
+        differences=[RequestDivergence(DIFFERS, ours, theirs, ("leader 1, Kafka's 2",))]
+    )
+    term.differences.append(RequestDivergence(EXTRA, ours, None))
+    found = result_of(Agreement(requests={1: term}), "").divergences
+    assert [(one.verdict, one.seq, one.since) for one in found] == [
+        ("extra", 5, 4),
+        ("differs", 9, 4),
+    ]
