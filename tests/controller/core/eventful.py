@@ -11,8 +11,14 @@ from controller.core.values import NO_LEADER, Assignment
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Assignments, Cluster
 from tests.controller.core.endpoint import controlled_shutdown
-from tests.controller.core.reassignment.reassigning import ask
-from tests.controller.core.topics.deleting import deletes, left_of, mark, mark_quietly, marked
+from tests.controller.core.procedures.reassignment.reassigning import ask
+from tests.controller.core.procedures.topics.deleting import (
+    deletes,
+    left_of,
+    mark,
+    mark_quietly,
+    marked,
+)
 
 BROKERS = (1, 2, 3, 4)
 TOPICS = ("alpha", "beta", "gamma")

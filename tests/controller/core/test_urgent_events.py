@@ -24,15 +24,11 @@ from controller.core.api_requests.reassignments import (
     ReassignmentTarget,
 )
 from controller.core.commands import Issued, WriteAtomically, WriteZnodes
-from controller.core.znodes import (
-    REASSIGN_CANCEL,
-    REASSIGN_PARTITIONS_EXTRA,
-    reassignment_path,
-)
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, reassignment_path
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, Seen, writes
 from tests.controller.core.endpoint import answers, proposal
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
@@ -45,7 +41,7 @@ from tests.controller.core.reassignment.interrupting import (
     set_minimum,
     submit,
 )
-from tests.controller.core.reassignment.reassigning import (
+from tests.controller.core.procedures.reassignment.reassigning import (
     Name,
     assert_no_failures,
     assignment,

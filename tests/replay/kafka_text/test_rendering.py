@@ -23,8 +23,8 @@ from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, by_rule, reads, writes_state
 from tests.replay.kafka_text import scenes
 from tests.replay.kafka_text.rendering import lines_of, messages
+from tests.replay.logs.test_snapshots import rolled_log
 from tests.replay.recorded_log import incident, write_log
-from tests.replay.test_snapshots import rolled_log
 
 
 def lines_in(log: Path) -> list[Line]:

@@ -17,7 +17,7 @@ from replay.why.explanations.explanation import Explanation
 from replay.why.runs import logs_of, open_runs, parts_of
 from replay.why.subject import Subject
 from tests.controller.core.cluster import Cluster, topic_json, writes
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     cancel_quietly,
     interruptible,
@@ -25,9 +25,11 @@ from tests.controller.core.reassignment.interrupting import (
     submit,
     submit_quietly,
 )
-from tests.controller.core.reassignment.reassigning import T0, catch_up
-from tests.controller.core.reassignment.test_begun_elsewhere import begin_elsewhere
-from tests.controller.core.reassignment.test_rollback_waiting import only_the_target_in_sync
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
+from tests.controller.core.procedures.reassignment.test_begun_elsewhere import begin_elsewhere
+from tests.controller.core.procedures.reassignment.test_rollback_waiting import (
+    only_the_target_in_sync,
+)
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain
 from tests.replay.why.runs import kill_before, next_run, set_state, stock_term, store

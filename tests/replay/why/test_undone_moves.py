@@ -22,7 +22,7 @@ from replay.why.recorded_observer import RecordedFactObserver
 from replay.why.subject import Subject
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     entries_json,
     interruptible,
@@ -31,15 +31,17 @@ from tests.controller.core.reassignment.interrupting import (
     submit,
     submit_extra,
 )
-from tests.controller.core.reassignment.interrupting import request as put_request
-from tests.controller.core.reassignment.reassigning import (
+from tests.controller.core.procedures.reassignment.interrupting import request as put_request
+from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     cancel,
     catch_up,
     cluster_of,
     reassign,
 )
-from tests.controller.core.reassignment.test_rollback_waiting import only_the_target_in_sync
+from tests.controller.core.procedures.reassignment.test_rollback_waiting import (
+    only_the_target_in_sync,
+)
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain, why
 from tests.replay.why.runs import kill_before, next_run

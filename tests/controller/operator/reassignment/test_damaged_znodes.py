@@ -24,7 +24,7 @@ from controller.operator.reassignment.listing import list_reassignments
 from controller.operator.reassignment.report import DONE, OTHERWISE
 from controller.operator.reassignment.requesting import request as run_request
 from controller.operator.reassignment.verifying import verify, verify_ids
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     entries_json,
     identity,
     record,
@@ -32,7 +32,7 @@ from tests.controller.core.reassignment.interrupting import (
     request_quietly,
     submit,
 )
-from tests.controller.core.reassignment.reassigning import T0, Name, reassign
+from tests.controller.core.procedures.reassignment.reassigning import T0, Name, reassign
 from tests.controller.operator.reassignment.stage import Stage, targets
 
 U0, V0 = ("u", 0), ("v", 0)

@@ -11,14 +11,14 @@ from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE
 from controller.operator.reassignment.requesting import request, split
 from controller.operator.reassignment.verifying import verify_ids
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     identity,
     record,
     requests,
     submit,
 )
-from tests.controller.core.reassignment.reassigning import T0, catch_up
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
 from tests.controller.operator.reassignment.stage import Stage, Targets, targets
 
 

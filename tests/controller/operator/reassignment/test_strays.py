@@ -31,8 +31,8 @@ from controller.operator.reassignment.stray_deleting import delete_strays
 from controller.operator.reassignment.stray_listing import list_strays
 from controller.operator.reassignment.strays import Stray, split
 from replay.world.requests import GetChildren
-from tests.controller.core.reassignment.interrupting import submit
-from tests.controller.core.reassignment.reassigning import T0, catch_up
+from tests.controller.core.procedures.reassignment.interrupting import submit
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
 from tests.controller.operator.reassignment.scripted_admin import Output, ScriptedAdmin
 from tests.controller.operator.reassignment.stage import LOG_BYTES, Stage
 

@@ -12,14 +12,14 @@ from controller.operator.reassignment.progress import Progress, lines_of, progre
 from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE
 from controller.operator.reassignment.verifying import verify
 from tests.controller.core.cluster import DAEMON
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     identity,
     request,
     submit,
     submit_extra,
 )
-from tests.controller.core.reassignment.reassigning import T0, catch_up, reassign
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up, reassign
 from tests.controller.operator.reassignment.stage import Stage, Targets, targets
 
 
