@@ -117,7 +117,7 @@ class Scene:
             found[:] = [one for one in daemon.messages() if one.get("code") == code]
             return bool(found)
 
-        await timed(reported, f"refold tells {code}")
+        await timed(reported, f"refold reports {code}")
         return found[0]
 
     async def until_logged(self, daemon: Refold, message: str, log: str) -> None:

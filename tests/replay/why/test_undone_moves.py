@@ -20,7 +20,7 @@ from replay.why.facts import Cause
 from replay.why.move import Move
 from replay.why.recorded_observer import RecordedFactObserver
 from replay.why.subject import Subject
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
@@ -288,7 +288,7 @@ def test_steps_without_a_command_are_part_of_the_history(cluster: Cluster, tmp_p
 
 def test_stored_originals_with_a_lost_reply_end_the_move(cluster: Cluster, tmp_path: Path) -> None:
     submit(cluster, {T0: [4, 5, 2]})
-    cluster.lose(writes(znodes.topic_path("t")), Fate.REPLY_LOST)
+    cluster.lose(writes(znodes.topic_path("t")), Delivery.REPLY_LOST)
     cancel_all(cluster)
     answer = why(cluster, tmp_path, **MOVE)
     assert first(answer) == ROLLED_BACK + CREATED
@@ -299,7 +299,7 @@ def test_rollback_interrupted_by_the_end_of_the_session_has_one_history(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     submit(cluster, {T0: [4, 5, 2]})
-    cluster.lose(writes(znodes.topic_path("t")), Fate.SESSION_OVER)
+    cluster.lose(writes(znodes.topic_path("t")), Delivery.SESSION_OVER)
     cancel_all(cluster)
     answer = why(cluster, tmp_path, **MOVE)
     assert first(answer) == ROLLED_BACK + CREATED

@@ -7,7 +7,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import ReadChildren, ReadZnodes
 from controller.core.operations import Create
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, Seen, reads
 from tests.controller.core.procedures.elections.electing import (
     configure,
@@ -257,10 +257,10 @@ def test_unreadable_configuration_is_reported_and_allows_no_unclean_leader(entit
     assert leaders(cluster, "t") == WAITING
 
 
-@pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
-def test_notifications_survive_a_lost_connection(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", [Delivery.REQUEST_LOST, Delivery.REPLY_LOST])
+def test_notifications_survive_a_lost_connection(delivery: Delivery) -> None:
     cluster = waiting()
-    cluster.lose(reads(znodes.CONFIG_CHANGES), fate)
+    cluster.lose(reads(znodes.CONFIG_CHANGES), delivery)
     configure(cluster, T, "true")
     assert leaders(cluster, "t") == {0: 2, 1: 2}
 

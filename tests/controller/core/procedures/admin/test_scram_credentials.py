@@ -17,7 +17,7 @@ from controller.core.api_requests.scram_credentials import (
 )
 from controller.core.operations import Create, CreateSequential, Delete, SetData
 from replay.world.requests import GetChildren
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, reads, writes
 from tests.controller.core.endpoint import call, next_request
 
@@ -258,13 +258,13 @@ def test_users_znode_deleted_meanwhile_is_created() -> None:
 
 
 @pytest.mark.parametrize("path", [ANN, f"{znodes.CONFIG_CHANGES}/config_change_"])
-@pytest.mark.parametrize("fate", [Fate.REPLY_LOST, Fate.REQUEST_LOST])
+@pytest.mark.parametrize("delivery", [Delivery.REPLY_LOST, Delivery.REQUEST_LOST])
 def test_lost_reply_repeats_the_alteration_at_most_in_the_notification(
-    path: str, fate: Fate
+    path: str, delivery: Delivery
 ) -> None:
     """Two equal notifications are harmless."""
     cluster = of(ann={"SCRAM-SHA-256": "x"})
-    cluster.lose(writes(path), fate)
+    cluster.lose(writes(path), delivery)
     assert alter(cluster, (("ann", SHA_256, 4096, "y"),)) == (UserResult("ann"),)
     assert configured(cluster, "ann") == {"SCRAM-SHA-256": "y"}
     assert list(dict.fromkeys(announced(cluster))) == ["users/ann"]

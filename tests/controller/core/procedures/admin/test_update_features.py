@@ -10,7 +10,7 @@ from controller.core.api_requests.features import (
     UpdateFeaturesResponse,
 )
 from controller.core.api_requests.topics import TopicResult
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.endpoint import call, next_request
 from tests.controller.core.procedures.topics.topic_requests import TIMEOUT_MS
@@ -154,7 +154,7 @@ def test_concurrent_write_fails_the_valid_updates() -> None:
 
 def test_write_with_a_lost_reply_is_a_success() -> None:
     cluster = with_features()
-    cluster.lose(writes(znodes.FEATURE), Fate.REPLY_LOST)
+    cluster.lose(writes(znodes.FEATURE), Delivery.REPLY_LOST)
     assert [one.error for one in update(cluster, ("f", 0, SAFE)).features] == [codes.NONE]
     assert cluster.data(znodes.FEATURE) == LEFT
 

@@ -23,7 +23,7 @@ from controller.core.commands import DelayResponse
 from controller.core.events import TimerFired
 from controller.core.procedures.admin import waiting_requests
 from controller.core.snapshot import load_snapshot, take_snapshot
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes, writes_state
 from tests.controller.core.endpoint import answers, call
 from tests.controller.core.procedures.topics.topic_requests import (
@@ -324,7 +324,7 @@ def test_queued_requests_are_answered_when_the_session_ends() -> None:
             cluster.happen_next(request, "api:1")
 
     cluster.once(writes_state("t", 0), ask)
-    cluster.lose(writes_state("t", 0), Fate.SESSION_OVER)
+    cluster.lose(writes_state("t", 0), Delivery.SESSION_OVER)
     seen = cluster.seen()
     cluster.stop_broker(2)
     announced = answers(cluster)

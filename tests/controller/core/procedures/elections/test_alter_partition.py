@@ -12,7 +12,7 @@ from controller.core.api_requests.alter_partition import (
     ProposedState,
 )
 from controller.core.commands import WriteZnodes
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.endpoint import (
     alter_partition,
@@ -363,7 +363,7 @@ def test_queued_requests_are_answered_once_when_the_session_ends() -> None:
         )
         for number in (0, 1)
     )
-    cluster.lose(lambda issued: isinstance(issued.command, WriteZnodes), Fate.SESSION_OVER)
+    cluster.lose(lambda issued: isinstance(issued.command, WriteZnodes), Delivery.SESSION_OVER)
     cluster.happen_next(first, "api:1")
     cluster.happen_next(second, "api:2")
     cluster.run()

@@ -21,7 +21,7 @@ from controller.core.api_requests.reassignments import (
 from controller.core.commands import WriteZnodes
 from controller.core.procedures.elections.replica_election import process_elect_leaders
 from controller.core.state_machines import PartitionState
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.driving import Driven
 from tests.controller.core.endpoint import answers, controlled_shutdown
@@ -298,9 +298,9 @@ def test_CI_38_queued_requests_are_answered_when_the_role_ends() -> None:
     ]
 
 
-@pytest.mark.parametrize("fate", [Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER])
-def test_election_interrupted_by_a_new_session_is_answered(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", [Delivery.SESSION_OVER, Delivery.SESSION_OVER_AFTER])
+def test_election_interrupted_by_a_new_session_is_answered(delivery: Delivery) -> None:
     cluster = reordered()
-    cluster.lose(lambda issued: isinstance(issued.command, WriteZnodes), fate)
+    cluster.lose(lambda issued: isinstance(issued.command, WriteZnodes), delivery)
     assert answered(cluster, "preferred", T0).error == codes.NOT_CONTROLLER
     assert (cluster.is_active, cluster.epoch()) == (True, 2)

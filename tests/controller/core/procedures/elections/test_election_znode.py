@@ -6,7 +6,7 @@ from controller.core import znodes
 from controller.core.commands import ReadStats, ReadZnodes, WriteZnodes
 from controller.core.operations import Create, Delete
 from controller.core.values import ANY_VERSION
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, Seen, by_rule, reads, writes_state
 from tests.controller.core.endpoint import controlled_shutdown
 from tests.controller.core.procedures.elections.electing import (
@@ -202,14 +202,14 @@ def test_request_that_cannot_be_deleted_is_carried_out_once() -> None:
     assert cluster.leadership("t", 0).leader == 2
 
 
-@pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
-def test_lost_connection_at_the_deletion_loses_nothing(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", [Delivery.REQUEST_LOST, Delivery.REPLY_LOST])
+def test_lost_connection_at_the_deletion_loses_nothing(delivery: Delivery) -> None:
     cluster = led_by_another()
     cluster.lose(
         lambda issued: (
             isinstance(issued.command, WriteZnodes) and DELETE in issued.command.operations
         ),
-        fate,
+        delivery,
     )
     seen = cluster.seen()
     put_election(cluster, T0)

@@ -5,7 +5,7 @@ import pytest
 from controller.core import znodes
 from controller.core.operations import Create, Delete
 from controller.core.values import ANY_VERSION
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, reads
 
 NOTIFICATION = f"{znodes.ISR_CHANGES}/isr_change_0000000000"
@@ -94,11 +94,11 @@ def test_unreadable_state_keeps_the_known_state() -> None:
     assert cluster.data(NOTIFICATION) is None
 
 
-@pytest.mark.parametrize("fate", [Fate.REPLY_LOST, Fate.REQUEST_LOST])
-def test_lost_connection_loses_no_notification(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", [Delivery.REPLY_LOST, Delivery.REQUEST_LOST])
+def test_lost_connection_loses_no_notification(delivery: Delivery) -> None:
     cluster = started()
     cluster.set_isr("t", 0, [1])
-    cluster.lose(reads(znodes.ISR_CHANGES), fate)
+    cluster.lose(reads(znodes.ISR_CHANGES), delivery)
     seen = cluster.seen()
     cluster.announce_isr(("t", 0))
     assert seen.kinds(1) == ["UpdateMetadata"]

@@ -31,7 +31,7 @@ from controller.core.znodes import (
 )
 from replay.world.brokers import PartitionError
 from replay.world.requests import Exists
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Assignments, Cluster
 from tests.controller.core.endpoint import proposal
 from tests.controller.core.procedures.elections.electing import configure_quietly
@@ -154,10 +154,10 @@ class Interrupted(Cluster):
             case ("change topic", name, data) if self.fold.is_idle and name in reassigning(self):
                 # If the term ends before the repair, the next controller does not know the previous
                 # content.
-                self.fate = lambda issued: Fate.ANSWERED
+                self.delivery = lambda issued: Delivery.ANSWERED
                 self.put(znodes.topic_path(name[0]), data)
-            case ("lose", number, fate):
-                self.lose(nth_write(number), fate)
+            case ("lose", number, delivery):
+                self.lose(nth_write(number), delivery)
             case ("expire",):
                 self.expire()
             case ("seize", deletes):
@@ -196,7 +196,7 @@ class Interrupted(Cluster):
 
     def settle(self) -> None:
         """All brokers answer from now on, and no request is lost."""
-        self.fate = lambda issued: Fate.ANSWERED
+        self.delivery = lambda issued: Delivery.ANSWERED
         self.is_slow = lambda request: False
         self.answer_slow()
         self._let_time_pass()

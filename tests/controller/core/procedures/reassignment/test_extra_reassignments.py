@@ -7,7 +7,7 @@ from controller.core.commands import WriteAtomically
 from controller.core.operations import CreateSequential
 from controller.core.procedures.reassignment import extra_znode
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.reassignment.interrupting import (
     assert_nothing_is_left,
@@ -222,12 +222,12 @@ def test_later_content_is_processed_and_its_entries_have_priority() -> None:
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
 
 
-@pytest.mark.parametrize("fate", [one for one in Fate if one is not Fate.ANSWERED])
-def test_moved_entry_is_not_a_duplicate_of_itself(fate: Fate) -> None:
-    """Whatever the fate of the multi, the entry is not rolled back as already pending."""
+@pytest.mark.parametrize("delivery", [one for one in Delivery if one is not Delivery.ANSWERED])
+def test_moved_entry_is_not_a_duplicate_of_itself(delivery: Delivery) -> None:
+    """However the multi is delivered, the entry is not rolled back as already pending."""
     cluster = two_partitions()
     seen = cluster.seen()
-    cluster.lose(moves, fate)
+    cluster.lose(moves, delivery)
     submit_extra(cluster, {T0: [3]})
     assert seen.texts_of("rollback") == []
     assert extra(cluster) is None

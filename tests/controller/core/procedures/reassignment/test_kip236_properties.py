@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.core.values import Assignment
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.procedures.reassignment.dropping import recorded, strays
 from tests.controller.core.procedures.reassignment.interrupted_cluster import (
     BROKERS,
@@ -35,7 +35,7 @@ names = st.sampled_from(NAMES)
 targets = st.lists(brokers, min_size=1, max_size=3, unique=True)
 many = st.dictionaries(names, targets, min_size=1)
 bad = st.dictionaries(names, st.lists(brokers, max_size=3), min_size=1)
-fates = st.sampled_from([one for one in Fate if one is not Fate.ANSWERED])
+deliveries = st.sampled_from([one for one in Delivery if one is not Delivery.ANSWERED])
 
 single = st.one_of(
     st.tuples(st.just("submit"), many),
@@ -58,7 +58,7 @@ single = st.one_of(
     st.tuples(st.just("change record"), names, st.sampled_from(CHANGED_RECORD)),
     st.tuples(st.just("change record"), st.sampled_from((b"garbage", None))),
     st.tuples(st.just("change topic"), names, st.sampled_from(CHANGED_TOPIC)),
-    st.tuples(st.just("lose"), st.integers(0, 12), fates),
+    st.tuples(st.just("lose"), st.integers(0, 12), deliveries),
     st.tuples(st.just("expire")),
     st.tuples(st.just("seize"), st.booleans()),
     st.tuples(st.just("cancel briefly")),

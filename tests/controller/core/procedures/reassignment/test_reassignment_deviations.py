@@ -7,7 +7,7 @@ from controller.core import znodes
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.commands import ReadStats, WriteZnodes
 from controller.core.state_machines import PartitionState
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.endpoint import call, next_request
 from tests.controller.core.procedures.reassignment.reassigning import (
@@ -282,7 +282,7 @@ def test_R24_controller_that_fails_while_replicas_are_dropped_leaves_a_leader_in
 ) -> None:
     """Kafka's next controller does not know of 3, which leads outside of the assignment."""
     cluster = led_by_an_added_replica(rules)
-    cluster.lose(by_rule(WriteZnodes, "remove 3 from ISR"), Fate.SESSION_OVER)
+    cluster.lose(by_rule(WriteZnodes, "remove 3 from ISR"), Delivery.SESSION_OVER)
     assert ask(cluster, (T0, None)).error == codes.NOT_CONTROLLER
     state = cluster.leadership("t", 0)
     assert state.isr == (1, 2, 3)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from controller.core.commands import WriteZnodes
 from controller.core.state_machines import PartitionState
 from controller.core.values import NO_LEADER, Assignment
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Assignments, Cluster
 from tests.controller.core.endpoint import alter_partition, proposal
 from tests.controller.core.procedures.reassignment.reassigning import (
@@ -35,7 +35,7 @@ brokers = st.sampled_from(BROKERS)
 names = st.sampled_from(NAMES)
 targets = st.lists(brokers, min_size=1, max_size=3, unique=True)
 with_repeats = st.lists(brokers, max_size=3)
-fates = st.sampled_from([one for one in Fate if one is not Fate.ANSWERED])
+deliveries = st.sampled_from([one for one in Delivery if one is not Delivery.ANSWERED])
 
 steps = st.lists(
     st.one_of(
@@ -50,7 +50,7 @@ steps = st.lists(
         st.tuples(st.just("toggle"), brokers),
         st.tuples(st.just("desert"), names),
         st.tuples(st.just("bounce"), brokers),
-        st.tuples(st.just("lose"), st.integers(0, 9), fates),
+        st.tuples(st.just("lose"), st.integers(0, 9), deliveries),
         st.tuples(st.just("expire")),
         st.tuples(st.just("seize")),
     ),
@@ -92,8 +92,8 @@ class Moving(Cluster):
                 self._lose_removed_replicas(name)
             case ("bounce", broker) if self._alive[broker]:
                 self.bounce(broker)
-            case ("lose", number, fate):
-                self.lose(nth_write(number), fate)
+            case ("lose", number, delivery):
+                self.lose(nth_write(number), delivery)
             case ("expire",):
                 self.expire()
             case ("seize",):
@@ -188,7 +188,7 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
     for step in steps:
         cluster.step(step)
         cluster.check()
-    cluster.fate = lambda issued: Fate.ANSWERED
+    cluster.delivery = lambda issued: Delivery.ANSWERED
     cluster.restore_all_brokers()
     cluster.check()
     cluster.check_completed()

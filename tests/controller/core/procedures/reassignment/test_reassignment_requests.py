@@ -20,7 +20,7 @@ from controller.core.api_requests.reassignments import (
     ListPartitionReassignmentsResponse,
     ReassignmentTarget,
 )
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, writes, writes_state
 from tests.controller.core.endpoint import answers, call, controlled_shutdown
 from tests.controller.core.procedures.reassignment.reassigning import (
@@ -271,7 +271,7 @@ def test_CI_38_queued_requests_are_answered_when_the_role_ends(end: str) -> None
 
     cluster.once(writes_state("t", 0), wait)
     if end == "session over":
-        cluster.lose(writes_state("t", 0), Fate.SESSION_OVER)
+        cluster.lose(writes_state("t", 0), Delivery.SESSION_OVER)
     cluster.unregister(1)
     cluster.run()
     assert answers(cluster) == [answer for _, answer in WAITING]

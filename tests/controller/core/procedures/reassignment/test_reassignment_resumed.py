@@ -7,7 +7,7 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes, writes_state
 from tests.controller.core.endpoint import alter_partition, proposal
 from tests.controller.core.procedures.reassignment.reassigning import (
@@ -89,14 +89,14 @@ def test_undisturbed_reassignment_completes() -> None:
 # Another controller at each write ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fate", [Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER])
+@pytest.mark.parametrize("delivery", [Delivery.SESSION_OVER, Delivery.SESSION_OVER_AFTER])
 @pytest.mark.parametrize("number", range(WRITES))
 def test_session_that_ends_at_any_write_does_not_prevent_completion(
-    number: int, fate: Fate
+    number: int, delivery: Delivery
 ) -> None:
     """Before the write is carried out, or after."""
     cluster = cluster_of(6, 1, 2, 3)
-    cluster.lose(at_write(number), fate)
+    cluster.lose(at_write(number), delivery)
     move(cluster)
     assert cluster.epoch() == 2
     assert_moved(cluster)
@@ -138,7 +138,7 @@ def test_before_u1_failover_finds_the_request_znode() -> None:
 
 def test_before_u1_api_request_is_lost_and_answered_with_an_error() -> None:
     cluster = cluster_of(3, 1)
-    cluster.lose(writes(znodes.topic_path("t")), Fate.SESSION_OVER)
+    cluster.lose(writes(znodes.topic_path("t")), Delivery.SESSION_OVER)
     answer = ask(cluster, (T0, [2]))
     assert answer.error == codes.NOT_CONTROLLER
     assert assignment(cluster) == "1"
@@ -179,7 +179,7 @@ def test_between_b2_and_b6_failover_repeats_the_completion() -> None:
     """KB 7.9.2: with additional leader epochs and the same result."""
     cluster = cluster_of(3, 1, 2)
     reassign(cluster, 3)
-    cluster.lose(by_rule(WriteZnodes, "remove 2 from ISR"), Fate.SESSION_OVER_AFTER)
+    cluster.lose(by_rule(WriteZnodes, "remove 2 from ISR"), Delivery.SESSION_OVER_AFTER)
     ask_and_ignore_the_answer(cluster, 1, 2, 3)
     assert assignment(cluster) == "3"
     assert cluster.state("t", 0) == "leader 3 e 5 isr [3] v 6 ce 2"
@@ -190,7 +190,7 @@ def test_after_b6_failover_only_removes_the_request() -> None:
     """KB 7.9.2: the reassignment runs again without changes."""
     cluster = cluster_of(3, 1)
     put_request(cluster, {T0: [2]})
-    cluster.lose(writes(znodes.REASSIGN_PARTITIONS), Fate.SESSION_OVER)
+    cluster.lose(writes(znodes.REASSIGN_PARTITIONS), Delivery.SESSION_OVER)
     ask_and_ignore_the_answer(cluster, 1, 2)
     assert request(cluster) is None
     assert assignment(cluster) == "2"
@@ -228,18 +228,18 @@ def test_restarted_target_gets_its_requests_again() -> None:
     assert assignment(cluster) == "2"
 
 
-@pytest.mark.parametrize("fate", [Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER])
+@pytest.mark.parametrize("delivery", [Delivery.SESSION_OVER, Delivery.SESSION_OVER_AFTER])
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("end", ["cancelled", "replaced"])
 def test_repeated_request_completes_after_the_session_ended_in_a_cancellation_or_replacement(
-    end: str, number: int, fate: Fate
+    end: str, number: int, delivery: Delivery
 ) -> None:
     """Race R24: the leader is one of the dropped replicas."""
     cluster = cluster_of(5, 1, 2)
     reassign(cluster, 3, 4)
     catch_up(cluster, 3)
     elect_preferred(cluster)
-    cluster.lose(at_write(number), fate)
+    cluster.lose(at_write(number), delivery)
     target, after = {
         "cancelled": (None, "1,2"),
         "replaced": ((5, 2), "5,2,1 adding 5 removing 1"),
@@ -303,11 +303,11 @@ def test_CI_54_topic_id_is_kept_in_a_reassignment_under_an_older_protocol() -> N
 # Lost connections -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fate", [Fate.REPLY_LOST, Fate.REQUEST_LOST])
+@pytest.mark.parametrize("delivery", [Delivery.REPLY_LOST, Delivery.REQUEST_LOST])
 @pytest.mark.parametrize("number", range(WRITES))
-def test_write_with_a_lost_reply_does_not_change_the_outcome(number: int, fate: Fate) -> None:
+def test_write_with_a_lost_reply_does_not_change_the_outcome(number: int, delivery: Delivery) -> None:
     cluster = cluster_of(6, 1, 2, 3)
-    cluster.lose(at_write(number), fate)
+    cluster.lose(at_write(number), delivery)
     move(cluster)
     assert_moved(cluster)
     assert cluster.state("t", 0) == UNDISTURBED

@@ -16,7 +16,7 @@ from controller.core.znodes import (
     reassignments_path,
     write_reassignment,
 )
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.procedures.reassignment.interrupting import (
     assert_nothing_is_left,
@@ -39,7 +39,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
 NAMES: list[Name] = [("t", 0), ("t", 1), ("t", 2), ("u", 0)]
 TARGETS: dict[Name, list[int]] = {key: [3, 4] for key in NAMES}
 MOVING = "3,4,1,2 adding 3,4 removing 1,2"
-LOST = [Fate.REQUEST_LOST, Fate.REPLY_LOST]
+LOST = [Delivery.REQUEST_LOST, Delivery.REPLY_LOST]
 
 Begin = Callable[[Cluster, dict[Name, list[int]]], object]
 
@@ -156,44 +156,44 @@ def test_records_of_one_request_are_written_concurrently() -> None:
 # Lost replies -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fate", LOST)
+@pytest.mark.parametrize("delivery", LOST)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("begin", ROUTES)
 def test_lost_reply_to_one_of_several_records_is_resolved(
-    begin: Begin, name: Name, fate: Fate
+    begin: Begin, name: Name, delivery: Delivery
 ) -> None:
     cluster = two_topics()
-    cluster.lose(writes_record(name), fate)
+    cluster.lose(writes_record(name), delivery)
     begin(cluster, TARGETS)
     assert_all_move(cluster)
     assert all(czxid == mzxid for czxid, mzxid in (identity(cluster, one) for one in NAMES))
     assert_all_end(cluster)
 
 
-@pytest.mark.parametrize("fate", LOST)
+@pytest.mark.parametrize("delivery", LOST)
 @pytest.mark.parametrize("name", NAMES)
-def test_lost_reply_to_one_of_several_changed_targets_is_resolved(name: Name, fate: Fate) -> None:
+def test_lost_reply_to_one_of_several_changed_targets_is_resolved(name: Name, delivery: Delivery) -> None:
     cluster = two_topics()
     request(cluster, {key: [4] for key in NAMES})
-    cluster.lose(writes_record(name), fate)
+    cluster.lose(writes_record(name), delivery)
     request(cluster, TARGETS)
     assert_all_move(cluster)
     assert_all_end(cluster)
 
 
 @pytest.mark.parametrize(
-    ("name", "fate"),
+    ("name", "delivery"),
     [
-        *((name, Fate.SESSION_OVER_AFTER) for name in NAMES),
+        *((name, Delivery.SESSION_OVER_AFTER) for name in NAMES),
         # In the simulation, writes issued after the end of a session are carried out in the next
         # one.
-        (NAMES[-1], Fate.SESSION_OVER),
+        (NAMES[-1], Delivery.SESSION_OVER),
     ],
 )
-def test_session_that_ends_at_one_of_several_records_loses_none(name: Name, fate: Fate) -> None:
+def test_session_that_ends_at_one_of_several_records_loses_none(name: Name, delivery: Delivery) -> None:
     """The request exists until all have started."""
     cluster = two_topics()
-    cluster.lose(writes_record(name), fate)
+    cluster.lose(writes_record(name), delivery)
     request(cluster, TARGETS)
     assert_all_move(cluster)
     assert len({identity(cluster, one)[0] for one in NAMES}) == len(NAMES)

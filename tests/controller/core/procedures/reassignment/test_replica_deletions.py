@@ -16,7 +16,7 @@ from controller.core.operations import Create
 from controller.core.procedures.reassignment.replica_deletion import TIMER
 from controller.core.znodes import REPLICA_DELETIONS, ReplicaDeletion, deletion_path, read_deletion
 from replay.world.brokers import PartitionError
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.elections.electing import runs
 from tests.controller.core.procedures.reassignment.dropping import (
@@ -383,11 +383,11 @@ def test_deletions_of_two_terms_have_different_names() -> None:
     assert [one.broker for one in pending(cluster)] == [4, 5]
 
 
-@pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
-def test_lost_reply_to_the_record_of_a_deletion_is_resolved(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", [Delivery.REQUEST_LOST, Delivery.REPLY_LOST])
+def test_lost_reply_to_the_record_of_a_deletion_is_resolved(delivery: Delivery) -> None:
     cluster = half_way(4)
     cluster.stop_broker(6)
-    cluster.lose(lambda issued: any(is_deletion(one) for one in written_by(issued)), fate)
+    cluster.lose(lambda issued: any(is_deletion(one) for one in written_by(issued)), delivery)
     cancel_all(cluster)
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
     assert assignment(cluster) == "1,2,3"

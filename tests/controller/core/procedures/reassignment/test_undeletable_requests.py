@@ -13,7 +13,7 @@ from controller.core.znodes import (
     request_path,
     write_request,
 )
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
@@ -329,7 +329,7 @@ def test_entry_that_is_read_twice_has_one_request() -> None:
 def test_two_requests_of_one_entry_after_a_lost_reply_start_it_once() -> None:
     cluster = two_replicas()
     seen = cluster.seen()
-    cluster.lose(makes_request, Fate.REPLY_LOST)
+    cluster.lose(makes_request, Delivery.REPLY_LOST)
     submit(cluster, {T0: [2, 1]})
     assert len([one for one in seen.writes() if isinstance(one, CreateSequential)]) == 2
     assert assignment(cluster) == "2,1"

@@ -7,7 +7,7 @@ from controller.core.commands import Stop, WriteAtomically
 from controller.core.operations import Create, Delete, SetData
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.values import ANY_VERSION
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes_state
 from tests.controller.core.conftest import FailingFailovers
 
@@ -184,11 +184,11 @@ def test_lost_election_is_repeated_when_the_role_is_free() -> None:
     assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 2, True)
 
 
-@pytest.mark.parametrize("fate", [Fate.REPLY_LOST, Fate.REQUEST_LOST])
-def test_election_with_a_lost_reply_is_decided_by_the_controller_znode(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", [Delivery.REPLY_LOST, Delivery.REQUEST_LOST])
+def test_election_with_a_lost_reply_is_decided_by_the_controller_znode(delivery: Delivery) -> None:
     """If the election was carried out, the daemon is controller. Otherwise the role stays free."""
     cluster = Cluster(1)
-    cluster.lose(ELECTION, fate)
+    cluster.lose(ELECTION, delivery)
     cluster.start()
     assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 1, True)
 
@@ -196,7 +196,7 @@ def test_election_with_a_lost_reply_is_decided_by_the_controller_znode(fate: Fat
 def test_lost_election_reply_with_another_winner_makes_a_standby() -> None:
     cluster = Cluster(1, 2)
     cluster.once(ELECTION, lambda: cluster.take_role(2))
-    cluster.lose(ELECTION, Fate.REPLY_LOST)
+    cluster.lose(ELECTION, Delivery.REPLY_LOST)
     seen = cluster.seen()
     cluster.start()
     assert (cluster.controller(), cluster.is_active) == (2, False)

@@ -24,7 +24,7 @@ from controller.core.events import (
     ZnodesWritten,
 )
 from controller.core.operations import OK
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, reads, writes_state
 
 Which = Callable[[Issued], bool]
@@ -46,8 +46,8 @@ BROKER_CHANGE_STEPS = {
     "state": reads(znodes.state_path("t", 0)),
     "new leader": writes_state("t", 0),
 }
-OVER = [Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER]
-LOST = [Fate.REQUEST_LOST, Fate.REPLY_LOST]
+OVER = [Delivery.SESSION_OVER, Delivery.SESSION_OVER_AFTER]
+LOST = [Delivery.REQUEST_LOST, Delivery.REPLY_LOST]
 REQUESTS = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
 
@@ -85,13 +85,13 @@ def sent_epochs(cluster: Cluster) -> list[int]:
 # The end of a session -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fate", OVER)
+@pytest.mark.parametrize("delivery", OVER)
 @pytest.mark.parametrize("step", FAILOVER_STEPS)
 def test_session_that_ends_in_a_failover_is_followed_by_another_failover(
-    step: str, fate: Fate
+    step: str, delivery: Delivery
 ) -> None:
     cluster = found_with_a_dead_replica()
-    cluster.lose(FAILOVER_STEPS[step], fate)
+    cluster.lose(FAILOVER_STEPS[step], delivery)
     cluster.start()
     assert_nothing_of_an_old_term(cluster)
     assert cluster.is_active
@@ -100,14 +100,14 @@ def test_session_that_ends_in_a_failover_is_followed_by_another_failover(
     assert sent_epochs(cluster) == sorted(sent_epochs(cluster))
 
 
-@pytest.mark.parametrize("fate", OVER)
+@pytest.mark.parametrize("delivery", OVER)
 @pytest.mark.parametrize("step", BROKER_CHANGE_STEPS)
 def test_session_that_ends_in_a_broker_change_is_followed_by_a_failover(
-    step: str, fate: Fate
+    step: str, delivery: Delivery
 ) -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2]})
-    cluster.lose(BROKER_CHANGE_STEPS[step], fate)
+    cluster.lose(BROKER_CHANGE_STEPS[step], delivery)
     seen = cluster.seen()
     cluster.stop_broker(1)
     assert_nothing_of_an_old_term(cluster)
@@ -122,7 +122,7 @@ def test_session_that_ends_in_a_broker_change_is_followed_by_a_failover(
 def test_outcomes_of_an_ended_term_are_ignored() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
-    cluster.lose(writes_state("t", 0), Fate.SESSION_OVER)
+    cluster.lose(writes_state("t", 0), Delivery.SESSION_OVER)
     cluster.stop_broker(1)
     late = next(
         issued.id
@@ -141,7 +141,7 @@ def test_events_queued_in_an_ended_term_are_discarded() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.once(writes_state("t", 0), lambda: cluster.change_topic_quietly("u", {0: [2]}))
-    cluster.lose(writes_state("t", 0), Fate.SESSION_OVER)
+    cluster.lose(writes_state("t", 0), Delivery.SESSION_OVER)
     seen = cluster.seen()
     cluster.stop_broker(1)
     created = [path for path in seen.written() if path == znodes.state_path("u", 0)]
@@ -164,11 +164,11 @@ def test_broker_elected_after_the_session_ended_keeps_the_role() -> None:
 # Lost connections -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fate", LOST)
+@pytest.mark.parametrize("delivery", LOST)
 @pytest.mark.parametrize("step", [step for step in FAILOVER_STEPS if step != "election"])
-def test_lost_connection_in_a_failover_does_not_change_the_outcome(step: str, fate: Fate) -> None:
+def test_lost_connection_in_a_failover_does_not_change_the_outcome(step: str, delivery: Delivery) -> None:
     whole, broken = found_with_a_dead_replica(), found_with_a_dead_replica()
-    broken.lose(FAILOVER_STEPS[step], fate)
+    broken.lose(FAILOVER_STEPS[step], delivery)
     wanted, seen = whole.seen(), broken.seen()
     whole.start()
     broken.start()
@@ -178,14 +178,14 @@ def test_lost_connection_in_a_failover_does_not_change_the_outcome(step: str, fa
         assert broken.state(topic, 0) == whole.state(topic, 0)
 
 
-@pytest.mark.parametrize("fate", LOST)
+@pytest.mark.parametrize("delivery", LOST)
 @pytest.mark.parametrize("step", BROKER_CHANGE_STEPS)
 def test_lost_connection_in_a_broker_change_does_not_change_the_outcome(
-    step: str, fate: Fate
+    step: str, delivery: Delivery
 ) -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2]})
-    cluster.lose(BROKER_CHANGE_STEPS[step], fate)
+    cluster.lose(BROKER_CHANGE_STEPS[step], delivery)
     seen = cluster.seen()
     cluster.stop_broker(1)
     assert cluster.state("t", 0) == "leader 2 e 1 isr [2] v 1 ce 1"

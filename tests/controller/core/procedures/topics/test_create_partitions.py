@@ -12,7 +12,7 @@ from controller.core.api_requests.topics import (
     NewPartitions,
     TopicResult,
 )
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, writes
 from tests.controller.core.endpoint import call
 from tests.controller.core.procedures.reassignment.reassigning import reassign
@@ -233,10 +233,10 @@ def test_znode_that_changes_repeatedly_ends_the_attempts() -> None:
     assert seen.written().count(T) == 5
 
 
-@pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
-def test_write_with_a_lost_reply_is_a_success(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", [Delivery.REQUEST_LOST, Delivery.REPLY_LOST])
+def test_write_with_a_lost_reply_is_a_success(delivery: Delivery) -> None:
     cluster = cluster_of(2, {0: [1]})
-    cluster.lose(writes(T), fate)
+    cluster.lose(writes(T), delivery)
     assert errors(grow(cluster, "t", 2)) == [codes.NONE]
     assert replicas(cluster) == {0: (1,), 1: (2,)}
 

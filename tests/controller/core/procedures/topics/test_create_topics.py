@@ -10,7 +10,7 @@ from controller.core import znodes
 from controller.core.api_requests.topics import CreatedTopic, NewTopic
 from controller.core.commands import ReadChildren, WriteZnodes
 from controller.core.operations import Create
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes
 from tests.controller.core.procedures.topics.deleting import mark
 from tests.controller.core.procedures.topics.topic_requests import (
@@ -384,11 +384,11 @@ def test_topic_created_by_a_broker_meanwhile_exists() -> None:
     assert replicas_of(cluster, "t") == {0: (2,)}
 
 
-@pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
+@pytest.mark.parametrize("delivery", [Delivery.REQUEST_LOST, Delivery.REPLY_LOST])
 @pytest.mark.parametrize("path", [znodes.topic_config_path("t"), znodes.topic_path("t")])
-def test_write_with_a_lost_reply_is_a_success(path: str, fate: Fate) -> None:
+def test_write_with_a_lost_reply_is_a_success(path: str, delivery: Delivery) -> None:
     cluster = Cluster(1).start()
-    cluster.lose(writes(path), fate)
+    cluster.lose(writes(path), delivery)
     assert errors(create(cluster, new_topic("t", 1, 1))) == [codes.NONE]
     assert cluster.version(znodes.topic_path("t")) == 0
 

@@ -6,7 +6,7 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests.topics import DeletedTopic, TopicToDelete
 from controller.core.commands import ReadChildren, WriteZnodes
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.procedures.topics.deleting import (
     cluster_with_topic,
@@ -128,10 +128,10 @@ def test_topic_without_name_and_id_is_unknown() -> None:
     assert errors(answer) == [codes.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-@pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
-def test_write_with_a_lost_reply_is_a_success(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", [Delivery.REQUEST_LOST, Delivery.REPLY_LOST])
+def test_write_with_a_lost_reply_is_a_success(delivery: Delivery) -> None:
     cluster = cluster_with_topic()
-    cluster.lose(writes(MARKER), fate)
+    cluster.lose(writes(MARKER), delivery)
     assert errors(delete(cluster, "t")) == [codes.NONE]
     assert left_of(cluster, "t") == []
 

@@ -17,7 +17,7 @@ from controller.core.events import BrokerResponded
 from controller.core.operations import Delete
 from controller.core.values import ANY_VERSION
 from replay.world.requests import GetChildren
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, reads
 from tests.controller.core.procedures.topics.deleting import (
     cluster_with_topic,
@@ -79,12 +79,12 @@ STEPS = commands_of_a_deletion()
 each_step = pytest.mark.parametrize("step", range(STEPS))
 
 
-@pytest.mark.parametrize("fate", [one for one in Fate if one is not Fate.ANSWERED])
+@pytest.mark.parametrize("delivery", [one for one in Delivery if one is not Delivery.ANSWERED])
 @each_step
-def test_deletion_completes_after_a_loss_at_any_command(step: int, fate: Fate) -> None:
+def test_deletion_completes_after_a_loss_at_any_command(step: int, delivery: Delivery) -> None:
     """Each ZooKeeper command in turn, or its reply, or the session."""
     cluster = two_topics()
-    cluster.lose(nth(step), fate)
+    cluster.lose(nth(step), delivery)
     mark(cluster, "t", "u")
     check(cluster)
 
@@ -176,7 +176,7 @@ def test_new_controller_deletes_the_remaining_znodes(gone: int, others: tuple[in
 
     removal = deletes_znode(znodes.topic_path("t"))
     cluster.once(removal, some_are_deleted)
-    cluster.lose(removal, Fate.SESSION_OVER)
+    cluster.lose(removal, Delivery.SESSION_OVER)
     mark(cluster, "t")
     for broker in others:
         cluster.start_broker(broker)
