@@ -94,7 +94,7 @@ def causes_of_state(history: History, view: PartitionView, moves: Sequence[Move]
 def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bool:
     match fact:
         case RollbackStep() | ReplicaDeletion() | RecordKnown() | LogEnded():
-            # They are in the story of the move.
+            # They are in the history of the move.
             return False
         case NoticeIssued(code="rollback"):
             return False

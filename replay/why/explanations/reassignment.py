@@ -243,7 +243,7 @@ def _waited(move: Move) -> str:
 
 def _interrupted(move: Move) -> str:
     """The other controllers during the rollback of a move."""
-    lines = takewhile(lambda line: line.at != move.ended, move.story)
+    lines = takewhile(lambda line: line.at != move.ended, move.events)
     epochs = [str(one) for line in lines for one in line.epochs]
     if not epochs:
         return ""

@@ -127,7 +127,9 @@ def test_lost_sync_is_repeated(delivery: Delivery) -> None:
     deliveries = iter([delivery, delivery])
     which = writes(SetData, STATE)
     cluster.delivery = lambda issued: (
-        next(deliveries, Delivery.ANSWERED) if which(issued) or is_sync(issued) else Delivery.ANSWERED
+        next(deliveries, Delivery.ANSWERED)
+        if which(issued) or is_sync(issued)
+        else Delivery.ANSWERED
     )
     cluster.stop_broker(1)
     kinds = [type(one) for one in seen.commands]
@@ -177,7 +179,9 @@ def test_lost_change_of_a_znode_deleted_meanwhile_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("delivery", LOST)
-def test_lost_change_with_another_controller_elected_meanwhile_ends_the_term(delivery: Delivery) -> None:
+def test_lost_change_with_another_controller_elected_meanwhile_ends_the_term(
+    delivery: Delivery,
+) -> None:
     """A lost write is either fenced, or found when the next controller reads the znode."""
     cluster = running()
     cluster.lose(writes(SetData, STATE), delivery)

@@ -76,12 +76,12 @@ def last_move(answer: Explanation) -> Move:
 
 def texts(move: Move) -> list[str]:
     """The lines of the history."""
-    return [one.text for one in move.story]
+    return [one.text for one in move.events]
 
 
 def steps(move: Move) -> list[int]:
     """The steps of a rollback in the order of the history."""
-    return [one.step for one in move.story if one.step]
+    return [one.step for one in move.events if one.step]
 
 
 # Causes of a rollback ---------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_move_has_the_route_by_which_it_was_requested(
             "AlterPartitionReassignments, request 1: t-0 to 4,5,2",
         ),
     }[route]
-    begun = next(one for one in move.story if one.kind == "begun")
+    begun = next(one for one in move.events if one.kind == "begun")
     assert begun.text == f"begun from 2,1,3 to 4,5,2, by {move.request}"
     assert begun.at == move.begun
 
@@ -269,10 +269,10 @@ def test_history_has_the_seven_steps_with_their_times(cluster: Cluster, tmp_path
     ):
         assert line in lines
     assert sorted(steps(move)) == [1, 2, 3, 4, 5, 6, 7]
-    assert all(one.at.time.endswith("Z") for one in move.story)
-    seqs = [one.at.seq for one in move.story]
+    assert all(one.at.time.endswith("Z") for one in move.events)
+    seqs = [one.at.seq for one in move.events]
     assert seqs == sorted(seqs)
-    stored = next(one for one in move.story if one.step == 5)
+    stored = next(one for one in move.events if one.step == 5)
     assert stored.command.startswith(f"{stored.at.seq}.")
 
 

@@ -305,7 +305,9 @@ def test_CI_54_topic_id_is_kept_in_a_reassignment_under_an_older_protocol() -> N
 
 @pytest.mark.parametrize("delivery", [Delivery.REPLY_LOST, Delivery.REQUEST_LOST])
 @pytest.mark.parametrize("number", range(WRITES))
-def test_write_with_a_lost_reply_does_not_change_the_outcome(number: int, delivery: Delivery) -> None:
+def test_write_with_a_lost_reply_does_not_change_the_outcome(
+    number: int, delivery: Delivery
+) -> None:
     cluster = cluster_of(6, 1, 2, 3)
     cluster.lose(at_write(number), delivery)
     move(cluster)

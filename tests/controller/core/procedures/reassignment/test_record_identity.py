@@ -172,7 +172,9 @@ def test_lost_reply_to_one_of_several_records_is_resolved(
 
 @pytest.mark.parametrize("delivery", LOST)
 @pytest.mark.parametrize("name", NAMES)
-def test_lost_reply_to_one_of_several_changed_targets_is_resolved(name: Name, delivery: Delivery) -> None:
+def test_lost_reply_to_one_of_several_changed_targets_is_resolved(
+    name: Name, delivery: Delivery
+) -> None:
     cluster = two_topics()
     request(cluster, {key: [4] for key in NAMES})
     cluster.lose(writes_record(name), delivery)
@@ -190,7 +192,9 @@ def test_lost_reply_to_one_of_several_changed_targets_is_resolved(name: Name, de
         (NAMES[-1], Delivery.SESSION_OVER),
     ],
 )
-def test_session_that_ends_at_one_of_several_records_loses_none(name: Name, delivery: Delivery) -> None:
+def test_session_that_ends_at_one_of_several_records_loses_none(
+    name: Name, delivery: Delivery
+) -> None:
     """The request exists until all have started."""
     cluster = two_topics()
     cluster.lose(writes_record(name), delivery)

@@ -166,7 +166,9 @@ def test_broker_elected_after_the_session_ended_keeps_the_role() -> None:
 
 @pytest.mark.parametrize("delivery", LOST)
 @pytest.mark.parametrize("step", [step for step in FAILOVER_STEPS if step != "election"])
-def test_lost_connection_in_a_failover_does_not_change_the_outcome(step: str, delivery: Delivery) -> None:
+def test_lost_connection_in_a_failover_does_not_change_the_outcome(
+    step: str, delivery: Delivery
+) -> None:
     whole, broken = found_with_a_dead_replica(), found_with_a_dead_replica()
     broken.lose(FAILOVER_STEPS[step], delivery)
     wanted, seen = whole.seen(), broken.seen()

@@ -1,16 +1,16 @@
-"""A move whose story is not finished yet."""
+"""A move that is built from facts, one after the other."""
 
 from msgspec import Struct, field
 
 from replay.description.phrases import listed
 from replay.why.event_reference import EventReference, plain_cause, reference_to
 from replay.why.facts import Cancellation, Fact
-from replay.why.move import CancelledBy, Move, Outcome, StoryLine, WaitPeriod
+from replay.why.move import CancelledBy, Move, MoveEvent, Outcome, WaitPeriod
 from replay.why.rollback_steps import LAST
 from replay.why.sentences import why_rolled_back
 
 
-class DraftWait(Struct):
+class OpenWait(Struct):
     """A period in which the rollback waits; the fact `until` ends it."""
 
     why: str
@@ -19,7 +19,7 @@ class DraftWait(Struct):
     ended_by: str = ""
 
 
-class Draft(Struct):
+class MoveBuilder(Struct):
     """A move to which facts are still added."""
 
     route: str
@@ -28,8 +28,8 @@ class Draft(Struct):
     target: tuple[int, ...]
     begun: Fact | None
     first: Fact
-    lines: list[tuple[int, StoryLine]] = field(default_factory=list)
-    waits: list[DraftWait] = field(default_factory=list)
+    events: list[tuple[int, MoveEvent]] = field(default_factory=list)
+    waits: list[OpenWait] = field(default_factory=list)
     cancellation: Cancellation | None = None
     steps: set[int] = field(default_factory=set)
     went_on_after: set[int] = field(default_factory=set)
@@ -48,7 +48,7 @@ class Draft(Struct):
 
     @property
     def is_followed(self) -> bool:
-        """Whether later facts belong to the story. Steps 6 and 7 follow when the end is written."""
+        """Whether later facts belong to the move. Steps 6 and 7 follow when the end is written."""
         is_tidy = LAST in self.steps and not self.has_record
         return self.is_open or (self.outcome == "rolled back" and not is_tidy)
 
@@ -57,11 +57,11 @@ class Draft(Struct):
         """Whether the rollback waits."""
         return bool(self.waits) and self.waits[-1].until is None
 
-    def add_line(self, fact: Fact, kind: str, text: str, **more: object) -> None:
-        """Add a line to the story."""
+    def add_event(self, fact: Fact, kind: str, text: str, **more: object) -> None:
+        """Add an event to the history."""
         fields: dict[str, object] = {"because": plain_cause(fact.because), **more}
         at = reference_to(fact.seq, fact.wall_ns)
-        self.lines.append((fact.seq, StoryLine(at, kind, text, **fields)))  # type: ignore[arg-type]
+        self.events.append((fact.seq, MoveEvent(at, kind, text, **fields)))  # type: ignore[arg-type]
 
     @property
     def goes(self) -> str:
@@ -72,12 +72,12 @@ class Draft(Struct):
 
     @property
     def found_text(self) -> str:
-        """The line for a move that the controller found under way."""
+        """The text of the event for a move that the controller found under way."""
         return f"found under way {self.goes}"
 
-    def finished(self, partition: str) -> Move:
-        """The move as plain values, with its story in the order of events."""
-        self.lines.sort(key=lambda one: one[0])
+    def build(self, partition: str) -> Move:
+        """The move as plain values, with its history in the order of the log."""
+        self.events.sort(key=lambda one: one[0])
         return Move(
             partition,
             self.route,
@@ -98,7 +98,7 @@ class Draft(Struct):
             ],
             _reference(self.ended),
             self.is_ended_by_others,
-            [line for _, line in self.lines],
+            [event for _, event in self.events],
         )
 
 

@@ -1,4 +1,4 @@
-"""The moves of a partition with their stories, made from the facts about the partition."""
+"""The moves of a partition with their history, made from the facts about the partition."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
@@ -28,8 +28,8 @@ from replay.why.facts import (
     StateWritten,
     TopicChanged,
 )
-from replay.why.move import Move, StoryLine
-from replay.why.move_draft import Draft, DraftWait
+from replay.why.move import Move, MoveEvent
+from replay.why.move_builder import MoveBuilder, OpenWait
 from replay.why.move_observer import REQUESTS
 from replay.why.noted_facts import API
 from replay.why.rollback_steps import DELETE, LAST, STORE
@@ -40,17 +40,17 @@ _FOUND: Final = "cancellation_found"
 
 def moves_of(facts: Iterable[AnyFact], partition: str) -> list[Move]:
     """The moves of a partition, the oldest first."""
-    builder = _StoryBuilder(partition)
+    history = _MoveHistory(partition)
     for one in facts:
         if getattr(one, "partition", partition) == partition:
-            builder.take(one)
-    return builder.moves()
+            history.take(one)
+    return history.moves()
 
 
-class _StoryBuilder:
+class _MoveHistory:
     def __init__(self, partition: str) -> None:
         self._partition = partition
-        self._drafts: list[Draft] = []
+        self._moves: list[MoveBuilder] = []
         self._record: RecordKnown | None = None
         self._assignment = NO_ASSIGNMENT
         self._requests: list[ReassignmentRequested] = []
@@ -88,31 +88,31 @@ class _StoryBuilder:
                 pass
 
     @property
-    def _draft(self) -> Draft | None:
-        return self._drafts[-1] if self._drafts else None
+    def _last(self) -> MoveBuilder | None:
+        return self._moves[-1] if self._moves else None
 
     @property
-    def _followed(self) -> Draft | None:
-        draft = self._draft
-        return draft if draft is not None and draft.is_followed else None
+    def _followed(self) -> MoveBuilder | None:
+        move = self._last
+        return move if move is not None and move.is_followed else None
 
     @property
-    def _open(self) -> Draft | None:
-        draft = self._draft
-        return draft if draft is not None and draft.is_open else None
+    def _open(self) -> MoveBuilder | None:
+        move = self._last
+        return move if move is not None and move.is_open else None
 
     # The beginning of a move ----------------------------------------------------------------------
 
     def _assigned(self, fact: AssignmentWritten) -> None:
         self._assignment = fact.after
-        draft = self._open
-        if draft is not None and not fact.after.is_being_reassigned:
-            self._ends(draft, fact)
-        elif draft is None and fact.after.is_being_reassigned:
+        move = self._open
+        if move is not None and not fact.after.is_being_reassigned:
+            self._ends(move, fact)
+        elif move is None and fact.after.is_being_reassigned:
             self._begins(fact)
-        elif draft is not None and set(draft.target) != set(fact.after.target):
-            draft.target = fact.after.target
-            draft.add_line(fact, "target_changed", f"the target becomes {listed(draft.target)}")
+        elif move is not None and set(move.target) != set(fact.after.target):
+            move.target = fact.after.target
+            move.add_event(fact, "target_changed", f"the target becomes {listed(move.target)}")
 
     def _begins(self, fact: AssignmentWritten) -> None:
         before, after = fact.before, fact.after
@@ -122,7 +122,7 @@ class _StoryBuilder:
             origin = record.originals
         is_found = not fact.rule and not fact.writer
         route, request, asked = self._route(fact, record)
-        draft = Draft(
+        move = MoveBuilder(
             route,
             request,
             origin or after.origin,
@@ -132,14 +132,14 @@ class _StoryBuilder:
             has_record=record is not None,
         )
         if asked is not None and asked.because != fact.because:
-            draft.add_line(asked, "asked", f"{asked.via} asks for {listed(asked.target or ())}")
+            move.add_event(asked, "asked", f"{asked.via} asks for {listed(asked.target or ())}")
         if is_found:
             if self._others and self._elected_by is not None:
-                self._add_others(draft, self._elected_by)
-            draft.add_line(fact, "found", draft.found_text)
+                self._add_others(move, self._elected_by)
+            move.add_event(fact, "found", move.found_text)
         else:
-            draft.add_line(fact, "begun", f"begun {draft.goes}")
-        self._drafts.append(draft)
+            move.add_event(fact, "begun", f"begun {move.goes}")
+        self._moves.append(move)
 
     def _route(
         self, fact: AssignmentWritten, record: RecordKnown | None
@@ -163,29 +163,29 @@ class _StoryBuilder:
         return since[-1] if since else None
 
     def _record_known(self, fact: RecordKnown) -> None:
-        draft = self._draft
+        move = self._last
         if fact.how == "removed":
             self._record = None
-            if draft is not None and draft.has_record:
-                draft.has_record = False
-                if not draft.is_open and fact.epoch != draft.epoch:
-                    draft.add_line(fact, "record_removed", "its record is removed")
+            if move is not None and move.has_record:
+                move.has_record = False
+                if not move.is_open and fact.epoch != move.epoch:
+                    move.add_event(fact, "record_removed", "its record is removed")
             return
         self._record = fact
-        is_known = draft is not None and (draft.is_followed or draft.is_ended_by_others)
-        if draft is not None and is_known and set(draft.target) == set(fact.target):
-            self._has_record(draft, fact)
+        is_known = move is not None and (move.is_followed or move.is_ended_by_others)
+        if move is not None and is_known and set(move.target) == set(fact.target):
+            self._has_record(move, fact)
         elif fact.how == "found" and self._open is None:
             self._left_over(fact)
 
-    def _has_record(self, draft: Draft, record: RecordKnown) -> None:
-        draft.has_record, draft.origin = True, record.originals
-        draft.route = draft.route or record.route
-        key, line = draft.lines[0]
-        if line.kind == "found" and key == record.seq:
-            draft.lines[0] = (key, structs.replace(line, text=draft.found_text))
+    def _has_record(self, move: MoveBuilder, record: RecordKnown) -> None:
+        move.has_record, move.origin = True, record.originals
+        move.route = move.route or record.route
+        key, event = move.events[0]
+        if event.kind == "found" and key == record.seq:
+            move.events[0] = (key, structs.replace(event, text=move.found_text))
         elif record.how == "found":
-            draft.add_line(record, "record_found", "refold found the record of the move")
+            move.add_event(record, "record_found", "refold found the record of the move")
 
     def _left_over(self, record: RecordKnown) -> None:
         """The record of a move that had ended when the log began."""
@@ -195,7 +195,7 @@ class _StoryBuilder:
         is_back = set(replicas) == set(record.originals)
         if not is_back and set(replicas) != set(record.target):
             return
-        draft = Draft(
+        move = MoveBuilder(
             record.route,
             record.route,
             record.originals,
@@ -207,211 +207,211 @@ class _StoryBuilder:
             has_record=True,
         )
         how = "rolled back" if is_back else "completed"
-        text = f"refold found the record of a move {draft.goes}, which was {how} before"
-        draft.add_line(record, "found", text)
-        self._drafts.append(draft)
+        text = f"refold found the record of a move {move.goes}, which was {how} before"
+        move.add_event(record, "found", text)
+        self._moves.append(move)
 
     # The rollback of a move -----------------------------------------------------------------------
 
     def _given_up(self, fact: MoveGivenUp) -> None:
-        draft = self._draft
-        if draft is None or fact.after.is_being_reassigned:
+        move = self._last
+        if move is None or fact.after.is_being_reassigned:
             return
-        if not draft.is_open:
+        if not move.is_open:
             # Another process had completed it, and its record still existed.
-            draft.ended, draft.is_ended_by_others = None, False
-        self._cancelled(draft, fact.cancellation)
-        if draft.is_waiting:
+            move.ended, move.is_ended_by_others = None, False
+        self._cancelled(move, fact.cancellation)
+        if move.is_waiting:
             # The cancellation is the cause of the rollback, but not of the end of the wait.
             ended_by = fact.begun_by.text if fact.begun_by is not None else ""
-            self._stop_waiting(draft, fact, ended_by)
-        draft.outcome = "being rolled back"
+            self._stop_waiting(move, fact, ended_by)
+        move.outcome = "being rolled back"
 
-    def _cancelled(self, draft: Draft, cancellation: Cancellation | None) -> None:
+    def _cancelled(self, move: MoveBuilder, cancellation: Cancellation | None) -> None:
         if cancellation is None:
             return
-        before, draft.cancellation = draft.cancellation, cancellation
+        before, move.cancellation = move.cancellation, cancellation
         if before is not None and _identity(before) == _identity(cancellation):
-            draft.cancellation = before
-            self._went_on(draft)
+            move.cancellation = before
+            self._went_on(move)
             return
         again = " again" if before is not None else ""
         at = reference_to(cancellation.seq, cancellation.wall_ns)
-        line = StoryLine(at, "cancelled", f"cancelled{again}: {cause_of_rollback(cancellation)}")
-        draft.lines.append((cancellation.seq, line))
+        event = MoveEvent(at, "cancelled", f"cancelled{again}: {cause_of_rollback(cancellation)}")
+        move.events.append((cancellation.seq, event))
         removed = [
             one for one in self._cancel if one.how == "removed" and one.seq > cancellation.seq
         ]
         for one in removed if cancellation.by == REASSIGN_CANCEL else ():
-            draft.add_line(one, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
+            move.add_event(one, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
 
-    def _went_on(self, draft: Draft) -> None:
+    def _went_on(self, move: MoveBuilder) -> None:
         """The rollback goes on after a failover that found the cancellation."""
-        for place, (key, line) in enumerate(draft.lines):
-            if line.kind == _FOUND and key not in draft.went_on_after:
-                draft.went_on_after.add(key)
-                draft.lines[place] = (key, structs.replace(line, text=f"{line.text} and went on"))
+        for place, (key, event) in enumerate(move.events):
+            if event.kind == _FOUND and key not in move.went_on_after:
+                move.went_on_after.add(key)
+                move.events[place] = (key, structs.replace(event, text=f"{event.text} and went on"))
 
     def _waits(self, fact: LeftUnchanged) -> None:
-        draft = self._open
-        if draft is None:
+        move = self._open
+        if move is None:
             return
-        self._cancelled(draft, fact.cancellation)
-        draft.outcome = "waits to be rolled back"
-        if not draft.is_waiting or draft.waits[-1].why != fact.text:
-            if draft.is_waiting:
-                draft.waits[-1].until = fact
-            draft.waits.append(DraftWait(fact.text, fact))
-            draft.add_line(fact, "waits", fact.text)
+        self._cancelled(move, fact.cancellation)
+        move.outcome = "waits to be rolled back"
+        if not move.is_waiting or move.waits[-1].why != fact.text:
+            if move.is_waiting:
+                move.waits[-1].until = fact
+            move.waits.append(OpenWait(fact.text, fact))
+            move.add_event(fact, "waits", fact.text)
 
-    def _stop_waiting(self, draft: Draft, fact: Fact, ended_by: str) -> None:
-        draft.waits[-1].until, draft.waits[-1].ended_by = fact, ended_by
+    def _stop_waiting(self, move: MoveBuilder, fact: Fact, ended_by: str) -> None:
+        move.waits[-1].until, move.waits[-1].ended_by = fact, ended_by
         because = f", because of {ended_by}" if ended_by else ""
-        draft.add_line(fact, "goes_on", f"the rollback waits no longer{because}")
+        move.add_event(fact, "goes_on", f"the rollback waits no longer{because}")
 
     def _cancel_known(self, fact: CancelKnown) -> None:
         self._cancel.append(fact)
-        draft = self._draft
-        if draft is None or not (draft.is_followed or draft.is_ended_by_others):
+        move = self._last
+        if move is None or not (move.is_followed or move.is_ended_by_others):
             return
-        if draft.cancellation is None or draft.cancellation.by != REASSIGN_CANCEL:
+        if move.cancellation is None or move.cancellation.by != REASSIGN_CANCEL:
             return
-        if fact.how == "found" and fact.czxid == draft.cancellation.czxid:
-            if fact.seq != draft.cancellation.seq:
+        if fact.how == "found" and fact.czxid == move.cancellation.czxid:
+            if fact.seq != move.cancellation.seq:
                 text = f"refold found the cancellation (czxid {fact.czxid})"
-                draft.add_line(fact, _FOUND, text)
+                move.add_event(fact, _FOUND, text)
         elif fact.how == "changed":
             forced = ": the rollback is forced" if fact.is_forced else ""
-            draft.add_line(fact, "cancellation_changed", f"{REASSIGN_CANCEL} was written{forced}")
-        elif fact.how == "removed" and draft.is_open:
-            if draft.is_waiting or fact.epoch != draft.epoch:
-                self._given_up_rollback(draft, fact)
+            move.add_event(fact, "cancellation_changed", f"{REASSIGN_CANCEL} was written{forced}")
+        elif fact.how == "removed" and move.is_open:
+            if move.is_waiting or fact.epoch != move.epoch:
+                self._given_up_rollback(move, fact)
             else:
                 # The controller completes the steps that it has begun.
-                draft.add_line(fact, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
+                move.add_event(fact, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
 
-    def _given_up_rollback(self, draft: Draft, fact: CancelKnown) -> None:
+    def _given_up_rollback(self, move: MoveBuilder, fact: CancelKnown) -> None:
         text = f"{REASSIGN_CANCEL} was removed"
-        if draft.is_waiting:
-            draft.waits[-1].until, draft.waits[-1].ended_by = fact, text
-        draft.outcome, draft.cancellation = "under way", None
-        text += f": the move to {listed(draft.target)} goes on"
-        draft.add_line(fact, "rollback_given_up", text)
+        if move.is_waiting:
+            move.waits[-1].until, move.waits[-1].ended_by = fact, text
+        move.outcome, move.cancellation = "under way", None
+        text += f": the move to {listed(move.target)} goes on"
+        move.add_event(fact, "rollback_given_up", text)
 
     def _step(self, fact: RollbackStep) -> None:
-        draft = self._draft
-        if draft is None:
+        move = self._last
+        if move is None:
             return
         if fact.step == 1:
-            draft.steps = set()
-        draft.steps.add(fact.step)
-        draft.epoch = fact.epoch
+            move.steps = set()
+        move.steps.add(fact.step)
+        move.epoch = fact.epoch
         text = f"step {fact.step} of {LAST}: {fact.text}"
         if not fact.is_empty:
-            draft.add_line(fact, "step", text, step=fact.step, command=fact.command)
+            move.add_event(fact, "step", text, step=fact.step, command=fact.command)
             return
-        # An empty step is known only at the last step; its line belongs before the next step's.
-        begun = max(n for n, (_, line) in enumerate(draft.lines) if line.step == 1)
-        for place in range(begun, len(draft.lines)):
-            key, line = draft.lines[place]
-            if line.step > fact.step:
-                empty = StoryLine(line.at, "step", text, None, fact.step)
-                draft.lines.insert(place, (key, empty))
+        # An empty step is known only at the last step; its event belongs before the next step's.
+        begun = max(n for n, (_, event) in enumerate(move.events) if event.step == 1)
+        for place in range(begun, len(move.events)):
+            key, event = move.events[place]
+            if event.step > fact.step:
+                empty = MoveEvent(event.at, "step", text, None, fact.step)
+                move.events.insert(place, (key, empty))
                 return
-        draft.add_line(fact, "step", text, step=fact.step)
+        move.add_event(fact, "step", text, step=fact.step)
 
     def _deletion(self, fact: ReplicaDeletion) -> None:
-        draft = self._draft
-        if draft is None or (draft.cancellation is None and draft.outcome != "rolled back"):
+        move = self._last
+        if move is None or (move.cancellation is None and move.outcome != "rolled back"):
             return
         is_of_step = fact.what == "asked" and any(
-            line.step == DELETE and key == fact.seq for key, line in draft.lines
+            event.step == DELETE and key == fact.seq for key, event in move.events
         )
-        if not is_of_step and fact.broker not in draft.origin:
+        if not is_of_step and fact.broker not in move.origin:
             again = " again" if fact.what == "asked" else ""
-            draft.add_line(fact, f"deletion_{fact.what}", f"{deletion(fact)}{again}")
+            move.add_event(fact, f"deletion_{fact.what}", f"{deletion(fact)}{again}")
 
     # The controller role --------------------------------------------------------------------------
 
     def _role(self, fact: RoleChanged | LogEnded) -> None:
         if isinstance(fact, RoleChanged) and fact.code not in ("elected", "resigned"):
             return
-        draft = self._followed
+        move = self._followed
         if isinstance(fact, LogEnded):
-            if draft is not None:
-                draft.add_line(fact, "log_ended", sentence(fact))
+            if move is not None:
+                move.add_event(fact, "log_ended", sentence(fact))
         elif fact.code == "resigned":
-            if draft is not None:
-                draft.add_line(
+            if move is not None:
+                move.add_event(
                     fact, "role_lost", f"broker {fact.broker} lost the role: {fact.text}"
                 )
         else:
-            self._elected(draft, fact)
+            self._elected(move, fact)
 
-    def _elected(self, draft: Draft | None, fact: RoleChanged) -> None:
+    def _elected(self, move: MoveBuilder | None, fact: RoleChanged) -> None:
         before, self._epoch = self._epoch, fact.epoch
         self._others = tuple(range(before + 1, fact.epoch)) if before else ()
         self._elected_by = fact
-        if draft is None:
+        if move is None:
             return
         if self._others:
-            self._add_others(draft, fact)
+            self._add_others(move, fact)
         text = f"broker {fact.broker} became controller (controller epoch {fact.epoch})"
-        draft.add_line(fact, "role_taken", text)
+        move.add_event(fact, "role_taken", text)
 
-    def _add_others(self, draft: Draft, elected: RoleChanged) -> None:
+    def _add_others(self, move: MoveBuilder, elected: RoleChanged) -> None:
         text = _other_controllers(self._others)
-        draft.add_line(elected, "other_controllers", text, epochs=self._others, because=None)
+        move.add_event(elected, "other_controllers", text, epochs=self._others, because=None)
 
     def _state(self, fact: StateWritten) -> None:
-        draft = self._followed
+        move = self._followed
         epoch = fact.after.controller_epoch
-        if draft is not None and epoch in self._others and not fact.rule:
+        if move is not None and epoch in self._others and not fact.rule:
             text = f"controller epoch {epoch} had written its state: "
-            draft.add_line(fact, "state_found", text + change(fact.before, fact.after))
+            move.add_event(fact, "state_found", text + change(fact.before, fact.after))
 
     # The end of a move ----------------------------------------------------------------------------
 
-    def _ends(self, draft: Draft, fact: AssignmentWritten) -> None:
+    def _ends(self, move: MoveBuilder, fact: AssignmentWritten) -> None:
         replicas = fact.after.replicas
         is_found = not fact.rule and not fact.writer
-        if set(replicas) == set(draft.origin):
-            draft.outcome, text = "rolled back", f"rolled back: it is on {listed(replicas)} again"
-            if is_found and STORE in draft.steps:
+        if set(replicas) == set(move.origin):
+            move.outcome, text = "rolled back", f"rolled back: it is on {listed(replicas)} again"
+            if is_found and STORE in move.steps:
                 text = f"found on {listed(replicas)}: step {STORE} had been written"
             elif is_found:
                 text = f"found on {listed(replicas)}: another process wrote that"
-        elif set(replicas) == set(draft.target):
-            draft.outcome, text = "completed", f"completed: it is on {listed(replicas)}"
+        elif set(replicas) == set(move.target):
+            move.outcome, text = "completed", f"completed: it is on {listed(replicas)}"
             if is_found:
                 text = f"found on {listed(replicas)}: another controller completed the move"
         else:
-            draft.outcome, text = "replaced", f"it has {assignment(fact.after)} instead"
-        draft.is_ended_by_others = is_found
-        draft.ended = fact
-        draft.add_line(fact, draft.outcome.replace(" ", "_"), text)
+            move.outcome, text = "replaced", f"it has {assignment(fact.after)} instead"
+        move.is_ended_by_others = is_found
+        move.ended = fact
+        move.add_event(fact, move.outcome.replace(" ", "_"), text)
 
     def _topic_deletion_started(self, fact: TopicChanged, topic: str) -> None:
-        draft = self._open
-        if draft is None or topic != partition_named(self._partition)[0]:
+        move = self._open
+        if move is None or topic != partition_named(self._partition)[0]:
             return
-        if draft.is_waiting:
-            draft.waits[-1].until, draft.waits[-1].ended_by = fact, sentence(fact)
-        draft.outcome, draft.ended = "deleted", fact
-        draft.add_line(fact, "deleted", f"{sentence(fact)}: the move ends with its topic")
+        if move.is_waiting:
+            move.waits[-1].until, move.waits[-1].ended_by = fact, sentence(fact)
+        move.outcome, move.ended = "deleted", fact
+        move.add_event(fact, "deleted", f"{sentence(fact)}: the move ends with its topic")
 
     # The result -----------------------------------------------------------------------------------
 
     def moves(self) -> list[Move]:
         """All moves, the oldest first."""
-        return [self._move(place, one) for place, one in enumerate(self._drafts)]
+        return [self._move(place, one) for place, one in enumerate(self._moves)]
 
-    def _move(self, place: int, draft: Draft) -> Move:
-        if draft.outcome == "rolled back" and draft.cancellation is None:
-            later = self._drafts[place + 1 :]
+    def _move(self, place: int, move: MoveBuilder) -> Move:
+        if move.outcome == "rolled back" and move.cancellation is None:
+            later = self._moves[place + 1 :]
             until = later[0].first.seq if later else None
-            self._cancelled(draft, _cause_of(draft, until, self._requests, self._cancel))
-        return draft.finished(self._partition)
+            self._cancelled(move, _cause_of(move, until, self._requests, self._cancel))
+        return move.build(self._partition)
 
 
 def _identity(one: Cancellation) -> tuple[object, ...]:
@@ -431,7 +431,7 @@ def _other_controllers(epochs: tuple[int, ...]) -> str:
 
 
 def _cause_of(
-    draft: Draft,
+    move: MoveBuilder,
     until: int | None,
     asked: Sequence[ReassignmentRequested],
     cancel: Sequence[CancelKnown],
@@ -441,19 +441,19 @@ def _cause_of(
 
     `asked` are the requests for the partition, `cancel` the facts about /admin/reassign_cancel.
     """
-    ended = draft.ended
+    ended = move.ended
     assert ended is not None, "a rolled back move has ended"
     asked = [
         one
         for one in asked
-        if one.seq >= draft.first.seq and (until is None or one.seq < until) and not one.error
+        if one.seq >= move.first.seq and (until is None or one.seq < until) and not one.error
     ]
-    ends = [one for one in asked if one.target is None or set(one.target) == set(draft.origin)]
+    ends = [one for one in asked if one.target is None or set(one.target) == set(move.origin)]
     # The answer to a request follows its result.
     near = [one for one in ends if one.because is not None and one.because == ended.because]
     if near:
         return _of_request(near[0])
-    in_effect = _cancel_in_effect(draft, cancel)
+    in_effect = _cancel_in_effect(move, cancel)
     if in_effect is not None:
         return in_effect
     others = [one for one in asked if one.via == REASSIGN_PARTITIONS_EXTRA]
@@ -461,14 +461,14 @@ def _cause_of(
     return _of_request(found[-1]) if found else None
 
 
-def _cancel_in_effect(draft: Draft, cancel: Sequence[CancelKnown]) -> Cancellation | None:
-    if draft.route not in ("", REASSIGN_PARTITIONS):
+def _cancel_in_effect(move: MoveBuilder, cancel: Sequence[CancelKnown]) -> Cancellation | None:
+    if move.route not in ("", REASSIGN_PARTITIONS):
         return None
-    assert draft.ended is not None, "a rolled back move has ended"
-    is_over = draft.ended is draft.first
+    assert move.ended is not None, "a rolled back move has ended"
+    is_over = move.ended is move.first
     found: CancelKnown | None = None
     for one in cancel:
-        if one.seq > draft.ended.seq and not (is_over and found is None):
+        if one.seq > move.ended.seq and not (is_over and found is None):
             break
         if one.how in ("created", "found"):
             found = found or one
