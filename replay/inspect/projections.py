@@ -9,7 +9,7 @@ from controller.core.commands import Issued
 from controller.core.events import Recorded
 from controller.core.snapshot import load_snapshot, take_snapshot
 from eventstore.records import EventRecord
-from replay.cluster_view.of_znodes import cluster_of
+from replay.cluster_view.from_znodes import cluster_of
 from replay.cluster_view.views import Cluster
 from replay.errors import ReplayError
 from replay.logs.decode import recorded

@@ -16,7 +16,7 @@ from controller.core.znodes import (
     reassignment_path,
 )
 from eventstore.records import EventRecord
-from replay.cluster_view.of_znodes import state_of
+from replay.cluster_view.from_znodes import state_of
 from replay.description.phrases import session_name
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (

@@ -328,7 +328,8 @@ def _moves(history: History, view: PartitionView, move: Move | None) -> str:
     if move is not None and is_undone and move.cancelled is not None:
         why = f", because {move.cancelled.text}"
     if view.becoming:
-        how = view.course if view.course == "ending" else f"being {view.course}"
+        status = view.reassignment_status
+        how = status if status == "ending" else f"being {status}"
         return f"Its move to {target} is {how}{why}; {more}"
     if is_undone:
         return f"Its move to {target} waits to be rolled back{why}; {more}"

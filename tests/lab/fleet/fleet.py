@@ -15,7 +15,7 @@ from replay.diff.references import Version, find_version
 from replay.stock_clusters.imports.importing import ImportResult, Selection, import_source
 from tests.replay.diff.versions import LAST_OF_ISR, ROOT, changed
 from tests.replay.fleet.plain_count import PlainCount
-from tests.replay.fleet.quick import QUICK
+from tests.replay.fleet.spark_settings import QUICK
 
 Row = dict[str, Any]
 

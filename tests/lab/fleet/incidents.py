@@ -65,7 +65,7 @@ async def _play(folder: Path) -> Played:
             await _until_followed([*logs[0], *logs[1]], live, following)
             following.send_signal(signal.SIGINT)
             if await asyncio.to_thread(following.wait, _END_MAX_S) != 0:
-                raise RuntimeError(f"the live job failed: {_last_words(following)}")
+                raise RuntimeError(f"the live job failed: {_last_output(following)}")
     return Played(*logs, fetched, live, (folder / "live.out").read_text().splitlines())
 
 
@@ -88,12 +88,12 @@ async def _until_followed(logs: list[Path], live: Path, following: subprocess.Po
 
     async def followed() -> bool:
         if following.poll() is not None:
-            raise RuntimeError(f"the live job has ended: {_last_words(following)}")
+            raise RuntimeError(f"the live job has ended: {_last_output(following)}")
         return {log: seq for log, (_, seq, _) in log_rows(live).items()} == ends
 
     await until(followed, START_MAX_S, f"the live job is at {ends}")
 
 
-def _last_words(following: subprocess.Popen[str]) -> str:
+def _last_output(following: subprocess.Popen[str]) -> str:
     assert following.stderr is not None
     return following.stderr.read()

@@ -17,10 +17,10 @@ from replay.fleet.analysis.analyse import Analysis, Options, analyse
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.stock_clusters.imports.importing import Selection, import_source
-from tests.replay.fleet.analysis.made_up import STATE, made_up
+from tests.replay.fleet.analysis.problem_log import STATE, history_with_problems
 from tests.replay.fleet.driver import rows_collected
 from tests.replay.fleet.plain_count import PlainCount
-from tests.replay.fleet.quick import QUICK
+from tests.replay.fleet.spark_settings import QUICK
 from tools.fleet.histories import History, write_log
 
 pytestmark = [
@@ -84,7 +84,7 @@ def analysed(
         logs[name] = folder / "logs" / name / "log"
         import_source(TESTS / "recordings" / f"{name}.tar.xz", logs[name], Selection())
     logs["short"] = write_log(folder / "logs" / "short", short_history, "short", 1)
-    logs["made up"] = write_log(folder / "logs" / "made-up", made_up(), "made up", 2)
+    logs["made up"] = write_log(folder / "logs" / "made-up", history_with_problems(), "made up", 2)
     table = folder / "table"
     ingested = ingest(quick, [str(folder / "logs")], table)
     assert ingested.set_aside == 0

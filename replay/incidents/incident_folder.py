@@ -14,11 +14,11 @@ from replay.errors import ReplayError
 from replay.incidents.transcript import transcript
 from replay.logs.packed import LOG_OF_INCIDENT, log_at
 
-ABOUT: Final = "incident.toml"
+DESCRIPTION: Final = "incident.toml"
 TRANSCRIPT: Final = "transcript.txt"
 
 
-class About(Struct, omit_defaults=True):
+class IncidentDescription(Struct, omit_defaults=True):
     """incident.toml: what happened, how the log was made, and the partition that it is about."""
 
     title: str
@@ -26,28 +26,28 @@ class About(Struct, omit_defaults=True):
     matters: str = ""
 
 
-def demand_new(folder: Path) -> None:
+def require_new(folder: Path) -> None:
     """Raises ReplayError if the folder exists."""
     if folder.exists():
         raise ReplayError(f"{folder} exists already: give the incident another name")
 
 
-def keep(log: Path, folder: Path, about: About) -> None:
+def keep(log: Path, folder: Path, about: IncidentDescription) -> None:
     """Make the folder of an incident. Raises ReplayError if the folder exists."""
-    demand_new(folder)
+    require_new(folder)
     folder.mkdir(parents=True)
     with tarfile.open(folder / LOG_OF_INCIDENT, "w:xz") as archive:
         for segment in segments_in(log):
             archive.add(segment, f"log/{segment.name}", filter=_without_owner)
-    write_about(folder, about)
+    write_description(folder, about)
     (folder / TRANSCRIPT).write_text(transcript(log), encoding="utf-8")
 
 
-def write_about(folder: Path, about: About) -> None:
+def write_description(folder: Path, about: IncidentDescription) -> None:
     """Write incident.toml. TOML strings have the syntax of JSON."""
     fields = msgspec.to_builtins(about)
     lines = [f"{name} = {msgspec.json.encode(text).decode()}\n" for name, text in fields.items()]
-    (folder / ABOUT).write_text("".join(lines), encoding="utf-8")
+    (folder / DESCRIPTION).write_text("".join(lines), encoding="utf-8")
 
 
 def incidents_in(folders: Sequence[Path]) -> list[Path]:

@@ -36,7 +36,7 @@ class Step(NamedTuple):
     caused: list[tuple[str, commands.Command]]
 
 
-def made_up() -> History:
+def history_with_problems() -> History:
     """A broker departs half a second after an ISR with it was proposed, and the ISR is accepted; a
     reassignment never ends; a write and a request come from a deposed controller."""
     recorded, issued = [], []
