@@ -107,6 +107,17 @@ def test_files_of_tests_hold_tests() -> None:
     assert not empty
 
 
+def test_folder_of_tests_has_the_path_of_a_package() -> None:
+    """Except for tests of the repository as a whole, and tests with servers in tests/lab."""
+    folders = {module.parent.relative_to(ROOT / "tests") for module in modules("tests")}
+    tested = {
+        folder
+        for folder in folders - {Path()}
+        if folder.parts[0] != "lab" and any((ROOT / "tests" / folder).glob("test_*.py"))
+    }
+    assert [str(one) for one in sorted(tested) if not (ROOT / one / "__init__.py").exists()] == []
+
+
 def test_nothing_prints_below_the_command_line() -> None:
     prints = [
         at(module, call)

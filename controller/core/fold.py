@@ -44,7 +44,7 @@ from controller.core.procedures.brokers.responses import (
 from controller.core.procedures.dispatch import process, with_following
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.replica_deletion import TIMER as DELETION_TIMER
-from controller.core.procedures.reassignment_znodes.cancel_znode import dated
+from controller.core.procedures.reassignment_znodes.cancel_znode import with_cancellation_bound
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.triggers import (
     ApiCall,
@@ -119,7 +119,9 @@ class Fold:
             case WatchFired(path=path, change=change, zxid=zxid):
                 trigger = trigger_of(path, change, zxid)
                 if trigger is not None:
-                    self.controller.enqueue(dated(self.controller.context, trigger))
+                    self.controller.enqueue(
+                        with_cancellation_bound(self.controller.context, trigger)
+                    )
             case request if isinstance(request, ApiRequest):
                 start_time_out(self.controller, request)
                 self.controller.enqueue(ApiCall(request))

@@ -308,7 +308,7 @@ class ControllerContext:
             found = self.topics[name] = Topic(name)
         return found
 
-    def know_topic(self, name: str, topic_id: bytes | None) -> Topic:
+    def add_known_topic(self, name: str, topic_id: bytes | None) -> Topic:
         """Note that a topic is in the cluster, with this id (None: it has none yet)."""
         topic = self.topic(name)
         topic.is_known = True

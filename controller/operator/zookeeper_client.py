@@ -88,21 +88,21 @@ class ZooKeeperClient:
         """Data and stat of these znodes, in order."""
         result = Znodes(len(paths))
         await self._ask(ReadZnodes(paths), result)
-        self._demand(result.errors)
+        self._require_success(result.errors)
         return result
 
     async def exists(self, path: str) -> bool:
         """Whether the znode exists."""
         result = Znodes(1)
         await self._ask(ReadStats((path,)), result)
-        self._demand(result.errors)
+        self._require_success(result.errors)
         return result.errors[0] == 0
 
     async def children(self, path: str) -> list[str]:
         """The names of a znode's children, sorted; empty if it does not exist."""
         result = Children()
         await self._ask(ReadChildren(path), result)
-        self._demand([result.error])
+        self._require_success([result.error])
         return result.children
 
     async def read(self, paths: tuple[str, ...]) -> list[Znode | None]:
@@ -126,7 +126,7 @@ class ZooKeeperClient:
         OK."""
         result = Writes(len(operations))
         await self._ask(WriteAtomically(operations), result)
-        self._demand(result.errors)
+        self._require_success(result.errors)
         failed = (one for one in result.errors if one not in (OK, RUNTIME_INCONSISTENCY))
         return next(failed, OK)
 
@@ -141,7 +141,7 @@ class ZooKeeperClient:
         if not done.is_set():
             raise ZooKeeperUnavailable(f"no answer within {self._timeout_s:g} s")
 
-    def _demand(self, errors: list[int]) -> None:
+    def _require_success(self, errors: list[int]) -> None:
         if _LOST.intersection(errors):
             raise ZooKeeperUnavailable(f"the connection was lost: {self._connection.fault}")
 

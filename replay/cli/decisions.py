@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from replay.cli.kinds import demand_decision_kinds
+from replay.cli.kinds import require_decision_kinds
 from replay.cli.listing import Broker, Filter, Limit, Partition, Topic, print_list
 from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
 from replay.description.choices import Chosen, candidates_clause
@@ -79,7 +79,7 @@ def decisions(
         criteria,
         _source,
         _lines,
-        demand=demand_decision_kinds,
+        demand=require_decision_kinds,
         as_json=as_json,
         fits=fits,
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import typer
 
-from replay.cli.kinds import demand_event_kinds
+from replay.cli.kinds import require_event_kinds
 from replay.cli.listing import Broker, Filter, Limit, Partition, Topic, print_list
 from replay.cli.options import FromPosition, JsonLines, Kind, Log, Term, ToPosition
 from replay.listing import observed, recorded
@@ -40,7 +40,7 @@ def events(
         criteria,
         _source,
         _line,
-        demand=lambda opened, kinds: demand_event_kinds(opened.reader, kinds),
+        demand=lambda opened, kinds: require_event_kinds(opened.reader, kinds),
         as_json=as_json,
     )
 

@@ -120,7 +120,7 @@ def _tables(cluster: Cluster) -> Iterator[Table]:
     for move in cluster.reassignments:
         waits = ", ".join(f"{broker}: {why}" for broker, why in move.waits_for.items())
         if move.becoming:
-            waits = f"{move.course}: new replicas {_ids(move.becoming)}"
+            waits = f"{move.status}: new replicas {_ids(move.becoming)}"
         moves.add_row(move.partition, _ids(move.origin), _ids(move.target), waits)
     yield moves
     deletions = Table(

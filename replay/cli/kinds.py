@@ -14,7 +14,7 @@ from replay.stock_clusters.imported_log.encoding import SCHEMAS
 from replay.stock_clusters.imports.decisions import KINDS
 
 
-def demand_event_kinds(reader: LogReader, kinds: Sequence[str]) -> None:
+def require_event_kinds(reader: LogReader, kinds: Sequence[str]) -> None:
     """Refuse a kind of event that neither this version nor the log has. Another version may have
     written the log.
 
@@ -27,7 +27,7 @@ def demand_event_kinds(reader: LogReader, kinds: Sequence[str]) -> None:
         raise _unknown("event", kind, schemas)
 
 
-def demand_decision_kinds(log: OpenedLog, kinds: Sequence[str]) -> None:
+def require_decision_kinds(log: OpenedLog, kinds: Sequence[str]) -> None:
     """Refuse an unknown kind of decision: this version derives the decisions, so it knows all
     kinds.
 

@@ -15,12 +15,12 @@ from replay.cli.options import LogPosition, log_position, named_partition
 from replay.cli.progress import progress
 from replay.errors import ReplayError
 from replay.incidents.cutting import cut
-from replay.incidents.keeping import (
+from replay.incidents.incident_folder import (
     TRANSCRIPT,
-    About,
-    demand_new,
+    IncidentDescription,
     incidents_in,
     keep,
+    require_new,
     update,
 )
 from replay.logs.open_log import open_reader, seq_at
@@ -102,7 +102,7 @@ def _keep(
     *,
     redact: bool,
 ) -> None:
-    demand_new(folder)
+    require_new(folder)
     (first_seq, first_ns), (last_seq, last_ns) = between
     with TemporaryDirectory(prefix="refold-incident-") as scratch, ExitStack() as opened:
         reader = opened.enter_context(open_reader(log))
@@ -122,7 +122,9 @@ def _keep(
             with progress() as report:
                 redact_log(cut_log, shorter, report)
         origin = f"refold new-incident: events {made.first} to {made.last} of a log"
-        about = About(title, f"{origin}, redacted" if redact else origin, partition or "")
+        about = IncidentDescription(
+            title, f"{origin}, redacted" if redact else origin, partition or ""
+        )
         if redact and partition:
             about.matters = ""
         keep(shorter, folder, about)

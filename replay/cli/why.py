@@ -156,7 +156,7 @@ def _print_history(move: Move) -> None:
     """Print the steps of a reassignment, the oldest first, with the name of each log once."""
     typer.echo(f"\nThe move from {listed(move.origin)} to {listed(move.target)}:")
     log = ""
-    for one in move.story:
+    for one in move.events:
         if one.at.log != log:
             log = one.at.log
             typer.echo(f"  {log}")

@@ -13,7 +13,7 @@ NO_BROKER = -1
 
 PartitionStatus = Literal["new", "online", "offline", "deleting"]
 DeletionStatus = Literal["queued", "under way", "waits"]
-ReassignmentCourse = Literal["on its way", "ending", "rolled back", "replaced"]
+ReassignmentStatus = Literal["on its way", "ending", "rolled back", "replaced"]
 
 
 class NotInSync(StrEnum):
@@ -111,7 +111,7 @@ class PartitionView(Struct, frozen=True):
         return self.assignment.is_being_reassigned
 
     @property
-    def course(self) -> ReassignmentCourse:
+    def reassignment_status(self) -> ReassignmentStatus:
         """Whether the reassignment goes on, or is being ended, rolled back or replaced."""
         if not self.becoming:
             return "on its way"
@@ -157,14 +157,14 @@ class TopicView(Struct, frozen=True):
 
 class ReassignmentView(Struct, frozen=True):
     """A partition that is being reassigned. `waits_for` has the target replicas that are not in
-    sync, each with the reason; it is empty if the reassignment is on another `course` than "on its
+    sync, each with the reason; it is empty if `status` is not "on its
     way". Then `becoming` are the replicas that the partition gets."""
 
     partition: str
     origin: tuple[int, ...]
     target: tuple[int, ...]
     waits_for: dict[int, NotInSync]
-    course: ReassignmentCourse = "on its way"
+    status: ReassignmentStatus = field(default="on its way", name="course")
     becoming: tuple[int, ...] = ()
 
 
@@ -233,7 +233,7 @@ def reassignments_of(topics: list[TopicView], brokers: list[BrokerView]) -> list
             one.origin,
             one.target,
             {} if one.becoming else lacking_replicas(one, live),
-            one.course,
+            one.reassignment_status,
             one.becoming,
         )
         for topic in topics

@@ -19,7 +19,6 @@ from msgspec import Struct
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
-from replay.collector import paused_collector
 from replay.fleet.batches import batches
 from replay.fleet.columns import DECODED, decoded
 from replay.fleet.day_files import records_writer
@@ -27,6 +26,7 @@ from replay.fleet.errors import FleetError, usable
 from replay.fleet.jobs import no_step, reporting_steps, spark_errors
 from replay.fleet.locking import in_turn, staging
 from replay.fleet.table import check_table, folder_of_records, records_in
+from replay.garbage_collection import paused_garbage_collection
 from replay.progress import Progress, unreported
 
 _DECODED: Final = "decoded"
@@ -126,7 +126,7 @@ def _decode(spark: SparkSession, batch: Path, made: Path) -> None:
 
 
 def _decode_files(files: Iterable[str], source: Path, made: Path) -> None:
-    with paused_collector():
+    with paused_garbage_collection():
         for file in map(Path, files):
             target = made / file.relative_to(source)
             try:

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from eventstore import chain, folders
 from eventstore.segment import open_segment
-from replay.collector import paused_collector
 from replay.errors import ReplayError
 from replay.fleet.day_files import DayFiles
 from replay.fleet.errors import OutputError, reason_of
@@ -29,6 +28,7 @@ from replay.fleet.read_ahead import with_read_ahead
 from replay.fleet.segment_ingest import ingest_segment
 from replay.fleet.segments import log_name, segment_id
 from replay.fleet.stock_ingest import StockIngest, capture_of
+from replay.garbage_collection import paused_garbage_collection
 
 INPUTS: Final = pa.schema([("kind", pa.string()), ("path", pa.string()), ("size", pa.int64())])
 """The inputs that the driver lists."""
@@ -120,7 +120,7 @@ def ingest_units(
     with a path in `replacing` replace what the table has of the same transactions. Raises
     OutputError."""
     task = Task(table, files, replacing)
-    with paused_collector():
+    with paused_garbage_collection():
         for row in with_read_ahead(rows, lambda row: Path(row.path)):
             for ingested in task.ingest(row.asDict(recursive=True)):
                 yield _values(ingested, INGESTED)

@@ -2,5 +2,5 @@
 
 - `cutting` and `imported_cutting` make the short log and check that it still replays
 - `transcript` is the text of the decisions, which is reviewed like code
-- `keeping` is the folder of an incident: log.tar.xz, incident.toml, transcript.txt
+- `incident_folder` is the folder of an incident: log.tar.xz, incident.toml, transcript.txt
 """

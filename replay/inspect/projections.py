@@ -10,7 +10,7 @@ from controller.core.events import Recorded
 from controller.core.snapshot import load_snapshot, take_snapshot
 from eventstore.records import EventRecord
 from replay.agreement.znode_view import ZnodeView
-from replay.cluster_view.of_znodes import cluster_of
+from replay.cluster_view.from_znodes import cluster_of
 from replay.cluster_view.views import Cluster
 from replay.errors import ReplayError
 from replay.logs.decode import recorded

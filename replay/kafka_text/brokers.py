@@ -15,7 +15,7 @@ from controller.core.triggers import ApiCall, BrokerChange, BrokerModifications,
 from controller.core.values import UNKNOWN_BROKER_EPOCH, Broker
 from replay.kafka_text.failover import broker_epochs
 from replay.kafka_text.kafka_log import CONTROLLER, KafkaLog, LogObserver, ZooKeeperOutcome
-from replay.kafka_text.spelling import joined, registration, replica
+from replay.kafka_text.scala_text import joined, registration, replica
 from replay.subjects import broker_named
 
 _LOST = (CONNECTION_LOSS, SESSION_EXPIRED)

@@ -11,7 +11,7 @@ from controller.core.commands import (
 )
 from controller.core.events import BrokerResponded, ChannelFault, Event
 from replay.kafka_text.kafka_log import SENDER, STATE_CHANGE_ANSWER, KafkaLog, LogObserver
-from replay.kafka_text.spelling import node
+from replay.kafka_text.scala_text import node
 
 
 class Channels(LogObserver):

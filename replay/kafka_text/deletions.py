@@ -15,7 +15,7 @@ from replay.kafka_text.kafka_log import (
     LogObserver,
     ZooKeeperOutcome,
 )
-from replay.kafka_text.spelling import joined, mutable_set
+from replay.kafka_text.scala_text import joined, mutable_set
 from replay.subjects import subject_of
 
 

@@ -19,7 +19,7 @@ from controller.core.triggers import (
     Trigger,
 )
 from replay.kafka_text.kafka_log import CONTROLLER, KafkaLog, LogObserver, ZooKeeperOutcome
-from replay.kafka_text.spelling import immutable_set, joined
+from replay.kafka_text.scala_text import immutable_set, joined
 
 Name = tuple[str, int]
 

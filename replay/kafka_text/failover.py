@@ -25,7 +25,7 @@ from replay.kafka_text.kafka_log import (
     KafkaLog,
     LogObserver,
 )
-from replay.kafka_text.spelling import (
+from replay.kafka_text.scala_text import (
     immutable_map,
     immutable_set,
     joined,

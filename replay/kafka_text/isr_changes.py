@@ -25,7 +25,7 @@ from replay.kafka_text.kafka_log import (
     LogObserver,
     ZooKeeperOutcome,
 )
-from replay.kafka_text.spelling import collection, immutable_set, joined, leader_and_isr
+from replay.kafka_text.scala_text import collection, immutable_set, joined, leader_and_isr
 
 _FIRST_BY_TOPIC_ID: Final = 2
 

@@ -16,7 +16,7 @@ from controller.core.triggers import Trigger
 
 
 class Source(NamedTuple):
-    """A logger, and how its messages begin. `id` stands in for the controller's broker id."""
+    """A logger, and how its messages begin. `{id}` in `identity` is the controller's broker id."""
 
     logger: str
     identity: str

@@ -36,7 +36,7 @@ from replay.kafka_text.kafka_log import (
     LogObserver,
     ZooKeeperOutcome,
 )
-from replay.kafka_text.spelling import (
+from replay.kafka_text.scala_text import (
     assignment,
     collection,
     immutable_map,

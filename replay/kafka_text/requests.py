@@ -10,7 +10,7 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from replay.kafka_text.kafka_log import STATE_CHANGE, LogObserver
-from replay.kafka_text.spelling import mutable_set
+from replay.kafka_text.scala_text import mutable_set
 
 _FIRST_MIXED_STOP_REPLICA: Final = 3
 

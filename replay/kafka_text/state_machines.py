@@ -33,7 +33,7 @@ from replay.kafka_text.kafka_log import (
     Source,
     ZooKeeperOutcome,
 )
-from replay.kafka_text.spelling import (
+from replay.kafka_text.scala_text import (
     PARTITION_STATES,
     REPLICA_STATES,
     collection,

@@ -11,7 +11,7 @@ from controller.core.state import Partition
 from controller.core.state_machines import PartitionState
 from controller.core.triggers import HandBack, PartitionModifications, Trigger
 from replay.kafka_text.kafka_log import CONTROLLER, KafkaLog, LogObserver, ZooKeeperOutcome
-from replay.kafka_text.spelling import (
+from replay.kafka_text.scala_text import (
     assignment,
     filtered_map,
     immutable_map,

@@ -5,7 +5,7 @@
   daemon, `shadow_observer` for a shadow fold of an imported log; `znode_history` notes transactions
 - `recorded` and `imported` make the `history` of a subject from a log, or from several `runs`
 - a *move* is one reassignment of a partition from its request to its end: `move_observer` and
-  `rollback_steps` note facts about it, `move_story` makes a story (`move`) of them
+  `rollback_steps` note facts about it, `move_history` makes each `move` of them
 - `explain` and `explanations` answer the question: one module per kind of question
 - `sentences`: facts in words
 """

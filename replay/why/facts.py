@@ -217,7 +217,7 @@ class DeletionSent(Fact, frozen=True, kw_only=True, tag="broker_told_to_delete")
 
 
 class NoticeIssued(Fact, frozen=True, kw_only=True, tag="told"):
-    """Another notice to the operator about the subject."""
+    """Another notice to the operator about the subject. Scripts match the tag in `--json`."""
 
     level: str
     code: str
@@ -225,7 +225,7 @@ class NoticeIssued(Fact, frozen=True, kw_only=True, tag="told"):
     text: str
 
 
-class SessionChanged(NoticeIssued, frozen=True, kw_only=True, tag="told"):
+class SessionChanged(NoticeIssued, frozen=True, kw_only=True):
     """The daemon's ZooKeeper session changed, or its operator requested a shutdown. `silent_ns` is
     how long nothing had been observed before, if that was unusually long."""
 

@@ -17,7 +17,7 @@ from replay.why.facts import (
     TopicChanged,
 )
 from replay.why.move import Move
-from replay.why.move_story import moves_of
+from replay.why.move_history import moves_of
 from replay.why.subject import CONTROLLER_FAILURES, Subject
 
 

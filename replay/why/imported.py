@@ -11,7 +11,7 @@ from msgspec import structs
 from controller.core import znodes
 from eventstore.filters import EventFilter
 from replay.agreement.comparison import read_records
-from replay.cluster_view.of_znodes import cluster_of
+from replay.cluster_view.from_znodes import cluster_of
 from replay.description.imported_events import imported_event_in_words
 from replay.progress import Progress
 from replay.shadow_folds import DerivedWrites, shadow_folds

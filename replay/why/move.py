@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from replay.why.event_reference import EventReference
 from replay.why.facts import Cause
@@ -41,8 +41,8 @@ class WaitPeriod(Struct, frozen=True):
     ended_by: str = ""
 
 
-class StoryLine(Struct, frozen=True):
-    """One line of the story of a move. `step` is that of a rollback, 1 to 7, else 0; `epochs` are
+class MoveEvent(Struct, frozen=True):
+    """An event in the history of a move. `step` is that of a rollback, 1 to 7, else 0; `epochs` are
     those of other controllers; `command` names the command in its log."""
 
     at: EventReference
@@ -71,12 +71,12 @@ class Move(Struct, frozen=True):
     waited: list[WaitPeriod]
     ended: EventReference | None
     is_ended_by_others: bool
-    story: list[StoryLine]
+    events: list[MoveEvent] = field(name="story")
 
     @property
     def was_over_before(self) -> bool:
         """Whether the end of the move was written before the log begins."""
-        return self.begun is None and self.story[0].at == self.ended
+        return self.begun is None and self.events[0].at == self.ended
 
     @property
     def is_undone(self) -> bool:

@@ -32,7 +32,7 @@ from controller.core.triggers import (
 )
 from controller.core.values import NO_ASSIGNMENT, LeaderAndIsr
 from eventstore.records import Header
-from replay.cluster_view.of_context import cluster_of
+from replay.cluster_view.from_context import cluster_of
 from replay.cluster_view.views import Cluster, ProcedureView
 from replay.description.events import event_in_words, request_in_words, trigger_name
 from replay.logs.other_core import folding

@@ -17,7 +17,7 @@ from controller.core.znodes import (
 )
 from eventstore.records import EventRecord
 from replay.agreement.znode_view import ZnodeView
-from replay.cluster_view.of_znodes import state_of
+from replay.cluster_view.from_znodes import state_of
 from replay.description.phrases import session_name
 from replay.stock_clusters.imported_log.events import (
     ImportedEvent,

@@ -83,8 +83,8 @@ PERSISTENT: Final = (
 )
 
 
-class Fate(Enum):
-    """What happens to a command for ZooKeeper between the daemon and the server."""
+class Delivery(Enum):
+    """Whether a command reaches ZooKeeper, and whether its reply reaches the daemon."""
 
     ANSWERED = auto()
     REQUEST_LOST = auto()
@@ -105,7 +105,7 @@ class Simulation:
 
     - `before`, called with each command just before it is carried out, to change the cluster in
       between (with `ask` and methods that do not run the controller)
-    - `fate`: what happens to a command for ZooKeeper
+    - `delivery`: whether a command for ZooKeeper and its reply arrive
     - `broker_errors`: the partitions for which a broker returns an error
     - `is_slow`: whether a broker carries out a request but answers later (`answer_slow`)
     """
@@ -116,7 +116,7 @@ class Simulation:
         self.brokers: dict[int, SimulatedBroker] = {}
         self.history: list[tuple[Recorded, list[Issued]]] = []
         self.before: Callable[[Issued], None] = lambda issued: None
-        self.fate: Callable[[Issued], Fate] = lambda issued: Fate.ANSWERED
+        self.delivery: Callable[[Issued], Delivery] = lambda issued: Delivery.ANSWERED
         self.broker_errors: Callable[[BrokerRequest], list[PartitionError]] = lambda request: []
         self.is_slow: Callable[[BrokerRequest], bool] = lambda request: False
         self.now_ms = _START_MS
@@ -223,17 +223,17 @@ class Simulation:
                 self.zookeeper.end_session(self.session)
 
     def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        fate = self.fate(issued)
+        delivery = self.delivery(issued)
         # A lost command is carried out on a copy, to get outcomes of the right shape.
-        is_lost = fate in (Fate.REQUEST_LOST, Fate.SESSION_OVER)
+        is_lost = delivery in (Delivery.REQUEST_LOST, Delivery.SESSION_OVER)
         server = self.zookeeper.copy() if is_lost else self.zookeeper
         outcomes = carry_out(server, self.session, issued.id, command, self.now_ms)
-        if fate is Fate.ANSWERED:
+        if delivery is Delivery.ANSWERED:
             # Changes before the reply are reported before the reply.
             self._collect_watches()
             self._inbox.extend(("zookeeper", one) for one in outcomes)
             return
-        is_over = fate in (Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER)
+        is_over = delivery in (Delivery.SESSION_OVER, Delivery.SESSION_OVER_AFTER)
         error = SESSION_EXPIRED if is_over else CONNECTION_LOSS
         self._inbox.extend(("zookeeper", _without_reply(one, error)) for one in outcomes)
         if is_over:

@@ -144,7 +144,7 @@ class Stalls:
         taking_over = self._refold(second, "--take-over")
         async with AsyncExitStack() as stack:
             for refold in (daemon, standby, taking_over):
-                stack.push_async_callback(refold.put_away)
+                stack.push_async_callback(refold.kill_if_running)
             await daemon.start()
             await until(lambda: self._is_controller(first), _SET_UP_SECONDS, "refold")
             traffic = await self._set_up(stack, move)
@@ -165,7 +165,7 @@ class Stalls:
             successor = await self._controller_besides(first)
             seconds = time.monotonic() - died
             if successor != second:
-                await standby.put_away()
+                await standby.kill_if_running()
                 await taking_over.start()
             await cancelling
             await until(lambda: self._is_at_rest(move), _SET_UP_SECONDS, "the rollback ends")

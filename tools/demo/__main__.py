@@ -117,7 +117,7 @@ class Demo:
 
     async def _is_controller(self, view: ClusterView, broker: int) -> bool:
         if self._refold is not None and broker == DAEMON_ID and not self._refold.running:
-            raise DemoFailed(f"refold exited: {self._refold.last_words()}")
+            raise DemoFailed(f"refold exited: {self._refold.last_output()}")
         return await view.controller() == broker
 
     async def _all_in_sync(self, view: ClusterView) -> None:
@@ -184,7 +184,7 @@ class Demo:
         assert self._refold is not None
         status = await self._refold.stop()
         if status != 0:
-            raise DemoFailed(f"refold exited with status {status}: {self._refold.last_words()}")
+            raise DemoFailed(f"refold exited with status {status}: {self._refold.last_output()}")
 
         async def stock() -> bool:
             return await view.controller() in range(1, BROKERS + 1)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from eventstore.folders import segments_in
-from replay.incidents.keeping import About, keep
+from replay.incidents.incident_folder import IncidentDescription, keep
 from tools.incidents.incident_cluster import IncidentCluster
 from tools.incidents.scripts import PARTITIONS, SCRIPTS, TOPIC
 
@@ -55,7 +55,7 @@ def _keep(logs: Path, folder: Path, name: str, title: str, protocol: str) -> Non
         f"python -m tools.incidents {name}: real ZooKeeper and stock Kafka 3.9.1 brokers at "
         f"inter.broker.protocol.version {protocol}, refold as controller"
     )
-    keep(log, folder, About(" ".join(title.split()), how))
+    keep(log, folder, IncidentDescription(" ".join(title.split()), how))
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ class IncidentCluster:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.refold.put_away()
+        await self.refold.kill_if_running()
         await self._open.aclose()
 
     async def take_over(self, *, session_ms: int | None = None) -> None:
@@ -96,7 +96,7 @@ class IncidentCluster:
         """Stop refold cleanly. Raises RuntimeError if it fails."""
         status = await self.refold.stop()
         if status != 0:
-            raise RuntimeError(f"refold exited with status {status}: {self.refold.last_words()}")
+            raise RuntimeError(f"refold exited with status {status}: {self.refold.last_output()}")
 
     def broker(self, number: int) -> RecordedBroker:
         """A broker, running or not."""

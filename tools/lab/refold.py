@@ -76,7 +76,7 @@ class Refold:
         assert self._process is not None
         return await asyncio.wait_for(self._process.wait(), _STOP_SECONDS)
 
-    async def put_away(self) -> None:
+    async def kill_if_running(self) -> None:
         """Kill the process if it is running, paused or not."""
         if self.running:
             self.kill()
@@ -105,7 +105,7 @@ class Refold:
                 continue
         return found
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """The end of the process's output."""
         return self._output.read_text(errors="replace")[-2000:]
 

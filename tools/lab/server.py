@@ -111,7 +111,7 @@ class Server(ABC):
 
         async def answers() -> bool:
             if not self.running:
-                raise LabError(f"{self.name} exited while it started: {self._last_words()}")
+                raise LabError(f"{self.name} exited while it started: {self._last_error()}")
             return await self._answers()
 
         await self._until(answers, START_SECONDS_MAX, "is not ready")
@@ -183,7 +183,7 @@ class Server(ABC):
         ended.stdin.close()
         self._guard = None
 
-    def _last_words(self) -> str:
+    def _last_error(self) -> str:
         """The last error in the logs with its exception, and the folder of the logs."""
         lines = [
             line

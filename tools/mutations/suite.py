@@ -73,7 +73,7 @@ class _Reports:
 
 def measure(suite: Suite, tests: Sequence[str], paths: Sequence[str], result: Connection) -> None:
     """In a fork: run tests and send what they did, `Measured` in msgpack."""
-    _be_a_fork(tests_seconds=None)
+    _set_up_fork(tests_seconds=None)
     measured = coverage.Coverage(data_file=None, config_file=False, include=list(paths))
     found = Measured(list(tests), [], {})
     measured.start()
@@ -101,7 +101,7 @@ def try_change(
     `tests_seconds` is what the tests take without the change; the kernel ends a fork that takes
     much more processor time.
     """
-    _be_a_fork(tests_seconds)
+    _set_up_fork(tests_seconds)
     outcome = Outcome()
     try:
         change()
@@ -117,7 +117,7 @@ def try_change(
     os._exit(0)
 
 
-def _be_a_fork(tests_seconds: float | None) -> None:
+def _set_up_fork(tests_seconds: float | None) -> None:
     """A process group that is ended with its children; quiet, and limited."""
     os.setpgrp()
     os.dup2(1, 2)

@@ -53,7 +53,7 @@ class Corruption(Struct, frozen=True):
     """The change of the decision at `zxid` of the source. `what` is its kind
     (docs/imported-logs.md).
 
-    `how` is one of HOWS. `before` and `after` are the znode's data, None if it is deleted or
+    `how` is one of KINDS. `before` and `after` are the znode's data, None if it is deleted or
     dropped. `is_last_of_term`: its term has no later decision, so that dropping it looks like a
     controller that failed before the write.
     """
@@ -87,7 +87,7 @@ def corrupt(source: Path, target: Path, seed: int, hows: Sequence[str] | None = 
     random = Random(seed)
     with open_source(source) as opened:
         changes = _Search(opened, random).changes()
-        possible = [how for how in hows or HOWS if how in changes]
+        possible = [how for how in hows or KINDS if how in changes]
         if not possible:
             raise ReplayError(f"{source} has no decision that could be changed")
         change = changes[random.choice(possible)]
@@ -109,7 +109,7 @@ def _changed(transactions: Iterable[Transaction], change: _Change) -> Iterator[T
 
 
 class _Search:
-    """Iterates over an incident and keeps one random change for each of HOWS."""
+    """Iterates over an incident and keeps one random change for each of KINDS."""
 
     def __init__(self, source: Source, random: Random) -> None:
         self._random = random
@@ -125,7 +125,7 @@ class _Search:
         self._doubles: list[tuple[Transaction, Observed]] = []
 
     def changes(self) -> Mapping[str, _Change]:
-        """One change for each of HOWS for which the incident has a decision."""
+        """One change for each of KINDS for which the incident has a decision."""
         for transaction in self._incident:
             self._make_room(transaction)
             found = self._incident.decisions.classify(transaction)
@@ -363,7 +363,7 @@ _EDITS: Final[Mapping[str, Mapping[str, _Edit]]] = {
     },
 }
 
-HOWS: Final = (
+KINDS: Final = (
     *(how for edits in _EDITS.values() for how in edits),
     "epoch",
     "brokerid",

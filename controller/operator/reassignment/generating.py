@@ -20,7 +20,7 @@ from controller.operator.reassignment.documents import (
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.report import Report
 
-Dice = Callable[[int], int]
+RandomBelow = Callable[[int], int]
 """A random number from 0 up to but not including its bound."""
 
 
@@ -61,7 +61,7 @@ async def generate(
 
 
 def propose(
-    current: Targets, brokers: Sequence[Broker], dice: Dice, *, rack_aware: bool
+    current: Targets, brokers: Sequence[Broker], random_below: RandomBelow, *, rack_aware: bool
 ) -> dict[Partition, tuple[int, ...]]:
     """Propose new replicas for every partition of these topics, as many as the first one has. Pure.
 
@@ -82,7 +82,7 @@ def propose(
             check_counts(candidates, len(partitions), replication_factor)
         except RequestRefused as refused:
             raise Refused(f"topic {topic}: {refused}") from None
-        start, shift = dice(len(candidates)), dice(len(candidates))
+        start, shift = random_below(len(candidates)), random_below(len(candidates))
         assigned = assign_replicas(candidates, len(partitions), replication_factor, start, shift)
         proposed |= dict(zip(partitions, assigned, strict=True))
     return proposed

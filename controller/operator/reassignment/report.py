@@ -17,7 +17,7 @@ UNUSABLE: Final = 2
 """The options or a file are invalid, or the cluster is not reachable."""
 NOT_DONE_YET: Final = 3
 """--verify: in progress. --request: not started in time."""
-OTHERWISE: Final = 4
+NOT_AS_REQUESTED: Final = 4
 """--verify: ended with other replicas, or was changed. --request: not started."""
 
 PrintLine = Callable[[str], None]

@@ -28,7 +28,7 @@ from controller.operator.reassignment.documents import (
     write_targets,
 )
 from controller.operator.reassignment.errors import Refused
-from controller.operator.reassignment.report import NOT_DONE_YET, OTHERWISE, Report
+from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, Report
 from controller.operator.reassignment.steps import Configure, Write
 from controller.operator.reassignment.submission import check_is_refold, check_submission
 from controller.operator.reassignment.throttling import limit, moves, throttle_steps
@@ -177,4 +177,4 @@ def _report_outcomes(
     report.data["requested"] = entries
     report.awaited = targets
     if Outcome.IGNORED in outcomes.values():
-        report.status = OTHERWISE
+        report.status = NOT_AS_REQUESTED

@@ -20,7 +20,7 @@ from controller.operator.reassignment.cluster_state import ClusterState, Role
 from controller.operator.reassignment.documents import format_partitions
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.progress import format_bytes
-from controller.operator.reassignment.report import NOT_DONE_YET, OTHERWISE, Report
+from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, Report
 from controller.operator.reassignment.steps import Write
 from controller.operator.reassignment.stray_listing import report_strays, scan
 from controller.operator.reassignment.strays import Stray, deletion_of, split, still_strays
@@ -147,7 +147,7 @@ async def _report_result(
             "controller deletes them when the broker answers"
         )
     for one in refused:
-        report.status = OTHERWISE
+        report.status = NOT_AS_REQUESTED
         report.warn(
             f"{one.line}; {REPLICA_DELETIONS} no longer contains it, but it was not seen "
             "to leave the disk: see the controller's log for the reason, and run "

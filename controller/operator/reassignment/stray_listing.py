@@ -12,7 +12,7 @@ from controller.operator.reassignment.damaged_znodes import warn_unreadable_topi
 from controller.operator.reassignment.documents import format_brokers, format_partitions
 from controller.operator.reassignment.errors import KafkaUnavailable
 from controller.operator.reassignment.kafka_admin import LogDirs
-from controller.operator.reassignment.report import NOT_DONE_YET, OTHERWISE, Report
+from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, Report
 from controller.operator.reassignment.strays import Stray, find_strays
 from controller.operator.reassignment.zookeeper_state import pending_deletions
 
@@ -87,7 +87,7 @@ async def list_strays(cluster: Cluster, report: Report) -> None:
     report_strays(cluster, report, found)
     if found.uncovered:
         report.say(_DELETE)
-        report.status = OTHERWISE
+        report.status = NOT_AS_REQUESTED
     elif found.strays or found.unreachable_deletions or not _is_whole(found):
         report.status = NOT_DONE_YET
 

@@ -21,7 +21,7 @@ from controller.operator.reassignment.documents import (
     format_partition,
 )
 from controller.operator.reassignment.progress import Progress, lines_of, progress_of
-from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE, Report
+from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET, Report
 from controller.operator.reassignment.throttling import (
     clear_throttles,
     clearing,
@@ -116,7 +116,7 @@ async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) ->
         # A record that was deleted by hand looks the same.
         warn_missing_records(report, await cluster.admin.describe(None))
     if "changed" in states:
-        report.status = OTHERWISE
+        report.status = NOT_AS_REQUESTED
     elif "ongoing" in states:
         report.status = NOT_DONE_YET
 
@@ -164,4 +164,4 @@ def _status(states: Iterable[str]) -> int:
     found = set(states)
     if "in progress" in found:
         return NOT_DONE_YET
-    return OTHERWISE if found - {"completed"} else DONE
+    return NOT_AS_REQUESTED if found - {"completed"} else DONE

@@ -88,7 +88,7 @@ async def describe(client: ZooKeeperClient, topics: Iterable[str] | None) -> Clu
     wanted.update(await client.children(znodes.TOPICS) if topics is None else topics)
     read = await _topics(client, sorted(wanted))
     kip = await _with_late_records(client, kip, read.assignments)
-    kip = _without_unfitting(kip, read.assignments)
+    kip = _without_contradicting(kip, read.assignments)
     going_back = kip.cancellable if kip.cancel_exists else kip.extra.entries
     rolled_back = {topic for topic, _ in going_back}
     state = ClusterState(
@@ -183,15 +183,15 @@ async def _records_of(
     return found, unusable
 
 
-def _without_unfitting(
+def _without_contradicting(
     kip: ReassignmentZnodes, assignments: dict[Partition, Assignment]
 ) -> ReassignmentZnodes:
     """Move records that contradict the topic's znode to `unusable`: both are written together,
     so one of them was changed by hand."""
-    unfitting: dict[Partition, UnusableRecord] = {}
+    contradicting: dict[Partition, UnusableRecord] = {}
     for name, record in kip.records.items():
         one, assignment = record.reassignment, assignments.get(name)
-        if assignment is None or _fits(one, assignment):
+        if assignment is None or _agrees(one, assignment):
             continue
         has = f"from {list(assignment.origin)} to {list(assignment.target)}"
         if not assignment.is_being_reassigned:
@@ -200,12 +200,12 @@ def _without_unfitting(
             f"{reassignment_path(*name)} says from {list(one.original_replicas)} to "
             f"{list(one.replicas)}, {znodes.topic_path(name[0])} {has}"
         )
-        unfitting[name] = UnusableRecord(why, record.czxid)
-    records = {name: one for name, one in kip.records.items() if name not in unfitting}
-    return msgspec.structs.replace(kip, records=records, unusable=kip.unusable | unfitting)
+        contradicting[name] = UnusableRecord(why, record.czxid)
+    records = {name: one for name, one in kip.records.items() if name not in contradicting}
+    return msgspec.structs.replace(kip, records=records, unusable=kip.unusable | contradicting)
 
 
-def _fits(record: Reassignment, assignment: Assignment) -> bool:
+def _agrees(record: Reassignment, assignment: Assignment) -> bool:
     """Without a reassignment the record is about to be deleted: the partition has its target or
     its original replicas."""
     if not assignment.is_being_reassigned:

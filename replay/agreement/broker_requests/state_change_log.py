@@ -67,7 +67,7 @@ class StateChangeRequests:
                     return (self._stop_replica(line, seq),)
                 case "update_metadata":
                     return _update_metadata(line, seq)
-        except (_UnfitError, msgspec.ValidationError):
+        except (_MalformedLineError, msgspec.ValidationError):
             self.unfit[line.broker] += 1
         return ()
 
@@ -117,7 +117,7 @@ class StateChangeRequests:
         )
 
 
-class _UnfitError(Exception):
+class _MalformedLineError(Exception):
     """The line is not in Kafka's form."""
 
 
@@ -139,11 +139,11 @@ def _update_metadata(line: StateChangeLogged, seq: int) -> tuple[SentRequest, ..
 def _parts(form: re.Pattern[str], line: StateChangeLogged) -> tuple[str, ...]:
     found = form.search(line.text)
     if found is None:
-        raise _UnfitError
+        raise _MalformedLineError
     return found.groups("")
 
 
 def _key(line: StateChangeLogged, kind: str) -> _Key:
     if len(line.brokers) != 1:
-        raise _UnfitError
+        raise _MalformedLineError
     return line.broker, line.epoch, kind, line.brokers[0]

@@ -11,7 +11,7 @@ import typer
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
-from replay.cli.kinds import demand_event_kinds
+from replay.cli.kinds import require_event_kinds
 from replay.cli.log.conventions import Log, log_errors
 from replay.cli.options import FromPosition, JsonLines, Kind, Term, ToPosition, log_positions
 from replay.description.as_json import (
@@ -84,7 +84,7 @@ def show(
             _show_kafka_lines(log, criteria, has_more=bool(limit or with_commands or as_json))
         return
     with log_errors(), log_at(log) as path, LogReader.open(path) as reader:
-        demand_event_kinds(reader, criteria.kinds)
+        require_event_kinds(reader, criteria.kinds)
         number = 0
         for number, (event, commands) in enumerate(_records(reader, criteria, with_commands), 1):
             _write_record(event, commands, as_json)

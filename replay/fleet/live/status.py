@@ -6,7 +6,7 @@ A thread checks the topic every two seconds.
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -92,15 +92,23 @@ class StatusTracker:
         return Status(state, now, self._as_of, lag, trouble, os.getpid())
 
 
+async def read_end_offsets(topic: Topic) -> Offsets:
+    """The end offset of each partition of the topic. Raises MirrorFailed."""
+    async with errors_of(topic):
+        with anyio.fail_after(_ANSWER_S):
+            return await ends_of(topic)
+
+
 @contextmanager
 def publishing_status(
     topic: Topic,
     folder: LiveFolder,
     taken: Callable[[], Offsets | None],
     on_trouble: Callable[[str], None],
+    end_offsets: Callable[[Topic], Awaitable[Offsets]] = read_end_offsets,
 ) -> Iterator[None]:
     """While the block runs, a thread checks the topic and writes the status. `taken` returns the
-    offsets in the table, `on_trouble` takes a line for people."""
+    offsets in the table, `on_trouble` takes a line for people. `end_offsets` checks the topic."""
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     watch, is_over = StatusTracker(topic.place, on_trouble), Event()
 
@@ -108,7 +116,7 @@ def publishing_status(
         # The table's offsets are read first: messages that arrive in between are not a lag.
         seen = taken()
         try:
-            ends = anyio.run(partial(_look, topic))
+            ends = anyio.run(partial(end_offsets, topic))
         except MirrorFailed as error:
             return watch.unreachable(str(error), datetime.now(UTC))
         return watch.found(ends, seen, datetime.now(UTC))
@@ -135,9 +143,3 @@ def publishing_status(
         is_over.set()
         thread.join(_ANSWER_S + LOOK_S)
         folder.write_status(watch.ended(trouble, datetime.now(UTC)))
-
-
-async def _look(topic: Topic) -> Offsets:
-    async with errors_of(topic):
-        with anyio.fail_after(_ANSWER_S):
-            return await ends_of(topic)

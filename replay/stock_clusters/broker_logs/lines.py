@@ -60,14 +60,14 @@ class LeftOut:
 class LineCounts:
     """Counts of a file's lines.
 
-    `unfit` lines do not match the layout; lines of stack traces are not counted. `of_text_form`
+    `malformed` lines do not match the layout; lines of stack traces are not counted. `of_text_form`
     lines are in Kafka's older text form, which cannot be parsed. `unknown` lines match the layout
     and are of no known component. `requests` counts the usable lines of a request log.
     """
 
     def __init__(self) -> None:
         self.read = self.requests = 0
-        self.unfit = LeftOut()
+        self.malformed = LeftOut()
         self.of_text_form = LeftOut()
         self.unknown = LeftOut()
         self.fault = ""
@@ -77,7 +77,7 @@ class LineCounts:
     def not_understood(self) -> int:
         """The number of lines that are left out because they cannot be parsed. If the rest of the
         file cannot be read, that counts as one."""
-        left_out = self.unfit.count + self.of_text_form.count + self.unknown.count
+        left_out = self.malformed.count + self.of_text_form.count + self.unknown.count
         return left_out + bool(self.fault)
 
 
@@ -93,7 +93,7 @@ def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:
                 if line is not None:
                     yield line
                 elif not _STACK_TRACE.match(text):
-                    counts.unfit.add(counts.read)
+                    counts.malformed.add(counts.read)
     except (OSError, EOFError, ZlibError, lzma.LZMAError) as error:
         counts.fault = getattr(error, "strerror", None) or str(error)
 

@@ -1,30 +1,42 @@
-"""Merges all brokers' logs of a source by time."""
+"""Merges all brokers' logs of a source by time.
 
+A request log does not name its broker, but every line of the other logs in the same folder does.
+Without such logs, the folder's name must end with the broker id, as in `broker-3`.
+"""
+
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import Final, Protocol
 
 from replay.stock_clusters.broker_logs.controller_log import controller_logged
-from replay.stock_clusters.broker_logs.folders import UNKNOWN, brokers_of, in_order
 from replay.stock_clusters.broker_logs.lines import (
     Line,
     LineCounts,
     UnknownLineError,
+    first_time_ms,
     lines_of,
 )
 from replay.stock_clusters.broker_logs.request_log import (
     TEXT_FORM,
+    MalformedLineError,
     TextFormError,
-    UnfitError,
     request_served,
 )
 from replay.stock_clusters.broker_logs.state_change_log import state_change_logged
 from replay.stock_clusters.imported_log.events import BrokerLogged, LoggedEvent
 from replay.stock_clusters.zookeeper_log.data_folder import BrokerLog
+
+_UNKNOWN: Final = -1
+"""The broker of a log if nothing names it."""
+
+_NAMING: Final = re.compile(r"\[(?:Controller|Broker) id=(\d+)|\[\w+ controllerId=(\d+)\]")
+_NUMBERED: Final = re.compile(r"(?:^|\D)(\d+)$")
+_LINES_MAX: Final = 1000
 
 
 class AllBrokerLogs(Protocol):
@@ -53,10 +65,10 @@ class BrokerLogs:
         self.damaged: dict[str, int] = {}
         self.not_understood = 0
         self._zone = zone
-        self._brokers = brokers_of(logs, zone)
+        self._brokers = _brokers_of(logs, zone)
         self._shared = [*_shared(self._brokers)]
         self._groups = [
-            in_order(list(files), zone)
+            _in_order(list(files), zone)
             for _, files in groupby(sorted(logs, key=_group), key=_group)
         ]
 
@@ -71,7 +83,7 @@ class BrokerLogs:
     def _events_of(self, files: Sequence[BrokerLog]) -> Iterator[LoggedEvent]:
         for log in files:
             broker = self._brokers[PurePosixPath(log.name).parent]
-            whose = "unknown broker" if broker == UNKNOWN else f"broker {broker}"
+            whose = "unknown broker" if broker == _UNKNOWN else f"broker {broker}"
             channel = f"{whose} {log.kind}"
             counts = LineCounts()
             for line in lines_of(log.path, self._zone, counts):
@@ -80,7 +92,7 @@ class BrokerLogs:
                     yield LoggedEvent(line.time_ms, channel, event)
             self.notes += _left_out(log.name, counts)
             self.not_understood += counts.not_understood
-            if damaged := counts.unfit.count + bool(counts.fault):
+            if damaged := counts.malformed.count + bool(counts.fault):
                 self.damaged[log.name] = damaged
 
     @staticmethod
@@ -95,16 +107,47 @@ class BrokerLogs:
             return request
         except TextFormError:
             counts.of_text_form.add(counts.read)
-        except UnfitError:
-            counts.unfit.add(counts.read)
+        except MalformedLineError:
+            counts.malformed.add(counts.read)
         except UnknownLineError:
             counts.unknown.add(counts.read)
         return None
 
 
+def _brokers_of(logs: Sequence[BrokerLog], zone: tzinfo) -> dict[PurePosixPath, int]:
+    """The broker of each folder with logs, _UNKNOWN if none is named."""
+    found: dict[PurePosixPath, int] = {}
+    for log in logs:
+        folder = PurePosixPath(log.name).parent
+        if found.get(folder, _UNKNOWN) == _UNKNOWN:
+            found[folder] = _named_in(log, zone)
+    for folder, broker in found.items():
+        number = _NUMBERED.search(folder.name)
+        if broker == _UNKNOWN and number is not None:
+            found[folder] = int(number[1])
+    return found
+
+
+def _in_order(logs: Sequence[BrokerLog], zone: tzinfo) -> list[BrokerLog]:
+    """Files of one kind in one folder, by the time of their first line; files without a time come
+    last."""
+    timed = [(first_time_ms(log.path, zone), log) for log in logs]
+    return [
+        log for _, log in sorted(timed, key=lambda one: (one[0] is None, one[0] or 0, one[1].name))
+    ]
+
+
+def _named_in(log: BrokerLog, zone: tzinfo) -> int:
+    for line in islice(lines_of(log.path, zone, LineCounts()), _LINES_MAX):
+        found = _NAMING.match(line.message)
+        if found is not None:
+            return int(found[1] or found[2])
+    return _UNKNOWN
+
+
 def _left_out(name: str, counts: LineCounts) -> Iterator[str]:
     """Notes about the lines of a file that cannot be used."""
-    older, unfit, unknown = counts.of_text_form, counts.unfit, counts.unknown
+    older, malformed, unknown = counts.of_text_form, counts.malformed, counts.unknown
     if counts.fault and not counts.read:
         yield f"{name} is left out: {counts.fault}"
     elif counts.fault:
@@ -116,10 +159,10 @@ def _left_out(name: str, counts: LineCounts) -> Iterator[str]:
             f"{name}: {older.count} of {counts.read} lines are {TEXT_FORM} and are left out; the"
             f" first is line {older.first}"
         )
-    if unfit.count:
+    if malformed.count:
         yield (
-            f"{name}: {unfit.count} of {counts.read} lines are not in Kafka's layout; the first is"
-            f" line {unfit.first}"
+            f"{name}: {malformed.count} of {counts.read} lines are not in Kafka's layout; the first"
+            f" is line {malformed.first}"
         )
     if unknown.count:
         yield (
@@ -132,9 +175,9 @@ def _shared(brokers: Mapping[PurePosixPath, int]) -> Iterator[str]:
     """Notes about brokers with logs in several folders, and about logs of unknown brokers."""
     for broker in sorted(set(brokers.values())):
         folders = sorted(str(folder) for folder, one in brokers.items() if one == broker)
-        if len(folders) > 1 and broker != UNKNOWN:
+        if len(folders) > 1 and broker != _UNKNOWN:
             yield f"the logs of broker {broker} are in {', '.join(folders)}: all are read"
-        elif broker == UNKNOWN:
+        elif broker == _UNKNOWN:
             yield f"the broker that wrote the logs in {', '.join(folders)} is unknown"
 
 

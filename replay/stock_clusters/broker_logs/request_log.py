@@ -62,23 +62,23 @@ class _Completed(Struct):
 _decoder: Final = msgspec.json.Decoder(_Completed)
 
 
-class UnfitError(Exception):
+class MalformedLineError(Exception):
     """A line is not a completed request in JSON."""
 
 
 def request_served(line: Line, broker: int) -> RequestServed | None:
     """The request in a line of `broker`'s log; None for requests that do not concern a controller.
 
-    Raises UnfitError, TextFormError.
+    Raises MalformedLineError, TextFormError.
     """
     if line.message.startswith(_OF_TEXT_FORM):
         raise TextFormError
     if not line.message.startswith(_OPENING):
-        raise UnfitError
+        raise MalformedLineError
     try:
         completed = _decoder.decode(line.message[len(_OPENING) :])
     except msgspec.DecodeError:
-        raise UnfitError from None
+        raise MalformedLineError from None
     header = completed.requestHeader
     if header.requestApiKeyName not in WANTED:
         return None

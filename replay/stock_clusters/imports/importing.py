@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from controller.fingerprint import code_version, core_fingerprint
 from eventstore.records import Header
-from replay.collector import paused_collector
 from replay.errors import ReplayError
 from replay.escape_path import escape_path
+from replay.garbage_collection import paused_garbage_collection
 from replay.progress import Progress, unreported
 from replay.stock_clusters.broker_logs.reading import AllBrokerLogs, BrokerLogs
 from replay.stock_clusters.imported_log.events import (
@@ -114,7 +114,7 @@ def import_opened(
     requests = LoggedRequests(
         one for one in broker_logs.events(LOGS) if not _is_late(one, selection.to_ms)
     )
-    with new_log(log, header) as records, paused_collector():
+    with new_log(log, header) as records, paused_garbage_collection():
         one = _Import(state, root, requests, counts, records)
         one.begin(begun)
         one.follow(transactions, resuming, _between(broker_logs.events(), selection, counts))

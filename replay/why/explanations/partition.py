@@ -100,7 +100,7 @@ def causes_of_state(history: History, view: PartitionView, moves: Sequence[Move]
 def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bool:
     match fact:
         case RollbackStep() | ReplicaDeletion() | RecordKnown() | LogEnded():
-            # They are in the story of the move.
+            # They are in the history of the move.
             return False
         case NoticeIssued(code="rollback"):
             return False
@@ -335,7 +335,8 @@ def _moves(history: History, view: PartitionView, move: Move | None) -> str:
     if move is not None and is_undone and move.cancelled is not None:
         why = f", because {move.cancelled.text}"
     if view.becoming:
-        how = view.course if view.course == "ending" else f"being {view.course}"
+        status = view.reassignment_status
+        how = status if status == "ending" else f"being {status}"
         return f"Its move to {target} is {how}{why}; {more}"
     if is_undone:
         return f"Its move to {target} waits to be rolled back{why}; {more}"

@@ -126,8 +126,8 @@ def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     since = f", begun at {at(begun)}," if begun is not None else ""
     origin = listed(view.origin)
     name = f"The reassignment of {view.name} from {origin} to {listed(view.target)}"
-    if view.course in ("rolled back", "replaced"):
-        return f"{name}{since} is being {view.course}{_by(history, view, move)}."
+    if view.reassignment_status in ("rolled back", "replaced"):
+        return f"{name}{since} is being {view.reassignment_status}{_by(history, view, move)}."
     if move is not None and move.outcome == "being rolled back":
         return f"{name}{since} is to be rolled back{_by(history, view, move)}; it was interrupted."
     live = {one.id: one for one in history.cluster.brokers}
@@ -165,7 +165,7 @@ def _held_up(history: History) -> str:
 
 def _by(history: History, view: PartitionView, move: Move | None) -> str:
     """The replicas that the partition gets instead, and why."""
-    is_rollback = view.course != "replaced"
+    is_rollback = view.reassignment_status != "replaced"
     goes = f" to {listed(_origin(view, move))}" if is_rollback else f" by {listed(view.becoming)}"
     given_up = last(history.facts, MoveGivenUp)
     if given_up is None:
@@ -243,7 +243,7 @@ def _waited(move: Move) -> str:
 
 def _interrupted(move: Move) -> str:
     """The other controllers during the rollback of a move."""
-    lines = takewhile(lambda line: line.at != move.ended, move.story)
+    lines = takewhile(lambda line: line.at != move.ended, move.events)
     epochs = [str(one) for line in lines for one in line.epochs]
     if not epochs:
         return ""

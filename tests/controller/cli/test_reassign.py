@@ -16,8 +16,8 @@ from controller.core.znodes import REASSIGN_CANCEL, broker_config_path, read_con
 from controller.operator.reassignment import cluster
 from controller.operator.reassignment.cluster import Cluster
 from replay.cli.main import app, main
-from tests.controller.core.reassignment.interrupting import request, submit
-from tests.controller.core.reassignment.reassigning import T0
+from tests.controller.core.procedures.reassignment.interrupting import request, submit
+from tests.controller.core.procedures.reassignment.reassigning import T0
 from tests.controller.operator.reassignment.stage import Stage
 from tools.lab.ports import HOST, free_port
 

@@ -33,7 +33,7 @@ from controller.core.operations import Create, CreateSequential, Delete, SetData
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION
 from replay.world.requests import Exists, GetChildren, GetData
-from replay.world.simulation import Fate, Simulation
+from replay.world.simulation import Delivery, Simulation
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.transcript_text import spell, spell_state
 
@@ -153,16 +153,16 @@ class Cluster(Simulation):
 
         self.before = before
 
-    def lose(self, which: Callable[[Issued], bool], fate: Fate) -> None:
-        """Apply a fate to the first command that matches `which`."""
+    def lose(self, which: Callable[[Issued], bool], delivery: Delivery) -> None:
+        """Deliver the first command that matches `which` in this way."""
 
-        def decide(issued: Issued) -> Fate:
+        def decide(issued: Issued) -> Delivery:
             if not which(issued):
-                return Fate.ANSWERED
-            self.fate = lambda issued: Fate.ANSWERED
-            return fate
+                return Delivery.ANSWERED
+            self.delivery = lambda issued: Delivery.ANSWERED
+            return delivery
 
-        self.fate = decide
+        self.delivery = decide
 
     # State of the cluster
 

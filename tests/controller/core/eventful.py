@@ -8,11 +8,17 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, Notice
 from controller.core.values import NO_LEADER, Assignment
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Assignments, Cluster
 from tests.controller.core.endpoint import controlled_shutdown
-from tests.controller.core.reassignment.reassigning import ask
-from tests.controller.core.topics.deleting import deletes, left_of, mark, mark_quietly, marked
+from tests.controller.core.procedures.reassignment.reassigning import ask
+from tests.controller.core.procedures.topics.deleting import (
+    deletes,
+    left_of,
+    mark,
+    mark_quietly,
+    marked,
+)
 
 BROKERS = (1, 2, 3, 4)
 TOPICS = ("alpha", "beta", "gamma")
@@ -23,7 +29,7 @@ Step = tuple[Any, ...]
 brokers = st.sampled_from(BROKERS)
 topics = st.sampled_from(TOPICS)
 replicas = st.lists(brokers, min_size=1, max_size=3, unique=True)
-fates = st.sampled_from([one for one in Fate if one is not Fate.ANSWERED])
+deliveries = st.sampled_from([one for one in Delivery if one is not Delivery.ANSWERED])
 in_commands = st.integers(0, 25)
 
 steps = st.lists(
@@ -44,7 +50,7 @@ steps = st.lists(
         st.tuples(st.just("failing"), brokers),
         st.tuples(st.just("expire")),
         st.tuples(st.just("seize")),
-        st.tuples(st.just("lose"), in_commands, fates),
+        st.tuples(st.just("lose"), in_commands, deliveries),
         st.tuples(st.just("dies at"), in_commands, brokers),
     ),
     max_size=25,
@@ -99,8 +105,8 @@ class Eventful(Cluster):
                 self.run()
                 assert not self.is_active
                 self.leave_role(session)
-            case ("lose", number, fate):
-                self.lose(after(number), fate)
+            case ("lose", number, delivery):
+                self.lose(after(number), delivery)
             case _:
                 self._of_broker(step)
 
@@ -188,7 +194,7 @@ class Eventful(Cluster):
     def settle(self) -> None:
         """Every broker is alive and answers. Those that announced their shutdown, or failed,
         have restarted."""
-        self.before, self.fate = lambda issued: None, lambda issued: Fate.ANSWERED
+        self.before, self.delivery = lambda issued: None, lambda issued: Delivery.ANSWERED
         self.step(("answer",))
         for broker in list(self.needs_restart):
             self._stop(broker)

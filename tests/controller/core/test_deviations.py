@@ -11,32 +11,19 @@ from controller.core.api_requests.alter_partition import AlterPartitionResponse
 from controller.core.api_requests.controlled_shutdown import ControlledShutdownResponse
 from controller.core.api_requests.elections import ElectLeadersResponse
 from controller.core.api_requests.partition_result import PartitionResult
-from controller.core.commands import (
-    Issued,
-    ReadStats,
-    StartTimer,
-    WriteAtomically,
-    WriteZnodes,
-)
+from controller.core.commands import Issued, ReadStats, StartTimer, WriteAtomically, WriteZnodes
 from controller.core.events import SessionExpired
 from controller.core.operations import Create, SetData
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
 from replay.world.requests import GetData
-from replay.world.simulation import (
-    PERSISTENT,
-    Fate,
-)
+from replay.world.simulation import PERSISTENT, Delivery
 from replay.world.zookeeper import ZooKeeper
-from tests.controller.core.cluster import (
-    DAEMON,
-    Cluster,
-    by_rule,
-    writes_state,
-)
+from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes_state
 from tests.controller.core.conftest import FailingFailovers
-from tests.controller.core.elections.electing import (
+from tests.controller.core.endpoint import alter_partition, controlled_shutdown, proposal
+from tests.controller.core.procedures.elections.electing import (
     Election,
     answered,
     elect,
@@ -44,8 +31,7 @@ from tests.controller.core.elections.electing import (
     put_election,
     put_election_quietly,
 )
-from tests.controller.core.endpoint import alter_partition, controlled_shutdown, proposal
-from tests.controller.core.reassignment.reassigning import ask
+from tests.controller.core.procedures.reassignment.reassigning import ask
 
 both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])
 ELECTION = by_rule(WriteAtomically, "controller election")
@@ -146,7 +132,7 @@ def test_R3_election_won_by_an_ended_session_is_repeated(rules: str) -> None:
     """The reply is lost, and the next session finds the /controller of the session before."""
     server = SlowToExpire.of_a_cluster()
     cluster = Cluster(1, 2, zookeeper=server, rules=rules)
-    cluster.lose(ELECTION, Fate.SESSION_OVER_AFTER)
+    cluster.lose(ELECTION, Delivery.SESSION_OVER_AFTER)
     cluster.start()
     if rules == "kafka":
         assert (cluster.controller(), cluster.is_active) == (DAEMON, False)
@@ -159,7 +145,7 @@ def test_R3_election_won_by_an_ended_session_is_repeated(rules: str) -> None:
 def test_R3_election_lost_with_the_session_is_repeated(rules: str) -> None:
     """The request was not carried out, so that the role is still free."""
     cluster = Cluster(1, 2, zookeeper=SlowToExpire.of_a_cluster(), rules=rules)
-    cluster.lose(ELECTION, Fate.SESSION_OVER)
+    cluster.lose(ELECTION, Delivery.SESSION_OVER)
     cluster.start()
     assert_elected(cluster, 1)
 

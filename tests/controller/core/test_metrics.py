@@ -12,7 +12,11 @@ from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import delete_topic_path, topic_path
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.driving import Driven, broker
-from tests.controller.core.topics.deleting import cluster_with_topic, mark, slow_to_delete
+from tests.controller.core.procedures.topics.deleting import (
+    cluster_with_topic,
+    mark,
+    slow_to_delete,
+)
 
 
 def four_partitions(driven: Driven, state: PartitionState) -> list[Partition]:

@@ -9,10 +9,10 @@ from controller.core.operations import Delete
 from controller.core.processing_order import ProcessingOrder
 from controller.core.state import ControllerContext, Partition
 from tests.controller.core.cluster import Cluster
-from tests.controller.core.elections.electing import rebalance, restart
 from tests.controller.core.endpoint import alter_partition, proposal
-from tests.controller.core.reassignment.reassigning import ask, put_request
-from tests.controller.core.topics.deleting import mark_quietly
+from tests.controller.core.procedures.elections.electing import rebalance, restart
+from tests.controller.core.procedures.reassignment.reassigning import ask, put_request
+from tests.controller.core.procedures.topics.deleting import mark_quietly
 
 
 class Reversed(ProcessingOrder):

@@ -24,15 +24,11 @@ from controller.core.api_requests.reassignments import (
     ReassignmentTarget,
 )
 from controller.core.commands import Issued, WriteAtomically, WriteZnodes
-from controller.core.znodes import (
-    REASSIGN_CANCEL,
-    REASSIGN_PARTITIONS_EXTRA,
-    reassignment_path,
-)
-from replay.world.simulation import Fate
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, reassignment_path
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, Seen, writes
 from tests.controller.core.endpoint import answers, proposal
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
@@ -45,7 +41,7 @@ from tests.controller.core.reassignment.interrupting import (
     set_minimum,
     submit,
 )
-from tests.controller.core.reassignment.reassigning import (
+from tests.controller.core.procedures.reassignment.reassigning import (
     Name,
     assert_no_failures,
     assignment,
@@ -329,14 +325,14 @@ def test_role_lost_in_the_interruption_rejects_the_request_of_the_long_work() ->
     assert cluster.fold.is_idle
 
 
-@pytest.mark.parametrize("fate", [Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER])
-def test_session_that_ends_in_the_interruption_ends_both_procedures(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", [Delivery.SESSION_OVER, Delivery.SESSION_OVER_AFTER])
+def test_session_that_ends_in_the_interruption_ends_both_procedures(delivery: Delivery) -> None:
     """Both requests are answered. The next term continues the reassignments that started."""
     cluster = with_25_partitions()
 
     def happen() -> None:
         cluster.happen_next(alter_u0(cluster), "api:1")
-        cluster.lose(writes(znodes.state_path(*U0)), fate)
+        cluster.lose(writes(znodes.state_path(*U0)), delivery)
 
     cluster.once(FIRST_PART, happen)
     cluster.happen(api_request(), "api:2")

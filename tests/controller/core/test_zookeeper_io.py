@@ -24,12 +24,12 @@ from controller.core.commands import (
 from controller.core.operations import Create, Delete, SetData
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster
 
 READS_AND_WRITES = (ReadZnodes, ReadStats, ReadChildren, WriteZnodes, WriteAtomically, SyncZnodes)
-LOST = [Fate.REQUEST_LOST, Fate.REPLY_LOST]
-OVER = [Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER]
+LOST = [Delivery.REQUEST_LOST, Delivery.REPLY_LOST]
+OVER = [Delivery.SESSION_OVER, Delivery.SESSION_OVER_AFTER]
 STATE = znodes.state_path("t", 0)
 
 
@@ -75,59 +75,61 @@ def assert_knows_the_stored_states(cluster: Cluster) -> None:
 # Each kind of write ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fate", LOST)
-def test_lost_create_is_carried_out_once(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", LOST)
+def test_lost_create_is_carried_out_once(delivery: Delivery) -> None:
     cluster = Cluster(1, 2).start()
-    cluster.lose(writes(Create, STATE), fate)
+    cluster.lose(writes(Create, STATE), delivery)
     cluster.create_topic("t", {0: [1, 2]})
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2] v 0 ce 1"
     assert cluster.partition("t", 0).state is PartitionState.ONLINE
     assert_knows_the_stored_states(cluster)
 
 
-@pytest.mark.parametrize("fate", LOST)
-def test_lost_change_is_carried_out_once(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", LOST)
+def test_lost_change_is_carried_out_once(delivery: Delivery) -> None:
     cluster = running()
-    cluster.lose(writes(SetData, STATE), fate)
+    cluster.lose(writes(SetData, STATE), delivery)
     cluster.stop_broker(1)
     assert cluster.state("t", 0) == "leader 2 e 1 isr [2] v 1 ce 1"
     assert_knows_the_stored_states(cluster)
 
 
-@pytest.mark.parametrize("fate", LOST)
-def test_lost_delete_is_carried_out(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", LOST)
+def test_lost_delete_is_carried_out(delivery: Delivery) -> None:
     cluster = running()
-    cluster.lose(writes(Delete, znodes.ISR_CHANGES), fate)
+    cluster.lose(writes(Delete, znodes.ISR_CHANGES), delivery)
     cluster.announce_isr(("t", 0))
     assert not cluster.fold.controller.triggers
     assert cluster.data(f"{znodes.ISR_CHANGES}/isr_change_0000000000") is None
 
 
-@pytest.mark.parametrize("fate", LOST)
-def test_lost_write_is_repeated_only_after_a_sync_and_a_read(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", LOST)
+def test_lost_write_is_repeated_only_after_a_sync_and_a_read(delivery: Delivery) -> None:
     cluster = running()
     seen = cluster.seen()
-    cluster.lose(writes(SetData, STATE), fate)
+    cluster.lose(writes(SetData, STATE), delivery)
     cluster.stop_broker(1)
     kinds: list[type[Command]] = [type(one) for one in seen.commands]
     first = kinds.index(WriteZnodes)
     after = kinds[first + 1 : first + 4]
     expected: list[type[Command]] = [SyncZnodes, ReadZnodes, WriteZnodes]
-    if fate is Fate.REQUEST_LOST:
+    if delivery is Delivery.REQUEST_LOST:
         assert after == expected
     else:
         assert after[:2] == expected[:2]
         assert kinds.count(WriteZnodes) == 1
 
 
-@pytest.mark.parametrize("fate", LOST)
-def test_lost_sync_is_repeated(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", LOST)
+def test_lost_sync_is_repeated(delivery: Delivery) -> None:
     cluster = running()
     seen = cluster.seen()
-    fates = iter([fate, fate])
+    deliveries = iter([delivery, delivery])
     which = writes(SetData, STATE)
-    cluster.fate = lambda issued: (
-        next(fates, Fate.ANSWERED) if which(issued) or is_sync(issued) else Fate.ANSWERED
+    cluster.delivery = lambda issued: (
+        next(deliveries, Delivery.ANSWERED)
+        if which(issued) or is_sync(issued)
+        else Delivery.ANSWERED
     )
     cluster.stop_broker(1)
     kinds = [type(one) for one in seen.commands]
@@ -139,11 +141,11 @@ def test_lost_sync_is_repeated(fate: Fate) -> None:
 # Concurrent writes of other clients -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("fate", LOST)
-def test_lost_change_is_decided_again_after_a_concurrent_write(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", LOST)
+def test_lost_change_is_decided_again_after_a_concurrent_write(delivery: Delivery) -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2, 3]})
-    cluster.lose(writes(SetData, STATE), fate)
+    cluster.lose(writes(SetData, STATE), delivery)
     cluster.once(is_sync, lambda: cluster.set_isr("t", 0, [2]))
     cluster.stop_broker(1)
     assert cluster.leadership("t", 0).leader == 2
@@ -153,7 +155,7 @@ def test_lost_change_is_decided_again_after_a_concurrent_write(fate: Fate) -> No
 
 def test_lost_create_with_a_concurrent_create_leaves_the_partition_new() -> None:
     cluster = Cluster(1, 2).start()
-    cluster.lose(writes(Create, STATE), Fate.REQUEST_LOST)
+    cluster.lose(writes(Create, STATE), Delivery.REQUEST_LOST)
 
     def create() -> None:
         for path in (znodes.partitions_path("t"), znodes.partition_path("t", 0)):
@@ -169,46 +171,48 @@ def test_lost_create_with_a_concurrent_create_leaves_the_partition_new() -> None
 
 def test_lost_change_of_a_znode_deleted_meanwhile_is_not_repeated() -> None:
     cluster = running()
-    cluster.lose(writes(SetData, STATE), Fate.REPLY_LOST)
+    cluster.lose(writes(SetData, STATE), Delivery.REPLY_LOST)
     cluster.once(is_sync, lambda: cluster.ask(Delete(STATE, ANY_VERSION)))
     cluster.stop_broker(1)
     assert cluster.data(STATE) is None
     assert cluster.partition("t", 0).state is PartitionState.OFFLINE
 
 
-@pytest.mark.parametrize("fate", LOST)
-def test_lost_change_with_another_controller_elected_meanwhile_ends_the_term(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", LOST)
+def test_lost_change_with_another_controller_elected_meanwhile_ends_the_term(
+    delivery: Delivery,
+) -> None:
     """A lost write is either fenced, or found when the next controller reads the znode."""
     cluster = running()
-    cluster.lose(writes(SetData, STATE), fate)
+    cluster.lose(writes(SetData, STATE), delivery)
     cluster.once(is_sync, lambda: cluster.seize_role(2))
     cluster.stop_broker(1)
     assert not cluster.is_active
     assert cluster.controller() == 2
-    happened = fate is Fate.REPLY_LOST
+    happened = delivery is Delivery.REPLY_LOST
     assert cluster.leadership("t", 0).leader_epoch == int(happened)
 
 
 # The end of the session -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fate", OVER)
+@pytest.mark.parametrize("delivery", OVER)
 def test_session_ended_during_a_write_ends_the_term_and_the_next_term_completes_the_work(
-    fate: Fate,
+    delivery: Delivery,
 ) -> None:
     cluster = running()
-    cluster.lose(writes(SetData, STATE), fate)
+    cluster.lose(writes(SetData, STATE), delivery)
     cluster.stop_broker(1)
     assert cluster.epoch() == 2
     assert cluster.leadership("t", 0).leader == 2
     assert_knows_the_stored_states(cluster)
 
 
-@pytest.mark.parametrize("fate", OVER)
-def test_ended_session_gets_no_more_requests(fate: Fate) -> None:
+@pytest.mark.parametrize("delivery", OVER)
+def test_ended_session_gets_no_more_requests(delivery: Delivery) -> None:
     cluster = running()
     seen = cluster.seen()
-    cluster.lose(writes(SetData, STATE), fate)
+    cluster.lose(writes(SetData, STATE), delivery)
     cluster.stop_broker(1)
     terms = [
         issued.term
@@ -223,17 +227,17 @@ def test_ended_session_gets_no_more_requests(fate: Fate) -> None:
 # A loss at each read and write ----------------------------------------------------------------
 
 
-def play(fate_at: Callable[[int, Issued], Fate]) -> Cluster:
-    """A scenario in which `fate_at` decides by the number of the read or write."""
+def play(delivery_at: Callable[[int, Issued], Delivery]) -> Cluster:
+    """A scenario in which `delivery_at` decides by the number of the read or write."""
     cluster = Cluster(1, 2, 3)
     count = 0
 
-    def fate(issued: Issued) -> Fate:
+    def delivery(issued: Issued) -> Delivery:
         nonlocal count
         count += 1
-        return fate_at(count, issued)
+        return delivery_at(count, issued)
 
-    cluster.fate = fate
+    cluster.delivery = delivery
     cluster.start()
     cluster.create_topic("t", {0: [1, 2], 1: [2, 3]})
     cluster.stop_broker(1)
@@ -247,7 +251,7 @@ def play(fate_at: Callable[[int, Issued], Fate]) -> Cluster:
 
 def reads_and_writes() -> int:
     """The number of reads and writes of the scenario without losses."""
-    cluster = play(lambda number, issued: Fate.ANSWERED)
+    cluster = play(lambda number, issued: Delivery.ANSWERED)
     return sum(isinstance(one.command, READS_AND_WRITES) for one in cluster.commands())
 
 
@@ -257,19 +261,19 @@ def content(cluster: Cluster) -> dict[str, Any]:
     return {str(number): (one.leader, one.isr) for number, one in enumerate(states)}
 
 
-@pytest.mark.parametrize("fate", [*LOST, *OVER])
-def test_one_loss_at_any_read_or_write_does_not_change_the_outcome(fate: Fate) -> None:
-    expected = content(play(lambda number, issued: Fate.ANSWERED))
+@pytest.mark.parametrize("delivery", [*LOST, *OVER])
+def test_one_loss_at_any_read_or_write_does_not_change_the_outcome(delivery: Delivery) -> None:
+    expected = content(play(lambda number, issued: Delivery.ANSWERED))
     for lost in range(1, reads_and_writes() + 1):
         names: list[str] = []
 
-        def fate_at(
+        def delivery_at(
             number: int, issued: Issued, lost: int = lost, names: list[str] = names
-        ) -> Fate:
+        ) -> Delivery:
             if number == lost:
                 names.append(repr(issued.command))
-            return fate if number == lost else Fate.ANSWERED
+            return delivery if number == lost else Delivery.ANSWERED
 
-        cluster = play(fate_at)
+        cluster = play(delivery_at)
         assert content(cluster) == expected, names
         assert_knows_the_stored_states(cluster)

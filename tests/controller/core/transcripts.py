@@ -17,10 +17,10 @@ from controller.core.api_requests.topics import (
 )
 from controller.core.commands import Issued
 from controller.core.events import Recorded
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, reads, writes_state
-from tests.controller.core.reassignment.reassigning import example, play_example
-from tests.controller.core.topics.topic_requests import new_topic
+from tests.controller.core.procedures.reassignment.reassigning import example, play_example
+from tests.controller.core.procedures.topics.topic_requests import new_topic
 
 FOLDER = Path(__file__).parents[2] / "transcripts"
 
@@ -103,7 +103,7 @@ def session_expiry_in_a_failover() -> History:
     """The session ends while partition states are read; the next session repeats the failover."""
     cluster = Cluster(1)
     cluster.change_topic_quietly("t", {0: [1]})
-    cluster.lose(reads(znodes.state_path("t", 0)), Fate.SESSION_OVER)
+    cluster.lose(reads(znodes.state_path("t", 0)), Delivery.SESSION_OVER)
     seen = cluster.seen()
     cluster.start()
     return seen.history

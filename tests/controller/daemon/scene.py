@@ -45,7 +45,7 @@ class Scene:
 
     async def __aexit__(self, *_: object) -> None:
         for daemon in self.daemons:
-            await daemon.put_away()
+            await daemon.kill_if_running()
         await self.view.__aexit__()
 
     @asynccontextmanager
@@ -96,7 +96,7 @@ class Scene:
         """Wait until /controller names this id. Returns the seconds."""
 
         async def named() -> bool:
-            assert daemon is None or daemon.running, f"refold ended: {daemon.last_words()}"
+            assert daemon is None or daemon.running, f"refold ended: {daemon.last_output()}"
             return await self.view.controller() == broker
 
         return await timed(named, f"{broker} is controller")
@@ -117,7 +117,7 @@ class Scene:
             found[:] = [one for one in daemon.messages() if one.get("code") == code]
             return bool(found)
 
-        await timed(reported, f"refold tells {code}")
+        await timed(reported, f"refold reports {code}")
         return found[0]
 
     async def until_logged(self, daemon: Refold, message: str, log: str) -> None:

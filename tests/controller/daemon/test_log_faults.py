@@ -43,7 +43,7 @@ async def assert_gave_up(scene: Scene, daemon: Refold, *words: str) -> None:
     seconds = await scene.until_stock_controller()
     assert seconds < GIVE_UP_SECONDS_MAX
     assert await daemon.ended() == 1
-    said = daemon.last_words()
+    said = daemon.last_output()
     assert "Traceback" not in said
     (error,) = [one for one in daemon.messages() if one["message"].startswith("gave up")]
     assert [word for word in words if word not in error["message"]] == []
@@ -94,8 +94,8 @@ async def test_log_locked_by_another_process_resigns_the_role(scene: Scene) -> N
         assert await daemon.ended() == 1
     finally:
         other.close()
-    assert "Traceback" not in daemon.last_words()
-    assert str(log) in daemon.last_words()
+    assert "Traceback" not in daemon.last_output()
+    assert str(log) in daemon.last_output()
     await assert_ended_unclosed(scene)
 
 
@@ -141,7 +141,7 @@ async def test_disk_that_hangs_forever_resigns_the_role(scene: Scene) -> None:
     # After a third of the session timeout the session is closed, and does not expire.
     assert seconds < LONG_SESSION_MS / 3000 + GIVE_UP_SECONDS_MAX
     assert await daemon.ended() == 1
-    said = daemon.last_words()
+    said = daemon.last_output()
     assert "Traceback" not in said
     assert "so the controller role was given up" in said
 

@@ -21,7 +21,7 @@ async def test_take_over_decides_and_hands_back(scene: Scene) -> None:
     await scene.create_topic("made", {0: [1, 2, 3], 1: [2, 3, 1]})
     await scene.until_in_sync("made", 3)
     ended, seconds = await asyncio.gather(daemon.stop(), scene.until_stock_controller())
-    assert ended == 0, daemon.last_words()
+    assert ended == 0, daemon.last_output()
     assert seconds < HAND_BACK_SECONDS_MAX
     (log,) = scene.logs()
     status, output = await run("log", "verify", str(log))
@@ -92,7 +92,7 @@ async def test_id_of_an_active_daemon_is_refused(scene: Scene) -> None:
     second = scene.daemon("--take-over")
     await second.start()
     assert await second.ended() == 2
-    assert "the id 1000 is in use" in second.last_words()
+    assert "the id 1000 is in use" in second.last_output()
     assert first.running
     assert await scene.view.controller() == OWN_ID
 

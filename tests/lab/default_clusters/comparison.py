@@ -107,7 +107,7 @@ async def answers_of_refold(folder: Path, rules: str) -> Answers:
         async with DefaultScene(lab, folder) as scene:
             daemon = await scene.controlling(settings={"refold.rules": rules})
             answers = await _all_answers(int(scene.daemon_address.partition(":")[2]), epochs)
-            assert daemon.running, daemon.last_words()
+            assert daemon.running, daemon.last_output()
         await scene.check_logs()
         return answers
 

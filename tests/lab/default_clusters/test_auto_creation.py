@@ -45,7 +45,7 @@ async def test_topics_created_during_the_hand_back_are_repaired(scene: DefaultSc
     async with AIOKafkaProducer(bootstrap_servers=scene.lab.bootstrap, acks=1) as producer:
         makers = [asyncio.create_task(make_topics(producer)) for _ in range(4)]
         await timed(lambda: _has(created, 20), "topics are created")
-        assert await daemon.stop() == 0, daemon.last_words()
+        assert await daemon.stop() == 0, daemon.last_output()
         await scene.until_stock_controller()
         created_before = len(created)
         await timed(

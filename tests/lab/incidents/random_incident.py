@@ -168,7 +168,7 @@ class RandomIncident:
             except (NodeExists, BadVersion, NoNode):
                 continue
             added = "" if znode is None else f", added to {len(entries) - len(targets)} others"
-            return f"reassignment {_spelt(targets)}{added}"
+            return f"reassignment {_in_words(targets)}{added}"
 
     async def _cancel(self, which: int) -> str:
         in_progress = await self._in_progress()
@@ -254,9 +254,9 @@ class RandomIncident:
         match how:
             case "hands the role back":
                 status = await self._refold.stop()
-                assert status == 0, self._refold.last_words()
+                assert status == 0, self._refold.last_output()
             case "is killed":
-                await self._refold.put_away()
+                await self._refold.kill_if_running()
             case "is paused":
                 self._refold.pause()
                 self._paused = self._refold
@@ -284,7 +284,7 @@ class RandomIncident:
         (docs/design.md#terms)."""
         if self._refold is None or self._refold.running:
             return False
-        assert "one append to the log" in self._refold.last_words(), self._refold.last_words()
+        assert "one append to the log" in self._refold.last_output(), self._refold.last_output()
         self._refold = None
         return True
 
@@ -318,5 +318,5 @@ class RandomIncident:
         self._write(f"{seconds:6.1f} s  {controller or '-':>4}  {written:>13}  {text}")
 
 
-def _spelt(targets: Targets) -> str:
+def _in_words(targets: Targets) -> str:
     return ", ".join(f"{topic}-{one} -> {to}" for (topic, one), to in targets.items())

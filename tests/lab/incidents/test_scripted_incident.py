@@ -105,7 +105,7 @@ async def under_refold(folder: Path, protocol: str, rules: str) -> dict[str, Tre
         )
         await incident.play()
         assert await scene.view.controller_epoch() == 2
-        assert await daemon.stop() == 0, daemon.last_words()
+        assert await daemon.stop() == 0, daemon.last_output()
     await scene.check_logs()
     return incident.steps
 

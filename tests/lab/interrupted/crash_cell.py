@@ -198,7 +198,7 @@ class Run:
         await self._failing.start()
         await moving.until_reported(self._failing, "failover_done")
         if before is not None:
-            assert await before.stop() == 0, before.last_words()
+            assert await before.stop() == 0, before.last_output()
         for topic in self.topics:
             traffic = Traffic(moving.lab.bootstrap, topic.name, pause_seconds=PAUSE_SECONDS)
             self._traffic[topic.name] = traffic
@@ -282,7 +282,7 @@ class Run:
             self._failing.kill()
         try:
             async with asyncio.timeout(REACH_SECONDS):
-                assert await self._failing.ended() == -signal.SIGKILL, self._failing.last_words()
+                assert await self._failing.ended() == -signal.SIGKILL, self._failing.last_output()
         except TimeoutError:
             # It had fewer commands than the run without a crash: it is killed after its last one.
             self._failing.kill()
@@ -298,7 +298,7 @@ class Run:
             found = len(self._commands.read())
             if found != count:
                 count, since = found, time.monotonic()
-            assert self._failing.running, self._failing.last_words()
+            assert self._failing.running, self._failing.last_output()
 
     # The successor --------------------------------------------------------------------------------
 

@@ -157,7 +157,7 @@ async def stage(
                 given = {**SHARED_CONFIG, "broker.rack": RACKS[0], **settings}
                 daemon = await scene.controlling(settings=given)
                 yield await _warm(Stage(scene, tree, under_refold=True))
-                assert await daemon.stop() == 0, daemon.last_words()
+                assert await daemon.stop() == 0, daemon.last_output()
             else:
                 yield await _warm(Stage(scene, tree, under_refold=False))
                 assert await scene.view.controller() == STOCK

@@ -73,7 +73,7 @@ async def test_one_request_creates_and_deletes_a_thousand_topics(
         return not await scene.view.topic(names[0]) and not await scene.view.topic(names[-1])
 
     await until(deleted, DELETED_SECONDS_MAX, "the znodes are deleted")
-    assert await daemon.stop() == 0, daemon.last_words()
+    assert await daemon.stop() == 0, daemon.last_output()
 
 
 async def test_fifty_clients_get_their_answers(scene: DefaultScene, daemon: Refold) -> None:
@@ -95,7 +95,7 @@ async def test_fifty_clients_get_their_answers(scene: DefaultScene, daemon: Refo
             await client.close()
 
     await asyncio.gather(*(one_client(number) for number in range(MANY_CLIENTS)))
-    assert await daemon.stop() == 0, daemon.last_words()
+    assert await daemon.stop() == 0, daemon.last_output()
 
 
 async def test_client_that_disconnects_affects_no_other(
@@ -116,7 +116,7 @@ async def test_client_that_disconnects_affects_no_other(
             assert answer.topics[0].error_code == ErrorCode.none
     await scene.until_in_sync("sent-completely", 2)
     assert not await scene.replicas_of("sent-by-half")
-    assert await daemon.stop() == 0, daemon.last_words()
+    assert await daemon.stop() == 0, daemon.last_output()
 
 
 async def test_waiting_request_does_not_delay_others(
@@ -144,7 +144,7 @@ async def test_waiting_request_does_not_delay_others(
         assert loop.time() - began > seconds.total_seconds() - 0.1
         deletion = delete_topics(["without-a-broker"])
         await other.ask(DELETE_TOPICS, DELETE_TOPICS_VERSION, deletion)
-    assert await daemon.stop() == 0, daemon.last_words()
+    assert await daemon.stop() == 0, daemon.last_output()
 
 
 async def test_every_broker_knows_an_answered_change(
@@ -165,7 +165,7 @@ async def test_every_broker_knows_an_answered_change(
             assert [await _led(client, name) for client in others] == [5] * 4
             await tool.ask(DELETE_TOPICS, DELETE_TOPICS_VERSION, delete_topics([name]))
             assert [await _led(client, name) for client in others] == [0] * 4
-    assert await daemon.stop() == 0, daemon.last_words()
+    assert await daemon.stop() == 0, daemon.last_output()
 
 
 async def test_paused_broker_delays_no_client(
@@ -186,7 +186,7 @@ async def test_paused_broker_delays_no_client(
             assert answer.topics[0].error_code == ErrorCode.none
         finally:
             paused.resume()
-    assert await daemon.stop() == 0, daemon.last_words()
+    assert await daemon.stop() == 0, daemon.last_output()
 
 
 async def test_waiting_requests_are_answered_when_the_daemon_stops(
@@ -202,7 +202,7 @@ async def test_waiting_requests_are_answered_when_the_daemon_stops(
             for number, client in enumerate(clients)
         ]
         await until(lambda: _all_made(scene, len(clients)), 20.0, "all topics have a znode")
-        assert await daemon.stop() == 0, daemon.last_words()
+        assert await daemon.stop() == 0, daemon.last_output()
         for head, client in zip(heads, clients, strict=True):
             answer = await client.answer_to(head)
             assert answer.topics[0].error_code == ErrorCode.request_timed_out

@@ -75,7 +75,7 @@ async def controlled(
         await scene.create_topic(KNOWN, {0: [1, 2, 3]})
         yield scene
         daemon = scene.daemons[-1]
-        assert await daemon.stop() == 0, daemon.last_words()
+        assert await daemon.stop() == 0, daemon.last_output()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

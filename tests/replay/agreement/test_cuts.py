@@ -14,7 +14,7 @@ from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.transactions import Multi, SetData, Transaction
-from tests.replay.stock_clusters.cuts import HOWS, Cut, cuts, ended_at
+from tests.replay.stock_clusters.cuts import CUTS, Cut, cuts, ended_at
 
 Get = Callable[[str], Path]
 
@@ -44,7 +44,7 @@ def diverging(result: AgreementResult) -> list[tuple[str, tuple[str, ...], tuple
 
 
 @pytest.mark.parametrize("are_logs_cut", [False, True])
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", CUTS)
 def test_cut_recording_agrees(
     how: str,
     are_logs_cut: bool,

@@ -17,7 +17,7 @@ from eventstore.writer import LogWriter
 from replay.cli.main import app
 from replay.stock_clusters.zookeeper_log.source import open_source
 from tests.eventstore.samples import event, header
-from tests.replay.cli.test_log import refold
+from tests.replay.cli.command import refold
 from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
 from tools.zookeeper_log.corruption import Corruption, corrupt
 from tools.zookeeper_log.incidents import copy_all_but_logs, transactions_of, write_again

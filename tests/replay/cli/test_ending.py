@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.cli.test_log import REFOLD
+from tests.replay.cli.command import REFOLD
 from tests.replay.stock_clusters.zookeeper_log.samples import log_file
 from tools.zookeeper_log.generated_history import transactions
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.cli.test_log import REFOLD, refold
-from tests.replay.cli.test_output import CANNOT_WRITE, on_a_full_disk, unread
+from tests.replay.cli.command import CANNOT_WRITE, REFOLD, on_a_full_disk, refold, unread
 from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
 
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")

@@ -7,7 +7,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from replay.cli.main import app
-from replay.incidents.keeping import unpacked
+from replay.incidents.incident_folder import unpacked
 from tests.replay.cli.test_diff import diff
 from tests.replay.diff.versions import ROOT
 from tests.replay.recorded_log import incident, write_log

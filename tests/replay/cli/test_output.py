@@ -1,6 +1,5 @@
 """Output that cannot be written, and output without a reader."""
 
-import os
 import sqlite3
 import subprocess
 import sys
@@ -10,10 +9,9 @@ import pytest
 
 from eventstore.writer import LogWriter
 from tests.eventstore.samples import event, header
+from tests.replay.cli.command import CANNOT_WRITE, REFOLD, on_a_full_disk, unread
 
-REFOLD = [sys.executable, "-m", "replay.cli.main"]
 COMMANDS = ("log verify", "log show", "log stats", "log tail", "log verify --json")
-CANNOT_WRITE = "refold: cannot write the output: No space left on device\n"
 
 
 @pytest.fixture
@@ -21,26 +19,6 @@ def log(tmp_path: Path) -> Path:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append([event(1)])
     return tmp_path / "log"
-
-
-def on_a_full_disk(*arguments: str | Path) -> tuple[int, str]:
-    """Exit status and standard error of a command whose output goes to a full disk."""
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [*REFOLD, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    return done.returncode, done.stderr
-
-
-def unread(*arguments: str | Path) -> tuple[int, str]:
-    """Exit status and standard error of a command whose output pipe is closed."""
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    done = subprocess.run(
-        [*REFOLD, *arguments], stdout=write_end, stderr=subprocess.PIPE, text=True, check=False
-    )
-    os.close(write_end)
-    return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)

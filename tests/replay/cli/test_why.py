@@ -11,8 +11,16 @@ from typer.testing import CliRunner
 
 from replay.cli.main import app
 from tests.controller.core.cluster import Cluster, writes
-from tests.controller.core.reassignment.interrupting import cancel_all, interruptible, submit
-from tests.controller.core.reassignment.reassigning import ask_for_isr, cluster_of, reassign
+from tests.controller.core.procedures.reassignment.interrupting import (
+    cancel_all,
+    interruptible,
+    submit,
+)
+from tests.controller.core.procedures.reassignment.reassigning import (
+    ask_for_isr,
+    cluster_of,
+    reassign,
+)
 from tests.replay.recorded_log import write_log
 from tests.replay.why.runs import kill_before, next_run, stock_term, store
 

@@ -49,7 +49,7 @@ NOT_EXECUTED: Final = {
         "procedures/reassignment_znodes/cancel_znode.py:report_waiting",
         "procedures/reassignment/legacy_znode.py:report_repeated",
         "procedures/reassignment_znodes/records.py:write_with_record",
-        "procedures/reassignment/submission.py:report_held",
+        "procedures/reassignment/submission.py:refuse_by_other_route",
         "procedures/topics/topics.py:refuse_added_partitions",
     ),
     "no failover or state change of an incident fails": (

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from replay.incidents.keeping import incidents_in
+from replay.incidents.incident_folder import incidents_in
 
 ROOT: Final = Path(__file__).parents[3]
 INCIDENTS: Final = ROOT / "tests" / "incidents"

@@ -14,7 +14,7 @@ from eventstore.reader import LogReader
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
 from replay.cli.main import app
-from replay.incidents.keeping import incidents_in, unpacked
+from replay.incidents.incident_folder import incidents_in, unpacked
 from replay.stock_clusters.imports.importing import Selection, import_source
 from tests.eventstore.samples import command, event, header
 from tests.replay.diff.versions import INCIDENTS, ROOT

@@ -18,7 +18,7 @@ from replay.fleet.replaying.divergence_list import DivergenceFilter, list_diverg
 from replay.fleet.replaying.results import DIVERGENCES, REPLAYED
 from replay.fleet.replaying.summary import summary
 from replay.fleet.replaying.versions import ShippedVersion
-from tests.replay.fleet.quick import QUICK
+from tests.replay.fleet.spark_settings import QUICK
 from tests.replay.fleet.stock_table import unpacked
 from tools.fleet.histories import History, write_log
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.incidents.keeping import ABOUT, TRANSCRIPT, incidents_in, unpacked
+from replay.incidents.incident_folder import DESCRIPTION, TRANSCRIPT, incidents_in, unpacked
 from replay.incidents.transcript import transcript
 
 FOLDER = Path(__file__).parents[2] / "incidents"
@@ -17,4 +17,4 @@ FOLDER = Path(__file__).parents[2] / "incidents"
 def test_decisions_are_as_reviewed(incident: Path) -> None:
     with unpacked(incident) as log:
         assert transcript(log) == (incident / TRANSCRIPT).read_text(encoding="utf-8")
-    assert (incident / ABOUT).read_text(encoding="utf-8").startswith("title = ")
+    assert (incident / DESCRIPTION).read_text(encoding="utf-8").startswith("title = ")

@@ -25,7 +25,7 @@ from tests.controller.core.endpoint import (
     controlled_shutdown,
     proposal,
 )
-from tests.controller.core.topics.topic_requests import create, delete, grow, new_topic
+from tests.controller.core.procedures.topics.topic_requests import create, delete, grow, new_topic
 
 OLD = "2.6"
 """A protocol version at which leaders write ISRs to ZooKeeper."""

@@ -19,12 +19,12 @@ from replay.kafka_text.kafka_log import Line
 from replay.kafka_text.rendering import Rendering, kafka_lines
 from replay.logs.decode import UPCASTERS
 from replay.logs.snapshots import make_snapshots
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, reads, writes_state
 from tests.replay.kafka_text import scenes
 from tests.replay.kafka_text.rendering import lines_of, messages
+from tests.replay.logs.test_snapshots import rolled_log
 from tests.replay.recorded_log import incident, write_log
-from tests.replay.test_snapshots import rolled_log
 
 
 def lines_in(log: Path) -> list[Line]:
@@ -144,7 +144,7 @@ def test_imported_log_is_refused(tmp_path: Path) -> None:
 def test_step_interrupted_by_the_end_of_the_session_is_logged_when_repeated() -> None:
     cluster = scenes.three_brokers()
     before = len(cluster.history)
-    cluster.lose(writes_state("t", 0), Fate.SESSION_OVER)
+    cluster.lose(writes_state("t", 0), Delivery.SESSION_OVER)
     cluster.stop_broker(1)
     lines = messages(cluster, before)
     over = lines.index("Stopped partition state machine")
@@ -159,7 +159,7 @@ def test_step_interrupted_by_the_end_of_the_session_is_logged_when_repeated() ->
 def test_repeated_broker_change_is_logged_once(lost: Callable[..., bool]) -> None:
     cluster = scenes.three_brokers()
     before = len(cluster.history)
-    cluster.lose(lost, Fate.REQUEST_LOST)
+    cluster.lose(lost, Delivery.REQUEST_LOST)
     cluster.stop_broker(1)
     lines = [one for one in messages(cluster, before) if one.startswith("Newly added brokers")]
     assert lines == [
@@ -181,7 +181,7 @@ def reassigned(lose: Callable[[Cluster], None]) -> list[str]:
 
 def test_repeated_check_of_target_replicas_is_logged_once() -> None:
     def lose(cluster: Cluster) -> None:
-        cluster.lose(reads(znodes.state_path("t", 0)), Fate.REQUEST_LOST)
+        cluster.lose(reads(znodes.state_path("t", 0)), Delivery.REQUEST_LOST)
 
     lines = [one for one in reassigned(lose) if one.startswith("Target replicas")]
     assert lines == [
@@ -192,7 +192,7 @@ def test_repeated_check_of_target_replicas_is_logged_once() -> None:
 
 def test_leader_that_stays_is_logged_once() -> None:
     def lose(cluster: Cluster) -> None:
-        cluster.lose(by_rule(ReadZnodes, RAISE), Fate.REQUEST_LOST)
+        cluster.lose(by_rule(ReadZnodes, RAISE), Delivery.REQUEST_LOST)
 
     lines = [one for one in reassigned(lose) if one.startswith("Leader 1 for partition t-0")]
     assert lines == [

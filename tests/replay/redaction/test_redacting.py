@@ -16,7 +16,7 @@ from controller.core.api_requests.scram_credentials import (
 from controller.core.configuration import Configuration
 from controller.core.values import Endpoint
 from replay.cli.main import app
-from replay.incidents.keeping import unpacked
+from replay.incidents.incident_folder import unpacked
 from replay.redaction import fields
 from replay.redaction.names import Names, StandIns
 from replay.stock_clusters.imports.importing import Selection, import_source

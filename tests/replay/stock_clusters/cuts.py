@@ -41,7 +41,7 @@ _WRITE_PROBABILITY: Final = 0.3
 
 
 class Cut(Struct, frozen=True):
-    """A copy in `folder`, cut in one of HOWS. `zxid` is the snapshot's, or that of the last
+    """A copy in `folder`, cut in one of CUTS. `zxid` is the snapshot's, or that of the last
     complete transaction.
 
     `are_logs_cut`: the brokers' logs contain only lines from `from_ms` to `to_ms`, the times of the
@@ -80,7 +80,7 @@ class _Places(Struct, frozen=True):
 
 
 def cuts(source: Path, target: Path, seed: int) -> list[Cut]:
-    """Cut an incident's folder in all HOWS, with complete and with cut brokers' logs, into folders
+    """Cut an incident's folder in all CUTS, with complete and with cut brokers' logs, into folders
     below `target`. Raises ReplayError if the source cannot be used, or if it is too short."""
     random = Random(seed)
     made = []
@@ -192,7 +192,7 @@ _CUTTERS: Final[Mapping[str, _Cutter]] = {
     "ended": _ended,
 }
 
-HOWS: Final = tuple(_CUTTERS)
+CUTS: Final = tuple(_CUTTERS)
 """"snapshot": a snapshot at any zxid, with all transactions but the first. "mid_term": a snapshot
 within a term, with the transactions after it. "fuzzy": a snapshot within a term that contains later
 transactions, and logs that begin before it. "torn": a log that ends within a record, with earlier

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.controller.core.cluster import Cluster
-from tests.controller.core.reassignment.reassigning import cluster_of
+from tests.controller.core.procedures.reassignment.reassigning import cluster_of
 
 
 @pytest.fixture

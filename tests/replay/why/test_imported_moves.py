@@ -18,7 +18,7 @@ from controller.core.znodes import (
 )
 from replay.stock_clusters.zookeeper_log.transactions import Delete, SetData
 from replay.why.move import Move
-from replay.why.move_story import moves_of
+from replay.why.move_history import moves_of
 from replay.why.subject import Subject
 from replay.why.znode_history import ZnodeHistory
 from tests.replay.agreement.view import (

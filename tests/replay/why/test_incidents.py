@@ -134,7 +134,7 @@ def test_why_explains_a_rollback_in_progress(incident: IncidentOf, seq: int) -> 
     with open_log(log) as opened:
         [move] = cluster_at(opened, seq).reassignments
     assert (move.origin, move.target, move.waits_for) == ((1, 2), (1, 3), {})
-    assert (move.course, move.becoming) == ("rolled back", (1, 2))
+    assert (move.status, move.becoming) == ("rolled back", (1, 2))
     stored = asked(log, 120, topic="moved", partition=1, is_reassignment=True)
     assert "its move from 1,2 to 1,3 was rolled back" in stored.answer
 

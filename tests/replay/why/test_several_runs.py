@@ -17,7 +17,7 @@ from replay.why.explanations.explanation import Explanation
 from replay.why.runs import logs_of, open_runs, parts_of
 from replay.why.subject import Subject
 from tests.controller.core.cluster import Cluster, topic_json, writes
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     cancel_quietly,
     interruptible,
@@ -25,9 +25,11 @@ from tests.controller.core.reassignment.interrupting import (
     submit,
     submit_quietly,
 )
-from tests.controller.core.reassignment.reassigning import T0, catch_up
-from tests.controller.core.reassignment.test_begun_elsewhere import begin_elsewhere
-from tests.controller.core.reassignment.test_rollback_waiting import only_the_target_in_sync
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
+from tests.controller.core.procedures.reassignment.test_begun_elsewhere import begin_elsewhere
+from tests.controller.core.procedures.reassignment.test_rollback_waiting import (
+    only_the_target_in_sync,
+)
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain
 from tests.replay.why.runs import kill_before, next_run, set_state, stock_term, store
@@ -53,7 +55,7 @@ def ask(*logs: Path, subject: Subject = MOVE, wall_ns: int | None = None) -> Exp
 
 def history_of(answer: Explanation) -> list[tuple[str, str]]:
     """The history of the last move without steps and deletions on brokers; lines with logs."""
-    kept = (one for one in answer.moves[-1].story if not one.kind.startswith(("step", "deletion")))
+    kept = (one for one in answer.moves[-1].events if not one.kind.startswith(("step", "deletion")))
     return [(one.at.log, one.text) for one in kept]
 
 
@@ -99,12 +101,12 @@ def test_rollback_across_a_crash_and_a_stock_term_has_one_history(tmp_path: Path
         ("run-2", f"refold found the cancellation (czxid {czxid}) and went on"),
         ("run-2", "rolled back: it is on 2,1,3 again"),
     ]
-    steps = [(one.at.log, one.step) for one in move.story if one.step]
+    steps = [(one.at.log, one.step) for one in move.events if one.step]
     assert sorted(steps) == [
         *[("run-1", step) for step in (1, 2, 3, 4, 5)],
         *[("run-2", step) for step in (1, 2, 3, 4, 5, 6, 7)],
     ]
-    between = next(one for one in move.story if one.epochs)
+    between = next(one for one in move.events if one.epochs)
     assert (between.kind, between.epochs) == ("other_controllers", (2,))
 
 

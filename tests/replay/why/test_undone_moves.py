@@ -20,9 +20,9 @@ from replay.why.facts import Cause
 from replay.why.move import Move
 from replay.why.recorded_observer import RecordedFactObserver
 from replay.why.subject import Subject
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     entries_json,
     interruptible,
@@ -31,15 +31,17 @@ from tests.controller.core.reassignment.interrupting import (
     submit,
     submit_extra,
 )
-from tests.controller.core.reassignment.interrupting import request as put_request
-from tests.controller.core.reassignment.reassigning import (
+from tests.controller.core.procedures.reassignment.interrupting import request as put_request
+from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     cancel,
     catch_up,
     cluster_of,
     reassign,
 )
-from tests.controller.core.reassignment.test_rollback_waiting import only_the_target_in_sync
+from tests.controller.core.procedures.reassignment.test_rollback_waiting import (
+    only_the_target_in_sync,
+)
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain, why
 from tests.replay.why.runs import kill_before, next_run
@@ -74,12 +76,12 @@ def last_move(answer: Explanation) -> Move:
 
 def texts(move: Move) -> list[str]:
     """The lines of the history."""
-    return [one.text for one in move.story]
+    return [one.text for one in move.events]
 
 
 def steps(move: Move) -> list[int]:
     """The steps of a rollback in the order of the history."""
-    return [one.step for one in move.story if one.step]
+    return [one.step for one in move.events if one.step]
 
 
 # Causes of a rollback ---------------------------------------------------------------------------
@@ -183,7 +185,7 @@ def test_move_has_the_route_by_which_it_was_requested(
             "AlterPartitionReassignments, request 1: t-0 to 4,5,2",
         ),
     }[route]
-    begun = next(one for one in move.story if one.kind == "begun")
+    begun = next(one for one in move.events if one.kind == "begun")
     assert begun.text == f"begun from 2,1,3 to 4,5,2, by {move.request}"
     assert begun.at == move.begun
 
@@ -267,10 +269,10 @@ def test_history_has_the_seven_steps_with_their_times(cluster: Cluster, tmp_path
     ):
         assert line in lines
     assert sorted(steps(move)) == [1, 2, 3, 4, 5, 6, 7]
-    assert all(one.at.time.endswith("Z") for one in move.story)
-    seqs = [one.at.seq for one in move.story]
+    assert all(one.at.time.endswith("Z") for one in move.events)
+    seqs = [one.at.seq for one in move.events]
     assert seqs == sorted(seqs)
-    stored = next(one for one in move.story if one.step == 5)
+    stored = next(one for one in move.events if one.step == 5)
     assert stored.command.startswith(f"{stored.at.seq}.")
 
 
@@ -286,7 +288,7 @@ def test_steps_without_a_command_are_part_of_the_history(cluster: Cluster, tmp_p
 
 def test_stored_originals_with_a_lost_reply_end_the_move(cluster: Cluster, tmp_path: Path) -> None:
     submit(cluster, {T0: [4, 5, 2]})
-    cluster.lose(writes(znodes.topic_path("t")), Fate.REPLY_LOST)
+    cluster.lose(writes(znodes.topic_path("t")), Delivery.REPLY_LOST)
     cancel_all(cluster)
     answer = why(cluster, tmp_path, **MOVE)
     assert first(answer) == ROLLED_BACK + CREATED
@@ -297,7 +299,7 @@ def test_rollback_interrupted_by_the_end_of_the_session_has_one_history(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     submit(cluster, {T0: [4, 5, 2]})
-    cluster.lose(writes(znodes.topic_path("t")), Fate.SESSION_OVER)
+    cluster.lose(writes(znodes.topic_path("t")), Delivery.SESSION_OVER)
     cancel_all(cluster)
     answer = why(cluster, tmp_path, **MOVE)
     assert first(answer) == ROLLED_BACK + CREATED

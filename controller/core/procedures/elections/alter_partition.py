@@ -88,12 +88,17 @@ def _error_of_request(controller: Controller, asked: AlterPartitionReceived) -> 
     broker = controller.context.brokers.get(asked.broker)
     if broker is None or broker.epoch != asked.broker_epoch:
         return error_codes.STALE_BROKER_EPOCH
-    if any(_is_unspeakable(controller.context, asked.version, one) for one in asked.partitions):
+    if any(
+        _has_unknown_recovery_state(controller.context, asked.version, one)
+        for one in asked.partitions
+    ):
         return error_codes.UNKNOWN_SERVER_ERROR
     return error_codes.NONE
 
 
-def _is_unspeakable(context: ControllerContext, version: int, one: ProposedState) -> bool:
+def _has_unknown_recovery_state(
+    context: ControllerContext, version: int, one: ProposedState
+) -> bool:
     """Whether the recovery state is unknown. Kafka does not check it for an unknown topic id."""
     if one.recovery_state in (RECOVERED, RECOVERING):
         return False

@@ -169,7 +169,9 @@ async def _elect_once(
         if elected.leader == NO_LEADER:
             if not strategy.is_rollback:
                 choice = Choice(*partition.key, NO_LEADER, strategy.name, elected.passed_over)
-                failures.add(partition, f"no replica can lead: {_spelt(elected)}", choice)
+                failures.add(
+                    partition, f"no replica can lead: {_reasons_in_words(elected)}", choice
+                )
             continue
         isr = isr_within_replicas(controller.configuration, partition, elected.isr)
         state = next_state(
@@ -212,7 +214,7 @@ async def _cancelled(
     return {one: records[one].original_replicas for one in legacy}
 
 
-def _spelt(elected: Elected) -> str:
+def _reasons_in_words(elected: Elected) -> str:
     return ", ".join(f"{replica} {why}" for replica, why in elected.passed_over) or "it has none"
 
 

@@ -121,12 +121,12 @@ def _topic_writes(controller: Controller, moves: list[Move]) -> dict[str, SetDat
 
 def _choices(moves: list[Move]) -> tuple[Choice, ...]:
     return tuple(
-        Choice(*partition.key, partition.leader, _spelt(assignment))
+        Choice(*partition.key, partition.leader, _in_words(assignment))
         for partition, assignment, _ in moves
     )
 
 
-def _spelt(assignment: Assignment) -> str:
+def _in_words(assignment: Assignment) -> str:
     def spelt(replicas: tuple[int, ...]) -> str:
         return ",".join(map(str, replicas))
 

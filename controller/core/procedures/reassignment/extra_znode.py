@@ -132,7 +132,7 @@ async def _move(
     controller: Controller, legacy: LegacyZnode, moved: Entries, waiting: Entries, version: int
 ) -> None:
     """One multi: from one znode to the other, as many entries as fit."""
-    entries, rest = _fitting(controller, legacy.entries, moved)
+    entries, rest = _split_by_size(controller, legacy.entries, moved)
     rest = waiting | rest
     controller.context.extra_waits = bool(rest)
     operations: list[WriteOperation] = []
@@ -161,7 +161,9 @@ async def _move(
         controller.notice("error", "entries_not_written", _PATH, text)
 
 
-def _fitting(controller: Controller, before: Entries, moved: Entries) -> tuple[Entries, Entries]:
+def _split_by_size(
+    controller: Controller, before: Entries, moved: Entries
+) -> tuple[Entries, Entries]:
     """The new entries of /admin/reassign_partitions, and those that are left for later."""
     entries, rest = dict(before), dict(moved)
     size, both = len(write_entries(before)), len(write_entries(before)) + len(write_entries(moved))

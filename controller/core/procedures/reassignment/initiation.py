@@ -39,7 +39,11 @@ from controller.core.procedures.reassignment.partition_reassignment import (
 )
 from controller.core.procedures.reassignment.recovery import recover
 from controller.core.procedures.reassignment.rollback import Cause
-from controller.core.procedures.reassignment.submission import held_text, reject, report_begun
+from controller.core.procedures.reassignment.submission import (
+    other_route_text,
+    reject,
+    report_begun,
+)
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import ADMIN_TOOLS, holder
@@ -201,7 +205,7 @@ def _refused_by_route(controller: Controller, asked: ReassignmentTarget, *, canc
         return _CANCELLED
     partition = controller.context.find(asked.topic, asked.partition)
     route = holder(controller, partition) if partition is not None else ""
-    return held_text(route) if route not in ("", ADMIN_TOOLS) else ""
+    return other_route_text(route) if route not in ("", ADMIN_TOOLS) else ""
 
 
 def _wrong_with(controller: Controller, current: Assignment, target: tuple[int, ...]) -> str:

@@ -159,9 +159,9 @@ async def put_entries(controller: Controller, entries: Mapping[Name, Entry], ver
     if not entries:
         operation = Delete(_PATH, version)
     elif version == _NO_VERSION:
-        operation = Create(_PATH, fitting(entries))
+        operation = Create(_PATH, fit_into_znode(entries))
     else:
-        operation = SetData(_PATH, fitting(entries), version)
+        operation = SetData(_PATH, fit_into_znode(entries), version)
     [error] = (await write(controller, [operation], reason)).errors
     if error not in (OK, BAD_VERSION, NO_NODE, NODE_EXISTS):
         text = f"it cannot be written (ZooKeeper code {error})"
@@ -172,7 +172,7 @@ async def put_entries(controller: Controller, entries: Mapping[Name, Entry], ver
     return error
 
 
-def fitting(entries: Mapping[Name, Entry]) -> bytes:
+def fit_into_znode(entries: Mapping[Name, Entry]) -> bytes:
     """The entries, without their originals if they are too large for a znode: /admin/reassignments
     has them too."""
     data = write_entries(entries)
@@ -216,7 +216,7 @@ async def process_legacy(controller: Controller) -> None:
         await _make_request(controller, write_request(new, legacy=True, controller_epoch=epoch))
         for name, target in new.items():
             note_request(controller, name, target, is_waiting=True)
-    if not completed or fitting(completed) != write_entries(legacy.entries):
+    if not completed or fit_into_znode(completed) != write_entries(legacy.entries):
         error = await put_entries(controller, completed, legacy.version)
         if error == BAD_VERSION:
             controller.enqueue(ZkPartitionReassignment())
@@ -226,7 +226,7 @@ def _missing(controller: Controller, entries: Entries) -> Entries:
     """The reassignments by this route without an entry, if all entries fit into the znode; the
     records are sufficient to continue them."""
     missing = entries_under_way(controller, entries)
-    is_too_much = missing and len(fitting(entries | missing)) > DATA_BYTES_MAX
+    is_too_much = missing and len(fit_into_znode(entries | missing)) > DATA_BYTES_MAX
     return {} if is_too_much else missing
 
 

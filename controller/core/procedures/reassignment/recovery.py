@@ -29,8 +29,8 @@ from controller.core.procedures.reassignment.legacy_znode import (
 from controller.core.procedures.reassignment.submission import (
     Submission,
     Verdict,
+    refuse_by_other_route,
     reject,
-    report_held,
     submit,
 )
 from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel, report_waiting
@@ -176,7 +176,7 @@ def _merged(
             if one.legacy:
                 ignored[one.name] = one.target
         elif record is not None and route_of(record) != one.route:
-            report_held(controller, one)
+            refuse_by_other_route(controller, one)
             if one.legacy:
                 ignored[one.name] = one.target
         elif before is not None or record is None or record.replicas != one.target:

@@ -194,12 +194,12 @@ async def _keep_waiting_partitions(controller: Controller, rollback: Rollback) -
                 failures.add(partition, f"its state cannot be read: {cause.meanwhile}")
                 rollback.leave(partition)
         elif too_few := why_rollback_waits(controller.context, candidate, goal):
-            failures.add(partition, _spelt(goal, too_few, cause))
+            failures.add(partition, _in_words(goal, too_few, cause))
             rollback.leave(partition)
     failures.report()
 
 
-def _spelt(goal: RollbackGoal, too_few: TooFewInSync, cause: Cause) -> str:
+def _in_words(goal: RollbackGoal, too_few: TooFewInSync, cause: Cause) -> str:
     """Why a partition is not rolled back."""
     originals, in_sync = list(goal.originals), list(too_few.in_sync)
     if in_sync:
@@ -243,7 +243,7 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
         goal = rollback.goal(partition)
         elected, too_few = rollback_leader(context, candidate, goal)
         if elected.leader == NO_LEADER:
-            why_not[partition] = "" if too_few is None else _spelt(goal, too_few, cause)
+            why_not[partition] = "" if too_few is None else _in_words(goal, too_few, cause)
         return elected
 
     strategy = Strategy(

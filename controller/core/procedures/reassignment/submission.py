@@ -55,7 +55,7 @@ class Submission(NamedTuple):
         return LEGACY if self.legacy else REQUESTS
 
 
-def held_text(route: str) -> str:
+def other_route_text(route: str) -> str:
     """The text that a partition is being reassigned by another route."""
     return f"It is being reassigned by way of {route}, which has to end or be cancelled first."
 
@@ -83,7 +83,7 @@ def is_possible(controller: Controller, path: str, name: Name, entry: Entry) -> 
     partition = controller.context.find(*name)
     if not why and partition is not None:
         route = holder(controller, partition)
-        why = held_text(route) if route not in ("", LEGACY) else ""
+        why = other_route_text(route) if route not in ("", LEGACY) else ""
     if why:
         text = f"its entry {list(entry.replicas)} is removed from {path}: {why}"
         reject(controller, name, text, why, _error_of(controller, name))
@@ -175,7 +175,7 @@ def _refused(controller: Controller, partition: Partition | None, one: Submissio
     if refused or partition is None:
         return refused
     held_by = holder(controller, partition)
-    return held_text(held_by) if held_by not in ("", one.route) else ""
+    return other_route_text(held_by) if held_by not in ("", one.route) else ""
 
 
 def _moves(
@@ -196,7 +196,9 @@ def _moves(
             _report_replaced(controller, partition, before, one)
         else:
             originals = partition.replicas
-            if not _has_enough(controller, one, len(originals), least[partition.topic.name]):
+            if not _has_min_insync_replicas(
+                controller, one, len(originals), least[partition.topic.name]
+            ):
                 continue
             record = Reassignment(one.target, len(originals), one.legacy, originals)
             assignment = partition.assignment.reassign_to(one.target)
@@ -205,7 +207,9 @@ def _moves(
     return moves
 
 
-def _has_enough(controller: Controller, one: Submission, replicas: int, least: int) -> bool:
+def _has_min_insync_replicas(
+    controller: Controller, one: Submission, replicas: int, least: int
+) -> bool:
     """Whether a partition has min.insync.replicas (KIP-236 D-08). An entry of
     /admin/reassign_partitions is accepted with a warning, as existing software expects."""
     if replicas >= least:
@@ -263,11 +267,11 @@ def _report_dead(controller: Controller, partition: Partition, target: tuple[int
         controller.notice("warning", "reassignment_waits", repr(partition), text)
 
 
-def report_held(controller: Controller, submission: Submission) -> None:
+def refuse_by_other_route(controller: Controller, submission: Submission) -> None:
     """Refuse a submission for a partition whose reassignment came by another route."""
     partition = controller.context.find(*submission.name)
     if partition is not None:
-        _refuse(controller, submission, held_text(holder(controller, partition)))
+        _refuse(controller, submission, other_route_text(holder(controller, partition)))
 
 
 def _refuse(controller: Controller, submission: Submission, why: str) -> Verdict:

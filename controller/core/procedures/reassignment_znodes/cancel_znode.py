@@ -53,7 +53,7 @@ async def is_cancelled(controller: Controller) -> bool:
     return await current_cancel(controller) != 0
 
 
-def dated(context: ControllerContext, trigger: Trigger) -> Trigger:
+def with_cancellation_bound(context: ControllerContext, trigger: Trigger) -> Trigger:
     """The controller event of a watch that fired, with a bound for the transaction of a
     cancellation where the server did not send its zxid.
 

@@ -64,12 +64,12 @@ async def reelect(controller: Controller) -> None:
 async def elect(controller: Controller, *, take_over: bool = False) -> None:
     """Become controller if there is none, with `take_over` in any case (KafkaController.elect)."""
     try:
-        poll = await _settled(controller, take_over)
+        poll = await _stand_until_decided(controller, take_over)
         if poll is Poll.LOST and take_over:
             # Another broker took the role at the same moment, as when a dead controller's session
             # ends. Try once more only: of two controllers that take over, one must end with the
             # role.
-            await _settled(controller, take_over)
+            await _stand_until_decided(controller, take_over)
     except ZnodeError as error:
         controller.notice("error", "unreadable_znode", znodes.CONTROLLER_EPOCH, str(error))
         _back_off(controller, "the controller epoch cannot be read")
@@ -102,7 +102,7 @@ class Poll(Enum):
     """The reply was lost, and the write did not happen."""
 
 
-async def _settled(controller: Controller, take_over: bool) -> Poll:
+async def _stand_until_decided(controller: Controller, take_over: bool) -> Poll:
     """Stand for election until the result is known."""
     while (poll := await _stand(controller, take_over)) is Poll.UNKNOWN:
         # The connection broke and nothing was done: try again.
@@ -185,7 +185,7 @@ async def _take_role(
         operations.insert(0, Delete(znodes.CONTROLLER, held_version))
     controller.candidate_session = controller.session_id
     errors = await write_atomically(controller, operations, Reason(_RULE))
-    if CONNECTION_LOSS in errors and not await _was_done(controller, raised):
+    if CONNECTION_LOSS in errors and not await _has_role(controller, raised):
         return Poll.UNKNOWN
     if any(errors) and CONNECTION_LOSS not in errors:
         if any(one in (NODE_EXISTS, NO_NODE, BAD_VERSION) for one in errors):
@@ -204,7 +204,7 @@ async def _take_role(
     return Poll.DECIDED
 
 
-async def _was_done(controller: Controller, raised: bytes) -> bool:
+async def _has_role(controller: Controller, raised: bytes) -> bool:
     """After a lost reply: whether the daemon has the role."""
     found = await read_latest(controller, [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH], _RULE)
     return found.owners[0] == controller.session_id and found.data[1] == raised

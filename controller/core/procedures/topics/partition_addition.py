@@ -177,7 +177,7 @@ def _grown(
     return TopicContent(existing | added, content.topic_id)
 
 
-def _demand_first(existing: Assignments) -> tuple[int, ...]:
+def _first_replicas(existing: Assignments) -> tuple[int, ...]:
     """The replicas of partition 0, which the new ones follow. Raises RequestRefused.
 
     Kafka only checks that partition 0 exists; if another number is missing, it overwrites an
@@ -192,7 +192,7 @@ def _chosen(
     topic: str, existing: Assignments, added: int, brokers: list[Broker]
 ) -> list[tuple[int, ...]]:
     """Continue the round robin of the topic's assignment, without random numbers."""
-    first = _demand_first(existing)
+    first = _first_replicas(existing)
     check_counts(brokers, added, len(first))
     check_size_of_counts(topic, added, len(first))
     later = (place for place, one in enumerate(brokers) if one.id >= first[0])
@@ -223,7 +223,7 @@ def _check_given(
             f"Increasing the number of partitions by {added} but {len(new)} assignments provided."
         )
         raise RequestRefused(refused, text)
-    _check_replicas(new, len(_demand_first(existing)), len(existing))
+    _check_replicas(new, len(_first_replicas(existing)), len(existing))
 
 
 def _check_replicas(new: list[tuple[int, ...]], replication_factor: int, first: int) -> None:

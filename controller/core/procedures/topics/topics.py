@@ -53,7 +53,7 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
     await _write_changed(controller, contents, wanted)
     new = NewTopics([], [])
     for place, (name, content) in enumerate(wanted.items()):
-        topic = controller.context.know_topic(name, content.topic_id)
+        topic = controller.context.add_known_topic(name, content.topic_id)
         taken = _assign(controller, topic, content.assignments)
         found = contents[name].assignments
         new.partitions.extend(taken)
@@ -75,7 +75,7 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     topic = controller.context.topic(name)
     if topic.id is None and topic.is_known:
         # The znode could not be read when the topic was found.
-        controller.context.know_topic(name, read.contents[name].topic_id)
+        controller.context.add_known_topic(name, read.contents[name].topic_id)
     found = read.contents[name].assignments
     takes_empty = controller.configuration.lists_empty_partitions
     added = {

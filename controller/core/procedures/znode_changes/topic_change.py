@@ -65,10 +65,10 @@ async def process_partition_modifications(controller: Controller, name: str) -> 
     added = await read_added_partitions(controller, name, "partition modifications")
     await create_partitions(controller, added)
     if controller.configuration.has_kip_236:
-        await _go_on_moving(controller, added)
+        await _resume_reassignments(controller, added)
 
 
-async def _go_on_moving(controller: Controller, added: list[Partition]) -> None:
+async def _resume_reassignments(controller: Controller, added: list[Partition]) -> None:
     """The topic could not be read when the term began: resume its reassignments now."""
     moving = [one for one in added if one.assignment.is_being_reassigned]
     controller.context.reassigning.update(dict.fromkeys(moving))

@@ -27,8 +27,8 @@ from controller.operator.reassignment.report import Report
 from controller.operator.zookeeper_client import ZooKeeperClient
 from replay.world.outcomes import carry_out
 from tests.controller.core.cluster import Cluster as Simulated
-from tests.controller.core.reassignment.interrupting import interruptible
-from tests.controller.core.reassignment.reassigning import T0, Name, reassign
+from tests.controller.core.procedures.reassignment.interrupting import interruptible
+from tests.controller.core.procedures.reassignment.reassigning import T0, Name, reassign
 
 Targets = dict[Name, tuple[int, ...]]
 

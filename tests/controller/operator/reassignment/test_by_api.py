@@ -10,7 +10,7 @@ from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.executing import execute
 from controller.operator.reassignment.kafka_admin import KafkaAdmin, PartitionMetadata
 from controller.operator.reassignment.listing import list_reassignments
-from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET
 from controller.operator.reassignment.verifying import verify
 from tests.controller.operator.reassignment.scripted_admin import DAEMON, Output, ScriptedAdmin
 from tests.controller.operator.reassignment.stage import Targets, targets
@@ -172,7 +172,7 @@ async def test_verify_in_progress_keeps_throttles(admin: ScriptedAdmin) -> None:
     assert admin.asked == []
 
 
-@pytest.mark.parametrize(("in_any_order", "status"), [(True, DONE), (False, OTHERWISE)])
+@pytest.mark.parametrize(("in_any_order", "status"), [(True, DONE), (False, NOT_AS_REQUESTED)])
 async def test_originals_after_an_api_cancellation_may_have_another_order(
     admin: ScriptedAdmin, in_any_order: bool, status: int
 ) -> None:

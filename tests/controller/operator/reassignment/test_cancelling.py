@@ -20,7 +20,7 @@ from controller.operator.reassignment.cancelling import remove_cancel
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.listing import list_reassignments
 from controller.operator.reassignment.report import NOT_DONE_YET
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     entries,
     request,
@@ -28,7 +28,7 @@ from tests.controller.core.reassignment.interrupting import (
     submit,
     submit_extra,
 )
-from tests.controller.core.reassignment.reassigning import T0, catch_up
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
 from tests.controller.operator.reassignment.stage import Stage
 
 

@@ -12,8 +12,8 @@ from controller.operator.reassignment.cancelling import cancel_all
 from controller.operator.reassignment.executing import execute
 from controller.operator.reassignment.throttling import settle_throttles
 from tests.controller.core.cluster import DAEMON
-from tests.controller.core.reassignment.interrupting import request, submit
-from tests.controller.core.reassignment.reassigning import T0
+from tests.controller.core.procedures.reassignment.interrupting import request, submit
+from tests.controller.core.procedures.reassignment.reassigning import T0
 from tests.controller.operator.reassignment.stage import Stage, targets
 
 

@@ -21,10 +21,10 @@ from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.executing import execute, execute_extra
 from controller.operator.reassignment.generating import generate
 from controller.operator.reassignment.listing import list_reassignments
-from controller.operator.reassignment.report import DONE, OTHERWISE
+from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED
 from controller.operator.reassignment.requesting import request as run_request
 from controller.operator.reassignment.verifying import verify, verify_ids
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     entries_json,
     identity,
     record,
@@ -32,7 +32,7 @@ from tests.controller.core.reassignment.interrupting import (
     request_quietly,
     submit,
 )
-from tests.controller.core.reassignment.reassigning import T0, Name, reassign
+from tests.controller.core.procedures.reassignment.reassigning import T0, Name, reassign
 from tests.controller.operator.reassignment.stage import Stage, targets
 
 U0, V0 = ("u", 0), ("v", 0)
@@ -161,7 +161,7 @@ async def test_id_of_a_damaged_record_is_reported_as_changed() -> None:
     change(stage, b"garbage", U0)
     report = stage.report()
     await verify_ids(stage.cluster, report, [czxid])
-    assert report.status == OTHERWISE
+    assert report.status == NOT_AS_REQUESTED
     assert stage.lines[0] == f"Reassignment {czxid:#x} of u-0 was changed by hand."
 
 
@@ -320,7 +320,7 @@ async def test_partitions_of_an_unreadable_topic_are_not_verified() -> None:
         "The replicas of partition bad-0 cannot be read.",
         "Reassignment of partition v-0 is completed.",
     ]
-    assert report.status == OTHERWISE
+    assert report.status == NOT_AS_REQUESTED
     assert len(stage.warnings) == 1
 
 

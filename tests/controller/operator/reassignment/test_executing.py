@@ -11,7 +11,7 @@ from controller.operator.reassignment import executing
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.executing import execute, execute_extra
 from tests.controller.core.cluster import DAEMON
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     entries,
     extra,
@@ -20,7 +20,7 @@ from tests.controller.core.reassignment.interrupting import (
     submit,
     submit_extra,
 )
-from tests.controller.core.reassignment.reassigning import T0, catch_up, reassign
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up, reassign
 from tests.controller.operator.reassignment.stage import Stage, Targets, targets
 
 

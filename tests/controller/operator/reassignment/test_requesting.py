@@ -8,17 +8,17 @@ from controller.core.values import ANY_VERSION
 from controller.core.znodes import REASSIGNMENT_REQUESTS, write_request
 from controller.operator.reassignment import requesting
 from controller.operator.reassignment.errors import Refused
-from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET
 from controller.operator.reassignment.requesting import request, split
 from controller.operator.reassignment.verifying import verify_ids
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     identity,
     record,
     requests,
     submit,
 )
-from tests.controller.core.reassignment.reassigning import T0, catch_up
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
 from tests.controller.operator.reassignment.stage import Stage, Targets, targets
 
 
@@ -64,7 +64,7 @@ async def test_verify_by_id_reports_ongoing_changed_and_done() -> None:
     assert "t-0: 0 of 3 replicas caught up, waits for 4,5,6" in stage.lines[1]
     await run_request(stage, targets(t0=(2, 3, 4)))
     assert f"t-0: changed, /admin/reassignments/t/0 has czxid {czxid:#x}" in stage.lines
-    assert await verified(stage, czxid) == OTHERWISE
+    assert await verified(stage, czxid) == NOT_AS_REQUESTED
     assert stage.lines[0] == f"Reassignment {czxid:#x} of t-0 is changed, to 2,3,4."
     catch_up(stage.world, 4)
     assert await verified(stage, czxid) == DONE
@@ -78,7 +78,7 @@ async def test_changed_status_takes_precedence_over_in_progress() -> None:
     await run_request(stage, targets(t0=(4, 5, 6), u0=(3, 4)))
     await run_request(stage, targets(t0=(4, 5)))
     ids = identity(stage.world)[0], identity(stage.world, ("u", 0))[0]
-    assert await verified(stage, *ids) == OTHERWISE
+    assert await verified(stage, *ids) == NOT_AS_REQUESTED
     assert await verified(stage, ids[1]) == NOT_DONE_YET
 
 
@@ -120,7 +120,7 @@ async def test_request_ignored_by_the_controller_is_reported() -> None:
 
     stage.client.after_write = delete_request
     status, _ = await run_request(stage, targets(t0=(4,)))
-    assert status == OTHERWISE
+    assert status == NOT_AS_REQUESTED
     assert stage.warnings[-1] == (
         "Warning: t-0: the controller did not start it; see its log for the reason, or the request "
         "was deleted"

@@ -26,13 +26,13 @@ from controller.operator.reassignment.kafka_admin import (
     Metadata,
     ReplicaOnDisk,
 )
-from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE, Report
+from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET, Report
 from controller.operator.reassignment.stray_deleting import delete_strays
 from controller.operator.reassignment.stray_listing import list_strays
 from controller.operator.reassignment.strays import Stray, split
 from replay.world.requests import GetChildren
-from tests.controller.core.reassignment.interrupting import submit
-from tests.controller.core.reassignment.reassigning import T0, catch_up
+from tests.controller.core.procedures.reassignment.interrupting import submit
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
 from tests.controller.operator.reassignment.scripted_admin import Output, ScriptedAdmin
 from tests.controller.operator.reassignment.stage import LOG_BYTES, Stage
 
@@ -95,7 +95,7 @@ async def test_list_without_strays_is_empty() -> None:
 async def test_replicas_without_an_assignment_are_listed() -> None:
     stage = with_strays()
     report = await run_list(stage)
-    assert report.status == OTHERWISE
+    assert report.status == NOT_AS_REQUESTED
     assert stage.lines == [
         "2 stray replicas, which no assignment contains:",
         "  gone-3 on broker 5: 1.0 KiB in /data; the partition does not exist",
@@ -168,7 +168,7 @@ async def test_stray_with_a_pending_deletion_is_listed_with_it() -> None:
 async def test_pending_deletion_for_another_broker_does_not_cover_a_stray() -> None:
     stage = with_strays()
     add_deletion(stage, "7_1", 4, T0, GONE)
-    assert (await run_list(stage)).status == OTHERWISE
+    assert (await run_list(stage)).status == NOT_AS_REQUESTED
 
 
 async def test_pending_deletions_for_an_unregistered_broker_are_listed() -> None:
@@ -191,7 +191,7 @@ async def test_unreadable_deletion_is_reported() -> None:
     stage = with_strays()
     path = add_deletion(stage, "7_1", 5, T0)
     stage.world.put_quietly(path, b"garbage")
-    assert (await run_list(stage)).status == OTHERWISE
+    assert (await run_list(stage)).status == NOT_AS_REQUESTED
     assert f"{path} cannot be read as a replica deletion" in stage.warnings[0]
 
 
@@ -352,7 +352,7 @@ async def test_delete_reports_deletions_that_the_controller_dropped() -> None:
     stage = with_strays()
     async with stage.while_waiting(lambda: carry_out(stage, deletes=False)):
         report = await run_delete(stage, timeout_ms=60_000)
-    assert report.status == OTHERWISE
+    assert report.status == NOT_AS_REQUESTED
     assert "Deleted" not in stage.output
     assert "t-0 on broker 5" in stage.warnings[-1]
     assert "see the controller's log for the reason" in stage.warnings[-1]
@@ -456,4 +456,4 @@ async def test_replicas_left_on_disk_by_a_completed_move_are_listed() -> None:
     stage.leave_on_disk(3, T0)
     report = await run_list(stage)
     assert "  t-0 on broker 3: 1.0 KiB in /data; assigned to 4,5,6" in stage.lines
-    assert report.status == OTHERWISE
+    assert report.status == NOT_AS_REQUESTED

@@ -9,17 +9,17 @@ from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.generating import generate, propose
 from controller.operator.reassignment.listing import list_reassignments
 from controller.operator.reassignment.progress import Progress, lines_of, progress_of
-from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET
 from controller.operator.reassignment.verifying import verify
 from tests.controller.core.cluster import DAEMON
-from tests.controller.core.reassignment.interrupting import (
+from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     identity,
     request,
     submit,
     submit_extra,
 )
-from tests.controller.core.reassignment.reassigning import T0, catch_up, reassign
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up, reassign
 from tests.controller.operator.reassignment.stage import Stage, Targets, targets
 
 
@@ -57,7 +57,7 @@ async def test_verify_reports_states_with_kafkas_text() -> None:
         "There is no partition v-0.",
         "  t-0: 1 of 3 replicas caught up, waits for 5,6 (/admin/reassign_partitions)",
     ]
-    assert await run_verify(stage, targets(u0=(2, 1))) == OTHERWISE
+    assert await run_verify(stage, targets(u0=(2, 1))) == NOT_AS_REQUESTED
     catch_up(stage.world, 5, 6)
     assert await run_verify(stage, targets(t0=(4, 5, 6))) == DONE
     assert stage.lines[1] == "Reassignment of partition t-0 is completed."

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from replay.fleet.live import status
 from replay.fleet.live.folder import LiveFolder
 from replay.fleet.live.status import (
     REPORT_AFTER_S,
@@ -74,9 +73,7 @@ def test_new_folder_is_removed_if_spark_does_not_start(tmp_path: Path) -> None:
     assert Path(folder.checkpoint).exists()
 
 
-def test_job_that_ends_after_its_last_batch_was_up_to_date(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_job_that_ends_after_its_last_batch_was_up_to_date(tmp_path: Path) -> None:
     """`live --once` ends before the topic is checked again."""
     is_checked = Event()
 
@@ -84,11 +81,10 @@ def test_job_that_ends_after_its_last_batch_was_up_to_date(
         is_checked.set()
         return {0: 7}
 
-    monkeypatch.setattr(status, "_look", ends)
     folder = LiveFolder(tmp_path)
     topic = SimpleNamespace(place=PLACE)
     taken: Offsets | None = None
-    with publishing_status(topic, folder, lambda: taken, pytest.fail):
+    with publishing_status(topic, folder, lambda: taken, pytest.fail, ends):
         assert is_checked.wait(10)
         taken = {0: 7}
     written = json.loads((tmp_path / "status.json").read_text())

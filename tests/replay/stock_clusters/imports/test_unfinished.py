@@ -11,7 +11,7 @@ from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ImportEnded
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.imports.records import new_log
-from tests.replay.cli.test_log import refold
+from tests.replay.cli.command import refold
 from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
 from tests.replay.why.asked import asked
 

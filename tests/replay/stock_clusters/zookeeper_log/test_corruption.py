@@ -19,7 +19,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from tools.zookeeper_log.corruption import HOWS, Corruption, corrupt
+from tools.zookeeper_log.corruption import KINDS, Corruption, corrupt
 from tools.zookeeper_log.incidents import (
     Incident,
     copy_all_but_logs,
@@ -27,7 +27,7 @@ from tools.zookeeper_log.incidents import (
     write_again,
 )
 
-FIELDS = HOWS[:7]
+FIELDS = KINDS[:7]
 
 
 def transactions(folder: Path) -> list[Transaction]:

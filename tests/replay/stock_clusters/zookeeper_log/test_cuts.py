@@ -12,7 +12,7 @@ from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.world.tree import Znode
-from tests.replay.stock_clusters.cuts import HOWS, Cut, cuts
+from tests.replay.stock_clusters.cuts import CUTS, Cut, cuts
 from tests.replay.stock_clusters.zookeeper_log.samples import tree_digest
 from tools.zookeeper_log.incidents import Incident
 
@@ -54,7 +54,7 @@ def decisions_after(folder: Path, zxid: int) -> list[tuple[int, str, int]]:
 
 
 def test_every_kind_of_cut_is_made_with_whole_and_cut_logs(made: list[Cut]) -> None:
-    expected = [(how, are_logs_cut) for how in HOWS for are_logs_cut in (False, True)]
+    expected = [(how, are_logs_cut) for how in CUTS for are_logs_cut in (False, True)]
     assert [(one.how, one.are_logs_cut) for one in made] == expected
 
 

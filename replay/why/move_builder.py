@@ -1,0 +1,113 @@
+"""A move that is built from facts, one after the other."""
+
+from msgspec import Struct, field
+
+from replay.description.phrases import listed
+from replay.why.event_reference import EventReference, plain_cause, reference_to
+from replay.why.facts import Cancellation, Fact
+from replay.why.move import CancelledBy, Move, MoveEvent, Outcome, WaitPeriod
+from replay.why.rollback_steps import LAST
+from replay.why.sentences import why_rolled_back
+
+
+class OpenWait(Struct):
+    """A period in which the rollback waits; the fact `until` ends it."""
+
+    why: str
+    since: Fact
+    until: Fact | None = None
+    ended_by: str = ""
+
+
+class MoveBuilder(Struct):
+    """A move to which facts are still added."""
+
+    route: str
+    request: str
+    origin: tuple[int, ...]
+    target: tuple[int, ...]
+    begun: Fact | None
+    first: Fact
+    events: list[tuple[int, MoveEvent]] = field(default_factory=list)
+    waits: list[OpenWait] = field(default_factory=list)
+    cancellation: Cancellation | None = None
+    steps: set[int] = field(default_factory=set)
+    went_on_after: set[int] = field(default_factory=set)
+    """The events at which a failover found the cancellation, and the rollback went on."""
+    outcome: Outcome = "under way"
+    ended: Fact | None = None
+    is_ended_by_others: bool = False
+    has_record: bool = False
+    epoch: int = 0
+    """The epoch of the controller that took the last step of the rollback, or found its end."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the end of the move is not written yet."""
+        return self.ended is None
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether later facts belong to the move. Steps 6 and 7 follow when the end is written."""
+        is_tidy = LAST in self.steps and not self.has_record
+        return self.is_open or (self.outcome == "rolled back" and not is_tidy)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the rollback waits."""
+        return bool(self.waits) and self.waits[-1].until is None
+
+    def add_event(self, fact: Fact, kind: str, text: str, **more: object) -> None:
+        """Add an event to the history."""
+        fields: dict[str, object] = {"because": plain_cause(fact.because), **more}
+        at = reference_to(fact.seq, fact.wall_ns)
+        self.events.append((fact.seq, MoveEvent(at, kind, text, **fields)))  # type: ignore[arg-type]
+
+    @property
+    def goes(self) -> str:
+        """The original replicas, the target and the request, in words."""
+        by = self.request or self.route
+        goes = f"from {listed(self.origin)} to {listed(self.target)}"
+        return f"{goes}, by {by}" if by else goes
+
+    @property
+    def found_text(self) -> str:
+        """The text of the event for a move that the controller found under way."""
+        return f"found under way {self.goes}"
+
+    def build(self, partition: str) -> Move:
+        """The move as plain values, with its history in the order of the log."""
+        self.events.sort(key=lambda one: one[0])
+        return Move(
+            partition,
+            self.route,
+            self.request,
+            self.origin,
+            self.target,
+            self.outcome,
+            _reference(self.begun),
+            _cancelled_by(self.cancellation),
+            [
+                WaitPeriod(
+                    one.why,
+                    reference_to(one.since.seq, one.since.wall_ns),
+                    _reference(one.until),
+                    one.ended_by,
+                )
+                for one in self.waits
+            ],
+            _reference(self.ended),
+            self.is_ended_by_others,
+            [event for _, event in self.events],
+        )
+
+
+def _cancelled_by(one: Cancellation | None) -> CancelledBy | None:
+    if one is None:
+        return None
+    at = reference_to(one.seq, one.wall_ns)
+    return CancelledBy(one.by, one.how, at, one.czxid, one.asks_for, why_rolled_back(one))
+
+
+def _reference(fact: Fact | None) -> EventReference | None:
+    return reference_to(fact.seq, fact.wall_ns) if fact is not None else None

@@ -1,0 +1,491 @@
+"""The moves of a partition with their history, made from the facts about the partition."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+from msgspec import structs
+
+from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
+from controller.core.values import NO_ASSIGNMENT
+from controller.core.znodes import (
+    REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS,
+    REASSIGN_PARTITIONS_EXTRA,
+    REASSIGNMENT_REQUESTS,
+)
+from replay.description.phrases import assignment, listed
+from replay.subjects import partition_named
+from replay.why.event_reference import reference_to
+from replay.why.facts import (
+    AnyFact,
+    AssignmentWritten,
+    CancelKnown,
+    Cancellation,
+    Fact,
+    LeftUnchanged,
+    LogEnded,
+    MoveGivenUp,
+    ReassignmentRequested,
+    RecordKnown,
+    ReplicaDeletion,
+    RoleChanged,
+    RollbackStep,
+    StateWritten,
+    TopicChanged,
+)
+from replay.why.move import Move, MoveEvent
+from replay.why.move_builder import MoveBuilder, OpenWait
+from replay.why.noted_facts import API
+from replay.why.rollback_steps import DELETE, LAST, STORE
+from replay.why.sentences import cause_of_rollback, change, deletion, sentence
+
+_FOUND: Final = "cancellation_found"
+
+
+def moves_of(facts: Iterable[AnyFact], partition: str) -> list[Move]:
+    """The moves of a partition, the oldest first."""
+    history = _MoveHistory(partition)
+    for one in facts:
+        if getattr(one, "partition", partition) == partition:
+            history.take(one)
+    return history.moves()
+
+
+class _MoveHistory:
+    def __init__(self, partition: str) -> None:
+        self._partition = partition
+        self._moves: list[MoveBuilder] = []
+        self._record: RecordKnown | None = None
+        self._assignment = NO_ASSIGNMENT
+        self._requests: list[ReassignmentRequested] = []
+        self._cancel: list[CancelKnown] = []
+        self._epoch = 0
+        self._others: tuple[int, ...] = ()
+        self._elected_by: RoleChanged | None = None
+
+    def take(self, fact: AnyFact) -> None:
+        """The next fact about the partition, or about the role."""
+        match fact:
+            case ReassignmentRequested():
+                self._requests.append(fact)
+            case RecordKnown():
+                self._record_known(fact)
+            case AssignmentWritten():
+                self._assigned(fact)
+            case MoveGivenUp():
+                self._given_up(fact)
+            case LeftUnchanged(code=code) if code == ROLLBACK_WAITS:
+                self._waits(fact)
+            case CancelKnown():
+                self._cancel_known(fact)
+            case RollbackStep():
+                self._step(fact)
+            case ReplicaDeletion():
+                self._deletion(fact)
+            case RoleChanged() | LogEnded():
+                self._role(fact)
+            case StateWritten():
+                self._state(fact)
+            case TopicChanged(code="topic_deletion_started", topic=topic):
+                self._topic_deletion_started(fact, topic)
+            case _:
+                pass
+
+    @property
+    def _last(self) -> MoveBuilder | None:
+        return self._moves[-1] if self._moves else None
+
+    @property
+    def _followed(self) -> MoveBuilder | None:
+        move = self._last
+        return move if move is not None and move.is_followed else None
+
+    @property
+    def _open(self) -> MoveBuilder | None:
+        move = self._last
+        return move if move is not None and move.is_open else None
+
+    # The beginning of a move ----------------------------------------------------------------------
+
+    def _assigned(self, fact: AssignmentWritten) -> None:
+        self._assignment = fact.after
+        move = self._open
+        if move is not None and not fact.after.is_being_reassigned:
+            self._ends(move, fact)
+        elif move is None and fact.after.is_being_reassigned:
+            self._begins(fact)
+        elif move is not None and set(move.target) != set(fact.after.target):
+            move.target = fact.after.target
+            move.add_event(fact, "target_changed", f"the target becomes {listed(move.target)}")
+
+    def _begins(self, fact: AssignmentWritten) -> None:
+        before, after = fact.before, fact.after
+        origin = before.replicas if not before.is_being_reassigned else ()
+        record = self._record
+        if record is not None and set(record.target) == set(after.target):
+            origin = record.originals
+        is_found = not fact.rule and not fact.writer
+        route, request, asked = self._route(fact, record)
+        move = MoveBuilder(
+            route,
+            request,
+            origin or after.origin,
+            after.target,
+            None if is_found else fact,
+            fact,
+            has_record=record is not None,
+        )
+        if asked is not None and asked.because != fact.because:
+            move.add_event(asked, "asked", f"{asked.via} asks for {listed(asked.target or ())}")
+        if is_found:
+            if self._others and self._elected_by is not None:
+                self._add_others(move, self._elected_by)
+            move.add_event(fact, "found", move.found_text)
+        else:
+            move.add_event(fact, "begun", f"begun {move.goes}")
+        self._moves.append(move)
+
+    def _route(
+        self, fact: AssignmentWritten, record: RecordKnown | None
+    ) -> tuple[str, str, ReassignmentRequested | None]:
+        """The route, the request in more detail, and the fact about the request."""
+        asked = self._asked_for(fact.after.target)
+        route = record.route if record is not None else ""
+        if not route and fact.because is not None and fact.because.procedure == API:
+            route = API
+        if not route and asked is not None:
+            is_request = asked.via.startswith(REASSIGNMENT_REQUESTS)
+            route = REASSIGNMENT_REQUESTS if is_request else asked.via
+        if asked is not None and not asked.via.startswith(route):
+            asked = None
+        if route == API:
+            is_known = fact.because is not None and fact.because.procedure == API
+            return route, fact.because.text if fact.because and is_known else "", None
+        return route, asked.via if asked is not None else "", asked
+
+    def _asked_for(self, target: tuple[int, ...]) -> ReassignmentRequested | None:
+        since = [one for one in self._requests if one.target == target and not one.error]
+        return since[-1] if since else None
+
+    def _record_known(self, fact: RecordKnown) -> None:
+        move = self._last
+        if fact.how == "removed":
+            self._record = None
+            if move is not None and move.has_record:
+                move.has_record = False
+                if not move.is_open and fact.epoch != move.epoch:
+                    move.add_event(fact, "record_removed", "its record is removed")
+            return
+        self._record = fact
+        is_known = move is not None and (move.is_followed or move.is_ended_by_others)
+        if move is not None and is_known and set(move.target) == set(fact.target):
+            self._has_record(move, fact)
+        elif fact.how == "found" and self._open is None:
+            self._left_over(fact)
+
+    def _has_record(self, move: MoveBuilder, record: RecordKnown) -> None:
+        move.has_record, move.origin = True, record.originals
+        move.route = move.route or record.route
+        key, event = move.events[0]
+        if event.kind == "found" and key == record.seq:
+            move.events[0] = (key, structs.replace(event, text=move.found_text))
+        elif record.how == "found":
+            move.add_event(record, "record_found", "refold found the record of the move")
+
+    def _left_over(self, record: RecordKnown) -> None:
+        """The record of a move that had ended when the log began."""
+        replicas = self._assignment.replicas
+        if self._assignment.is_being_reassigned or not replicas:
+            return
+        is_back = set(replicas) == set(record.originals)
+        if not is_back and set(replicas) != set(record.target):
+            return
+        move = MoveBuilder(
+            record.route,
+            record.route,
+            record.originals,
+            record.target,
+            None,
+            record,
+            outcome="rolled back" if is_back else "completed",
+            ended=record,
+            has_record=True,
+        )
+        how = "rolled back" if is_back else "completed"
+        text = f"refold found the record of a move {move.goes}, which was {how} before"
+        move.add_event(record, "found", text)
+        self._moves.append(move)
+
+    # The rollback of a move -----------------------------------------------------------------------
+
+    def _given_up(self, fact: MoveGivenUp) -> None:
+        move = self._last
+        if move is None or fact.after.is_being_reassigned:
+            return
+        if not move.is_open:
+            # Another process had completed it, and its record still existed.
+            move.ended, move.is_ended_by_others = None, False
+        self._cancelled(move, fact.cancellation)
+        if move.is_waiting:
+            # The cancellation is the cause of the rollback, but not of the end of the wait.
+            ended_by = fact.begun_by.text if fact.begun_by is not None else ""
+            self._stop_waiting(move, fact, ended_by)
+        move.outcome = "being rolled back"
+
+    def _cancelled(self, move: MoveBuilder, cancellation: Cancellation | None) -> None:
+        if cancellation is None:
+            return
+        before, move.cancellation = move.cancellation, cancellation
+        if before is not None and _identity(before) == _identity(cancellation):
+            move.cancellation = before
+            self._went_on(move)
+            return
+        again = " again" if before is not None else ""
+        at = reference_to(cancellation.seq, cancellation.wall_ns)
+        event = MoveEvent(at, "cancelled", f"cancelled{again}: {cause_of_rollback(cancellation)}")
+        move.events.append((cancellation.seq, event))
+        removed = [
+            one for one in self._cancel if one.how == "removed" and one.seq > cancellation.seq
+        ]
+        for one in removed if cancellation.by == REASSIGN_CANCEL else ():
+            move.add_event(one, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
+
+    def _went_on(self, move: MoveBuilder) -> None:
+        """The rollback goes on after a failover that found the cancellation."""
+        for place, (key, event) in enumerate(move.events):
+            if event.kind == _FOUND and key not in move.went_on_after:
+                move.went_on_after.add(key)
+                move.events[place] = (key, structs.replace(event, text=f"{event.text} and went on"))
+
+    def _waits(self, fact: LeftUnchanged) -> None:
+        move = self._open
+        if move is None:
+            return
+        self._cancelled(move, fact.cancellation)
+        move.outcome = "waits to be rolled back"
+        if not move.is_waiting or move.waits[-1].why != fact.text:
+            if move.is_waiting:
+                move.waits[-1].until = fact
+            move.waits.append(OpenWait(fact.text, fact))
+            move.add_event(fact, "waits", fact.text)
+
+    def _stop_waiting(self, move: MoveBuilder, fact: Fact, ended_by: str) -> None:
+        move.waits[-1].until, move.waits[-1].ended_by = fact, ended_by
+        because = f", because of {ended_by}" if ended_by else ""
+        move.add_event(fact, "goes_on", f"the rollback waits no longer{because}")
+
+    def _cancel_known(self, fact: CancelKnown) -> None:
+        self._cancel.append(fact)
+        move = self._last
+        if move is None or not (move.is_followed or move.is_ended_by_others):
+            return
+        if move.cancellation is None or move.cancellation.by != REASSIGN_CANCEL:
+            return
+        if fact.how == "found" and fact.czxid == move.cancellation.czxid:
+            if fact.seq != move.cancellation.seq:
+                text = f"refold found the cancellation (czxid {fact.czxid})"
+                move.add_event(fact, _FOUND, text)
+        elif fact.how == "changed":
+            forced = ": the rollback is forced" if fact.is_forced else ""
+            move.add_event(fact, "cancellation_changed", f"{REASSIGN_CANCEL} was written{forced}")
+        elif fact.how == "removed" and move.is_open:
+            if move.is_waiting or fact.epoch != move.epoch:
+                self._given_up_rollback(move, fact)
+            else:
+                # The controller completes the steps that it has begun.
+                move.add_event(fact, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
+
+    def _given_up_rollback(self, move: MoveBuilder, fact: CancelKnown) -> None:
+        text = f"{REASSIGN_CANCEL} was removed"
+        if move.is_waiting:
+            move.waits[-1].until, move.waits[-1].ended_by = fact, text
+        move.outcome, move.cancellation = "under way", None
+        text += f": the move to {listed(move.target)} goes on"
+        move.add_event(fact, "rollback_given_up", text)
+
+    def _step(self, fact: RollbackStep) -> None:
+        move = self._last
+        if move is None:
+            return
+        if fact.step == 1:
+            move.steps = set()
+        move.steps.add(fact.step)
+        move.epoch = fact.epoch
+        text = f"step {fact.step} of {LAST}: {fact.text}"
+        if not fact.is_empty:
+            move.add_event(fact, "step", text, step=fact.step, command=fact.command)
+            return
+        # An empty step is known only at the last step; its event belongs before the next step's.
+        begun = max(n for n, (_, event) in enumerate(move.events) if event.step == 1)
+        for place in range(begun, len(move.events)):
+            key, event = move.events[place]
+            if event.step > fact.step:
+                empty = MoveEvent(event.at, "step", text, None, fact.step)
+                move.events.insert(place, (key, empty))
+                return
+        move.add_event(fact, "step", text, step=fact.step)
+
+    def _deletion(self, fact: ReplicaDeletion) -> None:
+        move = self._last
+        if move is None or (move.cancellation is None and move.outcome != "rolled back"):
+            return
+        is_of_step = fact.what == "asked" and any(
+            event.step == DELETE and key == fact.seq for key, event in move.events
+        )
+        if not is_of_step and fact.broker not in move.origin:
+            again = " again" if fact.what == "asked" else ""
+            move.add_event(fact, f"deletion_{fact.what}", f"{deletion(fact)}{again}")
+
+    # The controller role --------------------------------------------------------------------------
+
+    def _role(self, fact: RoleChanged | LogEnded) -> None:
+        if isinstance(fact, RoleChanged) and fact.code not in ("elected", "resigned"):
+            return
+        move = self._followed
+        if isinstance(fact, LogEnded):
+            if move is not None:
+                move.add_event(fact, "log_ended", sentence(fact))
+        elif fact.code == "resigned":
+            if move is not None:
+                move.add_event(
+                    fact, "role_lost", f"broker {fact.broker} lost the role: {fact.text}"
+                )
+        else:
+            self._elected(move, fact)
+
+    def _elected(self, move: MoveBuilder | None, fact: RoleChanged) -> None:
+        before, self._epoch = self._epoch, fact.epoch
+        self._others = tuple(range(before + 1, fact.epoch)) if before else ()
+        self._elected_by = fact
+        if move is None:
+            return
+        if self._others:
+            self._add_others(move, fact)
+        text = f"broker {fact.broker} became controller (controller epoch {fact.epoch})"
+        move.add_event(fact, "role_taken", text)
+
+    def _add_others(self, move: MoveBuilder, elected: RoleChanged) -> None:
+        text = _other_controllers(self._others)
+        move.add_event(elected, "other_controllers", text, epochs=self._others, because=None)
+
+    def _state(self, fact: StateWritten) -> None:
+        move = self._followed
+        epoch = fact.after.controller_epoch
+        if move is not None and epoch in self._others and not fact.rule:
+            text = f"controller epoch {epoch} had written its state: "
+            move.add_event(fact, "state_found", text + change(fact.before, fact.after))
+
+    # The end of a move ----------------------------------------------------------------------------
+
+    def _ends(self, move: MoveBuilder, fact: AssignmentWritten) -> None:
+        replicas = fact.after.replicas
+        is_found = not fact.rule and not fact.writer
+        if set(replicas) == set(move.origin):
+            move.outcome, text = "rolled back", f"rolled back: it is on {listed(replicas)} again"
+            if is_found and STORE in move.steps:
+                text = f"found on {listed(replicas)}: step {STORE} had been written"
+            elif is_found:
+                text = f"found on {listed(replicas)}: another process wrote that"
+        elif set(replicas) == set(move.target):
+            move.outcome, text = "completed", f"completed: it is on {listed(replicas)}"
+            if is_found:
+                text = f"found on {listed(replicas)}: another controller completed the move"
+        else:
+            move.outcome, text = "replaced", f"it has {assignment(fact.after)} instead"
+        move.is_ended_by_others = is_found
+        move.ended = fact
+        move.add_event(fact, move.outcome.replace(" ", "_"), text)
+
+    def _topic_deletion_started(self, fact: TopicChanged, topic: str) -> None:
+        move = self._open
+        if move is None or topic != partition_named(self._partition)[0]:
+            return
+        if move.is_waiting:
+            move.waits[-1].until, move.waits[-1].ended_by = fact, sentence(fact)
+        move.outcome, move.ended = "deleted", fact
+        move.add_event(fact, "deleted", f"{sentence(fact)}: the move ends with its topic")
+
+    # The result -----------------------------------------------------------------------------------
+
+    def moves(self) -> list[Move]:
+        """All moves, the oldest first."""
+        return [self._move(place, one) for place, one in enumerate(self._moves)]
+
+    def _move(self, place: int, move: MoveBuilder) -> Move:
+        if move.outcome == "rolled back" and move.cancellation is None:
+            later = self._moves[place + 1 :]
+            until = later[0].first.seq if later else None
+            self._cancelled(move, _cause_of(move, until, self._requests, self._cancel))
+        return move.build(self._partition)
+
+
+def _identity(one: Cancellation) -> tuple[object, ...]:
+    """What distinguishes a cancellation from another one of the same move."""
+    return (one.by, one.czxid, one.asks_for)
+
+
+def _other_controllers(epochs: tuple[int, ...]) -> str:
+    if len(epochs) == 1:
+        return f"another controller had the role: controller epoch {epochs[0]} lies between"
+    return (
+        f"other controllers had the role: controller epochs {epochs[0]} to {epochs[-1]} lie between"
+    )
+
+
+# The cause of a rollback that this log's daemon did not do --------------------------------------
+
+
+def _cause_of(
+    move: MoveBuilder,
+    until: int | None,
+    asked: Sequence[ReassignmentRequested],
+    cancel: Sequence[CancelKnown],
+) -> Cancellation | None:
+    """The request, entry or cancellation that probably undid a move; `until` is the event at which
+    the next move begins.
+
+    `asked` are the requests for the partition, `cancel` the facts about /admin/reassign_cancel.
+    """
+    ended = move.ended
+    assert ended is not None, "a rolled back move has ended"
+    asked = [
+        one
+        for one in asked
+        if one.seq >= move.first.seq and (until is None or one.seq < until) and not one.error
+    ]
+    ends = [one for one in asked if one.target is None or set(one.target) == set(move.origin)]
+    # The answer to a request follows its result.
+    near = [one for one in ends if one.because is not None and one.because == ended.because]
+    if near:
+        return _of_request(near[0])
+    in_effect = _cancel_in_effect(move, cancel)
+    if in_effect is not None:
+        return in_effect
+    others = [one for one in asked if one.via == REASSIGN_PARTITIONS_EXTRA]
+    found = ends or others
+    return _of_request(found[-1]) if found else None
+
+
+def _cancel_in_effect(move: MoveBuilder, cancel: Sequence[CancelKnown]) -> Cancellation | None:
+    if move.route not in ("", REASSIGN_PARTITIONS):
+        return None
+    assert move.ended is not None, "a rolled back move has ended"
+    is_over = move.ended is move.first
+    found: CancelKnown | None = None
+    for one in cancel:
+        if one.seq > move.ended.seq and not (is_over and found is None):
+            break
+        if one.how in ("created", "found"):
+            found = found or one
+        elif one.how == "removed":
+            found = None
+    if found is None:
+        return None
+    is_created = found.how == "created"
+    how: Literal["created", "found"] = "created" if is_created else "found"
+    return Cancellation(REASSIGN_CANCEL, how, found.seq, found.wall_ns, found.czxid)
+
+
+def _of_request(asked: ReassignmentRequested) -> Cancellation:
+    seq = asked.because.seq if asked.because is not None and asked.via == API else asked.seq
+    return Cancellation(asked.via, "asked", seq, asked.wall_ns, asks_for=asked.target)

@@ -1,0 +1,148 @@
+"""Entries that a stock controller started while /admin/reassign_cancel existed (KB 14.2.3).
+
+Entries older than the cancellation are rolled back. Younger ones wait: they are not rolled back,
+and do not complete before the znode is removed (docs/kip-236-design.md).
+"""
+
+from controller.core import znodes
+from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.procedures.reassignment.interrupting import (
+    OtherControllersTerm,
+    assert_nothing_is_left,
+    cancel_all,
+    cancel_quietly,
+    entries,
+    interruptible,
+    record,
+    remove_cancel,
+    remove_cancel_quietly,
+    request_quietly,
+    submit_quietly,
+)
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    assert_no_failures,
+    assignment,
+    catch_up,
+    reassigning,
+)
+
+UNDER_WAY = "3,4,1,2 adding 3,4 removing 1,2"
+RECORD = Reassignment((3, 4), 2, True, (1, 2))
+
+
+def begin_elsewhere(cluster: Cluster) -> None:
+    """A stock controller starts the move of t-0 from [1,2] to [3,4]."""
+    cluster.change_topic_quietly(
+        "t", {0: [3, 4, 1, 2]}, adding_replicas={"0": [3, 4]}, removing_replicas={"0": [1, 2]}
+    )
+
+
+def with_a_younger_entry() -> Cluster:
+    """The entry of t-0 is younger than the cancellation, and a stock controller started it."""
+    cluster = interruptible(4, 1, 2)
+    cancel_all(cluster)
+    with OtherControllersTerm(cluster):
+        submit_quietly(cluster, {T0: [3, 4]})
+        begin_elsewhere(cluster)
+    return cluster
+
+
+def test_older_entry_started_by_a_stock_controller_is_rolled_back() -> None:
+    cluster = interruptible(4, 1, 2)
+    with OtherControllersTerm(cluster):
+        submit_quietly(cluster, {T0: [3, 4]})
+        cancel_quietly(cluster)
+        begin_elsewhere(cluster)
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+
+
+def test_younger_entry_started_by_a_stock_controller_is_not_rolled_back() -> None:
+    cluster = with_a_younger_entry()
+    assert assignment(cluster) == UNDER_WAY
+    assert entries(cluster) == {T0: Entry((3, 4))}
+    assert reassigning(cluster) == [T0]
+    assert_no_failures(cluster)
+
+
+def test_younger_entry_started_by_a_stock_controller_is_logged() -> None:
+    cluster = interruptible(4, 1, 2)
+    cancel_all(cluster)
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        submit_quietly(cluster, {T0: [3, 4]})
+        begin_elsewhere(cluster)
+    assert [one for one in seen.notices() if one[0] == "reassignment_waits"] == [
+        ("reassignment_waits", znodes.REASSIGN_PARTITIONS),
+        ("reassignment_waits", "t-0"),
+    ]
+    assert seen.texts_of("reassignment_waits")[1] == (
+        "another controller began it by /admin/reassign_partitions after /admin/reassign_cancel "
+        "was created: it is not rolled back, and ends only when that znode is removed"
+    )
+
+
+def test_younger_move_completes_when_the_cancellation_is_removed() -> None:
+    cluster = with_a_younger_entry()
+    catch_up(cluster, 3, 4)
+    assert assignment(cluster) == UNDER_WAY
+    remove_cancel(cluster)
+    assert assignment(cluster) == "3,4"
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
+
+
+def test_younger_move_belongs_to_its_entry_when_the_cancellation_is_removed() -> None:
+    cluster = with_a_younger_entry()
+    remove_cancel(cluster)
+    assert assignment(cluster) == UNDER_WAY
+    assert record(cluster) == RECORD
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+
+
+def test_younger_move_waits_after_another_failover() -> None:
+    cluster = with_a_younger_entry()
+    cluster.expire()
+    assert assignment(cluster) == UNDER_WAY
+    assert record(cluster) is None
+
+
+def test_younger_move_continues_after_a_failover_without_the_cancellation() -> None:
+    cluster = with_a_younger_entry()
+    with OtherControllersTerm(cluster):
+        remove_cancel_quietly(cluster)
+    assert record(cluster) == RECORD
+    catch_up(cluster, 3, 4)
+    assert assignment(cluster) == "3,4"
+
+
+def test_next_cancellation_rolls_back_a_younger_move() -> None:
+    """The znode is replaced before the controller reads it."""
+    cluster = with_a_younger_entry()
+    remove_cancel_quietly(cluster)
+    cancel_quietly(cluster)
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+
+
+def test_entry_whose_request_is_older_than_the_cancellation_is_rolled_back() -> None:
+    """A stock controller has written /admin/reassign_partitions again."""
+    cluster = interruptible(4, 1, 2)
+    with OtherControllersTerm(cluster):
+        request_quietly(cluster, {T0: [3, 4]}, legacy=True)
+        cluster.put_quietly(REASSIGN_CANCEL, b"")
+        submit_quietly(cluster, {T0: [3, 4]})
+        begin_elsewhere(cluster)
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+
+
+def test_election_of_a_younger_move_is_not_restricted_to_the_originals() -> None:
+    cluster = with_a_younger_entry()
+    catch_up(cluster, 3)
+    cluster.stop_broker(1)
+    cluster.stop_broker(2)
+    assert cluster.leadership("t", 0).leader == 3

@@ -1,0 +1,141 @@
+"""The drop set: the replicas of a replaced reassignment that are removed at once (KB 14.6)."""
+
+import pytest
+
+from controller.core.replica_assignment import changed_assignment, replicas_to_drop
+from controller.core.values import NO_LEADER
+from tests.controller.core.procedures.reassignment.interrupting import (
+    interruptible,
+    request,
+    submit,
+)
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    as_text,
+    ask_for_isr,
+    assignment,
+    catch_up,
+)
+
+
+def dropped(
+    assigned: list[int],
+    leader: int,
+    isr: list[int],
+    *,
+    top: int,
+    target: list[int],
+    originals: list[int],
+) -> list[int]:
+    """The drop set as a list."""
+    return list(
+        replicas_to_drop(tuple(assigned), leader, tuple(isr), top, tuple(target), tuple(originals))
+    )
+
+
+def test_example_of_kip_236_drops_3_and_never_2() -> None:
+    """[1,2] to [2,3] to [2,4], 3 not in sync: existing [1,2,3], top 2."""
+    assigned = [2, 3, 1]
+    assert dropped(assigned, 1, [1, 2], top=2, target=[2, 4], originals=[1, 2]) == [3]
+    changed = changed_assignment((2, 3, 1), (3,), (2, 4), (1, 2))
+    assert as_text(changed) == "2,4,1 adding 4 removing 1"
+
+
+def test_only_intermediate_replicas_of_a_long_change_are_dropped() -> None:
+    """[1,2,3] to [4,5,6] to [4,5,7]. Read literally, the rule would also drop 4 and 5."""
+    assigned = [4, 5, 6, 1, 2, 3]
+    assert dropped(assigned, 1, [1, 2, 3, 4], top=3, target=[4, 5, 7], originals=[1, 2, 3]) == [6]
+
+
+def test_intermediate_in_sync_among_the_first_is_kept() -> None:
+    assigned = [3, 1, 2]
+    assert dropped(assigned, 3, [3, 1, 2], top=2, target=[4], originals=[1, 2]) == []
+    assert dropped(assigned, 1, [1, 3], top=2, target=[4], originals=[1, 2]) == []
+    assert dropped(assigned, 1, [1, 2, 3], top=2, target=[4], originals=[1, 2]) == [3]
+
+
+def test_missing_leader_is_not_a_member() -> None:
+    assigned = [3, 1]
+    assert dropped(assigned, NO_LEADER, [3], top=1, target=[4], originals=[1]) == []
+    assert dropped(assigned, NO_LEADER, [1], top=1, target=[4], originals=[1]) == [3]
+
+
+@pytest.mark.parametrize("leader", [1, NO_LEADER])
+def test_single_replica_is_never_dropped(leader: int) -> None:
+    assert dropped([1], leader, [1], top=1, target=[2], originals=[1]) == []
+
+
+def test_kept_intermediate_is_removed_at_completion() -> None:
+    changed = changed_assignment((3, 1, 2), (), (4,), (1, 2))
+    assert as_text(changed) == "4,3,1,2 adding 4,3 removing 3,1,2"
+    assert changed.target == (4,)
+    assert changed.origin == (1, 2)
+
+
+# In a cluster -----------------------------------------------------------------------------------
+
+
+def files(cluster: object) -> list[int]:
+    """The brokers that have files of t-0."""
+    return [id for id, one in cluster.brokers.items() if T0 in one.logs]  # type: ignore[attr-defined]
+
+
+def test_example_of_kip_236_deletes_the_dropped_replica_at_once() -> None:
+    cluster = interruptible(4, 1, 2)
+    request(cluster, {T0: [2, 3]})
+    assert files(cluster) == [1, 2, 3]
+    seen = cluster.seen()
+    request(cluster, {T0: [2, 4]})
+    assert files(cluster) == [1, 2, 4]
+    assert assignment(cluster) == "2,4,1 adding 4 removing 1"
+    assert seen.texts_of("replicas_dropped") == ["[3] are dropped: no longer wanted or needed"]
+    assert [one for one in seen.requests(3) if one.startswith("StopReplica")] == [
+        "StopReplica v4; t-0 e 1",
+        "StopReplica v4; t-0 e 1 delete",
+    ]
+    catch_up(cluster, 4)
+    assert assignment(cluster) == "2,4"
+    assert files(cluster) == [2, 4]
+
+
+def test_long_example_through_reassign_partitions_drops_the_same_replicas() -> None:
+    cluster = interruptible(7, 1, 2, 3)
+    submit(cluster, {T0: [4, 5, 6]})
+    catch_up(cluster, 4)
+    submit(cluster, {T0: [4, 5, 7]})
+    assert assignment(cluster) == "4,5,7,1,2,3 adding 4,5,7 removing 1,2,3"
+    assert files(cluster) == [1, 2, 3, 4, 5, 7]
+
+
+def test_first_target_drops_nothing() -> None:
+    cluster = interruptible(4, 1, 2)
+    ask_for_isr(cluster, 1)
+    seen = cluster.seen()
+    request(cluster, {T0: [3]})
+    assert seen.texts_of("replicas_dropped") == []
+    assert files(cluster) == [1, 2, 3]
+
+
+def test_leading_intermediate_is_kept_until_another_replica_leads() -> None:
+    cluster = interruptible(4, 1, 2)
+    request(cluster, {T0: [3, 4]})
+    catch_up(cluster, 3)
+    for broker in (1, 2):
+        cluster.stop_broker(broker)
+    assert cluster.leadership("t", 0).leader == 3
+    request(cluster, {T0: [4]})
+    assert cluster.leadership("t", 0).leader == 3
+    assert assignment(cluster) == "4,3,1,2 adding 4,3 removing 3,1,2"
+    catch_up(cluster, 4)
+    assert assignment(cluster) == "4"
+    assert cluster.leadership("t", 0).leader == 4
+    assert 3 not in files(cluster)
+
+
+def test_dropped_replica_does_not_return_to_the_isr() -> None:
+    cluster = interruptible(4, 1, 2)
+    request(cluster, {T0: [3, 4]})
+    catch_up(cluster, 3)
+    request(cluster, {T0: [4]})
+    assert cluster.leadership("t", 0).isr == (1, 2)
+    assert ask_for_isr(cluster, 1, 2, 3) != 0

@@ -1,0 +1,289 @@
+"""/admin/reassign_partitions_extra: more reassignments while some are under way (KB 14.3)."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.commands import WriteAtomically
+from controller.core.operations import CreateSequential
+from controller.core.procedures.reassignment import extra_znode
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry
+from replay.world.simulation import Delivery
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.procedures.reassignment.interrupting import (
+    assert_nothing_is_left,
+    cancel_all,
+    entries,
+    entries_json,
+    extra,
+    interruptible,
+    record,
+    remove_cancel,
+    request,
+    set_minimum,
+    submit,
+    submit_extra,
+    two_partitions,
+)
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    T1,
+    ask_for_isr,
+    assert_no_failures,
+    assignment,
+    catch_up,
+    reassign,
+)
+
+FOO1, FOO2 = ("foo1", 0), ("foo2", 1)
+
+KIP_236_ENTRIES = b"""
+{"version":1,
+ "partitions":[{"topic": "foo1",
+                "partition": 0,
+                "replicas": [1,2,4],
+                "original_replicas": [1,2,3]
+               },
+               {"topic": "foo2",
+                "partition": 1,
+                "replicas": [7,9,8],
+                "original_replicas": [5,6,8]
+               }]
+}
+"""
+KIP_236_EXTRA = b"""
+{"version":1,
+ "partitions":[{"topic": "foo1",
+                "partition": 0,
+                "replicas": [1,2,5]
+               },
+               {"topic": "foo2",
+                "partition": 1,
+                "replicas": [7,9,10]
+               }]
+}
+"""
+
+
+def moves(issued: object) -> bool:
+    """Whether this command moves entries to /admin/reassign_partitions."""
+    return isinstance(getattr(issued, "command", None), WriteAtomically) and any(
+        one.path == REASSIGN_PARTITIONS_EXTRA
+        for one in issued.command.operations  # type: ignore[attr-defined]
+    )
+
+
+def test_two_examples_of_kip_236_are_carried_out_in_sequence() -> None:
+    cluster = Cluster(*range(1, 11), kip_236_enable=True).start()
+    cluster.create_topic("foo1", {0: [1, 2, 3]})
+    cluster.create_topic("foo2", {0: [1, 2, 3], 1: [5, 6, 8]})
+    cluster.put(znodes.REASSIGN_PARTITIONS, KIP_236_ENTRIES)
+    assert assignment(cluster, FOO1) == "1,2,4,3 adding 4 removing 3"
+    assert assignment(cluster, FOO2) == "7,9,8,5,6 adding 7,9 removing 5,6"
+    cluster.put(REASSIGN_PARTITIONS_EXTRA, KIP_236_EXTRA)
+    assert extra(cluster) is None
+    assert entries(cluster) == {
+        FOO1: Entry((1, 2, 5), (1, 2, 3)),
+        FOO2: Entry((7, 9, 10), (5, 6, 8)),
+    }
+    assert assignment(cluster, FOO1) == "1,2,5,3 adding 5 removing 3"
+    assert assignment(cluster, FOO2) == "7,9,10,5,6,8 adding 7,9,10 removing 5,6,8"
+    catch_up(cluster, 5, name=FOO1)
+    catch_up(cluster, 7, 9, 10, name=FOO2)
+    assert assignment(cluster, FOO1) == "1,2,5"
+    assert assignment(cluster, FOO2) == "7,9,10"
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
+
+
+def test_cancelling_after_both_examples_restores_the_first_originals() -> None:
+    cluster = Cluster(*range(1, 11), kip_236_enable=True).start()
+    cluster.create_topic("foo1", {0: [1, 2, 3]})
+    cluster.create_topic("foo2", {0: [1, 2, 3], 1: [5, 6, 8]})
+    cluster.put(znodes.REASSIGN_PARTITIONS, KIP_236_ENTRIES)
+    cluster.put(REASSIGN_PARTITIONS_EXTRA, KIP_236_EXTRA)
+    cancel_all(cluster)
+    assert (assignment(cluster, FOO1), assignment(cluster, FOO2)) == ("1,2,3", "5,6,8")
+    assert_nothing_is_left(cluster)
+
+
+def test_entries_are_added_with_originals_and_removed_in_one_multi() -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    submit_extra(cluster, {T1: [4]})
+    assert extra(cluster) is None
+    assert entries(cluster) == {T0: Entry((3,), (1,)), T1: Entry((4,), (2,))}
+    [multi] = [one for one in seen.commands if isinstance(one, WriteAtomically) and _moves(one)]
+    assert [one.path for one in multi.operations] == [
+        "/controller_epoch",
+        znodes.REASSIGN_PARTITIONS,
+        REASSIGN_PARTITIONS_EXTRA,
+    ]
+    written = seen.written()
+    assert written.index(REASSIGN_PARTITIONS_EXTRA) < written.index(znodes.topic_path("t"))
+
+
+def _moves(multi: WriteAtomically) -> bool:
+    return any(one.path == REASSIGN_PARTITIONS_EXTRA for one in multi.operations)
+
+
+def test_extra_entries_start_without_a_reassignment_under_way() -> None:
+    cluster = two_partitions()
+    submit_extra(cluster, {T0: [3]})
+    assert entries(cluster) == {T0: Entry((3,), (1,))}
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "3"
+    assert_nothing_is_left(cluster)
+
+
+def test_blocked_reassignment_does_not_delay_the_completion_of_others() -> None:
+    """KIP-236 M-07."""
+    cluster = two_partitions()
+    cluster.stop_broker(4)
+    submit(cluster, {T0: [4]})
+    submit_extra(cluster, {T1: [3]})
+    catch_up(cluster, 3, name=T1)
+    assert assignment(cluster, T1) == "3"
+    assert entries(cluster) == {T0: Entry((4,), (1,))}
+
+
+def test_pending_partition_is_rolled_back_first() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [4]})
+    assert len(seen.texts_of("rollback")) == 7
+    assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
+    assert entries(cluster) == {T0: Entry((4,), (1, 2))}
+    assert [id for id, one in cluster.brokers.items() if T0 in one.logs] == [1, 2, 4]
+
+
+def test_pending_partition_with_a_new_target_that_is_in_sync_starts_and_ends_once() -> None:
+    cluster = interruptible(4, 1, 2, 3)
+    submit(cluster, {T0: [4, 1, 2]})
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [2, 3, 1]})
+    assert assignment(cluster) == "2,3,1"
+    assert len([one for one in seen.writes() if isinstance(one, CreateSequential)]) == 1
+    assert len(seen.texts_of("reassignment_begun")) == 1
+    assert len(seen.texts_of("reassignment_completed")) == 1
+    assert seen.texts_of("reassignment_refused") == []
+    assert_nothing_is_left(cluster)
+
+
+def test_same_target_again_causes_no_rollback() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [3]})
+    assert seen.texts_of("rollback") == []
+    assert extra(cluster) is None
+    assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
+
+
+def test_new_entry_waits_while_the_rollback_waits() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3, 4]})
+    catch_up(cluster, 3)
+    for broker in (1, 2):
+        cluster.stop_broker(broker)
+    submit_extra(cluster, {T0: [4]})
+    assert extra(cluster) == {T0: Entry((4,))}
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+    assert cluster.leadership("t", 0).leader == 3
+    cluster.start_broker(1)
+    catch_up(cluster, 1)
+    assert extra(cluster) is None
+    assert entries(cluster) == {T0: Entry((4,), (1, 2))}
+    assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
+
+
+def test_entries_wait_while_the_znode_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    room = len(cluster.data(znodes.REASSIGN_PARTITIONS) or b"") + 60
+    monkeypatch.setattr(extra_znode, "DATA_BYTES_MAX", room)
+    submit_extra(cluster, {T1: [4]})
+    assert extra(cluster) == {T1: Entry((4,))}
+    assert assignment(cluster, T1) == "2"
+    catch_up(cluster, 3)
+    assert extra(cluster) is None
+    assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
+
+
+def test_later_content_is_processed_and_its_entries_have_priority() -> None:
+    cluster = two_partitions()
+    cancel_all(cluster)
+    submit_extra(cluster, {T0: [3]})
+    submit_extra(cluster, {T0: [4], T1: [3]})
+    remove_cancel(cluster)
+    assert entries(cluster) == {T0: Entry((4,), (1,)), T1: Entry((3,), (2,))}
+    submit_extra(cluster, {T1: [4]})
+    assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
+
+
+@pytest.mark.parametrize("delivery", [one for one in Delivery if one is not Delivery.ANSWERED])
+def test_moved_entry_is_not_a_duplicate_of_itself(delivery: Delivery) -> None:
+    """However the multi is delivered, the entry is not rolled back as already pending."""
+    cluster = two_partitions()
+    seen = cluster.seen()
+    cluster.lose(moves, delivery)
+    submit_extra(cluster, {T0: [3]})
+    assert seen.texts_of("rollback") == []
+    assert extra(cluster) is None
+    assert entries(cluster) == {T0: Entry((3,), (1,))}
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+    assert_no_failures(cluster)
+
+
+def test_znode_written_meanwhile_is_read_again() -> None:
+    cluster = two_partitions()
+    cluster.once(
+        moves, lambda: cluster.put_quietly(REASSIGN_PARTITIONS_EXTRA, entries_json({T0: [4]}))
+    )
+    submit_extra(cluster, {T0: [3]})
+    assert extra(cluster) is None
+    assert entries(cluster) == {T0: Entry((4,), (1,))}
+
+
+def test_partition_of_another_route_is_refused_with_the_name_of_the_route() -> None:
+    cluster = two_partitions()
+    assert reassign(cluster, 3) == 0
+    request(cluster, {T1: [4]})
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [4], T1: [3]})
+    assert extra(cluster) is None
+    assert entries(cluster) is None
+    [first, second] = seen.texts_of("reassignment_refused")
+    assert "the AlterPartitionReassignments API, which has to end or be cancelled first" in first
+    assert "/admin/reassignment_requests, which has to end or be cancelled first" in second
+    assert record(cluster, T1).replicas == (4,)  # type: ignore[union-attr]
+
+
+def test_removed_extra_entry_lets_the_move_continue() -> None:
+    cluster = interruptible(6, 1, 2, 3)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [4, 5]})
+    ask_for_isr(cluster, 1, 4)
+    submit_extra(cluster, {T0: [6]})
+    cluster.remove(REASSIGN_PARTITIONS_EXTRA)
+    catch_up(cluster, 5)
+    assert assignment(cluster) == "4,5"
+
+
+def test_waiting_conflict_is_logged_once_with_what_ends_the_wait() -> None:
+    cluster = interruptible(6, 1, 2, 3)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [4, 5, 6]})
+    ask_for_isr(cluster, 1, 4, 5)
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [6]})
+    cluster.stop_broker(6)
+    assert seen.texts_of("rollback_waits") == [
+        "of its original replicas [1, 2, 3] only [1] are live and in sync and 2 are needed: its "
+        "rollback waits, and so does its new reassignment; its other replicas stay; without its "
+        "entry in /admin/reassign_partitions_extra the one under way goes on"
+    ]
+    assert seen.texts_of("reassignment_waits") == [
+        "1 of its entries wait: for a rollback, or for room in /admin/reassign_partitions"
+    ]

@@ -1,0 +1,280 @@
+"""The log lines of each move: its origin and its end, once each (docs/kip-236.md)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from controller.core.commands import Notice
+from controller.core.znodes import Entry, Reassignment
+from tests.controller.core.cluster import Cluster, Seen
+from tests.controller.core.procedures.reassignment.interrupting import (
+    OtherControllersTerm,
+    cancel_all,
+    entries,
+    interruptible,
+    record,
+    request,
+    request_quietly,
+    requests,
+    submit,
+    submit_extra,
+    submit_quietly,
+)
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    ask,
+    assignment,
+    cancel,
+    catch_up,
+    reassign,
+)
+
+API = "the AlterPartitionReassignments API"
+REQUESTS = "/admin/reassignment_requests"
+ENTRIES = "/admin/reassign_partitions"
+CODES = (
+    "reassignment_begun",
+    "reassignment_replaced",
+    "reassignment_completed",
+    "reassignment_rolled_back",
+    "reassignment_ended",
+    "reassignment_refused",
+)
+
+Begin = Callable[[Cluster, int], object]
+
+
+def by_entry(cluster: Cluster, target: int) -> None:
+    """By /admin/reassign_partitions."""
+    submit(cluster, {T0: [target]})
+
+
+def by_request(cluster: Cluster, target: int) -> None:
+    """By /admin/reassignment_requests."""
+    request(cluster, {T0: [target]})
+
+
+def by_api(cluster: Cluster, target: int) -> None:
+    """A request by the API."""
+    assert reassign(cluster, target) == 0
+
+
+ROUTES = [
+    (by_entry, ENTRIES, ENTRIES, ENTRIES),
+    (by_request, f"{REQUESTS}/request_0000000000", f"{REQUESTS}/request_0000000001", REQUESTS),
+    (by_api, API, API, API),
+]
+
+
+def logged(seen: Seen) -> list[tuple[str, str, str, str]]:
+    """Level, code, subject and text of the log lines on moves, in order."""
+    return [
+        (one.level, one.code, one.subject, one.text)
+        for one in seen.commands
+        if isinstance(one, Notice) and one.code in CODES
+    ]
+
+
+def info(code: str, text: str) -> tuple[str, str, str, str]:
+    """A log line of t-0."""
+    return ("info", f"reassignment_{code}", "t-0", text)
+
+
+# One move ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("begin", "first", "second", "route"), ROUTES)
+def test_changed_and_completed_move_is_logged_once_each(
+    begin: Begin, first: str, second: str, route: str
+) -> None:
+    cluster = interruptible(4, 1, 2)
+    seen = cluster.seen()
+    begin(cluster, 3)
+    begin(cluster, 4)
+    catch_up(cluster, 4)
+    assert assignment(cluster) == "4"
+    assert logged(seen) == [
+        info("begun", f"from [1, 2] to [3], by {first}"),
+        info("replaced", f"its target [3] becomes [4], by {second}"),
+        info("completed", f"it is on [4] now; requested by {route}"),
+    ]
+
+
+def test_move_reverted_by_a_request_is_logged_to_its_end() -> None:
+    cluster = interruptible(4, 1, 2)
+    seen = cluster.seen()
+    request(cluster, {T0: [3, 4]})
+    catch_up(cluster, 3)
+    request(cluster, {T0: [1, 2]})
+    assert assignment(cluster) == "1,2"
+    assert logged(seen)[1:] == [
+        info("replaced", f"its target [3, 4] becomes [1, 2], by {REQUESTS}/request_0000000001"),
+        info("completed", f"it is on [1, 2] now; requested by {REQUESTS}"),
+    ]
+
+
+def test_request_for_the_present_replicas_is_no_move() -> None:
+    cluster = interruptible(4, 1, 2)
+    seen = cluster.seen()
+    request(cluster, {T0: [1, 2]})
+    assert logged(seen) == []
+
+
+@pytest.mark.parametrize(("begin", "first", "second", "route"), ROUTES)
+def test_move_continued_by_a_failover_is_logged_once_each(
+    begin: Begin, first: str, second: str, route: str
+) -> None:
+    cluster = interruptible(4, 1, 2)
+    seen = cluster.seen()
+    begin(cluster, 3)
+    cluster.expire()
+    cluster.expire()
+    catch_up(cluster, 3)
+    assert logged(seen) == [
+        info("begun", f"from [1, 2] to [3], by {first}"),
+        info("completed", f"it is on [3] now; requested by {route}"),
+    ]
+
+
+@pytest.mark.parametrize(("begin", "first", "second", "route"), ROUTES)
+def test_move_cancelled_by_the_api_is_logged_once(
+    begin: Begin, first: str, second: str, route: str
+) -> None:
+    cluster = interruptible(4, 1, 2)
+    begin(cluster, 3)
+    seen = cluster.seen()
+    assert cancel(cluster) == 0
+    assert logged(seen) == [
+        info(
+            "rolled_back",
+            f"it is on [1, 2] again; its move to [3], requested by {route}, was cancelled by {API}",
+        )
+    ]
+
+
+def test_move_cancelled_by_the_znode_is_logged_once() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    cancel_all(cluster)
+    cluster.expire()
+    assert logged(seen) == [
+        info(
+            "rolled_back",
+            f"it is on [1, 2] again; its move to [3], requested by {ENTRIES}, was cancelled by "
+            "/admin/reassign_cancel",
+        )
+    ]
+
+
+def test_move_replaced_by_extra_entries_is_logged_with_their_znode_as_the_cause() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [4]})
+    assert logged(seen) == [
+        info(
+            "rolled_back",
+            f"it is on [1, 2] again; its move to [3], requested by {ENTRIES}, was cancelled by "
+            "/admin/reassign_partitions_extra, which asks for [4]",
+        ),
+        info("begun", f"from [1, 2] to [4], by {ENTRIES}"),
+    ]
+
+
+def test_move_completed_at_a_failover_is_logged_once() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        cluster.set_isr("t", 0, (1, 2, 3))
+    assert logged(seen) == [info("completed", f"it is on [3] now; requested by {ENTRIES}")]
+
+
+def test_move_ended_by_another_controller_is_logged_only_as_ended() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        cluster.change_topic_quietly("t", {0: [3]})
+    assert [code for _, code, _, _ in logged(seen)] == ["reassignment_ended"]
+
+
+def test_same_target_again_is_not_logged() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    submit(cluster, {T0: [3]})
+    assert logged(seen) == []
+
+
+@pytest.mark.parametrize("begin", [submit, request, ask])
+def test_present_replicas_again_are_no_move(begin: Callable[..., object]) -> None:
+    cluster = interruptible(4, 1, 2)
+    seen = cluster.seen()
+    if begin is ask:
+        ask(cluster, (T0, [1, 2]))
+    else:
+        begin(cluster, {T0: [1, 2]})
+    assert assignment(cluster) == "1,2"
+    assert logged(seen) == []
+
+
+# Refusals ---------------------------------------------------------------------------------------
+
+
+def test_failover_refuses_a_request_for_a_partition_moved_by_an_entry_once() -> None:
+    """The entry and its record are kept."""
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        request_quietly(cluster, {T0: [4]})
+    assert [line for line in logged(seen) if line[1] == "reassignment_refused"] == [
+        (
+            "warning",
+            "reassignment_refused",
+            "t-0",
+            f"{REQUESTS}/request_0000000001 asks for [4], which is refused: It is being "
+            f"reassigned by way of {ENTRIES}, which has to end or be cancelled first.",
+        )
+    ]
+    assert len(logged(seen)) == 1
+    assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
+    assert entries(cluster) == {T0: Entry((3,), (1, 2))}
+    assert requests(cluster) == []
+
+
+def test_failover_refuses_an_entry_for_a_partition_moved_by_a_request_once() -> None:
+    cluster = interruptible(4, 1, 2)
+    request(cluster, {T0: [3]})
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        submit_quietly(cluster, {T0: [4]})
+        request_quietly(cluster, {T0: [4]})
+    assert [(code, text) for _, code, _, text in logged(seen)] == [
+        (
+            "reassignment_refused",
+            f"{ENTRIES} asks for [4], which is refused: {REQUESTS}/request_0000000001 also asks "
+            "for the partition, and was there first",
+        ),
+        (
+            "reassignment_replaced",
+            f"its target [3] becomes [4], by {REQUESTS}/request_0000000001",
+        ),
+    ]
+    assert entries(cluster) is None
+
+
+def test_refusal_of_a_live_request_is_logged_once() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    path = request(cluster, {T0: [4]})
+    assert [(code, text) for _, code, _, text in logged(seen)] == [
+        (
+            "reassignment_refused",
+            f"{path} asks for [4], which is refused: It is being reassigned by way of {ENTRIES}, "
+            "which has to end or be cancelled first.",
+        )
+    ]

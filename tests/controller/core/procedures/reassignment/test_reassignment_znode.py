@@ -1,0 +1,277 @@
+"""/admin/reassign_partitions: requests and their remaining entries (KB 7.2, 7.6)."""
+
+import pytest
+
+from controller.core import error_codes as codes
+from controller.core import znodes
+from controller.core.commands import ReadStats, WriteZnodes
+from controller.core.errors import ZnodeError
+from controller.core.znodes import Entry
+from tests.controller.core.cluster import DAEMON, Cluster, by_rule, reads, writes, writes_state
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    T1,
+    assert_no_failures,
+    assignment,
+    cancel,
+    catch_up,
+    cluster_of,
+    put_request,
+    put_request_quietly,
+    reassign,
+    request,
+    request_json,
+)
+
+UNKNOWN = ("missing", 0)
+
+
+def test_CI_29_replaced_controller_starts_no_reassignment() -> None:
+    cluster = cluster_of(3, 1)
+    put_request_quietly(cluster, {T0: [1]})
+    cluster.seize_role(9)
+    seen = cluster.seen()
+    cluster.run()
+    assert not cluster.is_active
+    assert seen.broker_requests() == []
+    assert request(cluster) == {T0: (1,)}
+    assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
+
+
+def test_CI_29_controller_replaced_during_a_reassignment_stops() -> None:
+    cluster = cluster_of(3, 1)
+    put_request_quietly(cluster, {T0: [1]})
+    cluster.once(writes_state("t", 0), lambda: cluster.seize_role(9))
+    seen = cluster.seen()
+    cluster.run()
+    assert not cluster.is_active
+    assert seen.broker_requests() == []
+    assert request(cluster) == {T0: (1,)}
+    assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
+    assert_no_failures(cluster)
+
+
+def test_targets_of_the_znode_are_not_validated() -> None:
+    """KB 7.2 step 3: dead brokers are waited for, and duplicates are removed."""
+    cluster = cluster_of(3, 1, 2)
+    put_request(cluster, {T0: [3, 99, 3]})
+    assert assignment(cluster) == "3,99,1,2 adding 3,99 removing 1,2"
+
+
+def test_failed_entries_are_dropped_and_the_others_start() -> None:
+    """KB 7.9.6."""
+    cluster = cluster_of(3, 1, 2)
+    seen = cluster.seen()
+    put_request(cluster, {UNKNOWN: [1], T0: [3], T1: [2]})
+    assert request(cluster) == {T0: (3,)}
+    assert seen.notices() == [
+        ("reassignment_refused", "missing-0"),
+        ("reassignment_refused", "t-1"),
+    ]
+    assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
+
+
+def test_request_without_remaining_entries_is_deleted_and_the_next_one_noticed() -> None:
+    """KB 7.6.1."""
+    cluster = cluster_of(3, 1, 2)
+    put_request(cluster, {UNKNOWN: [1]})
+    assert request(cluster) is None
+    put_request(cluster, {T0: [3]})
+    assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
+
+
+def test_entry_with_the_daemon_as_target_is_dropped() -> None:
+    cluster = cluster_of(3, 1, 2)
+    seen = cluster.seen()
+    put_request(cluster, {T0: [1, DAEMON]})
+    assert request(cluster) is None
+    assert assignment(cluster) == "1,2"
+    assert seen.texts() == [
+        "its entry is dropped: Broker 1000 is the controller, which holds no replicas."
+    ]
+
+
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+def test_daemon_as_target_is_refused_under_both_rules(rules: str) -> None:
+    cluster = cluster_of(3, 1, 2, rules=rules)
+    assert reassign(cluster, DAEMON) == codes.INVALID_REPLICA_ASSIGNMENT
+    put_request(cluster, {T0: [DAEMON]})
+    assert assignment(cluster) == "1,2"
+
+
+def test_entries_are_removed_one_by_one_as_partitions_complete() -> None:
+    cluster = Cluster(1, 2, 3).start()
+    cluster.create_topic("t", {0: [1], 1: [1]})
+    put_request(cluster, {T0: [2], T1: [3]})
+    catch_up(cluster, 3, name=T1)
+    assert request(cluster) == {T0: (2,)}
+    catch_up(cluster, 2)
+    assert request(cluster) is None
+
+
+def test_entry_with_another_target_is_kept_and_started_afterwards() -> None:
+    """KB 7.6.3: it was written during the last steps towards the former target."""
+    cluster = cluster_of(3, 1)
+    reassign(cluster, 2)
+    cluster.once(
+        by_rule(WriteZnodes, "remove 1 from ISR"), lambda: put_request_quietly(cluster, {T0: [3]})
+    )
+    catch_up(cluster, 2)
+    assert request(cluster) == {T0: (3,)}
+    assert assignment(cluster) == "3,2 adding 3 removing 2"
+
+
+def test_api_request_replaces_an_earlier_entry() -> None:
+    """KB 7.8.5. Other entries continue."""
+    cluster = Cluster(1, 2, 3).start()
+    cluster.create_topic("t", {0: [1], 1: [1]})
+    put_request(cluster, {T0: [2], T1: [3]})
+    assert reassign(cluster, 3) == codes.NONE
+    assert request(cluster) == {T1: (3,)}
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+    assert assignment(cluster, T1) == "3,1 adding 3 removing 1"
+
+
+def test_refused_api_request_does_not_change_the_znodes_reassignment() -> None:
+    cluster = cluster_of(3, 1)
+    put_request(cluster, {T0: [2]})
+    seen = cluster.seen()
+    assert reassign(cluster, 99) == codes.INVALID_REPLICA_ASSIGNMENT
+    assert request(cluster) == {T0: (2,)}
+    assert seen.written() == []
+
+
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+def test_znode_is_watched_again_after_completion(rules: str) -> None:
+    """KB 7.6.1."""
+    cluster = cluster_of(3, 1, rules=rules)
+    put_request(cluster, {T0: [2]})
+    seen = cluster.seen()
+    catch_up(cluster, 2)
+    assert request(cluster) is None
+    assert ReadStats((znodes.REASSIGN_PARTITIONS,), watch=True) in seen.commands
+    put_request(cluster, {T0: [3]})
+    assert assignment(cluster) == "3,2 adding 3 removing 2"
+
+
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+def test_znode_deleted_by_a_client_is_watched_again_at_the_next_completion(rules: str) -> None:
+    """KB 7.6.1: the removal of entries sets the watch again, which the deletion used up on
+    servers with one-shot watches."""
+    cluster = cluster_of(3, 1, rules=rules)
+    put_request(cluster, {T0: [2]})
+    cluster.remove(znodes.REASSIGN_PARTITIONS)
+    seen = cluster.seen()
+    catch_up(cluster, 2)
+    assert ReadStats((znodes.REASSIGN_PARTITIONS,), watch=True) in seen.commands
+    put_request(cluster, {T0: [3]})
+    assert assignment(cluster) == "3,2 adding 3 removing 2"
+
+
+def test_cancellation_removes_the_entry() -> None:
+    cluster = cluster_of(3, 1)
+    put_request(cluster, {T0: [2]})
+    assert cancel(cluster) == codes.NONE
+    assert request(cluster) is None
+    assert assignment(cluster) == "1"
+
+
+def test_entry_replaces_an_earlier_api_request() -> None:
+    cluster = cluster_of(3, 1)
+    reassign(cluster, 2)
+    put_request(cluster, {T0: [3]})
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "3"
+    assert request(cluster) is None
+
+
+def test_request_deleted_before_it_is_read_has_no_effect() -> None:
+    cluster = cluster_of(3, 1)
+    path = znodes.REASSIGN_PARTITIONS
+    put_request_quietly(cluster, {T0: [2]})
+    looks = iter([False, True])
+    cluster.once(
+        lambda issued: reads(path)(issued) and next(looks), lambda: cluster.remove_quietly(path)
+    )
+    cluster.run()
+    assert assignment(cluster) == "1"
+    put_request(cluster, {T0: [2]})
+    assert assignment(cluster) == "2,1 adding 2 removing 1"
+
+
+# Concurrent writes of clients -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rules", "left"), [("refold", None), ("kafka", {T1: (3,)})])
+def test_request_deleted_meanwhile_is_created_again_only_by_kafkas_rule(
+    rules: str, left: dict[tuple[str, int], tuple[int, ...]] | None
+) -> None:
+    """Kafka creates the znode again with the remaining entries (KB 7.6.1)."""
+    cluster = Cluster(1, 2, 3, rules=rules).start()
+    cluster.create_topic("t", {0: [1], 1: [1]})
+    put_request(cluster, {T0: [2], T1: [3]})
+    path = znodes.REASSIGN_PARTITIONS
+
+    cluster.once(writes(znodes.REASSIGN_PARTITIONS), lambda: cluster.remove_quietly(path))
+    catch_up(cluster, 2)
+    assert request(cluster) == left
+
+
+def test_entry_written_meanwhile_is_kept_and_started() -> None:
+    """Race R22: two clients write the request."""
+    cluster = Cluster(1, 2, 3).start()
+    cluster.create_topic("t", {0: [1], 1: [1]})
+    put_request(cluster, {T0: [2]})
+    path = znodes.REASSIGN_PARTITIONS
+
+    both = request_json({T0: [2], T1: [3]})
+    cluster.once(writes(znodes.REASSIGN_PARTITIONS), lambda: cluster.put_quietly(path, both))
+    catch_up(cluster, 2)
+    assert request(cluster) == {T1: (3,)}
+    assert assignment(cluster, T1) == "3,1 adding 3 removing 1"
+    assert cluster.state("t", 0) == "leader 2 e 3 isr [2] v 4 ce 1", "done once"
+
+
+def test_refused_entry_rewritten_meanwhile_is_started() -> None:
+    cluster = cluster_of(3, 1)
+    path = znodes.REASSIGN_PARTITIONS
+    put_request_quietly(cluster, {T0: [DAEMON]})
+    looks = iter([False, False, True])
+    cluster.once(
+        lambda issued: reads(path)(issued) and next(looks),
+        lambda: put_request_quietly(cluster, {T0: [2]}),
+    )
+    cluster.run()
+    assert assignment(cluster) == "2,1 adding 2 removing 1"
+    assert request(cluster) == {T0: (2,)}
+
+
+# Content ----------------------------------------------------------------------------------------
+
+
+def test_SU_43_request_is_written_as_kafka_writes_it() -> None:
+    """Keys are in the order of Kafka's case classes (KB 1.2 item 6)."""
+    text = (
+        b'{"version":1,"partitions":[{"topic":"foo","partition":0,"replicas":[1,2]},'
+        b'{"topic":"bar","partition":3,"replicas":[]}]}'
+    )
+    entries = {("foo", 0): (1, 2), ("bar", 3): ()}
+    assert znodes.write_entries({name: Entry(one) for name, one in entries.items()}) == text
+    assert znodes.read_reassignments(text) == entries
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        b"",
+        b"{}",
+        b'{"version":1}',
+        b'{"version":1,"partitions":[{"topic":"t","partition":0}]}',
+        b'{"version":1,"partitions":[{"topic":"t","partition":"0","replicas":[1]}]}',
+    ],
+)
+def test_SU_43_unreadable_request_is_an_error(data: bytes | None) -> None:
+    with pytest.raises(ZnodeError, match=znodes.REASSIGN_PARTITIONS):
+        znodes.read_reassignments(data)

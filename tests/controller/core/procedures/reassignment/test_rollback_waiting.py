@@ -1,0 +1,279 @@
+"""Rollbacks with dead brokers: the elected leader, and which rollbacks wait (KB 14.2)."""
+
+from typing import Any
+
+from controller.core import znodes
+from controller.core.procedures.elections.rebalance import rebalance_timer
+from controller.core.znodes import REASSIGN_CANCEL, Entry
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.procedures.elections.electing import configure, configure_quietly
+from tests.controller.core.procedures.reassignment.interrupting import (
+    assert_nothing_is_left,
+    cancel_all,
+    entries,
+    files,
+    force_all,
+    half_way,
+    interruptible,
+    remove_cancel,
+    set_minimum,
+    submit,
+    written_in,
+)
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    ask_for_isr,
+    assert_no_failures,
+    assignment,
+    catch_up,
+)
+
+
+def test_dead_target_does_not_delay_the_rollback() -> None:
+    cluster = half_way(4)
+    cluster.stop_broker(6)
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2,3"
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
+
+
+def test_dead_original_remains_a_replica() -> None:
+    cluster = half_way(4)
+    cluster.stop_broker(1)
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2,3"
+    assert cluster.leadership("t", 0).leader == 2
+    cluster.start_broker(1)
+    catch_up(cluster, 1)
+    assert set(cluster.leadership("t", 0).isr) == {1, 2, 3}
+
+
+def only_the_target_in_sync(**settings: Any) -> Cluster:
+    """[1,2] moves to [3,4]. Broker 3 leads alone, and both originals are dead."""
+    cluster = interruptible(3, 1, 2, **settings)
+    submit(cluster, {T0: [3, 4]})
+    cluster.set_isr("t", 0, (1, 2, 3))
+    cluster.run()
+    for broker in (1, 2):
+        cluster.stop_broker(broker)
+    assert cluster.leadership("t", 0).isr == (3,)
+    return cluster
+
+
+def test_rollback_waits_if_only_an_unclean_leader_could_be_elected() -> None:
+    cluster = only_the_target_in_sync()
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert cluster.leadership("t", 0).leader == 3
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+    [text] = seen.texts_of("rollback_waits")
+    assert text == (
+        "none of its original replicas [1, 2] is live and in sync, 1 must be: its rollback waits, "
+        "its other replicas stay"
+    )
+
+
+def test_waiting_rollback_continues_when_an_original_is_in_sync() -> None:
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    cluster.start_broker(2)
+    assert cluster.leadership("t", 0).leader == 3
+    catch_up(cluster, 2)
+    assert assignment(cluster) == "1,2"
+    assert cluster.state("t", 0).startswith("leader 2 e")  # type: ignore[union-attr]
+    assert_nothing_is_left(cluster)
+
+
+def test_below_2_7_IV2_waiting_rollback_watches_the_leaders_writes() -> None:
+    """Also after a failover."""
+    cluster = only_the_target_in_sync(inter_broker_protocol_version="2.7-IV1")
+    cancel_all(cluster)
+    cluster.expire()
+    cluster.start_broker(2)
+    cluster.set_isr("t", 0, (3, 2))
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+
+
+def test_unclean_topic_rolls_back_without_an_original_in_sync() -> None:
+    cluster = only_the_target_in_sync()
+    configure(cluster, "topics/t", "true")
+    cluster.stop_broker(3)
+    cluster.start_broker(1)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert cluster.leadership("t", 0).leader == 1
+    assert_nothing_is_left(cluster)
+    assert seen.texts_of("rollback_waits") == []
+
+
+def without_a_live_isr_member() -> Cluster:
+    """[1,2] moves to [3,4]. Broker 3, the only one in sync, is dead; 1 and 2 are alive."""
+    cluster = only_the_target_in_sync()
+    cluster.stop_broker(3)
+    for broker in (1, 2):
+        cluster.start_broker(broker)
+    assert cluster.state("t", 0).startswith("leader -1")  # type: ignore[union-attr]
+    return cluster
+
+
+def test_unclean_leader_elected_by_a_rollback_is_reported() -> None:
+    """The topic has just been allowed unclean leaders, and no election has followed yet."""
+    cluster = without_a_live_isr_member()
+    allowed = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}
+    configure_quietly(cluster, "topics/t", allowed)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert cluster.leadership("t", 0).leader == 1
+    assert seen.texts_of("unclean_leader") == [
+        "rollback: leader among the originals: the new leader of t-0 was not in sync: records may "
+        "be lost"
+    ]
+    assert_nothing_is_left(cluster)
+
+
+def test_clean_leader_elected_by_a_rollback_is_not_reported() -> None:
+    cluster = half_way(4)
+    cluster.stop_broker(1)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert cluster.leadership("t", 0).leader == 2
+    assert seen.texts_of("unclean_leader") == []
+
+
+def test_rollback_without_a_live_isr_member_waits_if_the_topic_is_not_unclean() -> None:
+    cluster = without_a_live_isr_member()
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
+    assert cluster.state("t", 0).startswith("leader -1")  # type: ignore[union-attr]
+    assert len(seen.texts_of("rollback_waits")) == 1
+    assert seen.texts_of("rollback") == []
+    assert seen.texts_of("unclean_leader") == []
+    cluster.start_broker(3)
+    assert cluster.leadership("t", 0).leader == 3
+    catch_up(cluster, 1)
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+
+
+def test_rollback_whose_isr_members_are_all_dead_originals_completes_without_a_leader() -> None:
+    """Added replicas have no record that an original lacks, so that none is lost."""
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3, 4]})
+    cluster.stop_broker(2)
+    cluster.stop_broker(1)
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+    assert cluster.state("t", 0).startswith("leader -1")  # type: ignore[union-attr]
+    cluster.start_broker(1)
+    assert cluster.leadership("t", 0).leader == 1
+
+
+def test_rollback_without_a_live_replica_waits_for_an_isr_member() -> None:
+    """No step is started."""
+    cluster = only_the_target_in_sync()
+    cluster.stop_broker(3)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert seen.texts_of("rollback") == []
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+    cluster.start_broker(3)
+    cluster.start_broker(1)
+    catch_up(cluster, 1)
+    assert assignment(cluster) == "1,2"
+
+
+def test_removed_cancellation_lets_a_waiting_reassignment_continue_and_is_reported() -> None:
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    seen = cluster.seen()
+    remove_cancel(cluster)
+    assert seen.texts_of("rollback_given_up") == [
+        "/admin/reassign_cancel was removed before it could go back to [1, 2]: its rollback is "
+        "given up, it proceeds to [3, 4]"
+    ]
+    cluster.start_broker(4)
+    catch_up(cluster, 4)
+    assert assignment(cluster) == "3,4"
+    assert_nothing_is_left(cluster)
+
+
+def one_original_in_sync() -> Cluster:
+    """[1,2] to [3,4]: 1 and 3 are in sync, and a rollback waits for 2 as well."""
+    cluster = interruptible(4, 1, 2)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [3, 4]})
+    ask_for_isr(cluster, 1, 3)
+    return cluster
+
+
+FORCED = (
+    "the rollback is forced by /admin/reassign_cancel: it waits for one original in sync, not for "
+    "min.insync.replicas"
+)
+
+
+def test_forced_cancellation_is_logged_when_a_waiting_rollback_continues() -> None:
+    cluster = one_original_in_sync()
+    cancel_all(cluster)
+    assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
+    seen = cluster.seen()
+    force_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert seen.notices() == [("rollback_forced", "t-0")]
+    assert seen.texts() == [FORCED]
+    force_all(cluster)
+    assert len(seen.texts_of("rollback_forced")) == 1
+
+
+def test_cancellation_that_is_forced_at_once_is_logged() -> None:
+    cluster = one_original_in_sync()
+    seen = cluster.seen()
+    force_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert seen.texts_of("rollback_forced") == [FORCED]
+
+
+def test_rollback_with_an_unreadable_state_is_retried() -> None:
+    """No event follows when an operator repairs the state."""
+    cluster = half_way(4)
+    path = znodes.state_path("t", 0)
+    before = cluster.data(path)
+    cluster.put_quietly(path, b"garbage")
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert seen.texts_of("rollback_waits") == [
+        "its state cannot be read: its rollback waits, its other replicas stay"
+    ]
+    cluster.put_quietly(path, before or b"")
+    cluster.fire(rebalance_timer(cluster.fold.controller))
+    assert assignment(cluster) == "1,2,3"
+    assert_nothing_is_left(cluster)
+
+
+def test_originals_already_deleted_fetch_again() -> None:
+    """A stock controller completed the reassignment in memory, removed 1 and 2, and exited."""
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3, 4]})
+    cluster.once(
+        lambda one: znodes.topic_path("t") in written_in([one]) and one.reason.rule != "",
+        lambda: cluster.seize_role(9),
+    )
+    catch_up(cluster, 3, 4)
+    assert not cluster.is_active
+    assert cluster.leadership("t", 0).isr == (3, 4)
+    cluster.put_quietly(REASSIGN_CANCEL, b"")
+    session = cluster.seize_role(9)
+    cluster.leave_role(session)
+    assert cluster.is_active
+    assert cluster.leadership("t", 0).leader == 3
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+    assert set(cluster.partition("t", 0).replicas) == {1, 2, 3, 4}
+    catch_up(cluster, 1)
+    assert assignment(cluster) == "1,2"
+    assert files(cluster) == [1, 2]

@@ -1,0 +1,359 @@
+"""Requests that cannot be deleted, and forged requests (KB 14.5.2)."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.commands import Issued, WriteZnodes
+from controller.core.operations import NOT_EMPTY, CreateSequential, SetData
+from controller.core.znodes import (
+    REQUEST_PREFIX,
+    Entry,
+    Reassignment,
+    read_request,
+    request_path,
+    write_request,
+)
+from replay.world.simulation import Delivery
+from tests.controller.core.cluster import Cluster, reads, writes
+from tests.controller.core.procedures.reassignment.interrupting import (
+    OtherControllersTerm,
+    Refusing,
+    assert_nothing_is_left,
+    cancel_all,
+    entries,
+    entries_json,
+    record,
+    remove_cancel,
+    request,
+    request_quietly,
+    requests,
+    submit,
+    submit_quietly,
+)
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    assert_no_failures,
+    assignment,
+    catch_up,
+    reassigning,
+)
+
+MOVING = "3,1,2 adding 3 removing 1,2"
+
+
+def two_replicas() -> Refusing:
+    """t-0 on [1,2]."""
+    cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
+    cluster.start()
+    cluster.create_topic("t", {0: [1, 2]})
+    return cluster
+
+
+def request_with_child(cluster: Cluster, target: int, *, legacy: bool = False) -> str:
+    """A request with a child znode. The controller does not react yet."""
+    path = request_quietly(cluster, {T0: [target]}, legacy=legacy)
+    cluster.put_quietly(f"{path}/child", b"")
+    return path
+
+
+def empties(issued: Issued) -> bool:
+    """Whether the command empties a request."""
+    return isinstance(issued.command, WriteZnodes) and any(
+        isinstance(one, SetData) and one.path.startswith(REQUEST_PREFIX)
+        for one in issued.command.operations
+    )
+
+
+# Not deleted ------------------------------------------------------------------------------------
+
+
+def test_request_with_a_child_is_emptied_and_reported() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    path = request_with_child(cluster, 3)
+    cluster.run()
+    assert assignment(cluster) == MOVING
+    assert read_request(path, cluster.data(path)).assignments == {}
+    assert seen.notices() == [("request_not_deleted", path)]
+    assert seen.texts() == [
+        f"it was carried out and cannot be deleted (ZooKeeper code {NOT_EMPTY}); it is not carried "
+        "out again: delete it and its children"
+    ]
+    assert_no_failures(cluster)
+
+
+@pytest.mark.parametrize("failover", [False, True])
+def test_emptied_request_is_not_carried_out_again(failover: bool) -> None:
+    cluster = two_replicas()
+    path = request_with_child(cluster, 3)
+    cluster.run()
+    catch_up(cluster, 3)
+    request(cluster, {T0: [1, 2]})
+    catch_up(cluster, 1, 2)
+    assert assignment(cluster) == "1,2"
+    seen = cluster.seen()
+    if failover:
+        cluster.expire()
+    else:
+        request(cluster, {("u", 0): [1]})
+    assert assignment(cluster) == "1,2"
+    assert reassigning(cluster) == []
+    assert seen.texts_of("request_not_deleted") == []
+    cluster.remove_quietly(path)
+    cluster.run()
+    assert requests(cluster) == []
+
+
+def test_request_that_can_be_deleted_later_is_deleted() -> None:
+    cluster = two_replicas()
+    path = request_with_child(cluster, 3)
+    cluster.run()
+    cluster.remove_quietly(f"{path}/child")
+    request(cluster, {("u", 0): [1]})
+    assert requests(cluster) == []
+
+
+def test_requests_after_an_undeletable_one_are_carried_out() -> None:
+    cluster = two_replicas()
+    request_with_child(cluster, 3)
+    cluster.run()
+    request(cluster, {T0: [4]})
+    assert record(cluster) == Reassignment((4,), 2, False, (1, 2))
+    assert len(requests(cluster)) == 1
+
+
+def test_request_that_cannot_be_emptied_is_carried_out_once_in_a_term() -> None:
+    cluster = two_replicas()
+    cluster.refuses = empties
+    seen = cluster.seen()
+    path = request_with_child(cluster, 3)
+    cluster.run()
+    assert seen.texts() == [
+        f"it was carried out and cannot be deleted (ZooKeeper code {NOT_EMPTY}); it is not carried "
+        "out again by this controller: delete it and its children"
+    ]
+    catch_up(cluster, 3)
+    request(cluster, {T0: [1, 2]})
+    catch_up(cluster, 1, 2)
+    request(cluster, {("u", 0): [1]})
+    assert assignment(cluster) == "1,2"
+    assert reassigning(cluster) == []
+    assert len(seen.texts_of("request_not_deleted")) == 1
+    assert requests(cluster) == [path.rpartition("/")[2]]
+
+
+def test_refused_request_that_cannot_be_deleted_is_refused_once() -> None:
+    cluster = two_replicas()
+    path = request_quietly(cluster, {("gone", 0): [3]})
+    cluster.put_quietly(f"{path}/child", b"")
+    seen = cluster.seen()
+    cluster.run()
+    request(cluster, {T0: [3]})
+    cluster.expire()
+    assert len(seen.texts_of("reassignment_refused")) == 1
+
+
+def test_unreadable_request_that_cannot_be_deleted_is_not_reported_as_carried_out() -> None:
+    cluster = two_replicas()
+    path = request_with_child(cluster, 3)
+    cluster.put_quietly(path, b"garbage")
+    seen = cluster.seen()
+    cluster.run()
+    [text] = seen.texts_of("request_not_deleted")
+    assert "it was carried out" not in text
+
+
+def test_cancellation_drops_a_legacy_request_that_cannot_be_deleted() -> None:
+    cluster = two_replicas()
+    with OtherControllersTerm(cluster):
+        submit_quietly(cluster, {T0: [3]})
+        request_with_child(cluster, 3, legacy=True)
+        cluster.put_quietly("/admin/reassign_cancel", b"")
+    assert assignment(cluster) == "1,2"
+    remove_cancel(cluster)
+    cluster.expire()
+    assert assignment(cluster) == "1,2"
+    assert reassigning(cluster) == []
+
+
+# Forged requests --------------------------------------------------------------------------------
+
+
+def test_legacy_request_without_an_entry_is_refused_by_name() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    path = request(cluster, {T0: [3]}, legacy=True)
+    assert assignment(cluster) == "1,2"
+    assert record(cluster) is None
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+    assert seen.texts() == [
+        f"{path} asks for [3] in the name of /admin/reassign_partitions, which has no such entry: "
+        "refused"
+    ]
+    assert_nothing_is_left(cluster)
+
+
+def test_legacy_request_with_another_target_than_its_entry_is_refused() -> None:
+    cluster = two_replicas()
+    cancel_all(cluster)
+    submit_quietly(cluster, {T0: [3]})
+    request_quietly(cluster, {T0: [4]}, legacy=True)
+    cluster.run()
+    seen = cluster.seen()
+    remove_cancel(cluster)
+    assert entries(cluster) == {T0: Entry((3,), (1, 2))}
+    assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
+    assert len(seen.texts_of("reassignment_refused")) == 1
+
+
+def test_partitions_of_a_legacy_request_with_an_entry_start() -> None:
+    cluster = two_replicas()
+    cluster.create_topic("u", {0: [1]})
+    with OtherControllersTerm(cluster):
+        pass
+    cancel_all(cluster)
+    submit_quietly(cluster, {T0: [3]})
+    request_quietly(cluster, {T0: [3], ("u", 0): [4]}, legacy=True)
+    cluster.run()
+    seen = cluster.seen()
+    remove_cancel(cluster)
+    assert reassigning(cluster) == [T0]
+    assert len(seen.texts_of("reassignment_refused")) == 1
+    assert requests(cluster) == []
+
+
+def test_failover_refuses_a_legacy_request_without_an_entry_by_name() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        request_quietly(cluster, {T0: [3]}, legacy=True)
+    assert assignment(cluster) == "1,2"
+    assert requests(cluster) == []
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+
+
+def claim(cluster: Cluster, epoch: int) -> None:
+    """A client makes a request in the name of an entry and of a controller epoch; the controller
+    does not look yet."""
+    data = write_request({T0: (3,)}, legacy=True, controller_epoch=epoch)
+    cluster.ask(CreateSequential(REQUEST_PREFIX, data))
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2, 3, 999])
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_failover_refuses_a_request_of_any_term_without_an_entry(
+    epoch: int, is_elsewhere: bool
+) -> None:
+    """When it was made, another controller or no controller had the role."""
+    cluster = two_replicas()
+    seen = cluster.seen()
+    if is_elsewhere:
+        with OtherControllersTerm(cluster):
+            claim(cluster, epoch)
+    else:
+        cluster.once(reads(znodes.CONTROLLER_EPOCH), lambda: claim(cluster, epoch))
+        cluster.expire()
+    assert reassigning(cluster) == []
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+    assert_nothing_is_left(cluster)
+
+
+def test_failover_refuses_a_request_whose_entry_a_stock_controller_deleted() -> None:
+    """It cannot read entries with originals. The request that the entry has left is refused by
+    name."""
+    cluster = two_replicas()
+    sessions: list[int] = []
+    cluster.once(writes(znodes.REASSIGN_PARTITIONS), lambda: sessions.append(cluster.seize_role(9)))
+    submit(cluster, {T0: [3]})
+    assert not cluster.is_active
+    assert len(requests(cluster)) == 1
+    cluster.remove_quietly(znodes.REASSIGN_PARTITIONS)
+    seen = cluster.seen()
+    cluster.leave_role(sessions[0])
+    assert reassigning(cluster) == []
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+    assert_nothing_is_left(cluster)
+
+
+def test_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
+    cluster.ask(CreateSequential(REQUEST_PREFIX, data))
+    cluster.run()
+    assert reassigning(cluster) == []
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+
+
+def test_request_of_an_earlier_term_that_appears_later_is_refused() -> None:
+    """Only a failover finds requests of earlier terms."""
+    cluster = two_replicas()
+    with OtherControllersTerm(cluster):
+        pass
+    seen = cluster.seen()
+    data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
+    path = cluster.ask(CreateSequential(REQUEST_PREFIX, data)).path
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+    assert record(cluster) is None
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+    assert seen.texts()[0].startswith(f"{path} asks for [3] in the name of ")
+    assert_nothing_is_left(cluster)
+
+
+# Requests of entries ----------------------------------------------------------------------------
+
+
+def makes_request(issued: Issued) -> bool:
+    """Whether a request is created."""
+    operations = getattr(issued.command, "operations", ())
+    return any(isinstance(one, CreateSequential) for one in operations)
+
+
+def test_entry_that_is_read_twice_has_one_request() -> None:
+    """Another entry is added before the request of the first is made."""
+    cluster = two_replicas()
+    cluster.create_topic("u", {0: [1]})
+    seen = cluster.seen()
+    both = entries_json({T0: [2, 1], ("u", 0): [3]})
+    cluster.once(makes_request, lambda: cluster.put_quietly(znodes.REASSIGN_PARTITIONS, both))
+    submit(cluster, {T0: [2, 1]})
+    made = [one for one in seen.writes() if isinstance(one, CreateSequential)]
+    asked = [list(read_request(one.path, one.data).assignments) for one in made]
+    assert asked == [[T0], [("u", 0)]]
+    assert seen.notices() == []
+    assert assignment(cluster) == "2,1"
+    assert reassigning(cluster) == [("u", 0)]
+
+
+def test_two_requests_of_one_entry_after_a_lost_reply_start_it_once() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    cluster.lose(makes_request, Delivery.REPLY_LOST)
+    submit(cluster, {T0: [2, 1]})
+    assert len([one for one in seen.writes() if isinstance(one, CreateSequential)]) == 2
+    assert assignment(cluster) == "2,1"
+    assert len(seen.texts_of("reassignment_begun")) == 1
+    assert seen.notices() == []
+    assert_nothing_is_left(cluster)
+
+
+def test_entry_whose_request_another_client_deleted_is_requested_again() -> None:
+    cluster = two_replicas()
+    cluster.once(
+        reads("/admin/reassignment_requests"),
+        lambda: [cluster.remove_quietly(request_path(one)) for one in requests(cluster)],
+    )
+    submit(cluster, {T0: [3]})
+    assert assignment(cluster) == MOVING
+
+
+def test_emptied_request_does_not_wait_for_the_end_of_a_cancellation() -> None:
+    cluster = two_replicas()
+    request_with_child(cluster, 3)
+    cluster.run()
+    seen = cluster.seen()
+    cancel_all(cluster)
+    request(cluster, {})
+    cluster.expire()
+    assert seen.texts_of("reassignment_waits") == []

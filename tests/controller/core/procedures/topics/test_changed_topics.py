@@ -1,0 +1,165 @@
+"""Clients change a topic's znode while its partitions are being reassigned."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.values import Assignment
+from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.procedures.reassignment.interrupting import (
+    assert_nothing_is_left,
+    cancel_all,
+    entries,
+    one_by_each_route,
+    records,
+    remove_cancel,
+    request,
+    submit,
+    two_partitions,
+    written_in,
+)
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    T1,
+    assert_no_failures,
+    assignment,
+    catch_up,
+)
+
+
+def topic_json(partitions: dict[int, Assignment]) -> bytes:
+    """The content that a client writes to a topic's znode."""
+    return znodes.write_topic(znodes.TopicContent(partitions))
+
+
+CHANGED_TOPICS = {
+    "nothing is under way": topic_json({0: Assignment((1,)), 1: Assignment((2,))}),
+    "replicas at rest elsewhere": topic_json({0: Assignment((4, 1)), 1: Assignment((2,))}),
+    "another target": topic_json({0: Assignment((4, 1), (4,), (1,)), 1: Assignment((2,))}),
+    "no target": topic_json({0: Assignment((3, 1), (3,), (3, 1)), 1: Assignment((2,))}),
+    "adding what is no replica": topic_json({0: Assignment((1,), (3,), (9,)), 1: Assignment((2,))}),
+    "the partition is missing": topic_json({1: Assignment((4, 2), (4,), (2,))}),
+    "no partitions": topic_json({}),
+    "garbage": b"garbage",
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("what", CHANGED_TOPICS)
+def test_topic_changed_by_a_client_during_a_move_is_reported_and_restored(what: str) -> None:
+    cluster = one_by_each_route()
+    seen = cluster.seen()
+    cluster.put(znodes.topic_path("t"), CHANGED_TOPICS[what])
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+    assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
+    [text] = seen.texts_of("assignment_mended")
+    assert text.startswith("another client changed t-")
+    assert " in /brokers/topics/t during a reassignment" in text
+    assert f"The znode contained {CHANGED_TOPICS[what].decode()!r}" in text
+    assert seen.texts_of("partitions_missing") == []
+    catch_up(cluster, 3)
+    cancel_all(cluster)
+    remove_cancel(cluster)
+    catch_up(cluster, 4, name=T1)
+    assert (assignment(cluster), assignment(cluster, T1)) == ("3", "4")
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
+
+
+def test_move_of_a_topic_changed_by_a_client_is_cancelled_to_the_originals() -> None:
+    cluster = one_by_each_route()
+    cluster.put_quietly(znodes.topic_path("t"), b"garbage")
+    cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
+    cluster.run()
+    assert assignment(cluster) == "1"
+    assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
+    assert_no_failures(cluster)
+
+
+def test_assignment_that_only_looks_like_a_move_is_corrected() -> None:
+    """No controller has started such a move, and none would complete it."""
+    cluster = two_partitions()
+    seen = cluster.seen()
+    data = topic_json({0: Assignment((3, 1), (3,), (1,)), 1: Assignment((2,))})
+    cluster.put(znodes.topic_path("t"), data)
+    assert len(seen.texts_of("assignment_mended")) == 1
+    assert (assignment(cluster), assignment(cluster, T1)) == ("1", "2")
+
+
+def test_without_a_move_a_change_by_a_client_is_ignored_as_in_kafka() -> None:
+    cluster = two_partitions()
+    seen = cluster.seen()
+    data = topic_json({0: Assignment((4,)), 1: Assignment((2,))})
+    cluster.put(znodes.topic_path("t"), data)
+    assert seen.texts_of("assignment_mended") == []
+    assert cluster.data(znodes.topic_path("t")) == data
+
+
+def test_partitions_added_during_a_move_are_kept() -> None:
+    """An old tool writes the assignment from before the reassignment, with one more partition."""
+    cluster = two_partitions()
+    before = cluster.topic("t").assignments
+    submit(cluster, {T0: [3]})
+    cluster.put(znodes.topic_path("t"), topic_json({**before, 2: Assignment((4,))}))
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+    assert assignment(cluster, ("t", 2)) == "4"
+    assert cluster.leadership("t", 2).leader == 4
+
+
+def test_topic_changed_during_its_repair_is_repaired_again() -> None:
+    cluster = one_by_each_route()
+    path = znodes.topic_path("t")
+    seen = cluster.seen()
+    cluster.once(
+        lambda issued: path in written_in([issued]),
+        lambda: cluster.put_quietly(path, topic_json({0: Assignment((1,)), 2: Assignment((4,))})),
+    )
+    cluster.put(path, b"garbage")
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+    assert assignment(cluster, ("t", 2)) == "4"
+    assert len(seen.texts_of("assignment_mended")) == 2
+    assert_no_failures(cluster)
+
+
+def test_topic_unreadable_at_failover_continues_its_move_after_a_repair() -> None:
+    """The originals are only in the log, because the record belongs to no known partition."""
+    cluster = two_partitions()
+    request(cluster, {T0: [3]})
+    before = cluster.data(znodes.topic_path("t"))
+    seen = cluster.seen()
+    cluster.put_quietly(znodes.topic_path("t"), b"garbage")
+    cluster.expire()
+    assert len(seen.texts_of("unreadable_znode")) == 1
+    [text] = seen.texts_of("record_removed")
+    assert text.startswith('there is no partition t-0; removed, it contained \'{"version":1,')
+    assert text.endswith('"original_replicas":[1],"leader_epoch":0}\'')
+    cluster.put(znodes.topic_path("t"), before or b"")
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "3"
+    assert_nothing_is_left(cluster)
+
+
+def test_without_kip_236_a_change_by_a_client_is_ignored() -> None:
+    cluster = Cluster(1, 2, 3, 4).start()
+    cluster.create_topic("t", {0: [1]})
+    submit(cluster, {T0: [3]})
+    cluster.put(znodes.topic_path("t"), CHANGED_TOPICS["another target"])
+    assert cluster.data(znodes.topic_path("t")) == CHANGED_TOPICS["another target"]
+
+
+def test_topic_deleted_by_a_client_ends_its_reassignments() -> None:
+    cluster = one_by_each_route()
+    cluster.create_topic("u", {0: [1]})
+    submit(cluster, {T0: [3], ("u", 0): [4]})
+    seen = cluster.seen()
+    cluster.remove_quietly(znodes.topic_path("t"))
+    cluster.run()
+    assert seen.texts_of("reassignment_ended") == [
+        "a topic was deleted by hand: the reassignment of t-0, t-1 is over"
+    ]
+    assert records(cluster) == [("u", 0)]
+    assert set(entries(cluster) or {}) == {("u", 0)}
+    catch_up(cluster, 4, name=("u", 0))
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)

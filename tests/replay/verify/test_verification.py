@@ -1,0 +1,405 @@
+"""Replay agrees with a log of this core, and finds every difference."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from typer.testing import CliRunner
+
+from controller.core.canonical import cause_of
+from controller.core.commands import (
+    CancelTimer,
+    Command,
+    CommandId,
+    Issued,
+    Notice,
+    Reason,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    WriteZnodes,
+)
+from controller.core.events import ZnodesRead
+from controller.core.fold import Fold
+from controller.event_log.records import command_record, event_record
+from eventstore.folders import segments_of
+from eventstore.reader import LogReader
+from eventstore.records import CommandRecord
+from eventstore.writer import LogWriter
+from replay.cli.main import app
+from replay.errors import ReplayError
+from replay.logs.decode import UPCASTERS
+from replay.logs.packed import log_at
+from replay.verify.differences import CommandDifference, differences
+from replay.verify.verification import Verification, verify_decisions
+from replay.world.simulation import Simulation
+from tests.replay.diff.versions import RECORDED
+from tests.replay.recorded_log import header, incident, write_log
+
+ROOT = Path(__file__).parents[3]
+
+
+def verified(log: Path) -> Verification:
+    with LogReader.open(log, UPCASTERS) as reader:
+        return verify_decisions(reader)
+
+
+def refold_replay(
+    log: Path, root: Path = ROOT, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """`refold replay LOG --json` in a fresh process that runs the code in `root`."""
+    return subprocess.run(
+        [sys.executable, "-m", "replay.cli.main", "replay", str(log), "--json"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_log_of_this_core_agrees(tmp_path: Path) -> None:
+    simulation = incident()
+    result = verified(write_log(tmp_path / "log", simulation))
+    assert result.mismatches == []
+    assert result.events == len(simulation.history)
+    assert result.commands == result.agreed == len(simulation.commands())
+    assert result.unrecorded == 0
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "4242"])
+def test_log_agrees_in_a_new_process_with_any_hash_seed(tmp_path: Path, seed: str) -> None:
+    log = write_log(tmp_path / "log", incident())
+    done = refold_replay(log, PYTHONHASHSEED=seed)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["mismatches"] == []
+    counts = {"events", "commands", "agreed", "unrecorded", "events_without_commands"}
+    assert set(result) == counts | {"mismatches", "other_core", "is_closed", "notes"}
+    assert result["agreed"] == result["commands"] > 50
+
+
+def answered(simulation: Simulation) -> int:
+    """The last event whose command an event of the history answers."""
+    return max(cause_of(recorded.event) or 0 for recorded, _ in simulation.history)
+
+
+def test_commands_lost_in_a_crash_are_unrecorded(tmp_path: Path) -> None:
+    simulation = incident()
+    del simulation.history[-6:]
+    log = write_log(tmp_path / "log", simulation, close=False, commands_until=answered(simulation))
+    result = verified(log)
+    assert result.mismatched == 0
+    assert result.unrecorded > 0
+    assert result.agreed + result.unrecorded == result.commands
+    assert result.events_without_commands == 1
+    done = CliRunner().invoke(app, ["replay", str(log)])
+    assert done.exit_code == 0
+    assert "not closed: records at the end may be missing; the last event has no" in done.output
+
+
+def test_command_that_a_later_event_answers_is_not_lost_in_a_crash(tmp_path: Path) -> None:
+    """The daemon stores the commands of an event before it stores an answer to one of them."""
+    simulation = incident()
+    history = simulation.history
+    cause = max(recorded.seq for recorded, issued in history[:-30] if len(issued) > 1)
+    answer = next(one.seq for one, _ in history if cause_of(one.event) == cause)
+    del history[answer:]
+    history[cause - 1] = (history[cause - 1][0], history[cause - 1][1][:-1])
+    log = write_log(tmp_path / "log", simulation, close=False, commands_until=cause)
+    [mismatch] = verified(log).mismatches
+    assert (mismatch.event, mismatch.what) == (cause, "extra")
+
+
+def test_log_without_any_command_is_refused(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", incident(), close=False, commands_until=0)
+    with pytest.raises(ReplayError, match=r"commands of event .* missing"):
+        verified(log)
+
+
+def test_commands_missing_from_a_closed_log_do_not_agree(tmp_path: Path) -> None:
+    simulation = incident()
+    last = len(simulation.history)
+    log = write_log(tmp_path / "log", simulation, commands_until=last - 12)
+    result = verified(log)
+    assert result.mismatched > 0
+    assert {one.what for one in result.mismatches} == {"extra"}
+
+
+def test_different_command_is_reported_with_its_event_and_fields(tmp_path: Path) -> None:
+    simulation = incident()
+    place = next(
+        place
+        for place, (_, issued) in enumerate(simulation.history)
+        for one in issued
+        if isinstance(one.command, WriteZnodes) and "state" in one.command.operations[-1].path
+    )
+    recorded, issued = simulation.history[place]
+    operations = issued[0].command.operations
+    changed = WriteZnodes(
+        (*operations[:-1], structs.replace(operations[-1], data=b"{}")),
+        issued[0].command.epoch_version,
+    )
+    simulation.history[place] = (recorded, [issued[0]._replace(command=changed), *issued[1:]])
+    [mismatch] = verified(write_log(tmp_path / "log", simulation)).mismatches
+    assert (mismatch.event, mismatch.ordinal) == (recorded.seq, issued[0].id.ordinal)
+    assert mismatch.what == "changed"
+    assert mismatch.differs == ["digest", "body"]
+    part = f"operations[{operations[-1].path}].data"
+    assert mismatch.differences == [CommandDifference(part, "{}", operations[-1].data.decode())]
+
+
+def test_command_that_is_not_derived_is_missing(tmp_path: Path) -> None:
+    simulation = incident()
+    recorded, issued = simulation.history[3]
+    invented = issued[-1]._replace(
+        id=CommandId(recorded.seq, len(issued)),
+        command=Notice("info", "invented", "", ""),
+        reason=Reason("none"),
+    )
+    simulation.history[3] = (recorded, [*issued, invented])
+    [mismatch] = verified(write_log(tmp_path / "log", simulation)).mismatches
+    assert (mismatch.what, mismatch.event) == ("missing", recorded.seq)
+
+
+def reworded(simulation: Simulation) -> Simulation:
+    """The incident as a version with other texts would have recorded it."""
+    for place, (recorded, issued) in enumerate(simulation.history):
+        simulation.history[place] = (
+            recorded,
+            [
+                one._replace(
+                    command=structs.replace(one.command, text="in other words")
+                    if isinstance(one.command, Notice)
+                    else one.command,
+                    reason=Reason("another name of the rule"),
+                )
+                for one in issued
+            ],
+        )
+    return simulation
+
+
+def test_log_of_another_core_agrees_if_only_texts_differ(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", reworded(incident()), fingerprint="another")
+    result = verified(log)
+    assert result.mismatches == []
+    assert result.agreed == result.commands > 50
+    assert result.other_core.startswith("core another (refold ")
+    same_core = write_log(tmp_path / "same", reworded(incident()))
+    assert verified(same_core).mismatched > 50
+
+
+def test_log_of_another_core_does_not_agree_if_a_decision_differs(tmp_path: Path) -> None:
+    simulation = incident()
+    recorded, issued = simulation.history[3]
+    simulation.history[3] = (recorded, [*issued[:-1], issued[-1]._replace(term=7)])
+    log = write_log(tmp_path / "log", simulation, fingerprint="another")
+    [mismatch] = verified(log).mismatches
+    assert (mismatch.what, mismatch.event, mismatch.differs) == ("changed", recorded.seq, ["term"])
+    done = CliRunner().invoke(app, ["replay", str(log)])
+    assert done.exit_code == 1
+    assert "recorded by core another (refold " in done.output
+    assert f"refold diff {log} --base REF --head installed" in done.output
+
+
+def test_log_of_another_core_that_cannot_be_folded_recommends_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "log", incident(), fingerprint="another")
+    monkeypatch.setattr(Fold, "apply", lambda fold, event: 1 // 0)
+    done = CliRunner().invoke(app, ["replay", str(log)])
+    assert done.exit_code == 2
+    assert "recorded by core another (refold " in done.stderr
+    assert "use that version" in done.stderr
+
+
+@pytest.mark.parametrize("incident", RECORDED, ids=lambda one: one.name)
+def test_incidents_of_older_cores_agree(incident: Path) -> None:
+    with log_at(incident) as log:
+        result = verified(log)
+    assert result.mismatches == []
+    assert result.agreed > 80
+
+
+@pytest.mark.parametrize("packed", ["", "log.tar.xz"], ids=["incident", "packed log"])
+def test_incidents_and_packed_logs_are_replayed_without_unpacking(packed: str) -> None:
+    done = CliRunner().invoke(app, ["replay", str(RECORDED[0] / packed)])
+    assert done.exit_code == 0, done.stderr
+    assert " agrees: " in done.stdout
+
+
+def test_changed_event_changes_the_commands(tmp_path: Path) -> None:
+    """Commands are derived from events: a changed ISR changes the decisions."""
+    simulation = incident()
+    changed = 0
+    for place, (recorded, issued) in enumerate(simulation.history):
+        event = recorded.event
+        if isinstance(event, ZnodesRead) and event.data[0] and b'"isr":[1,2,3]' in event.data[0]:
+            data = [event.data[0].replace(b'"isr":[1,2,3]', b'"isr":[1,3]'), *event.data[1:]]
+            other = structs.replace(recorded, event=structs.replace(event, data=data))
+            simulation.history[place] = (other, issued)
+            changed += 1
+    assert changed
+    assert verified(write_log(tmp_path / "log", simulation)).mismatched > 0
+
+
+def flip_byte(log: Path, query: str, table: str, column: str) -> None:
+    """Changes one byte of a value, as a defective disk would."""
+    [segment] = segments_of(log)
+    with sqlite3.connect(segment) as database:
+        rowid, value = database.execute(query).fetchone()
+        data = value.encode() if isinstance(value, str) else bytes(value)
+        middle = len(data) // 2
+        data = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+        stored = data.decode() if isinstance(value, str) else data
+        database.execute(f"update {table} set {column} = ? where rowid = ?", (stored, rowid))
+
+
+@pytest.mark.parametrize("column", ["payload", "kind", "channel", "chain"])
+def test_one_byte_changed_in_an_event_is_an_error(tmp_path: Path, column: str) -> None:
+    log = write_log(tmp_path / "log", incident())
+    flip_byte(log, f"select rowid, {column} from events where rowid = 20", "events", column)
+    assert refold_replay(log).returncode in (1, 2)
+
+
+@pytest.mark.parametrize("column", ["digest", "body", "target", "reason", "kind"])
+def test_one_byte_changed_in_a_command_is_an_error(tmp_path: Path, column: str) -> None:
+    log = write_log(tmp_path / "log", incident())
+    query = f"select rowid, {column} from commands where kind = 'write_znodes' limit 1"
+    flip_byte(log, query, "commands", column)
+    assert refold_replay(log).returncode in (1, 2)
+
+
+def test_one_byte_changed_in_a_rule_is_another_core(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", incident())
+    root = tmp_path / "code"
+    for room in ("controller", "eventstore", "replay"):
+        shutil.copytree(ROOT / room, root / room, ignore=shutil.ignore_patterns("__pycache__"))
+    assert refold_replay(log, root).returncode == 0
+    rule = root / "controller/core/procedures/elections/replica_state_machine.py"
+    source = rule.read_text()
+    assert source.count("state.leader_epoch + 1") == 1
+    rule.write_text(source.replace("state.leader_epoch + 1", "state.leader_epoch + 2"))
+    done = refold_replay(log, root)
+    assert done.returncode == 1
+    result = json.loads(done.stdout)
+    assert result["other_core"].startswith("core ")
+    changed = {part["part"] for one in result["mismatches"] for part in one["differences"]}
+    assert "partitions[t-0].leadership.leader_epoch" in changed
+
+
+def test_result_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    """A closed pipe does not change the status; a full disk is an error."""
+    log = write_log(tmp_path / "log", incident())
+    replay = [sys.executable, "-m", "replay.cli.main", "replay"]
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as unread, Path("/dev/full").open("wb") as full:
+        quiet, failed = (
+            subprocess.run([*replay, log], stdout=to, stderr=subprocess.PIPE, check=False)
+            for to in (unread, full)
+        )
+    assert (quiet.returncode, quiet.stderr) == (0, b"")
+    assert failed.returncode == 2
+    assert failed.stderr == b"refold: cannot write the output: No space left on device\n"
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "text", "folder"])
+def test_unusable_input_is_reported_in_one_line(tmp_path: Path, damage: str) -> None:
+    log = tmp_path / "log"
+    if damage == "empty":
+        log.write_bytes(b"")
+    elif damage == "text":
+        log.write_text("no log at all\n" * 1000)
+    elif damage == "folder":
+        log.mkdir()
+    done = refold_replay(log)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert str(log) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_event_of_a_newer_refold_is_refused(tmp_path: Path) -> None:
+    simulation = incident()
+    log = write_log(tmp_path / "log", simulation, close=False)
+    assert event_record(simulation.history[0][0]).kind == "session_connected"
+    with LogReader.open(log) as reader:
+        events = list(reader.events())
+    newer = [events[0]._replace(schema=99), *events[1:]]
+    other = tmp_path / "newer"
+    with LogWriter.create(other, header()) as writer:
+        writer.append(newer)
+    done = refold_replay(other)
+    assert done.returncode == 2
+    assert "newer refold" in done.stderr
+
+
+def test_log_without_its_first_segment_needs_a_snapshot(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", incident())
+    [segment] = segments_of(log)
+    with sqlite3.connect(segment) as database:
+        database.execute("delete from events where rowid = 1")
+    with pytest.raises(ReplayError):
+        verified(log)
+
+
+# Differences between commands --------------------------------------------------------------------
+
+
+def stored(command: Command, rule: str = "a rule", *, body: bool = True) -> CommandRecord:
+    issued = Issued(CommandId(1, 0), 1, command, Reason(rule))
+    record = command_record(issued)
+    return record if body else record._replace(body=None)
+
+
+def stop(*partitions: StopReplicaPartition) -> StopReplicaRequest:
+    return StopReplicaRequest(1, 10, 3, 1000, 7, partitions)
+
+
+T0 = StopReplicaPartition("t", 0, 4, False)
+T1 = StopReplicaPartition("t", 1, 4, False)
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (stop(T0, structs.replace(T1, delete=True)), ("partitions[t-1].delete", "false", "true")),
+        (stop(T1, T0), ("partitions, the order", "t-0, t-1", "t-1, t-0")),
+        (structs.replace(stop(T0, T1), broker=2), ("broker", "1", "2")),
+        (stop(T0), ("partitions[t-1]", '["t",1,4,false]', None)),
+        (stop(T0, T1, T1), ("partitions[t-1 #2]", None, '["t",1,4,false]')),
+        (
+            CancelTimer("x"),
+            (
+                "the command",
+                '["stop_replica",1,10,3,1000,7,[["t",0,4,false],["t",1,4,false]]]',
+                '["cancel_timer","x"]',
+            ),
+        ),
+    ],
+)
+def test_differing_parts_of_a_command_are_reported(
+    now: Command, expected: tuple[str, str | None, str | None]
+) -> None:
+    issued = Issued(CommandId(1, 0), 1, now, Reason("a rule"))
+    assert differences(stored(stop(T0, T1)), issued) == [CommandDifference(*expected)]
+
+
+def test_reason_is_compared_if_the_body_is_not_stored() -> None:
+    issued = Issued(CommandId(1, 0), 1, stop(T0), Reason("another rule"))
+    assert differences(stored(stop(T1), body=False), issued) == [
+        CommandDifference("reason.rule", "a rule", "another rule")
+    ]
+
+
+def test_unreadable_body_is_reported() -> None:
+    broken = stored(stop(T0))._replace(body=b"no command")
+    [difference] = differences(broken, Issued(CommandId(1, 0), 1, stop(T0), Reason("a rule")))
+    assert "cannot be read" in (difference.recorded or "")
