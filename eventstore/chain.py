@@ -54,8 +54,9 @@ def value_of(row: Row) -> bytes:
 
 
 def event_fault(previous: bytes, expected: int, row: Row) -> str | None:
-    """What is wrong with an event that should be number `expected` and follow the chain value
-    `previous`; None if nothing is."""
+    """The defect of an event that should be number `expected` and follow the chain value
+    `previous`; None if it has none.
+    """
     seq = number_of(row)
     if seq != expected:
         return f"events {expected} to {seq - 1} are missing"
@@ -65,8 +66,7 @@ def event_fault(previous: bytes, expected: int, row: Row) -> str | None:
 
 
 def command_fault(previous: bytes, row: Row) -> str | None:
-    """What is wrong with a command that should follow the chain value `previous`, as
-    `event_fault`."""
+    """The defect of a command that should follow the chain value `previous`, as `event_fault`."""
     if link(previous, row[:-1]) != row[-1]:
         return "it was changed, moved or inserted, or the previous one was or is missing"
     return None

@@ -128,8 +128,9 @@ class LogReader:
     def commands(
         self, first_cause: int | None = None, last_cause: int | None = None
     ) -> Iterator[CommandRecord]:
-        """The commands caused by a range of events, in stored order. Those of the last events
-        may not be stored yet, or never after a crash."""
+        """The commands caused by a range of events, in stored order. Commands of the last events
+        may not be stored yet. After a crash they may never be stored.
+        """
         first = 0 if first_cause is None else first_cause
         last = (1 << 63) - 1 if last_cause is None else last_cause
         # A command is stored after its cause: in the same or a later segment.

@@ -56,8 +56,9 @@ class Tip(Struct, frozen=True):
 
 
 class Header(Struct, frozen=True, kw_only=True):
-    """What is needed to interpret a segment's records. `predecessor` is the end of the previous
-    segment; None in a log's first segment."""
+    """The data that is needed to interpret a segment's records. `predecessor` is the end of the
+    previous segment; None in a log's first segment.
+    """
 
     kind: Literal["recorded", "world-backed"]
     core_fingerprint: str

@@ -1,9 +1,9 @@
 """Removes segments that are too old or exceed the size limit, the oldest segments of the oldest
 logs first.
 
-A segment is removed only if the rest of the log can be folded without it, which requires that the
-next segment begins with a snapshot. So segments are removed in groups that end before a snapshot.
-The last group of a log is removed only with the whole log, and never while a daemon writes it.
+A segment is removed only if the rest of the log can be folded without it. The next segment must
+begin with a snapshot, so segments are removed in groups that end before a snapshot. The last group
+of a log is removed only with the whole log, and never while a daemon writes it.
 """
 
 from collections.abc import Callable

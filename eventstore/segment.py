@@ -64,7 +64,7 @@ _EVENT_TYPES = {
 NO_PARAMETERS: Mapping[str, Any] = MappingProxyType({})
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What sqlite3 raises for a damaged file."""
+"""The exceptions that sqlite3 raises for a damaged file."""
 
 _Document = TypeVar("_Document", Header, Closing)
 

@@ -109,8 +109,8 @@ class _Checks:
             self._is_recorded = segment.header.kind == "recorded"
             self._check_header(path, segment.header, before)
             self._check_file(segment)
-            # This order is consistent while the log grows: nothing follows a closing record, and a
-            # command is stored after the event that caused it, before an event that answers it.
+            # This order is consistent while the log grows. No record follows a closing record. A
+            # command is stored after the event that caused it, and before an event that answers it.
             closing, end = segment.closing, segment.last_seq()
             tip = chain.start(segment.header, segment.header_body)
             commands, command_chain, last_cause = self._check_commands(segment, tip)

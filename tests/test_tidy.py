@@ -221,7 +221,7 @@ def test_queues_that_io_fills_are_bounded() -> None:
 
 
 def tracked_files() -> list[Path]:
-    """What git knows, or would add."""
+    """The files that git tracks, or would add."""
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

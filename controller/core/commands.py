@@ -262,8 +262,9 @@ class Reason(Struct, frozen=True, array_like=True):
 
 
 class Choice(Struct, frozen=True, array_like=True, gc=False):
-    """One decision: the leader that was chosen (-1: none), the rule or its outcome as `code`, and
-    each candidate that was passed over with the reason (election.py)."""
+    """One decision: the chosen leader (-1: none), the rule or its outcome as `code`, and the reason
+    for each candidate that was passed over (election.py).
+    """
 
     topic: str
     partition: int

@@ -40,9 +40,8 @@ ROLE_BY_SESSION: Final = Deviation(
     defect="If a broker finds its id in /controller, Kafka assumes that the broker is controller, "
     "even if an earlier session created the znode. Then /controller exists and no broker is "
     "controller.",
-    rule="The session that owns /controller is controller. What the daemon's last session left in "
-    "/controller is replaced at once. Any other session with the same id counts as another "
-    "broker.",
+    rule="The session that owns /controller is controller. The daemon replaces a /controller that "
+    "its previous session created. Any other session with the same id counts as another broker.",
     source="race R3 (KAFKA-14845), race R15 (KAFKA-13407), KB 13.3.4; docs/design.md#terms",
 )
 EVERY_WRITE_GUARDED: Final = Deviation(
@@ -65,14 +64,14 @@ UNREADABLE_SKIPPED: Final = Deviation(
 STATE_ADOPTED: Final = Deviation(
     name="state-adopted",
     defect="If a topic could not be read before and its partition already has a state znode, the "
-    "partition stays without a leader until the next failover.",
+    "partition has no leader until the next failover.",
     rule="The stored state is used, and a leader is elected from it.",
     source="KB 4.3.4",
 )
 FAILOVER_BACK_OFF: Final = Deviation(
     name="failover-back-off",
-    defect="If a failover fails because of what is in ZooKeeper, every broker in turn tries it "
-    "again at once: the controller epoch rises by 15 to 25 per second.",
+    defect="If a failover fails because of content in ZooKeeper, every broker in turn tries it "
+    "again at once. The controller epoch rises by 15 to 25 per second.",
     rule="After a failed failover other brokers can take the role. The daemon tries again one "
     "second later.",
     source="KB 6.2, OB-04, OB-05",
@@ -98,13 +97,14 @@ EMPTY_TARGET_REFUSED: Final = Deviation(
     name="empty-target-refused",
     defect="A reassignment to an empty replica list leaves an assignment that makes every later "
     "failover fail.",
-    rule="Such a request is rejected. If it is found half done, it is cancelled.",
+    rule="The request is rejected. If the controller finds a request that is half done, it "
+    "cancels the reassignment.",
     source="OB-04, KB 7.9.5",
 )
 LEADERLESS_REPORTED: Final = Deviation(
     name="leaderless-reported",
     defect="If an election is requested for a partition that never had a leader, the whole "
-    "request fails: no client gets an answer, and a request in ZooKeeper stays and makes every "
+    "request fails. An API client gets no answer. A request in ZooKeeper stays, and makes every "
     "later failover fail.",
     rule="The answer for that partition says that no leader is available; the others are elected.",
     source="OB-05, OB-12, KB 3.9 step 5",
@@ -112,27 +112,28 @@ LEADERLESS_REPORTED: Final = Deviation(
 LEADER_MOVED_FIRST: Final = Deviation(
     name="leader-moved-first",
     defect="If a replica that is being added is already the leader, and its reassignment is "
-    "replaced or cancelled, Kafka removes it, and the partition stays online without a leader. If "
-    "the controller fails in between, the replica stays leader or in sync outside of the "
+    "replaced or cancelled, Kafka removes it. The partition then stays online without a leader. "
+    "If the controller fails in between, the replica stays leader or in sync outside of the "
     "assignment.",
-    rule="Another replica in sync becomes leader first; if it is not online, the controller waits "
-    "for it. The assignment is stored when the replica is removed. If no other replica is in "
-    "sync, the request is rejected, as by Kafka's KRaft controller.",
+    rule="Another replica in sync becomes leader first; if that replica is not online, the "
+    "controller waits for it. The assignment is stored when the replica is removed. If no other "
+    "replica is in sync, the request is rejected, as by Kafka's KRaft controller.",
     source="race R24 (KAFKA-14808), OB-06, KB 7.8.4",
 )
 RESUME_ERRORS_REPORTED: Final = Deviation(
     name="resume-errors-reported",
-    defect="If one reassignment cannot be resumed, because its partition has no state yet or its "
-    "state cannot be read, every later failover fails and a broker's start-up is cut short.",
+    defect="If a partition has no state yet or its state cannot be read, its reassignment cannot "
+    "be resumed. Then every later failover fails, and the handling of a broker's start stops "
+    "early.",
     rule="The reassignment is logged and left unchanged, and the others continue.",
     source="KB 6.2, KB 7.7 A1, race R23 (KAFKA-8249)",
 )
 DELETION_ENDS_REASSIGNMENT: Final = Deviation(
     name="deletion-ends-reassignment",
     defect="A reassignment of a topic that is being deleted is resumed when a target broker "
-    "starts, and its LeaderAndIsr request creates the deleted logs again: these brokers reject a "
-    "later topic of that name. After a failover the deletion waits for a reassignment that cannot "
-    "end.",
+    "starts. Its LeaderAndIsr request creates the deleted logs again, and these brokers reject a "
+    "later topic of that name. After a failover the deletion waits for a reassignment that "
+    "cannot end.",
     rule="The deletion of a topic ends its reassignments: they are neither resumed nor waited for.",
     source="race R23 (KAFKA-8249), OB-02, KB 8.2.1, KB 9.1",
 )
@@ -146,10 +147,10 @@ DELETION_MARK_ENDS: Final = Deviation(
 )
 DELETION_NEEDS_NO_STATE: Final = Deviation(
     name="deletion-needs-no-state",
-    defect="If a topic is being deleted and a replica's state is missing, cannot be read, or was "
-    "never loaded because its reassignment failed half way, the broker is not asked to delete the "
-    "log until the next failover. A new replica on a broker that is not alive may not become "
-    "ineligible for deletion, and stays new.",
+    defect="A topic is being deleted, and a replica's state is missing, cannot be read, or was "
+    "never loaded because its reassignment failed half way. Then the broker is not asked to "
+    "delete the log until the next failover. A new replica on a broker that is not alive may not "
+    "become ineligible for deletion, and stays new.",
     rule="The replica goes offline anyway, and is deleted.",
     source="KB 5.2.5, SU-22",
 )
@@ -172,8 +173,8 @@ RESIGNS_WHEN_FENCED: Final = Deviation(
 BATCH_BEGINS_EMPTY: Final = Deviation(
     name="batch-begins-empty",
     defect="A controller that is fenced in the middle of a state change keeps the requests that "
-    "it did not send. If it is elected again in the same process, it changes no state of replicas "
-    "or partitions any more: dead brokers stay in ISRs, and topics are not deleted.",
+    "it did not send. If it is elected again in the same process, it no longer changes states of "
+    "replicas and partitions: dead brokers stay in ISRs, and topics are not deleted.",
     rule="Each batch of requests begins empty.",
     source="KB 12.2.1, ControllerBrokerRequestBatch.newBatch",
 )
@@ -210,8 +211,8 @@ LONG_WORK_INTERRUPTED: Final = Deviation(
 )
 REASSIGNMENTS_TOGETHER: Final = Deviation(
     name="reassignments-together",
-    defect="Reassignments that begin or complete together are processed one by one, each with its "
-    "own round trips to ZooKeeper and its own requests to every broker.",
+    defect="Reassignments that begin or complete together are processed one by one. Each needs "
+    "its own round trips to ZooKeeper and its own requests to every broker.",
     rule="Up to 100 of them are read, written and sent together, in the order of the steps of "
     "one. A failover does not increase the leader epoch of a reassignment if its own requests "
     "reach all brokers concerned.",
@@ -228,18 +229,19 @@ ORIGINALS_RESTORED_BY_API: Final = Deviation(
 DELETIONS_REMEMBERED: Final = Deviation(
     name="deletions-remembered",
     defect="If a replica is removed from an assignment while its broker is down or does not "
-    "respond, its files stay on the disk: no controller asks for their deletion again.",
-    rule="Each removal is recorded in /admin/replica_deletions until the broker has confirmed it, "
-    "and is requested again when the broker registers and after a failover (with kip-236.enable).",
+    "respond, its files stay on the disk. No controller requests their deletion again.",
+    rule="Each removal is recorded in /admin/replica_deletions until the broker has confirmed "
+    "it. The controller requests it again when the broker registers and after a failover (with "
+    "kip-236.enable).",
     source="KB 7.7.1",
 )
 ISR_WITHIN_REPLICAS: Final = Deviation(
     name="isr-within-replicas",
-    defect="A leader receives its new replicas while the ISR still has others, and acknowledges "
-    "records without those. If the controller then fails, the next one may elect one of them, and "
-    "acknowledged records are lost.",
-    rule="The write of the new leader epoch removes from the ISR what is no longer a replica "
-    "(with kip-236.enable).",
+    defect="A leader receives its new replicas while the ISR still has other brokers, and "
+    "acknowledges records that those brokers do not have. If the controller then fails, the next "
+    "controller may elect one of those brokers, and acknowledged records are lost.",
+    rule="The write of the new leader epoch removes from the ISR brokers that are no longer "
+    "replicas (with kip-236.enable).",
     source="KB 7.7 B3, KB 7.8.4, race R18; Partition.maybeIncrementLeaderHW",
 )
 

@@ -175,7 +175,7 @@ class Candidate(NamedTuple):
         """The replicas that may lead, the preferred one first.
 
         While a reassignment is cancelled these are the originals, then the other replicas in sync
-        (KB 14.2.2, steps 1 and 2): no other replica becomes an unclean leader, nor a clean one
+        (KB 14.2.2, steps 1 and 2). No other replica becomes an unclean leader, nor a clean one
         while an original can lead.
         """
         if not self.originals:
@@ -338,8 +338,10 @@ class TooFewInSync(NamedTuple):
 
 
 class RollbackGoal(NamedTuple):
-    """What a partition returns to: its originals. `others` are its other replicas, `needed` says
-    how many originals have to be live and in sync before the others are removed."""
+    """The replicas to which a rollback returns a partition: its originals. `others` are its other
+    replicas, `needed` says how many originals have to be live and in sync before the others are
+    removed.
+    """
 
     originals: tuple[int, ...]
     others: tuple[int, ...]
@@ -351,9 +353,9 @@ def why_rollback_waits(
 ) -> TooFewInSync | None:
     """Why replicas other than the originals have to stay; None if they can be removed.
 
-    Those that are in sync, or live and catch up, stay until enough originals are in sync
+    Other replicas that are in sync, or live and catch up, stay until enough originals are in sync
     (docs/kip-236-design.md#when-a-rollback-waits). Without a live replica in sync no replica
-    catches up; if one of the others was in sync, an original has to become an unclean leader.
+    catches up. If one of the others was in sync, an original has to become an unclean leader.
     """
     isr = candidate.current.isr
     is_online = online_test(context, candidate.partition)

@@ -91,9 +91,9 @@ class ZnodesWritten(Struct, frozen=True, array_like=True, tag="znodes_written"):
 
 
 class BrokerResponded(Struct, frozen=True, array_like=True, tag="broker_answered"):
-    """A broker responded to a request. `partition_errors` holds the partitions with an error code
-    that is not zero: topic name (topic id in hex if the version names topics by id), partition,
-    code."""
+    """A broker responded to a request. `partition_errors` has the partitions whose error code is
+    not zero: topic name (topic id in hex if the version names topics by id), partition, code.
+    """
 
     command: CommandId
     broker: int

@@ -1,9 +1,9 @@
 """The fold: apply(event) -> commands. It makes all decisions of the controller.
 
-It runs one procedure at a time, as Kafka's event thread does, and drives it by `coroutine.send`
-with the outcomes in the log: no event loop, no clock (docs/design.md#the-path-of-an-event). Long
-work pauses between two parts, in which urgent controller events are handled
-(LONG_WORK_INTERRUPTED).
+It runs one procedure at a time, as Kafka's event thread does. It drives the procedure by
+`coroutine.send` with the outcomes in the log: there is no event loop and no clock
+(docs/design.md#the-path-of-an-event). Long work pauses between two parts, in which urgent
+controller events are handled (LONG_WORK_INTERRUPTED).
 """
 
 from collections.abc import Coroutine, Iterator

@@ -1,8 +1,8 @@
 """The release of Kafka that a broker runs, by its API versions, whatever its
 inter.broker.protocol.version says.
 
-A broker that finds a topic configuration of a later release in ZooKeeper may fail: it does not
-start again, and the other partitions on it are lost with it.
+A broker that finds a topic configuration of a later release in ZooKeeper may fail. The broker then
+does not start again, and its other partitions are lost, too.
 """
 
 from collections.abc import Iterable

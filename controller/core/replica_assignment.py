@@ -110,8 +110,8 @@ def _across_racks(
 
 # Changes of a reassignment's target (KIP-236) ---------------------------------------------------
 #
-# `assigned` is what the partition has now, `top` how many replicas it had before, `target` what is
-# wanted now (KB 14.6; docs/kip-236-design.md#the-drop-set).
+# `assigned` are the present replicas, `top` is the number of replicas before the reassignment,
+# `target` the new target (KB 14.6; docs/kip-236-design.md#the-drop-set).
 
 
 def replicas_to_drop(
@@ -124,8 +124,9 @@ def replicas_to_drop(
 ) -> tuple[int, ...]:
     """The intermediate replicas that are dropped at once.
 
-    These are neither in the new target nor original, and not among the first `top` of: the leader,
-    the other replicas in sync, the replicas out of sync. The leader is never dropped.
+    These replicas are not in the new target and not originals. They are also not among the first
+    `top` of: the leader, the other replicas in sync, the replicas out of sync. The leader is never
+    dropped.
     """
     out_of_sync = [one for one in assigned if one not in isr]
     first = () if leader == NO_LEADER else (leader,)

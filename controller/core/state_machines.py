@@ -32,9 +32,9 @@ PREVIOUS_PARTITION_STATES: Final = {
 class ReplicaState(IntEnum):
     """The states of a replica, with Kafka's codes (KB 5.1).
 
-    A replica is NEW while its partition is created or moved to it, ONLINE while it is to lead or
-    follow, OFFLINE while its broker or log directory is gone. It passes the deletion states one
-    after the other when its topic is deleted or it leaves the assignment.
+    A replica is NEW while its partition is created or moved to it. It is ONLINE while it has to
+    lead or follow, and OFFLINE while its broker or log directory is gone. It passes the deletion
+    states one after the other when its topic is deleted or it leaves the assignment.
     """
 
     NEW = 1

@@ -304,9 +304,8 @@ def validate(
     broker_settings: Mapping[str, str],
     oldest: Release = LATEST_RELEASE,
 ) -> str | None:
-    """What Kafka finds wrong with a topic's configuration, or None (LogConfig.validate).
-
-    A configuration that brokers of the release `oldest` cannot read is wrong, too.
+    """Kafka's error message for a topic's configuration, or None (LogConfig.validate). A
+    configuration that brokers of the release `oldest` cannot read is also an error.
     """
     known = {one.name for one in TOPIC_CONFIGS if one.since <= oldest}
     unknown = [name for name in overrides if name not in known]

@@ -1,9 +1,9 @@
 """Replaces secrets by keyed digests before they reach the log and the fold.
 
 The credentials of users (/config/users) come with requests of admin tools and with data read from
-ZooKeeper, and are written back to ZooKeeper. A keyed digest reveals nothing of the secret, and
-equal secrets have equal digests, so the fold can compare what ZooKeeper holds with what it wrote.
-The key is random for each run and never stored.
+ZooKeeper, and are written back to ZooKeeper. A keyed digest reveals nothing of the secret. Equal
+secrets have equal digests, so the fold can compare the secret in ZooKeeper with the secret that it
+wrote. The key is random for each run and never stored.
 """
 
 import hmac

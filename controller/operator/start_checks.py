@@ -32,7 +32,7 @@ _WITHOUT_POLICY: Final = (
 )
 
 _DYNAMIC: Final = ("min.insync.replicas", "unclean.leader.election.enable")
-"""Those of the `DECIDING` settings that Kafka can change at run time for the whole cluster."""
+"""The `DECIDING` settings that Kafka can change at run time for the whole cluster."""
 
 ClusterCheck = Callable[[Settings, ClusterStatus], Iterator[CheckResult]]
 

@@ -1,5 +1,6 @@
-"""Parsers for the text of settings. Each raises ValueError with a description of what is
-allowed."""
+"""Parsers for the text of settings. Each raises ValueError with a description of the allowed
+values.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Reads Kafka's primitive types from bytes. Each function takes a position and returns the next
 one.
 
-All raise IndexError or struct.error if the bytes end too early, and ValueError if a length is null
-where it must not be or a varint is too long. The next position may be beyond the end.
+All raise IndexError or struct.error if the bytes end too early. They raise ValueError for a length
+that must not be null and for a varint that is too long. The next position may be beyond the end.
 """
 
 from struct import error, unpack_from

@@ -149,8 +149,9 @@ class ZooKeeperConnection:
             nap_ms = PAUSE_SECONDS_MIN * 1000
             if due_ms is not None:
                 nap_ms = min(max(due_ms - _now_ms(), 1), nap_ms)
-            # After a sleep the event loop has read its sockets before this task continues. So a
-            # loop that was suspended does not mistake its own pause for silence of the server.
+            # After a sleep the event loop has read its sockets before this task continues.
+            # Therefore, after the event loop was suspended, the task does not conclude that the
+            # server was silent.
             await anyio.sleep(nap_ms / 1000)
             self._session.tick(_now_ms())
             self._flush()
@@ -213,7 +214,7 @@ class _Link(asyncio.Protocol):
         self._transport.write(data)
 
     def close(self) -> None:
-        """Drop the connection. The session does not need what is still buffered."""
+        """Drop the connection. The session does not need the bytes that are still buffered."""
         if self._transport is not None:
             self._transport.abort()
         self.ended.set()

@@ -79,7 +79,7 @@ class _ZnodeReads(Work):
             self._failed_watches[path] = error
 
     def _emit(self, columns: Columns) -> Iterator[ZnodesRead]:
-        """The events of the next znodes. Those whose watch failed have that error."""
+        """The events of the next znodes. A znode whose watch failed has the error of the watch."""
         count = len(columns)
         paths = self._paths[self._emitted : self._emitted + count]
         if self._failed_watches:

@@ -7,9 +7,9 @@ The rules:
   connection is reported and commands are sent. A server before 3.6 answers multiRead with an error
   and closes the connection, not the session. It is remembered and not probed on later connections.
 - Requests are answered in order (see `pipeline`). A reply out of order ends the connection.
-- Nothing is repeated on another connection. If one is lost, unfinished commands end with
-  CONNECTION_LOSS for what has no reply, and then the loss is reported. Commands that arrive without
-  a connection end the same way at once.
+- Nothing is repeated on another connection. If a connection is lost, operations without a reply end
+  with CONNECTION_LOSS, and then the loss is reported. Commands that arrive without a connection end
+  the same way at once.
 - After a third of the session timeout without traffic (at most 10 s) a ping is sent; after two
   thirds without an answer the connection is closed.
 - The session is over when a server says so, or after a whole timeout without hearing from any

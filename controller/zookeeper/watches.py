@@ -85,9 +85,9 @@ class Watches:
     def lists(self, full_path: FullPath, *, persistent: bool) -> Iterator[WatchLists]:
         """The watches to set again after a reconnect, in portions.
 
-        For one-shot watches only, the server fires missed changes at once. So a persistent watch is
-        listed under both kinds; the persistent one is set last and remains. For a server without
-        persistent watches (`persistent` is false) all become one-shot watches.
+        For one-shot watches only, the server fires missed changes at once. A persistent watch is
+        therefore listed under both kinds: the persistent watch is set last and remains. For a
+        server without persistent watches (`persistent` is false) all become one-shot watches.
         """
         paths: list[str] = []
         size = 0

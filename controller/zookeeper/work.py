@@ -15,9 +15,9 @@ OutcomeEvent = ZnodesRead | ChildrenRead | ZnodesWritten
 
 
 class Request(NamedTuple):
-    """A request to send: its body from the opcode on; the bytes that count against the flight
-    limit (of the request or its reply, whichever is larger); and a token that identifies its
-    reply."""
+    """A request to send: its body from the opcode on; the bytes that count against the limit of
+    bytes in flight (the larger of request and reply); and a token that identifies its reply.
+    """
 
     body: bytes
     flight_bytes: int

@@ -4,8 +4,8 @@ WriteZnodes carries out each operation separately and in order, guarded by /cont
 1.3.1). For speed, many operations share one multi and several multis are in flight. These rules
 preserve the meaning:
 
-- A multi is atomic. If an operation fails, it keeps its error, and the other operations of the
-  multi are sent again without it, in multis of half the size, so that many failures cost little.
+- A multi is atomic. If an operation fails, it keeps its error. The other operations of the multi
+  are sent again in multis of half the size, so that many failures cost little.
 - An operation that depends on one in flight (the same path, its parent or its child) waits until
   nothing is in flight. Otherwise a create could overtake its parent, which may have to be sent
   again.

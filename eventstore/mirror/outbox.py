@@ -110,7 +110,7 @@ def _of_segment(segment: Segment, at: Position) -> Iterator[Message]:
     """Events, each followed by the commands that it caused, and finally the closing record.
 
     The closing record is read first. The events end where the log ended before the commands were
-    read, or with a page of commands: an event follows all commands that it may answer.
+    read, or with a page of commands. So each event follows all commands that it may answer.
     """
     closing, end = segment.closing, segment.last_seq()
     commands = _typed(segment, segment.command_page(at.commands), list[CommandRow])

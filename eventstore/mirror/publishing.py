@@ -43,9 +43,9 @@ _CONCURRENT_LOGS: Final = 8
 
 
 class MirrorEvent(Struct, frozen=True, rename={"kind": "what"}):
-    """What happened to a log: "published" records, "whole" (published completely), "failed",
-    "waits" for another producer, "made" (the topic was created), or "damaged" (a record was
-    changed)."""
+    """The result for a log: "published" records, "whole" (published completely), "failed", "waits"
+    for another producer, "made" (the topic was created), or "damaged" (a record was changed).
+    """
 
     kind: str
     log: str

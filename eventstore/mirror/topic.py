@@ -263,8 +263,9 @@ async def _readable_ends(
     places: list[TopicPartition],
     on_wait: Callable[[], None],
 ) -> dict[TopicPartition, int]:
-    """The current end offsets, once everything before them can be read: messages after an open
-    transaction of another producer cannot be read until it ends or the cluster aborts it.
+    """The current end offsets, once everything before them can be read. Messages after an open
+    transaction of another producer cannot be read until the transaction ends or the cluster aborts
+    it.
 
     Raises MirrorFailed.
     """

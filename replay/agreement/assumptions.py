@@ -1,4 +1,4 @@
-"""What no log shows, and what a comparison therefore assumes.
+"""The assumptions that a comparison makes where no log shows the facts.
 
 The logs leave open in which order a controller processed queued events, when it read, and whether
 it received the reply to a write. A comparison makes a plausible choice and records it. Another

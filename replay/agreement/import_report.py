@@ -1,4 +1,4 @@
-"""What an import reported about its source: missing and repeated transactions, and damage."""
+"""The report of an import about its source: missing and repeated transactions, and damage."""
 
 from collections.abc import Collection, Iterator
 from itertools import pairwise
@@ -40,7 +40,7 @@ class ImportReport(NamedTuple):
 
 
 def import_report(reader: LogReader) -> ImportReport:
-    """What the import reported. Raises ReplayError, LogError."""
+    """The report of the import. Raises ReplayError, LogError."""
     events = gap_events(reader)
     notes: list[str] = []
     missing, ended = 0, ImportEnded([], [], is_cut=True)
@@ -71,8 +71,8 @@ def _up_to(following: ImportedEvent | None) -> str:
 def repeated_writes(reader: LogReader, zxids: Collection[int], chroot: str) -> Iterator[Divergence]:
     """The decisions and inferred requests among these transactions, in order.
 
-    The transaction logs have them more than once, but a repetition is not applied. So each is
-    missing from the fold once more. Raises LogError, ReplayError.
+    The transaction logs have them more than once, but a repetition is not applied. Each of them is
+    therefore missing from the fold once more. Raises LogError, ReplayError.
     """
     if not zxids:
         return

@@ -131,7 +131,7 @@ def _verdict(result: AgreementResult) -> str:
 
 
 def _judged(result: AgreementResult) -> str:
-    """How much was judged, and what was not."""
+    """The numbers of decisions and requests that were judged, and that were not."""
     requests = result.requests
     text = f"judged: {result.decisions} decisions, {requests.decisions} requests"
     left = [f"{requests.unjudged} requests"] if requests.unjudged else []

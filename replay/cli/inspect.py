@@ -26,7 +26,7 @@ _CREATED_AND_REMOVED: Final = {
     "reassignment": ("started", "ended"),
     "deletion": ("started", "ended"),
 }
-"""What `--to` prints for a subject that is new, and for one that no longer exists."""
+"""The text that `--to` prints for a subject that is new, and for one that no longer exists."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

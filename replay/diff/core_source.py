@@ -156,7 +156,9 @@ def _assignments(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _header(node: _FunctionNode) -> ast.AST:
-    """What of a function's first lines decides: parameters, default values and decorators."""
+    """The parts of a function's first lines that affect decisions: parameters, default values and
+    decorators.
+    """
     arguments = node.args
     names = [
         *(one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)),

@@ -1,8 +1,8 @@
-"""Measures which changed code of the core the logs execute. Nothing is measured if the cores are
-the same.
+"""Measures which changed code of the core the logs execute. If the cores are the same, the executed
+lines are not measured.
 
-The executed lines of a log are stored by the fingerprint of the core, because they are always the
-same for one core, log and configuration.
+The executed lines of a log are stored by the fingerprint of the core. For one core, log and
+configuration they are always the same.
 """
 
 import hashlib

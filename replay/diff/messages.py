@@ -138,10 +138,11 @@ class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
     """The last message for a log.
 
     `left_at` is the event at which the version left the log, or became the controller of an
-    imported cluster; 0 if never. `assumptions` are the assumptions after that, with their counts.
-    `is_shadow`: the version was not the controller, so its decisions have no consequences. Then
-    `agreed` is its agreement with the log's controllers, or None if the version is too old to
-    report it. `executed` are the executed lines by the file's path in the core; None: not measured.
+    imported cluster; 0 if the version did neither. `assumptions` are the assumptions after that,
+    with their counts. `is_shadow`: the version was not the controller, so its decisions have no
+    consequences. Then `agreed` is its agreement with the log's controllers, or None if the version
+    is too old to report it. `executed` are the executed lines by the file's path in the core; None:
+    not measured.
     """
 
     events: int

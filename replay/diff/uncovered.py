@@ -147,14 +147,14 @@ def _is_executed(statement: Statement, lines: frozenset[int]) -> bool:
 
 
 class _Execution:
-    """Which values of a core its executed lines use, also through other values."""
+    """The values of a core that its executed lines use, also through other values."""
 
     def __init__(self, source: CoreSource, executed: Executed) -> None:
         self._values = source.values
         self._named: set[tuple[str, str]] = set()
-        """What functions and values name: the file ("" for an attribute) and the name."""
+        """The names in functions and values: the file ("" for an attribute) and the name."""
         self._used: set[tuple[str, str]] = set()
-        """What is named in executed lines."""
+        """The names in executed lines."""
         for function in source.functions:
             lines = executed.get(function.file, frozenset())
             is_called = any(_is_executed(one, lines) for one in function.statements)

@@ -1,4 +1,4 @@
-"""What a record is about: the broker, the znode, the partitions and the error, as columns.
+"""The broker, the znode, the partitions and the error of a record, as columns.
 
 `EVENTS` and `COMMANDS` define for each kind which columns it fills, and how each is computed from a
 decoded record. Paths are recognized by their ends, because the paths of an imported cluster begin

@@ -70,8 +70,9 @@ IDENTIFIED: Final = pa.schema(
         ("reason", pa.string()),
     ]
 )
-"""What a changed archive or folder contains: the logs of daemons (kind ARCHIVE), or the data of a
-stock cluster (kind STOCK) with its first and last transaction."""
+"""The content of a changed archive or folder. Kind ARCHIVE: the logs of daemons. Kind STOCK: the
+data of a stock cluster with its first and last transaction.
+"""
 
 UNITS: Final = pa.schema(
     [
@@ -89,8 +90,9 @@ UNITS: Final = pa.schema(
                              ("event_chain", pa.binary()), ("command_chain", pa.binary())])),
     ]
 )  # fmt: skip
-"""What is to be ingested. Of a segment: its `copies`, those with most records first, and how much
-of it the table contains (`known`)."""
+"""The data to ingest. Of a segment: its `copies`, those with most records first, and how much of it
+the table contains (`known`).
+"""
 
 OWN_FILES_BYTES: Final = 64 << 20
 """A larger segment is written to its own files, which are deleted if the segment is damaged."""

@@ -64,9 +64,9 @@ INGESTED: Final = pa.schema(
         ("reason", pa.string()),
     ]
 )
-"""What a batch contains of a segment: events from `from_seq` to `last_seq`, the number of events
-and commands, and both checksum chains at its end. `folder` is the name of the folder of the log.
-`containers` identify the archives and the stock clusters' folders that were read, and their
+"""The part of a segment that a batch contains: events from `from_seq` to `last_seq`, the number of
+events and commands, and both checksum chains at its end. `folder` is the name of the folder of the
+log. `containers` identify the archives and the stock clusters' folders that were read, and their
 content. `token` begins the names of its files. `reason` says why it was set aside.
 
 Of a stock cluster's log also: the zxids of its first and last transaction, what is `lacking`,
@@ -100,8 +100,9 @@ def committed(folder: Path) -> list[Path]:
 
 
 def segments(spark: SparkSession, folder: Path) -> DataFrame:
-    """What was ingested of each segment, one row per ingest (INGESTED) with its `batch`, without
-    rows that were replaced. No rows for a new table."""
+    """The ingested part of each segment, one row per ingest (INGESTED) with its `batch`, without
+    rows that were replaced. No rows for a new table.
+    """
     schema = spark_schema(INGESTED).add("batch", StringType())
     paths = [str(one) for one in committed(folder) if one.exists()]
     if not paths:

@@ -27,7 +27,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Ingested(Struct):
-    """What was ingested of a segment; the fields are those of table.INGESTED."""
+    """The ingested part of a segment; the fields are those of table.INGESTED."""
 
     unit: str
     cluster: str

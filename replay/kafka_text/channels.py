@@ -1,5 +1,6 @@
-"""What Kafka's threads that send requests to brokers log (RequestSendThread), and errors in
-answers."""
+"""Lines of Kafka's threads that send requests to brokers (RequestSendThread), and errors in
+answers.
+"""
 
 from controller.core.commands import (
     CloseChannel,

@@ -20,7 +20,7 @@ PACKED: Final = (".tar.xz", ".tar.gz")
 LOG_OF_INCIDENT: Final = "log.tar.xz"
 
 _ARCHIVE_ERRORS: Final = (OSError, EOFError, ValueError, tarfile.TarError, LZMAError, zlib.error)
-"""What `tarfile` raises for a damaged archive."""
+"""The exceptions that `tarfile` raises for a damaged archive."""
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def history_of(log: ImportedLog, subject: Subject, seq: int, progress: Progress)
 def _znode_history(
     log: ImportedLog, subject: Subject, seq: int, progress: Progress
 ) -> tuple[ZnodeHistory, str]:
-    """What the transactions did up to record `seq`, and the time of the last one."""
+    """The effects of the transactions up to record `seq`, and the time of the last one."""
     history = ZnodeHistory(log, subject)
     time = ""
     for record, event in read_records(log, "reading transactions", seq, progress):

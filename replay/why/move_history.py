@@ -420,7 +420,7 @@ class _MoveHistory:
 
 
 def _identity(one: Cancellation) -> tuple[object, ...]:
-    """What distinguishes a cancellation from another one of the same move."""
+    """The values that distinguish a cancellation from another one of the same move."""
     return (one.by, one.czxid, one.asks_for)
 
 

@@ -15,8 +15,9 @@ API: Final = "AlterPartitionReassignments"
 
 
 class KnownZnodes(Struct):
-    """What the noted facts show of ZooKeeper. The runs of one cluster share it, so that a run notes
-    only what others changed since the run before."""
+    """The state of ZooKeeper that the noted facts show. The runs of one cluster share this state,
+    so that a run notes only the changes of other processes since the run before.
+    """
 
     states: dict[tuple[str, int], LeaderAndIsr]
     assignments: dict[tuple[str, int], Assignment]

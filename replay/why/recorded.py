@@ -121,8 +121,9 @@ class _Run:
         return self.observer.cluster(self._number(self._seq), self._time)
 
     def notes(self, *, is_current: bool) -> list[str]:
-        """What limits the answer; for a log other than the current one, only what makes the answer
-        doubtful."""
+        """The limits of the answer; for a log other than the current one, only the limits that make
+        the answer doubtful.
+        """
         notes = self._of_core(is_current=is_current) + (self._of_end() if is_current else [])
         return [f"{self._name}: {one}" for one in notes] if self._name else notes
 

@@ -12,8 +12,8 @@ _EVENT: Final = re.compile(r"event (\d+)(?: of (\S+?))?(?=[\s,;:)]|\.?(?:\s|$))"
 def shortened(explanation: Explanation, limit: int) -> list[Link]:
     """The newest `limit` links of the chain, and the older links that the answer rests on.
 
-    Those are the events that the answer names, and the causes of all links that are kept. 0 keeps
-    the whole chain.
+    The kept events are those that the answer names, and the causes of all links that are kept. 0
+    keeps the whole chain.
     """
     chain = explanation.chain
     if not limit:

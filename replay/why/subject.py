@@ -1,4 +1,4 @@
-"""The subject of a question, and what belongs to its answer."""
+"""The subject of a question, and the parts of its answer."""
 
 from typing import Final
 

@@ -334,7 +334,7 @@ class Simulation:
         """The data of a znode; None if it does not exist."""
         return self.ask(GetData(path)).data
 
-    # What was decided
+    # The decisions
 
     def commands(self) -> list[Issued]:
         """Every command so far."""

@@ -46,7 +46,7 @@ Report = Callable[[str], None]
 
 
 class BenchError(Exception):
-    """A contender did not do what is measured. The message says which log to read."""
+    """A controller did not do the measured work. The message says which log to read."""
 
 
 @dataclass(frozen=True)

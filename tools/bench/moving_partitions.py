@@ -52,7 +52,7 @@ _LEADER_AND_ISR_BYTES_MIN = 40
 
 
 class Step(StrEnum):
-    """What is measured of each controller."""
+    """The measurements of each controller."""
 
     FAILOVER = "failover, nothing moves"
     BEGIN = "begin"

@@ -1,4 +1,4 @@
-"""What the comparisons with Kafka's controller share: a run, its conditions, its messages."""
+"""Code that the comparisons with Kafka's controller share: a run, its conditions, its messages."""
 
 import os
 import platform

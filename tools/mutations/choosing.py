@@ -15,8 +15,9 @@ _STRIDE: Final = 61
 
 
 def changed_functions(root: Path, functions: Sequence[Function], base: str) -> list[Function]:
-    """Those whose code the commit `base` does not have, in any file; a function that was only
-    moved is not changed. Raises MutationError if git fails."""
+    """The functions whose code the commit `base` has in no file. A function that was only moved is
+    not changed. Raises MutationError if git fails.
+    """
     names = _git(root, "diff", "--name-only", "--no-renames", base, "--", "*.py").splitlines()
     changed = {root / name for name in names}
     before = set(_git(root, "ls-tree", "-r", "--name-only", base).splitlines())

@@ -1,4 +1,4 @@
-"""Which tests run which lines, and how long each test takes: found by one run of the suite."""
+"""Finds by one run of the suite which tests run which lines, and how long each test takes."""
 
 import hashlib
 import subprocess
@@ -19,8 +19,9 @@ TESTS_MAX: Final = 200
 
 
 class Measured(msgspec.Struct):
-    """What a part of the suite did. `lines` has, by file and line, the places in `tests` of the
-    tests that run it; `failed` what pytest said of those that failed."""
+    """The results of a part of the suite. `lines` has, by file and line, the places in `tests` of
+    the tests that run it; `failed` what pytest said of those that failed.
+    """
 
     tests: list[str]
     seconds: list[float]
@@ -96,7 +97,7 @@ def sample(tests: Sequence[str]) -> Sequence[str]:
 def covered_lines(
     coverage: Coverage, paths: Sequence[str], tests: Sequence[str]
 ) -> dict[str, dict[int, list[int]]]:
-    """What a coverage run measured, whose contexts are the tests' node ids: `Measured.lines`."""
+    """The measurements of a coverage run whose contexts are the tests' node ids: `Measured.lines`."""
     data = coverage.get_data()
     places = {test: place for place, test in enumerate(tests)}
     return {

@@ -28,7 +28,9 @@ class Function:
         self.first_line = min(one.lineno for one in (node, *node.decorator_list))
         last_module = module.rpartition(".")[2]
         self.short_name = f"{last_module}.{name}"
-        """What lists and reports call it: its module without packages, so that it may move."""
+        """The function's name in lists and reports: its module without packages, so that it may
+        move.
+        """
 
     def digest(self) -> str:
         """The same for a function that was only moved within the tree or formatted."""

@@ -1,4 +1,4 @@
-"""What a run prints."""
+"""The output of a run."""
 
 from collections import Counter
 

@@ -22,7 +22,8 @@ RULES_MAX: Final = 200
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the code has to do, and a change that breaks it, which a test must notice.
+    """A required behaviour of the code, and a change that breaks the behaviour, which a test must
+    notice.
 
     The change is one of three:
 
@@ -80,7 +81,7 @@ class Value(Struct, frozen=True):
 def target_of(
     rule: Rule, functions: Sequence[Function], modules: Sequence[tuple[Path, str]]
 ) -> Function | Value:
-    """What a rule names. Raises MutationError, which names the rule."""
+    """The object that a rule names. Raises MutationError, which names the rule."""
     try:
         if rule.function:
             return function_named(functions, rule.function)

@@ -23,7 +23,7 @@ _MAPS: Final = "build/mutations"
 
 
 class Result(Struct):
-    """What a run found. `mutants` are those that were tried or that no test runs."""
+    """The results of a run. `mutants` are those that were tried or that no test runs."""
 
     mutants: list[tuple[Mutant, Verdict]] = field(default_factory=list)
     uncovered: int = 0
@@ -64,7 +64,7 @@ class Run:
         self.result = Result()
 
     def __call__(self, suite: Suite, chosen: Chosen) -> None:
-        """Try everything. Raises MutationError for what cannot be begun."""
+        """Try everything. Raises MutationError if the run cannot begin."""
         started = time.monotonic()
         coverage_map = self._map(suite)
         imported = ImportedFunctions([module for _, module in self._modules])

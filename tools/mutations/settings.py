@@ -10,7 +10,7 @@ from tools.mutations.errors import MutationError
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is mutated and which tests have to notice.
+    """The code that is mutated, and the tests that have to notice.
 
     `modules` are modules and packages, by their dotted names; `without` are those of them that are
     left alone. `tests` are paths for pytest. Each test that one of `pages` names must notice at

@@ -27,7 +27,7 @@ _FAILURE_CHARACTERS_MAX = 1500
 
 
 class Outcome(Struct):
-    """What a trial's tests did: the test that failed first, empty if all passed.
+    """The result of a trial's tests: the test that failed first, empty if all passed.
 
     `error` says why the change could not be tried.
     """
@@ -59,7 +59,7 @@ class Suite:
 
 
 class _Reports:
-    """What pytest reports of one test."""
+    """The report of pytest about one test."""
 
     def __init__(self) -> None:
         self.failure = ""
@@ -135,7 +135,7 @@ def _set_up_fork(tests_seconds: float | None) -> None:
 def run_in_suite(paths: Sequence[str], output: Path, work: Callable[[Suite], None]) -> None:
     """Collect the tests of `paths` in the current folder and call `work` with the suite.
 
-    What tests print goes to `output`. Raises MutationError if collecting fails.
+    The output of tests goes to `output`. Raises MutationError if collecting fails.
     """
     # The first failure is enough, the same one in every run; a smaller one is of no use here.
     hypothesis.settings.register_profile(

@@ -58,7 +58,9 @@ class _Fork:
         work(sender)
 
     def end(self) -> bytes | None:
-        """What it sent, None if it sent nothing; the process and its children are gone then."""
+        """The message of the process, None if it sent none. The process and its children have
+        exited then.
+        """
         data = None
         if self.result.poll():
             with suppress(EOFError):

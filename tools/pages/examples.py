@@ -115,7 +115,7 @@ def _prepare(folder: Path, root: Path) -> dict[str, str]:
 
 
 def _run(page: str, command: str, folder: str, environment: dict[str, str]) -> str:
-    """What `command` of `page` prints, on both streams.
+    """The output of `command` of `page`, on both streams.
 
     Raises ExampleError if the exit status is not 0, or after _TIMEOUT_S.
     """

@@ -35,7 +35,7 @@ _LEVEL_BY_CODE: Final = {
 
 
 class Text(NamedTuple):
-    """What a code means, and what the operator does about it."""
+    """The meaning of a code, and the action for the operator."""
 
     meaning: str
     action: str = _NOTHING

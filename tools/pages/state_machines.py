@@ -40,7 +40,7 @@ def page() -> str:
 
 
 def diagram(previous: Mapping[State, Sequence[State]], first: str) -> str:
-    """One table as a fenced Mermaid diagram; what is not known yet is in the state `first`."""
+    """One table as a fenced Mermaid diagram; an unknown object is in the state `first`."""
     arrows = [
         f"    {source.name} --> {target.name}"
         for target, sources in previous.items()

@@ -2,8 +2,8 @@
 
 A new connection is always accepted; at the limit, another one is closed for it. The order is:
 connections without a complete request, then those of clients, then those that sent a request to the
-controller. Within a class the connection with the oldest last request is closed first. So any
-number of clients cannot keep a broker out.
+controller. Within a class the connection with the oldest last request is closed first. With this
+order clients cannot keep a broker out, however many connections they open.
 """
 
 from collections.abc import Iterator

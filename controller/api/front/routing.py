@@ -66,8 +66,9 @@ _READ_ONLY: Final = {
     74: "ListClientMetricsResources",
     75: "DescribeTopicPartitions",
 }
-"""Forwarded requests that may be repeated on a second broker if the first does not answer: they
-change nothing, or create something that exists only once (the coordinators' topic)."""
+"""Forwarded requests that may be repeated on a second broker if the first does not answer. They
+change nothing, or create something that exists only once (the coordinators' topic).
+"""
 
 
 def may_be_repeated(api_key: int) -> bool:
@@ -76,7 +77,7 @@ def may_be_repeated(api_key: int) -> bool:
 
 
 def route(api_key: int) -> Route:
-    """Which component answers requests of an API."""
+    """The component that answers requests of an API."""
     if api_key == API_VERSIONS:
         return Route.VERSIONS
     if api_key in BROKER_APIS:

@@ -1,5 +1,6 @@
-"""Which procedure handles which controller event, which events are handled together, and what
-follows an error (KB 3.1)."""
+"""Calls the procedure of each controller event, joins events that are handled together, and handles
+errors (KB 3.1).
+"""
 
 from typing import Final, assert_never
 
@@ -83,8 +84,8 @@ _UNCLEAN_ENABLED = "unclean leader election was enabled"
 async def process(controller: Controller, trigger: Trigger) -> None:
     """Handle one controller event from start to end (KafkaController.process, KB 3.1.5).
 
-    After a fencing error, the daemon reads who is controller. Any other error is reported and drops
-    the rest of the event.
+    After a fencing error, the daemon reads /controller. Any other error is reported and drops the
+    rest of the event.
     """
     try:
         await _run(controller, trigger)
@@ -146,7 +147,7 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
             await process_election_znode(controller)
         case AutoPreferredReplicaLeaderElection():
             await process_rebalance(controller)
-            # These look for what no other event would find for a long time.
+            # These events find changes that no other event would find for a long time.
             await repair_records(controller)
             await retry_rollbacks(controller)
         case ConfigChange():

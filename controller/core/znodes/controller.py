@@ -1,4 +1,4 @@
-"""/controller and /controller_epoch: who is controller, and how often there was an election."""
+"""/controller and /controller_epoch: the current controller and the controller epoch."""
 
 from typing import Final
 
@@ -23,7 +23,9 @@ _controller_decoder = msgspec.json.Decoder(ControllerZnode)
 
 
 def read_controller(data: bytes | None) -> ControllerZnode | None:
-    """Who is controller; None for content that cannot be used, as in Kafka (ControllerZNode)."""
+    """The broker id of the controller; None for content that cannot be used, as in Kafka
+    (ControllerZNode).
+    """
     try:
         return _controller_decoder.decode(data or b"")
     except (msgspec.DecodeError, UnicodeDecodeError):

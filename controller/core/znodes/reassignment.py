@@ -22,12 +22,12 @@ REASSIGN_PARTITIONS_EXTRA: Final = "/admin/reassign_partitions_extra"
 REASSIGNMENT_REQUESTS: Final = "/admin/reassignment_requests"
 REASSIGNMENTS: Final = "/admin/reassignments"
 REQUEST_PREFIX: Final = f"{REASSIGNMENT_REQUESTS}/request_"
-"""What a persistent sequential znode is created with; ZooKeeper appends ten digits."""
+"""The path to create a persistent sequential znode with; ZooKeeper appends ten digits."""
 
 REPLICA_DELETIONS: Final = "/admin/replica_deletions"
 """Its children are deletions of replicas that brokers have not confirmed yet."""
 DELETION_PREFIX: Final = f"{REPLICA_DELETIONS}/requested_"
-"""What `refold reassign --delete-strays` creates a persistent sequential znode with."""
+"""The path with which `refold reassign --delete-strays` creates a persistent sequential znode."""
 
 CANCEL_CONTENT: Final = b'{"version":1}'
 FORCED_CANCEL_CONTENT: Final = b'{"version":1,"force":true}'
@@ -190,7 +190,9 @@ _entries_decoder = msgspec.json.Decoder(_Entries)
 
 
 class EntriesRead(Struct, frozen=True):
-    """What such a znode says; `repeated` names partitions with several entries: the last counts."""
+    """The entries of such a znode; `repeated` names partitions with several entries: the last
+    counts.
+    """
 
     entries: Entries
     repeated: tuple[Name, ...] = ()

@@ -53,7 +53,7 @@ _BROKERS: Final = "brokers"
 
 
 class ClusterAdmin(Protocol):
-    """What both ways of access support."""
+    """The operations that both ways of access support."""
 
     async def describe(self, topics: Iterable[str] | None) -> ClusterState:
         """The state of these topics (None: all relevant ones) and of all reassignments."""
@@ -123,7 +123,7 @@ class KafkaClusterAdmin:
         self.api = admin
 
     async def describe(self, topics: Iterable[str] | None) -> ClusterState:
-        """None means only what is being reassigned."""
+        """None means only partitions that are being reassigned."""
         moving = await self.api.reassignments()
         names = sorted({*(topics or ()), *(topic for topic, _ in moving)})
         return await self._view(moving, await self.api.metadata(names))

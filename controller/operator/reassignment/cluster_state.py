@@ -23,7 +23,7 @@ from controller.operator.reassignment.documents import Partition
 
 
 class Role(Enum):
-    """What kind of controller the cluster has."""
+    """The kind of controller of the cluster."""
 
     REFOLD = "refold"
     STOCK = "stock"
@@ -100,9 +100,10 @@ class ReassignmentZnodes(Struct, frozen=True):
 
     @property
     def cancellable(self) -> Entries:
-        """What --cancel rolls back: the entries of /admin/reassign_partitions and the
-        reassignments that they started, with their originals. A stock controller may have
-        removed the entry."""
+        """The reassignments that --cancel rolls back, with their originals: the entries of
+        /admin/reassign_partitions and the reassignments that they started. A stock controller may
+        have removed the entry.
+        """
         begun = {
             name: Entry(one.reassignment.replicas, one.reassignment.original_replicas)
             for name, one in self.records.items()
@@ -240,7 +241,8 @@ class ClusterState(Struct, frozen=True):
 
     def waits_for_originals(self, partition: Partition) -> int | None:
         """How many originals must be alive and in sync before a rollback removes the other
-        replicas; 0 if it does not wait, None if only the controller's configuration has the number.
+        replicas. 0 if the rollback does not wait. None if only the controller's configuration has
+        the number.
 
         A forced rollback waits for one original only, since it does not elect an unclean leader
         either.

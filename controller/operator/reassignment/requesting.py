@@ -37,7 +37,7 @@ _POLL_SECONDS: Final = 0.1
 
 
 class Outcome(Enum):
-    """What happened to one partition of a request."""
+    """The result for one partition of a request."""
 
     STARTED = "started"
     CHANGED = "changed"

@@ -51,7 +51,7 @@ async def scan(cluster: Cluster) -> StrayScan:
     """Read the assignment, the pending deletions, the disks, and the assignment again.
 
     With this order a replica that a reassignment leaves on disk is assigned, covered by a pending
-    deletion, or already deleted. So none is reported wrongly.
+    deletion, or already deleted. Therefore no replica is reported wrongly.
     """
     before = await cluster.admin.describe_all()
     deletions = Deletions()

@@ -128,8 +128,9 @@ async def limit(cluster: Cluster, report: Report, limits: Sequence[Configure]) -
 async def clear_throttles(
     admin: ClusterAdmin, report: Report, state: ClusterState, targets: Targets
 ) -> None:
-    """Clear the throttles of all brokers and of these topics (clearAllThrottles). Which brokers
-    took part in earlier reassignments is not known."""
+    """Clear the throttles of all brokers and of these topics (clearAllThrottles). It is unknown
+    which brokers took part in earlier reassignments.
+    """
     brokers = throttled_before(state, targets)
     topics = sorted({topic for topic, _ in targets})
     text = f"Clearing broker-level throttles on broker{'' if len(brokers) == 1 else 's'}"
@@ -171,8 +172,9 @@ async def is_anything_under_way(cluster: Cluster, report: Report, state: Cluster
 
 
 async def settle_throttles(cluster: Cluster, report: Report, origins: Targets) -> None:
-    """After a cancellation that restores `origins`: clear the throttles if the rollback ends
-    within moments; otherwise print the remaining throttles and the command that clears them."""
+    """Clear the throttles after a cancellation that restores `origins`, if the rollback ends within
+    ROLLBACK_SECONDS. Otherwise print the remaining throttles and the command that clears them.
+    """
     if not origins:
         return
     deadline = time.monotonic() + ROLLBACK_SECONDS

@@ -1,6 +1,6 @@
 """API requests to a controller that no log has, and the requests to brokers that they may cause.
 
-Such requests to brokers are not judged.
+These requests to brokers are not judged.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Which of a controller's terms its broker's logs cover.
+"""The terms of a controller that its broker's logs cover.
 
 Brokers' logs are rotated, and copied at another time than ZooKeeper's data. If a log has not begun
 yet or has already ended, its silence means nothing. A session that controller.log does not cover is

@@ -78,7 +78,7 @@ class _Sent(NamedTuple):
 
 
 class Index:
-    """What the first reading of a log found."""
+    """The result of the first reading of a log."""
 
     def __init__(
         self, records: Iterable[tuple[EventRecord, ImportedEvent]], chroot: str, view: ZnodeView
@@ -102,7 +102,7 @@ class Index:
         self.request_coverage = RequestLogCoverage()
         """When request logs contain every request."""
         self.coverage = LogCoverage()
-        """Which terms the other logs cover."""
+        """The terms that the other logs cover."""
         self.writes: dict[int, list[tuple[int, str]]] = defaultdict(list)
         """By session, the record and path of each write that is a decision or was requested."""
         self.inferred = InferredRequests(self.writes)

@@ -1,4 +1,4 @@
-"""What controllers read from ZooKeeper, as far as their logs show it.
+"""The controllers' reads from ZooKeeper, as far as their logs show them.
 
 No log records a read. Some lines of controller.log and state-change.log show its result a little
 later: which topics and brokers were listed, and at which version a partition's state was read.

@@ -1,7 +1,6 @@
-"""Lines of controller.log that show that a controller event is in progress.
-
-Such a line is a marker. It names the event and its brokers, topics or partitions, as far as the
-line contains them. Some markers also show what the event read.
+"""Markers: lines of controller.log that show that a controller event is in progress. A marker names
+the event and its brokers, topics or partitions, as far as the line contains them. Some markers also
+show what the event read.
 """
 
 import re

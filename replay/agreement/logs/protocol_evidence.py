@@ -30,7 +30,7 @@ _of_controller_decoder: Final = msgspec.json.Decoder(_OfController)
 
 
 class ProtocolEvidence:
-    """What processes wrote, by session, and sent, by controller epoch."""
+    """The writes of processes, by session, and their requests, by controller epoch."""
 
     def __init__(self) -> None:
         self._registrations: dict[int, int] = {}

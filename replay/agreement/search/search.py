@@ -54,7 +54,7 @@ class Hypothesis(ABC, Generic[Question]):
 
     @abstractmethod
     def questions(self, run: Run) -> Sequence[Question]:
-        """What this hypothesis may explain in a run, in order."""
+        """The differences that this hypothesis may explain in a run, in order."""
 
     @abstractmethod
     def alternatives(self, run: Run, question: Question) -> Iterator[Assumptions]:

@@ -1,9 +1,9 @@
 """One session of a stock controller, reconstructed from the logs, with a fold that follows it.
 
 The logs do not record which event a controller processed when, or what it read. They do record its
-writes and some of its log lines. So the fold goes on only as far as the log shows the controller to
-be: up to a write of its session (`decide`), or to a line of its thread (`see`). A read is answered
-as late as possible, with what ZooKeeper holds when the next of these is reached.
+writes and some of its log lines. Therefore the fold continues only as far as the log shows the
+controller to be: up to a write of its session (`decide`), or to a line of its thread (`see`). A
+read is answered as late as possible, with what ZooKeeper holds when the next of these is reached.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -124,7 +124,7 @@ class ControllerTrace(Checkpointed):
         """The controller epoch that the fold holds, 0 if none."""
         return self.fold.epoch
 
-    # What the log reports -------------------------------------------------------------------------
+    # The records of the log -----------------------------------------------------------------------
 
     def at(self, seq: int, time_ms: int, zxid: int) -> None:
         """The log has reached a record, after a transaction."""

@@ -1,8 +1,8 @@
 """Controller events that no log shows, inferred from the decisions that they led to.
 
 Timers leave nothing in ZooKeeper, and neither do requests for a controlled shutdown or an election.
-The decision shows that there was such an event, and which brokers or partitions it concerned; what
-else the controller then decides is left to the fold. docs/agreement-rules.md has the rules.
+The decision shows that there was a controller event, and which brokers or partitions it concerned.
+The fold makes the other decisions of the event. docs/agreement-rules.md has the rules.
 """
 
 from collections.abc import Iterator, Sequence

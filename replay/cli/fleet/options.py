@@ -1,4 +1,4 @@
-"""What the commands of `refold fleet` share: Spark's options, errors in one line, progress."""
+"""Code that the commands of `refold fleet` share: Spark's options, errors in one line, progress."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -44,7 +44,7 @@ def local_log(log: str) -> Iterator[Path]:
 
 
 def open_end(events_without_commands: int) -> str:
-    """What the end of a log that is not closed may lack."""
+    """Records that may be missing at the end of a log that is not closed."""
     match events_without_commands:
         case 0:
             return "records at the end may be missing"

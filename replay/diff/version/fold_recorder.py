@@ -43,7 +43,7 @@ class TimelineRecorder:
         self._samples: dict[tuple[str, int], list[Sample]] = {one: [] for one in partitions}
 
     def sample(self, controller: Controller, time_ns: int) -> None:
-        """Note the states that changed. Nothing is known while another broker is controller."""
+        """Note the states that changed. No state is known while another broker is controller."""
         if not self._samples or not controller.context.is_loaded:
             return
         for (topic, number), samples in self._samples.items():

@@ -107,8 +107,8 @@ class LogCommands:
     def take_items(self, issued: Issued, now_ns: int) -> dict[int, LogCommand]:
         """Take the same items from commands of the log, by position in the version's command.
 
-        The items of a read are taken only if the log has all of them, and one is already issued in
-        the log, because otherwise the outcome would be late.
+        The items of a read are taken only if the log has all of them and has already issued one of
+        them. Otherwise the outcome would be late.
         """
         is_read = isinstance(issued.command, (ReadZnodes, ReadStats))
         found = {

@@ -55,9 +55,10 @@ _Source = DataFrame | Future[DataFrame]
 
 
 class Options(Struct, frozen=True):
-    """What is analysed, and the thresholds. `begin` and `end` are wall clocks in ms since 1970,
+    """The logs to analyse, and the thresholds. `begin` and `end` are wall clocks in ms since 1970,
     both inclusive: logs with records in this range are analysed completely. If `clusters` is empty,
-    all clusters are analysed."""
+    all clusters are analysed.
+    """
 
     window_s: float = 1.0
     flap_s: float = 300.0

@@ -172,7 +172,7 @@ def _restored(records: DataFrame) -> DataFrame:
 
 
 def _gone(records: DataFrame) -> DataFrame:
-    """What missing transactions deleted."""
+    """The znodes that missing transactions deleted."""
     return records.sparkSession.sql(
         """
         with gone as (

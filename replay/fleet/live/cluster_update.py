@@ -20,9 +20,10 @@ _NS_IN_US: Final = 1000
 
 
 class BatchCounts(Struct, frozen=True):
-    """What a batch, or a part of it, contained. `newest_ms` is the time at which the last new event
-    was observed. `broken` maps each log that stopped being folded, as CLUSTER/LOG, to the
-    reason."""
+    """The content of a batch, or of a part of it. `newest_ms` is the time at which the last new
+    event was observed. `broken` maps each log that stopped being folded, as CLUSTER/LOG, to the
+    reason.
+    """
 
     messages: int = 0
     events: int = 0

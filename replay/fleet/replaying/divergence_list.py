@@ -17,7 +17,7 @@ _NAMES_MAX: Final = 100_000
 
 
 class DivergenceFilter(Struct, frozen=True):
-    """Which divergences to list; None matches all values."""
+    """The divergences to list; None matches all values."""
 
     version: str | None = None
     rule: str | None = None

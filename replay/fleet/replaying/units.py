@@ -78,7 +78,9 @@ Values = tuple[Any, ...]
 
 
 class Job(Struct, frozen=True):
-    """What all units share: the folders of the table and of the snapshots, and the versions."""
+    """The arguments that all units share: the folders of the table and of the snapshots, and the
+    versions.
+    """
 
     table: Path
     snapshots: Path

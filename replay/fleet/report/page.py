@@ -105,7 +105,7 @@ def _tiles(totals: dict[str, Any]) -> str:
 
 
 def _incomplete(findings: Findings) -> str:
-    """What is missing, before any total that it is missing from."""
+    """The missing data, before any total that lacks the data."""
     title, answers = "Completeness", findings.answers
     logs, set_aside = findings.totals["incomplete"], findings.set_aside
     if not logs and not set_aside and not answers["incomplete"]:

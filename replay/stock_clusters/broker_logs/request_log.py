@@ -1,7 +1,7 @@
 """Parses the request log: requests that a broker served, as JSON (RequestChannel).
 
-Before Kafka 2.8 the same logger wrote a text form that cannot be parsed reliably. Such lines are
-left out and noted.
+Before Kafka 2.8 the same logger wrote a text form that cannot be parsed reliably. Lines in this
+form are left out and noted.
 """
 
 from math import ceil

@@ -58,8 +58,9 @@ class StoredFile(SourceFile, frozen=True):
 
 
 class StoredSource:
-    """What an imported log contributes to another import. `first_zxid` and `last_zxid` are those of
-    its transactions; it has at least one."""
+    """The contribution of an imported log to another import. `first_zxid` and `last_zxid` are those
+    of its transactions; it has at least one.
+    """
 
     def __init__(self, log: Path, name: str, *, is_replaced: bool = False) -> None:
         """`name` is the folder of its files in reports. `is_replaced`: other files are right where

@@ -140,7 +140,7 @@ def import_opened(
 
 
 class _LeftOut(NamedTuple):
-    """What a source has before the first usable state: transactions that are left out, and gaps."""
+    """The part of a source before the first usable state: transactions that are left out, and gaps."""
 
     transactions: int
     gaps: Sequence[Gap]

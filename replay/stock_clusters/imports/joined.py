@@ -4,8 +4,8 @@ A capture is a folder or an archive: another day's copy, another server of the e
 folder after it grew and its first files were purged. Logs that were imported before count as
 captures, too, so their files need not exist any more.
 
-What one capture lacks, another one may have. A `Contribution` keeps what is wrong with a capture;
-whether the joined log lacks something is decided over all of them (`lacking`).
+Transactions that one capture lacks may be in another one. A `Contribution` keeps the defects of a
+capture; whether the joined log lacks something is decided over all of them (`lacking`).
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ class Capture(Struct, frozen=True):
 
 
 class Contribution(Struct, frozen=True):
-    """What is wrong with a capture that was imported.
+    """The defects of a capture that was imported.
 
     `unread` says why its end cannot be read; `ends_early` why transactions after its last one are
     missing. `warnings` are about files and lines that are left out, `not_understood` counts lines.
@@ -196,8 +196,9 @@ class _Joining:
         return [DamagedFile(*one) for one in sorted((+counts).items())]
 
     def _check(self, one: Contradiction) -> Iterator[str]:
-        """What is wrong with files of one capture that contradict each other. Raises
-        ContradictionError for files of different captures."""
+        """The contradictions between files of one capture. Raises ContradictionError for files of
+        different captures.
+        """
         path, other = self._owner(one.file), self._owner(one.other)
         if path == other:
             yield (

@@ -60,9 +60,10 @@ class ImportResult(Struct, frozen=True):
 
 
 class Findings(NamedTuple):
-    """What an import found out about its source: the logs as they were read, the gaps, notes about
-    altered transactions, other notes that no file is the reason of, the number of requests that
-    cannot be read, and the last record."""
+    """The findings of an import about its source. They are the logs as they were read, the gaps,
+    notes about altered transactions, other notes that no file is the reason of, the number of
+    requests that cannot be read, and the last record.
+    """
 
     source: Source
     logs: MergedLogs

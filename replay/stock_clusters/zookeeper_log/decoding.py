@@ -1,7 +1,7 @@
 """Bytes to transactions, as SerializeUtils.deserializeTxn reads them.
 
 A million of them must be read in seconds: a decoder takes the whole record and an offset, and
-gives what it read and the offset after it.
+returns the value and the offset after it.
 """
 
 import struct

@@ -1,7 +1,7 @@
 """The state of a ZooKeeper at a zxid: a snapshot and the transactions after it.
 
 A snapshot is fuzzy: it may already include a transaction, or the transaction's znode may be deleted
-again. Such a transaction is skipped, as a starting server does (DataTree.processTxn). The state is
+again. These transactions are skipped, as a starting server does (DataTree.processTxn). The state is
 exact from `State.exact_from` on; before, znodes may be too new. With servers before 3.6, a znode
 that was deleted during the snapshot may be missing too early.
 """

@@ -1,4 +1,4 @@
-"""What the controller could not do: the headline of every answer that depends on it."""
+"""Failed actions of the controller: the headline of every answer that depends on one."""
 
 from typing import Final
 

@@ -121,7 +121,7 @@ async def test_malformed_admin_request_closes_the_connection(
 
 
 async def test_requests_that_wait_for_brokers_do_not_delay_others(serve: Serve) -> None:
-    """Whatever their size: each kind has half of the memory."""
+    """Each kind has half of the memory, so the size of other requests does not matter."""
     served = await serve(waiting_requests_max=10)
     served.answers_itself = False
     large = create_topics(*(f"{'t' * 200}{one}" for one in range(2 * MIB // 220)))

@@ -305,7 +305,7 @@ async def test_front_exits_when_its_daemon_is_killed() -> None:
 
 
 async def test_front_without_a_daemon_exits_silently() -> None:
-    """Whatever the number of its clients."""
+    """The number of the broker's clients does not matter."""
     endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", free_port())
     (listening,) = listen([endpoint])
     descriptor = listening.socket.fileno()

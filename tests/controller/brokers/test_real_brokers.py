@@ -105,7 +105,7 @@ async def test_stale_controller_epoch_is_rejected_in_every_version(
 async def test_api_versions_identify_the_release(
     tmp_path: Path, channels: BrokerChannels, reported: Reported, kafka: str, protocol: str
 ) -> None:
-    """Whatever its protocol version."""
+    """The protocol version of the broker does not matter."""
     async with Lab(tmp_path / "lab", kafka=kafka) as lab:
         await lab.start_zookeeper()
         (broker,) = await lab.start_brokers(1, inter_broker_protocol=protocol)

@@ -172,7 +172,7 @@ class Cluster(Simulation):
         return self.fold.controller.is_active
 
     def partition(self, topic: str, number: int) -> Partition:
-        """What the controller knows of a partition."""
+        """The controller's knowledge of a partition."""
         found = self.fold.controller.context.find(topic, number)
         assert found is not None, f"{topic}-{number} is not known"
         return found

@@ -96,7 +96,7 @@ def transcript(history: Iterable[tuple[Recorded, Sequence[Issued]]]) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-# What was observed ----------------------------------------------------------------------------
+# Observations ---------------------------------------------------------------------------------
 
 
 def _observed(event: Event, asked: dict[CommandId, Command]) -> list[str]:
@@ -157,7 +157,7 @@ def _one_or_many(what: str, items: list[str]) -> list[str]:
     return [f"{what} {items[0]}"] if len(items) == 1 else [f"{what} {len(items)} znodes", *items]
 
 
-# What was decided -----------------------------------------------------------------------------
+# Decisions ------------------------------------------------------------------------------------
 
 
 def _says_nothing(event: Event) -> bool:

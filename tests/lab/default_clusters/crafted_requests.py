@@ -32,7 +32,7 @@ FIRST_WITH_ISR_EPOCHS = 3
 
 @dataclass(frozen=True)
 class State:
-    """What a leader requests for one partition; by default its present state."""
+    """The state that a leader requests for one partition; by default its present state."""
 
     isr: tuple[int, ...] = ISR
     leader_epoch: int = LEADER_EPOCH

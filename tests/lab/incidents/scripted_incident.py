@@ -1,8 +1,7 @@
 """One scripted incident: every step waits until ZooKeeper has the required state.
 
-Nothing is left to chance: every controller meets the same events in the same order, so that the
-final states can be compared znode by znode. Broker 1 has no replicas; a stock controller runs
-there.
+Every controller meets the same events in the same order, so that the final states can be compared
+znode by znode. Broker 1 has no replicas; a stock controller runs there.
 """
 
 import time

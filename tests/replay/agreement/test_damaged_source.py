@@ -236,7 +236,7 @@ def test_log_without_the_end_of_its_import_is_cut(folder_of: Get, tmp_path: Path
     assert (result.is_explained, result.is_cut, result.agrees) == (True, True, False)
 
 
-# What does not count --------------------------------------------------------------------------
+# Damage that does not count -------------------------------------------------------------------
 
 
 def test_incomplete_end_left_by_a_killed_server_is_no_damage(

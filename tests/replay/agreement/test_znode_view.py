@@ -1,4 +1,4 @@
-"""What a controller reads from an imported ZooKeeper, and which watches fire."""
+"""A controller's reads from an imported ZooKeeper, and the watches that fire."""
 
 import pytest
 from msgspec import structs

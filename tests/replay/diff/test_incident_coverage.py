@@ -58,7 +58,7 @@ NOT_EXECUTED: Final = {
     ),
     "only refold agree calls it": ("procedures/elections/alter_partition.py:accepted",),
 }
-"""What no incident executes, by reason."""
+"""The code that no incident executes, by reason."""
 
 
 def is_procedure_or_rule(file: str, name: str) -> bool:

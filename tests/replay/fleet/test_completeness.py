@@ -1,4 +1,4 @@
-"""What a table lacks is in the results of each command, until a sound copy repairs it."""
+"""Each command reports the records that a table lacks, until a sound copy repairs the table."""
 
 import shutil
 from collections.abc import Iterator

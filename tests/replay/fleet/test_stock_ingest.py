@@ -31,7 +31,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
-    """What an import of the complete source has."""
+    """The rows of an import of the complete source."""
     return imported(source, tmp_path_factory.mktemp("whole") / "log")
 
 

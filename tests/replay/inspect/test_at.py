@@ -119,7 +119,7 @@ def test_snapshots_of_a_long_log_are_made_first(long_log: Path, tmp_path: Path) 
 
 
 def test_snapshots_of_another_core_are_not_used(log: Path, simulation: Simulation) -> None:
-    """Such snapshots would have the other core's interpretation of the events."""
+    """Snapshots of another core would have that core's interpretation of the events."""
     right = state(log, 52)
     snapshots.put_snapshot(log, "0" * 24, 50, take_snapshot(incident().fold))
     assert state(log, 52) == right

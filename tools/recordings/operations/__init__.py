@@ -1,4 +1,5 @@
-"""The operations of recorded incidents. Each draws its details at random and notes what it does.
+"""The operations of recorded incidents. Each operation draws its details at random and notes its
+changes.
 
 An operation receives the cluster and a separate Random. It does nothing if the cluster has no
 object for it. The journal notes errors that belong to the incident.
@@ -16,7 +17,9 @@ FEW_SECONDS = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 async def perform(operation: Operation, cluster: RecordedCluster, rng: Random) -> None:
-    """Perform an operation and note its error: the incident may have removed what it needs."""
+    """Perform an operation and note its error: the incident may have removed an object that the
+    operation needs.
+    """
     try:
         await operation(cluster, rng)
     except Exception as error:

@@ -93,7 +93,7 @@ def _judged(asked: AlterUserScramCredentialsReceived) -> Results:
 
 
 def _check(one: Alteration) -> None:
-    """Validate one alteration. Raises RequestRefused with what is wrong."""
+    """Validate one alteration. Raises RequestRefused, which has the error message."""
     if not one.user:
         raise RequestRefused(error_codes.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if one.mechanism not in user_configs.MECHANISMS:

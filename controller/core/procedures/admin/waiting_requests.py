@@ -172,7 +172,8 @@ def _stop_waiting_for_brokers(controller: Controller, pending: PropagatingRespon
 
 
 def time_out(controller: Controller, timer: str) -> None:
-    """A timer fired. If it is the time-out of a request, answer with what is not done.
+    """A timer fired. If the event is the time-out of a request, answer with the items that are not
+    done.
 
     A request whose procedure is running is answered when that procedure ends.
     """
@@ -206,7 +207,7 @@ def time_out(controller: Controller, timer: str) -> None:
 
 
 def abandon_waiting(controller: Controller) -> None:
-    """The term has ended: this daemon no longer sees the outcome of what was begun.
+    """The term has ended: this daemon no longer sees the outcome of work that it has begun.
 
     The next controller completes it. The tools get no NOT_CONTROLLER: they would ask the next
     controller for a topic that exists already.

@@ -21,8 +21,9 @@ _RULE = ControlledShutdownReceived.RULE
 async def process_controlled_shutdown(
     controller: Controller, asked: ControlledShutdownReceived
 ) -> None:
-    """Move what the broker leads, stop what it follows, answer with the partitions that it still
-    leads."""
+    """Move the leaderships of the broker, stop its followers, answer with the partitions that it
+    still leads.
+    """
     error = _error_of_request(controller, asked)
     remaining: tuple[tuple[str, int], ...] = ()
     if not error:

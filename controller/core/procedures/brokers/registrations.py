@@ -14,8 +14,8 @@ from controller.core.zookeeper_io import read_children, read_znodes
 async def read_brokers(controller: Controller, rule: str) -> list[Broker]:
     """All registered brokers by id (getAllBrokerAndEpochsInCluster, KB 3.3.1); watches the list.
 
-    A child that is no broker id, an unreadable registration, and one with the daemon's id are
-    reported and skipped; one that has just disappeared is skipped.
+    A child that is no broker id, an unreadable registration, and a registration with the daemon's
+    id are reported and skipped. A registration that has just disappeared is skipped.
     """
     children = await read_children(controller, znodes.BROKER_IDS, rule, watch=True)
     ids = []

@@ -21,8 +21,8 @@ _EXPECTED = (STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH)
 def process_broker_response(controller: Controller, answer: BrokerResponded) -> None:
     """Report an error of a whole request; nothing is sent again because of it (KB 12.1.3).
 
-    A LeaderAndIsr response that concerns log directories is queued as a controller event, and so is
-    a StopReplica response for replicas of topics that are being deleted.
+    Two kinds are queued as controller events: LeaderAndIsr responses that concern log directories,
+    and StopReplica responses for replicas of topics that are being deleted.
     """
     asked = controller.context.in_flight.pop(answer.command, None)
     if not controller.is_active:

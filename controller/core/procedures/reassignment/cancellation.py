@@ -61,8 +61,10 @@ async def process_cancel(controller: Controller, trigger: ReassignmentCancel) ->
 
 
 async def _cancel_removed(controller: Controller, zxid: int) -> None:
-    """The creation of the znode was reported, but it is already removed: roll back what it covers.
-    What cannot be rolled back now proceeds to its target."""
+    """The creation of the znode was reported, but it is already removed: roll back the
+    reassignments that it covers. A reassignment that cannot be rolled back now proceeds to its
+    target.
+    """
     await repair_records(controller)
     seen = dict(controller.context.entries_seen)
     legacy = await read_legacy(controller)

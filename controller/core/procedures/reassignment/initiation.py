@@ -182,7 +182,7 @@ def _is_recorded(controller: Controller, name: Name) -> bool:
 def _judge(
     controller: Controller, asked: ReassignmentTarget, *, cancelled: bool
 ) -> Assignment | PartitionResult:
-    """The requested assignment, or what is wrong with it (validateReplicas)."""
+    """The requested assignment, or an error message (validateReplicas)."""
     current = _assignment(controller, (asked.topic, asked.partition))
     if asked.replicas is None:
         if current.is_being_reassigned:
@@ -209,7 +209,7 @@ def _refused_by_route(controller: Controller, asked: ReassignmentTarget, *, canc
 
 
 def _wrong_with(controller: Controller, current: Assignment, target: tuple[int, ...]) -> str:
-    """What is wrong, in Kafka's words, with Scala's names of collections."""
+    """The error message, in Kafka's words, with Scala's names of collections."""
     if not target:
         return "Empty replica list specified in partition reassignment."
     if len(set(target)) != len(target):

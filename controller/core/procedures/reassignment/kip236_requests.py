@@ -42,7 +42,7 @@ class Queued(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Its znode."""
+        """The znode of this request."""
         return request_path(self.child)
 
 

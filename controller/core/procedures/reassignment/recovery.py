@@ -52,7 +52,7 @@ from controller.core.znodes import (
 
 
 class Sources(NamedTuple):
-    """What ZooKeeper has besides the records: requests and entries."""
+    """The reassignments in ZooKeeper that are not records: requests and entries."""
 
     requests: list[Queued]
     legacy: LegacyZnode

@@ -53,11 +53,11 @@ WAITS: Final = "rollback_waits"
 
 
 class Cause(NamedTuple):
-    """What cancels reassignments.
+    """A trigger of cancellations.
 
-    If a partition cannot be rolled back now, the log has a line with the code `code`: what happens
-    `meanwhile`, and the `remedy` for an operator who does not want to wait for more originals.
-    `reported` has the text that was logged of each partition.
+    If a partition cannot be rolled back now, the log has a line with the code `code`. The line says
+    what happens `meanwhile`, and names the `remedy` for an operator who does not want to wait for
+    more originals. `reported` has the text that was logged of each partition.
     """
 
     name: str

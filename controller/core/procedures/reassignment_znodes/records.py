@@ -261,8 +261,8 @@ async def load_records(controller: Controller) -> list[Partition]:
 def _is_informed_by_failover(
     controller: Controller, partition: Partition, path: str, data: bytes | None
 ) -> bool:
-    """Whether brokers need no new leader epoch to learn of a reassignment: one was written after
-    the reassignment was stored, and the failover's LeaderAndIsr has it.
+    """Whether brokers already have a leader epoch that was written after the reassignment was
+    stored. The failover's LeaderAndIsr request contains that epoch.
 
     Below IBP 2.7-IV2 leaders write the ISR themselves: each state has to be watched, which
     continuing the reassignment does.

@@ -111,7 +111,7 @@ async def _stand_until_decided(controller: Controller, take_over: bool) -> Poll:
 
 
 async def _stand(controller: Controller, take_over: bool) -> Poll:
-    """Read who is controller, and take the role if it is free or may be taken."""
+    """Read /controller, and take the role if it is free or may be taken."""
     await read_stats(controller, [znodes.CONTROLLER], _RULE, watch=True)
     found = await read_znodes(controller, [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH], _RULE)
     held = found.errors[0] == OK

@@ -150,7 +150,7 @@ async def _write(
 def _grown(
     controller: Controller, asked: NewPartitions, content: TopicContent, brokers: list[Broker]
 ) -> TopicContent:
-    """The topic with its new partitions. Raises RequestRefused with what is wrong."""
+    """The topic with its new partitions. Raises RequestRefused, which has the error message."""
     topic, existing = asked.topic, content.assignments
     if any(one.is_being_reassigned for one in existing.values()):
         text = f"A partition reassignment is in progress for the topic '{topic}'."

@@ -66,10 +66,10 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
 async def read_added_partitions(controller: Controller, name: str, rule: str) -> list[Partition]:
     """Read a known topic again. Returns the partitions that it has gained (KB 3.6.1).
 
-    All other changes are ignored, such as the controller's own writes, with two exceptions. A known
-    partition that now names the daemon is written back, and so is what another client changed while
-    partitions of the topic are being reassigned. The topic keeps a known id, whatever the znode
-    has.
+    All other changes are ignored, such as the controller's own writes, with two exceptions. The
+    known assignment of a partition is written back if its new assignment names the daemon, or if
+    another client changed it while partitions of the topic are being reassigned. The topic keeps a
+    known id, whatever the znode has.
     """
     read = await _read_contents(controller, [name], rule)
     topic = controller.context.topic(name)
@@ -114,9 +114,10 @@ def _restored(
 def _changed_while_moving(
     controller: Controller, topic: Topic, found: dict[int, Assignment], data: bytes | None
 ) -> dict[int, Assignment]:
-    """The known assignments of the partitions that another client changed while one of the topic is
-    being reassigned, or made look so: the known ones count
-    (docs/kip-236.md#changed-by-hand-while-under-way)."""
+    """The known assignments of the partitions that another client changed while a partition of the
+    topic is being reassigned, or whose change looks like a reassignment. The controller keeps the
+    known assignments (docs/kip-236.md#changed-by-hand-while-under-way).
+    """
     context = controller.context
     if not controller.configuration.has_kip_236:
         return {}

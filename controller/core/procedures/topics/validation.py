@@ -74,7 +74,7 @@ def check_request(name: str, count: int) -> None:
 def judge(
     controller: Controller, asked: NewTopic, names: Names, brokers: list[Broker]
 ) -> TopicPlan:
-    """The topic to create. Raises RequestRefused with what is wrong."""
+    """The topic to create. Raises RequestRefused, which has the error message."""
     name = asked.name
     if controller.context.is_in_metadata(name):
         raise exists(name)

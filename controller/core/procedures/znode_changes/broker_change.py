@@ -34,8 +34,8 @@ _NOTICE_TEXTS = {
 async def process_broker_change(controller: Controller) -> None:
     """Compare the registered brokers with the known ones (processBrokerChange, KB 3.3).
 
-    New brokers first, then bounced, then dead ones: while the first two are handled, brokers that
-    died at the same time still count as live (KB 3.3.7).
+    New brokers first, then bounced brokers, then dead brokers. Until the dead brokers are handled,
+    they still count as live (KB 3.3.7).
     """
     context = controller.context
     current = {broker.id: broker for broker in await read_brokers(controller, _RULE)}

@@ -45,8 +45,9 @@ async def process_isr_changes(controller: Controller) -> None:
 
 
 async def _continue(controller: Controller, partitions: list[Partition]) -> None:
-    """Continue what waits for these ISRs: as a separate controller event if that may be long work,
-    which urgent events interrupt (LONG_WORK_INTERRUPTED)."""
+    """Continue the work that waits for these ISRs: as a separate controller event if that may be
+    long work, which urgent events interrupt (LONG_WORK_INTERRUPTED).
+    """
     if not LONG_WORK_INTERRUPTED.applies(controller.configuration):
         await process_changed_isrs(controller, partitions)
         return

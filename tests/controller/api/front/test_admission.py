@@ -1,4 +1,4 @@
-"""Which connection is closed at the limit of connections."""
+"""At the limit of connections, one connection is closed: these tests show which one."""
 
 from controller.api.front.admission import Admission, ConnectionPriority
 

@@ -19,7 +19,7 @@ Term = tuple[int, int]
 
 
 class Logs:
-    """What the logs of a recording hold, by controller and term."""
+    """The content of a recording's logs, by controller and term."""
 
     def __init__(self, log: Path) -> None:
         self.reader = StateChangeRequests()

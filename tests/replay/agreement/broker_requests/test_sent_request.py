@@ -1,4 +1,4 @@
-"""Which parts of two requests are compared, and how a difference is described."""
+"""The compared parts of two requests, and the description of a difference."""
 
 import pytest
 from msgspec import Struct

@@ -1,4 +1,4 @@
-"""What the index of a log returns, which a comparison needs before it reaches the record."""
+"""The index of a log returns facts that a comparison needs before it reaches their records."""
 
 import base64
 import json

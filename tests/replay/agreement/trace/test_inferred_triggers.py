@@ -172,7 +172,7 @@ def test_partition_without_a_leader_has_an_unclean_election_as_trigger() -> None
 
 
 def test_requests_are_not_inferred_if_a_log_has_them() -> None:
-    """Neither does a log record the timer of the rebalance."""
+    """The timer of the rebalance is not recorded in a log either."""
     now, written = state(2, 1, 2), state(1, 1)
     assert causes(now, written, closing=(2,), has_requests=True) == [REBALANCE]
     assert causes(state(-1, 1), state(2, 2), 2, 3, has_requests=True) == []

@@ -1,4 +1,4 @@
-"""Which controller events are pending, and in which order they are processed."""
+"""The pending controller events, and the order in which they are processed."""
 
 from typing import Any
 

@@ -140,7 +140,7 @@ def test_ingest_without_source_is_an_error(tmp_path: Path) -> None:
 
 
 def test_empty_source_does_not_start_spark(tmp_path: Path) -> None:
-    """Neither does a table without undecoded records."""
+    """The command starts no Spark either for a table without undecoded records."""
     result = refold(
         "fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none"
     )

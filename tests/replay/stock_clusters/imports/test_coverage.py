@@ -1,4 +1,4 @@
-"""Which requests a broker's request log must contain."""
+"""The requests that a broker's request log must contain."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which writes count as a controller's decisions: the rules of docs/imported-logs.md."""
+"""The writes that count as a controller's decisions: the rules of docs/imported-logs.md."""
 
 from typing import Any
 

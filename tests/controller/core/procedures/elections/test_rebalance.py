@@ -261,7 +261,7 @@ def test_topics_being_deleted_do_not_count(percentage: int, leader: int) -> None
     assert leaders(cluster, "d") == before
 
 
-# Which partitions -------------------------------------------------------------------------------
+# Choice of partitions ---------------------------------------------------------------------------
 
 
 def no_election_is_tried(cluster: Cluster) -> bool:
