@@ -41,8 +41,8 @@ def retain(
     """Remove what exceeds a limit from the logs in `parent`; return the removed segments.
 
     `own` is the log that the caller writes. Logs of other running daemons and unreadable logs are
-    neither removed nor counted. A segment with `is_held` is kept, and so are later ones in its log.
-    None means no limit. Raises LogReadOnly, LogFailed.
+    neither removed nor counted. A segment with `is_held` and the later segments of its log are
+    kept. None means no limit. Raises LogReadOnly, LogFailed.
     """
     try:
         groups = [group for log in folders.logs_in(parent) for group in _groups(log, own, is_held)]

@@ -42,8 +42,9 @@ class Received:
 
 
 Script = Callable[[Received], Awaitable[bytes | None]]
-"""Returns the frame of the answer, without its size, or None to close the connection. A script
-that never returns gives no answer."""
+"""Returns the frame of the answer, without its size, or None to close the connection. If the script
+never returns, the broker does not answer.
+"""
 
 
 async def never(received: Received) -> bytes | None:

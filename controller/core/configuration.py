@@ -60,8 +60,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
     @property
     def keeps_state_without_role(self) -> bool:
-        """Whether a controller that has already lost the role when it gives the role up keeps its
-        state and channels, as Kafka's does.
+        """Whether a controller that resigns after it has lost the role keeps its state and
+        channels, as Kafka's controller does.
 
         Its next failover fails on a partition without replicas that had a leader, and on a broker
         that still has a channel.

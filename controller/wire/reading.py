@@ -12,7 +12,7 @@ UNREADABLE: Final = (IndexError, ValueError, error)
 """Raised for bytes that do not have the expected form."""
 
 _LAST_SHIFT: Final = 28
-"""For the fifth byte: a 32-bit varint has no more."""
+"""For the fifth byte: a 32-bit varint has at most five bytes."""
 
 
 def unsigned_varint(data: bytes, at: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """The mutation operators: what is changed in a function, one place at a time.
 
-Text is left alone: strings, annotations, assertions. So are decorators and default values, which
-are evaluated when a module is imported.
+Text is left alone: strings, annotations, assertions. Decorators and default values are left alone,
+too, because they are evaluated when a module is imported.
 """
 
 import ast

@@ -134,7 +134,7 @@ def _parsed(text: str) -> list[ast.stmt]:
 
 
 def _unchanged(node: FunctionNode) -> FunctionNode:
-    """The function as it is, for use inside of the changed one."""
+    """The unchanged function, for use inside of the changed one."""
     if isinstance(node, ast.AsyncFunctionDef):
         return ast.AsyncFunctionDef("unchanged", node.args, node.body, [])
     return ast.FunctionDef("unchanged", node.args, node.body, [])

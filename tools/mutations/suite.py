@@ -137,7 +137,7 @@ def run_in_suite(paths: Sequence[str], output: Path, work: Callable[[Suite], Non
 
     The output of tests goes to `output`. Raises MutationError if collecting fails.
     """
-    # The first failure is enough, the same one in every run; a smaller one is of no use here.
+    # The first failure is enough, and must be the same in every run. Shrinking it would cost time.
     hypothesis.settings.register_profile(
         "mutations",
         max_examples=30,

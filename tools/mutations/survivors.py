@@ -32,7 +32,7 @@ Reviewed = dict[str, dict[str, str]]
 
 
 def read_survivors(root: Path) -> Reviewed:
-    """The list, as it is in the file. Raises MutationError for a bad file."""
+    """The list in the file. Raises MutationError for a bad file."""
     path = root / SURVIVORS
     if not path.is_file():
         return {}
@@ -113,8 +113,8 @@ def with_verdicts(
 ) -> Reviewed:
     """The list after a run, which says of each mutant that it tried whether it survived.
 
-    New survivors are unreviewed; what is noticed now is left out, and so is the line of a module
-    all of whose mutants were tried. `mutants` are all mutants of the code.
+    New survivors are unreviewed. Mutants that are now noticed are left out. The line of a module is
+    left out if all its mutants were tried. `mutants` are all mutants of the code.
     """
     found: Reviewed = {name: dict(reasons) for name, reasons in reviewed.items()}
     for mutant, is_survivor in verdicts:

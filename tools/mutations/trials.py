@@ -101,7 +101,7 @@ def measured(suite: Suite, paths: Sequence[Path], jobs: int) -> CoverageMap:
 def run_trials(
     suite: Suite, coverage_map: CoverageMap, trials: Iterable[Trial], jobs: int
 ) -> Iterator[tuple[Trial, Verdict]]:
-    """Run trials, in their order as far as `jobs` at a time allow; gives each when it ends.
+    """Run trials in their order, `jobs` at a time; yields each when it ends.
 
     `trials` is read only as fast as they run.
     """

@@ -19,7 +19,7 @@ INVALID_CONFIG = 40
 
 
 async def test_old_broker_stops_without_controlled_shutdown(scene: DefaultScene) -> None:
-    """The daemon is not in /brokers/ids: the broker gives up, and no record is lost."""
+    """The daemon is not in /brokers/ids: the broker stops its attempts, and no record is lost."""
     daemon = await scene.controlling()
     await scene.create_topic(TOPIC, {0: [1, 2, 3], 1: [2, 3, 1]})
     await scene.until_in_sync(TOPIC, 3)

@@ -65,8 +65,8 @@ async def initialize_leader_and_isr(
     """Create the first leader and ISR of new partitions (initializeLeaderAndIsrForPartitions, KB
     4.3).
 
-    Partitions without an online replica stay as they are and are reported. So are those that
-    already have a state, unless STATE_ADOPTED applies.
+    Partitions without an online replica are reported and not changed. Partitions that already have
+    a state are also reported, unless STATE_ADOPTED applies.
     """
     context = controller.context
     failures = Failures(controller, "no_leader_created", context.leaderless)

@@ -62,7 +62,7 @@ async def load_reassignments(controller: Controller) -> LegacyZnode:
     """Load the reassignments that were requested by way of ZooKeeper, and whether they are
     cancelled, which elections depend on.
 
-    Returns /admin/reassign_partitions as it is then.
+    Returns the content of /admin/reassign_partitions after that.
     """
     context = controller.context
     await make_parents(controller)

@@ -85,7 +85,7 @@ def _counted(count: int, noun: str) -> str:
 
 def _elects_for_moves(context: ControllerContext, repaired: list[Partition]) -> bool:
     """Whether partitions that are being reassigned need a leader: which replicas may lead depends
-    on a cancellation. If not, brokers learn of this controller first."""
+    on a cancellation. If not, the brokers are informed of this controller first."""
     return any(
         one in repaired or one.leadership is None or not context.is_online(one.leader, one)
         for one in context.reassigning

@@ -40,7 +40,7 @@ async def process_log_dir_events(controller: Controller) -> None:
 async def process_leader_and_isr_response(
     controller: Controller, answer: BrokerResponded, asked: list[tuple[str, int]]
 ) -> None:
-    """Learn from a response which replicas are in failed directories (KB 3.11.1).
+    """Note which replicas are in failed directories, as a response reports (KB 3.11.1).
 
     `asked` names the partitions of the request.
     """

@@ -183,7 +183,7 @@ def test_completed_move_records_the_replica_of_a_dead_broker() -> None:
 
 
 def test_replaced_target_records_the_replica_of_a_dead_broker() -> None:
-    """Both for the drop set and for a target that is no longer wanted."""
+    """This holds for the drop set and for a target that was replaced."""
     cluster = interruptible(5, 1, 2)
     request(cluster, {T0: [3]})
     cluster.stop_broker(3)
