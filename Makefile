@@ -15,7 +15,7 @@ UV := build/uv
 
 setup: prerequisites $(STAMPS)/project $(JARS)
 
-# Named first and made anew each time: a missing Java or Python is told before anything is downloaded.
+# Checked first, in every run: a missing Java or Python is reported before anything is downloaded.
 prerequisites:
 	@test -n "$(PYTHON)" || { echo "setup: no Python 3.11 or later on PATH; install one, or set PYTHON" >&2; exit 1; }
 	@$(PYTHON) tools/setup/java.py >/dev/null
@@ -27,7 +27,7 @@ $(STAMPS)/build: requirements/build.lock | $(BIN)/python
 	$(BIN)/pip install --require-hashes --requirement requirements/build.lock
 	@mkdir -p $(STAMPS) && touch $@
 
-# Source-only dependencies are built by the pinned tools of build.lock, not by what pip would fetch.
+# Dependencies without wheels are built by the pinned tools of build.lock, not by others that pip would download.
 $(STAMPS)/dependencies: requirements/dev.lock $(STAMPS)/build
 	$(BIN)/pip install --require-hashes --no-build-isolation --requirement requirements/dev.lock
 	@touch $@
@@ -48,7 +48,7 @@ check: setup
 	$(BIN)/vulture
 	$(BIN)/pytest -q tests/test_tidy.py tests/test_vocabulary.py tests/test_citations.py
 
-# In the order of the folders: ordered by their number of tests, the few long ones would be last, one by one.
+# Files run in the order of the folders. By number of tests, the few slow files would run last, one by one.
 test: setup
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not lab"
 
@@ -63,14 +63,14 @@ random-draws: setup
 		echo "To run only the failing example, add the @reproduce_failure that is printed above."; \
 		exit $$status; }
 
-# Other jars are fetched before, not on a test's time.
+# Downloads the other jars first, so that no test waits for a download.
 lab-test: setup $(OLDEST_JARS) $(STAMPS)/jars-kafka-3.3.2 $(SPARK_KAFKA_JARS)
 	$(BIN)/pytest -m lab
 
 ci-lab: setup $(OLDEST_JARS)
 	$(BIN)/pytest -m "lab and ci"
 
-# What the working tree decides otherwise than where it left main, over all incidents.
+# Compares decisions of the working tree with those of its merge base with main, over all incidents.
 diff: setup
 	@base=$${BASE:-$$($(BIN)/python -m tools.diff_base)}; test -z "$$base" || \
 		$(BIN)/refold diff tests/incidents --base "$$base" --accepted tests/incidents/accepted.toml
@@ -78,14 +78,14 @@ diff: setup
 agreement: setup
 	$(BIN)/python -m tools.agreement --write
 
-# All mutants. `mutations-write` also writes the list of those that survive.
+# Tries all mutants. `mutations-write` also writes the list of survivors.
 mutations: setup
 	$(BIN)/python -m tools.mutations
 
 mutations-write: setup
 	$(BIN)/python -m tools.mutations --write
 
-# Mutants of the functions that a change touches, then others, from different ones on after each commit.
+# Tries the mutants of changed functions, then others; the order of the others differs for each commit.
 ci-mutations: setup
 	$(BIN)/python -m tools.mutations --minutes 7 --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
 
@@ -95,7 +95,7 @@ demo: setup
 wheel: setup
 	$(BIN)/pip wheel --no-build-isolation --no-deps --wheel-dir dist .
 
-# Pins every dependency anew, for all platforms and Python versions from 3.11 on.
+# Pins the present version of every dependency, for all platforms and Python versions from 3.11 on.
 lock: setup
 	$(PYTHON) -m venv $(UV)
 	$(UV)/bin/pip install uv

@@ -1,4 +1,4 @@
-"""The words of the prose: docs, docstrings, comments and texts that people read.
+"""The words of the prose in all files that people read: docs, code, build files, descriptions.
 
 Each word has a plainer or a more exact one; CONTRIBUTING.md says how the project writes.
 """
@@ -9,6 +9,7 @@ import re
 import subprocess
 import tokenize
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -43,6 +44,23 @@ ALLOWED: Final = {
 }
 """The beginning of a path and a word that is right there, with the reason."""
 
+DATA: Final = (
+    "LICENSE",
+    "*.lock",
+    "*.refold",
+    "*.sha256",
+    "*.snappy",
+    "*.stream",
+    "*.xz",
+    "controller/settings/kafka_keys.txt",
+    "tests/recordings/*",
+    "tests/replay/kafka_text/*.log",
+    "tests/replay/kafka_text/*.txt",
+)
+"""Files without prose of this project: licence text, generated lists, recorded bytes, Kafka's lines.
+Files of every other kind are checked.
+"""
+
 _CODE_FOLDERS: Final = ("controller/", "eventstore/", "replay/", "tools/")
 _TEXTS_MIN: Final = 3
 """Words; a shorter string is a key or a name, not a text."""
@@ -73,19 +91,31 @@ class Prose(NamedTuple):
 def files() -> tuple[str, ...]:
     """The files in git that have prose and are checked."""
     listed = subprocess.run(
-        ["git", "ls-files", "*.py", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split("\n")
-    return tuple(one for one in listed if one and (ROOT / one).exists() and one != _HERE)
+    return tuple(one for one in listed if one and (ROOT / one).exists() and is_checked(one))
+
+
+def is_checked(file: str) -> bool:
+    """Whether the words of a file are checked."""
+    return file != _HERE and not any(fnmatch(file, pattern) for pattern in DATA)
 
 
 _HERE: Final = str(Path(__file__).relative_to(ROOT))
 
 
 def prose_of(file: str) -> Iterator[Prose]:
-    """The prose of a file without its code."""
-    text = (ROOT / file).read_text(encoding="utf-8")
+    """The prose of a file."""
+    yield from prose_in(file, (ROOT / file).read_text(encoding="utf-8"))
+
+
+def prose_in(file: str, text: str) -> Iterator[Prose]:
+    """Markdown without its code; the comments and texts of Python; any other file as a whole."""
     if file.endswith(".md"):
         yield Prose(file, 1, _blank(_CODE, _blank(_CODE_BLOCK, text)))
+        return
+    if not file.endswith(".py"):
+        yield Prose(file, 1, text)
         return
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
@@ -168,3 +198,39 @@ def test_names_in_the_code_use_the_words_of_the_field() -> None:
 def test_words_are_found(text: str, words: list[str]) -> None:
     prose = Prose("docs/index.md", 1, _blank(_CODE, text))
     assert [line.split("'")[1] for line in replaceable(prose)] == words
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("docs/new.md", "The error is told to clients."),
+        ("tools/new.py", "# The error is told to clients."),
+        ("tools/new.py", '"""The error is told to clients."""'),
+        ("tools/new.py", 'print("the error is told to clients")'),
+        ("Makefile", "# The error is told to clients."),
+        ("pyproject.toml", "# The error is told to clients."),
+        ("tests/incidents/new/incident.toml", 'title = "The error is told to clients."'),
+        ("tests/incidents/new/transcript.txt", "warning failed t-0: the error is told to clients"),
+        ("tests/transcripts/new.txt", "  the error is told to clients"),
+        ("tests/tools/mutations/survivors.toml", 'why = "The error is told to clients."'),
+        (".ci/run", 'echo "the error is told to clients"'),
+        (".github/workflows/new.yml", "name: the error is told to clients"),
+        (".gitignore", "# The error is told to clients."),
+        ("requirements/build.in", "# The error is told to clients."),
+        ("tools/lab/new.properties", "# The error is told to clients."),
+        ("replay/fleet/report/page.css", "/* The error is told to clients. */"),
+        ("replay/fleet/report/page.js", "// The error is told to clients."),
+    ],
+)
+def test_word_in_each_kind_of_file_is_found(file: str, text: str) -> None:
+    assert is_checked(file)
+    found = [line for prose in prose_in(file, text) for line in replaceable(prose)]
+    assert len(found) == 1
+    assert "told" in found[0]
+
+
+def test_every_exception_for_data_concerns_a_file() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    assert [one for one in DATA if not any(fnmatch(file, one) for file in listed)] == []

@@ -3,6 +3,8 @@
 All are frozen, so that a command can hold a part of the state without a copy.
 """
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 NO_BROKER = -1
@@ -18,6 +20,11 @@ UNKNOWN_BROKER_EPOCH = -1
 
 ANY_VERSION = -1
 """Matches any znode version in a conditional write (Kafka's ZkVersion.MatchAnyVersion)."""
+
+
+def format_brokers(brokers: Iterable[int]) -> str:
+    """Broker ids in one line, in the given order, as Kafka's tools print replicas."""
+    return ",".join(map(str, brokers))
 
 
 class Endpoint(Struct, frozen=True, array_like=True, gc=False):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from controller.core.values import NO_LEADER
+from controller.core.values import NO_LEADER, format_brokers
 from replay.description import phrases
 from replay.diff.messages import Folded, PartitionTimeline, Sample
 
@@ -45,9 +45,10 @@ def _of_partition(base: PartitionTimeline, head: PartitionTimeline, end_ns: int)
     elif last.is_online != other.is_online:
         yield f"ends {'online' if other.is_online else 'offline'} with head"
     if sorted(last.isr) != sorted(other.isr):
-        yield f"ends with ISR {list(other.isr)} instead of {list(last.isr)}"
+        yield f"ends with ISR {format_brokers(other.isr)} instead of {format_brokers(last.isr)}"
     if last.replicas != other.replicas:
-        yield f"ends on brokers {list(other.replicas)} instead of {list(last.replicas)}"
+        replicas = format_brokers(other.replicas)
+        yield f"ends on brokers {replicas} instead of {format_brokers(last.replicas)}"
     if last.is_reassigned != other.is_reassigned:
         yield f"its reassignment {'does not end' if other.is_reassigned else 'ends'} with head"
 

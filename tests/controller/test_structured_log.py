@@ -42,7 +42,7 @@ def test_text_line_has_the_fields_of_a_record() -> None:
 
 
 def test_text_line_names_the_subject() -> None:
-    unnamed = record("its state cannot be read", fields={"subject": "t-0"})
-    assert " t-0: its state cannot be read subject=t-0" in TextLines().format(unnamed)
+    unnamed = record("the state cannot be read", fields={"subject": "t-0"})
+    assert " t-0: the state cannot be read subject=t-0" in TextLines().format(unnamed)
     named = record("broker 2 registered", fields={"subject": "broker 2"})
     assert " WARNING broker 2 registered subject=broker 2" in TextLines().format(named)

@@ -76,7 +76,7 @@ def main(
 
 
 def _chosen(root: Path, functions: list[Function], only: list[str], base: str) -> list[Function]:
-    """The mutants to try, in this order. Raises MutationError for an unknown name, or if git fails."""
+    """The mutants to try, in order. Raises MutationError for an unknown name, or if git fails."""
     if only:
         found = [one for one in functions if any(_is_in(one, name) for name in only)]
         if not found:

@@ -97,7 +97,7 @@ def sample(tests: Sequence[str]) -> Sequence[str]:
 def covered_lines(
     coverage: Coverage, paths: Sequence[str], tests: Sequence[str]
 ) -> dict[str, dict[int, list[int]]]:
-    """The measurements of a coverage run whose contexts are the tests' node ids: `Measured.lines`."""
+    """`Measured.lines` of a coverage run whose contexts are the tests' node ids."""
     data = coverage.get_data()
     places = {test: place for place, test in enumerate(tests)}
     return {

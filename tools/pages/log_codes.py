@@ -225,7 +225,7 @@ TEXTS: Final = {
         "a reassignment that had not begun, or that names no replica, is cancelled"
     ),
     "reassignments_cancelled": Text("/admin/reassign_cancel exists: reassignments are rolled back"),
-    "reassignments_go_on": Text("/admin/reassign_cancel was removed: reassignments continue"),
+    "reassignments_go_on": Text("/admin/reassign_cancel was deleted: reassignments continue"),
     "reassignment_not_cancelled": Text(
         "a reassignment was completed before its cancellation", "reassign the partition back"
     ),

@@ -14,7 +14,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
-from controller.core.values import ANY_VERSION
+from controller.core.values import ANY_VERSION, format_brokers
 from controller.core.znodes import (
     CANCEL_CONTENT,
     FORCED_CANCEL_CONTENT,
@@ -31,7 +31,6 @@ from controller.operator.reassignment.damaged_znodes import (
 from controller.operator.reassignment.documents import (
     Partition,
     Targets,
-    format_brokers,
     format_partition,
     format_partitions,
 )

@@ -11,16 +11,16 @@ from controller.operator.reassignment.report import Report
 
 _NEXT_LOOK: Final = "next check: a submission, a cancellation, or after minutes"
 _FIX_ADVICE: Final = (
-    "this topic's reassignments are unknown and none can be submitted; fix the znode"
+    "this topic's reassignments are unknown and none can be submitted; repair the znode"
 )
 _OF_ENTRIES: Final = (znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA)
 
 
 def unreadable_entries(state: ClusterState) -> list[str]:
     """Why znodes with entries cannot be read, and what to do: no entries can be added to them."""
-    advice = "fix or delete it"
+    advice = "repair or delete the znode"
     if state.is_interruptible:
-        advice = "refold is moving it away: try again"
+        advice = "refold is deleting or rewriting the znode: try again"
     unreadable = state.znodes.unreadable
     return [f"{unreadable[path]}: {advice}" for path in _OF_ENTRIES if path in unreadable]
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from controller.core.values import format_brokers
 from controller.operator.reassignment.errors import BadInput
 
 Partition = tuple[str, int]
@@ -56,11 +57,6 @@ def format_partition(partition: Partition) -> str:
 def format_partitions(partitions: Iterable[Partition]) -> str:
     """Partitions in one line, sorted."""
     return ",".join(map(format_partition, sorted(partitions)))
-
-
-def format_brokers(brokers: Iterable[int]) -> str:
-    """Broker ids in one line, in the given order."""
-    return ",".join(map(str, brokers))
 
 
 def read_targets(file: Path) -> dict[Partition, tuple[int, ...]]:

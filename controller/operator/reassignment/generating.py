@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 
 from controller.core.errors import RequestRefused
 from controller.core.replica_assignment import assign_replicas, check_counts, lacks_racks
-from controller.core.values import Broker
+from controller.core.values import Broker, format_brokers
 from controller.operator.reassignment.cluster import Cluster
 from controller.operator.reassignment.damaged_znodes import unreadable_topics
 from controller.operator.reassignment.documents import (
     Partition,
     Targets,
     as_document,
-    format_brokers,
     format_partitions,
     write_targets,
 )

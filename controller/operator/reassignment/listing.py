@@ -1,5 +1,6 @@
 """--list: all reassignments in progress."""
 
+from controller.core.values import format_brokers
 from controller.core.znodes import REASSIGN_CANCEL
 from controller.operator.reassignment.cluster import Cluster
 from controller.operator.reassignment.cluster_state import ClusterState
@@ -8,7 +9,7 @@ from controller.operator.reassignment.damaged_znodes import (
     warn_unreadable_topics,
     warn_unusable_records,
 )
-from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
+from controller.operator.reassignment.documents import Partition, format_partition
 from controller.operator.reassignment.progress import Progress, progress_of
 from controller.operator.reassignment.report import Report
 

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
+from controller.core.values import format_brokers
 from controller.core.znodes import REASSIGN_CANCEL
 from controller.operator.reassignment.cluster_state import ClusterState
-from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
+from controller.operator.reassignment.documents import Partition, format_partition
 
 Sizes = Mapping[int, Mapping[Partition, int]]
 """The size of partitions by broker in bytes. Brokers that did not answer are missing."""

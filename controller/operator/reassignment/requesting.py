@@ -170,8 +170,8 @@ def _report_outcomes(
             report.status = NOT_DONE_YET
         else:
             report.warn(
-                f"{name}: the controller did not start it; see its log for the reason, "
-                "or the request was deleted"
+                f"{name}: the controller did not start the reassignment: see its log for the "
+                "reason, or the request was deleted"
             )
         entries.append(entry)
     report.data["requested"] = entries

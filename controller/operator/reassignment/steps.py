@@ -14,7 +14,8 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
+from controller.core.values import format_brokers
+from controller.operator.reassignment.documents import Partition, format_partition
 
 
 class Configure(Struct, frozen=True):

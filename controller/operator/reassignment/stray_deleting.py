@@ -142,16 +142,16 @@ async def _report_result(
     for path, deletion in left.items():
         report.status = NOT_DONE_YET
         report.warn(
-            f"broker {deletion.broker} has not confirmed yet: "
-            f"{format_partitions(deletion.partitions)}; {path} remains, and the "
-            "controller deletes them when the broker answers"
+            f"broker {deletion.broker} has not confirmed the deletion of "
+            f"{format_partitions(deletion.partitions)} yet; {path} remains, and the controller "
+            "deletes the replicas when the broker answers"
         )
     for one in refused:
         report.status = NOT_AS_REQUESTED
         report.warn(
-            f"{one.line}; {REPLICA_DELETIONS} no longer contains it, but it was not seen "
-            "to leave the disk: see the controller's log for the reason, and run "
-            "--list-strays again"
+            f"{one.line}; {REPLICA_DELETIONS} no longer contains the replica, but the replica may "
+            "still be on the disk: see the controller's log for the reason, and run --list-strays "
+            "again"
         )
 
 

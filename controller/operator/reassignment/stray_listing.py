@@ -5,11 +5,12 @@ from collections.abc import Iterable
 import anyio
 from msgspec import Struct
 
+from controller.core.values import format_brokers
 from controller.core.znodes import REPLICA_DELETIONS, ReplicaDeletion
 from controller.operator.reassignment.cluster import Cluster
 from controller.operator.reassignment.cluster_state import ClusterState, Deletions
 from controller.operator.reassignment.damaged_znodes import warn_unreadable_topics
-from controller.operator.reassignment.documents import format_brokers, format_partitions
+from controller.operator.reassignment.documents import format_partitions
 from controller.operator.reassignment.errors import KafkaUnavailable
 from controller.operator.reassignment.kafka_admin import LogDirs
 from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, Report
@@ -119,8 +120,8 @@ def report_strays(cluster: Cluster, report: Report, found: StrayScan) -> None:
         when = "does not answer"
         if pending.broker not in found.state.brokers:
             when = (
-                "is not registered; the controller deletes the replicas when it registers. If it "
-                "never does, delete the znode"
+                "is not registered; the controller deletes the replicas when the broker registers. "
+                "If the broker never registers, delete the znode"
             )
         names = format_partitions(pending.partitions)
         report.say(f"Pending deletion of {names} ({path}): broker {pending.broker} {when}.")

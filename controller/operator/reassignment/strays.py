@@ -6,9 +6,10 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core import znodes
+from controller.core.values import format_brokers
 from controller.core.znodes import ReplicaDeletion, write_deletion
 from controller.operator.reassignment.cluster_state import ClusterState
-from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
+from controller.operator.reassignment.documents import Partition, format_partition
 from controller.operator.reassignment.kafka_admin import LogDirs
 from controller.operator.reassignment.progress import format_bytes
 
@@ -50,7 +51,7 @@ class Stray(Struct, frozen=True):
         )
         text += f"{self.log_dir}; {where}"
         if self.deletion is not None:
-            text += f"; {self.deletion} is pending: the controller deletes it"
+            text += f"; {self.deletion} is pending: the controller deletes the replica"
         return text
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from controller.core import znodes
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
+from controller.core.values import format_brokers
 from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGNMENT_REQUESTS,
@@ -15,19 +16,19 @@ from controller.operator.reassignment.damaged_znodes import unreadable_entries, 
 from controller.operator.reassignment.documents import (
     Partition,
     Targets,
-    format_brokers,
     format_partition,
     format_partitions,
 )
 from controller.operator.reassignment.errors import Refused
 
-_BY_API: Final = "wait for it, or end it with --cancel and a file over --bootstrap-server"
+_WAIT: Final = "wait until the reassignment completes"
+_BY_API: Final = f"{_WAIT}, or end it with --cancel and a file over --bootstrap-server"
 _HOW_TO_END: Final = {
-    znodes.REASSIGN_PARTITIONS: "wait for it, end it with --cancel, or use --execute-extra",
+    znodes.REASSIGN_PARTITIONS: f"{_WAIT}, end it with --cancel, or use --execute-extra",
     KAFKA_API: _BY_API,
     NO_RECORD: _BY_API,
 }
-_CHANGE_BY_SAME_ROUTE: Final = "wait for it, or change it through the same route"
+_CHANGE_BY_SAME_ROUTE: Final = f"{_WAIT}, or change its target by the same route"
 _CHANGED_ONLY: Final = (REASSIGNMENTS, REASSIGNMENT_REQUESTS)
 """Routes that only change the target of a reassignment in progress."""
 

@@ -8,13 +8,12 @@ from typing import Final, NamedTuple
 
 import anyio
 
-from controller.core.values import Assignment
+from controller.core.values import Assignment, format_brokers
 from controller.operator.reassignment.cluster import Cluster, ClusterAdmin
 from controller.operator.reassignment.cluster_state import ClusterState, Role
 from controller.operator.reassignment.documents import (
     Partition,
     Targets,
-    format_brokers,
     format_partitions,
     write_targets,
 )

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import anyio
 
+from controller.core.values import format_brokers
 from controller.core.znodes import REASSIGN_CANCEL
 from controller.operator.reassignment.cluster import Cluster
 from controller.operator.reassignment.cluster_state import ClusterState
@@ -17,7 +18,6 @@ from controller.operator.reassignment.damaged_znodes import (
 from controller.operator.reassignment.documents import (
     Partition,
     Targets,
-    format_brokers,
     format_partition,
 )
 from controller.operator.reassignment.progress import Progress, lines_of, progress_of

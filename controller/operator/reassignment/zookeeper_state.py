@@ -8,7 +8,7 @@ from msgspec import Struct
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
-from controller.core.values import Assignment, Broker
+from controller.core.values import Assignment, Broker, format_brokers
 from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
@@ -193,12 +193,12 @@ def _without_contradicting(
         one, assignment = record.reassignment, assignments.get(name)
         if assignment is None or _agrees(one, assignment):
             continue
-        has = f"from {list(assignment.origin)} to {list(assignment.target)}"
+        has = f"from {format_brokers(assignment.origin)} to {format_brokers(assignment.target)}"
         if not assignment.is_being_reassigned:
-            has = f"{list(assignment.replicas)} and no reassignment"
+            has = f"{format_brokers(assignment.replicas)} and no reassignment"
         why = (
-            f"{reassignment_path(*name)} says from {list(one.original_replicas)} to "
-            f"{list(one.replicas)}, {znodes.topic_path(name[0])} {has}"
+            f"{reassignment_path(*name)} says from {format_brokers(one.original_replicas)} to "
+            f"{format_brokers(one.replicas)}, {znodes.topic_path(name[0])} says {has}"
         )
         contradicting[name] = UnusableRecord(why, record.czxid)
     records = {name: one for name, one in kip.records.items() if name not in contradicting}

@@ -85,7 +85,7 @@ class ImportedTerm:
         return self.responder.is_unresponsive(self._fold.controller.configuration.broker_id)
 
     def advance(self, seq: int, time_ns: int) -> None:
-        """Advance to a record of the log: carry out due work, then pass on the controller's inputs."""
+        """Advance to a record: carry out due work, then pass on the controller's inputs."""
         self.responder.run_until(time_ns)
         self.responder.seq = seq
         while self._inputs and self._inputs[0][0] <= seq:

@@ -14,7 +14,7 @@ function showCluster(name) {
 function goTo(cluster) {
   if (!choice) return;
   choice.value = cluster;
-  // One that has no incident among those listed is no choice.
+  // A cluster without a listed incident cannot be chosen.
   if (choice.value !== cluster) choice.value = "";
   showCluster(cluster);
   choice.scrollIntoView({ block: "center" });

@@ -140,7 +140,7 @@ def import_opened(
 
 
 class _LeftOut(NamedTuple):
-    """The part of a source before the first usable state: transactions that are left out, and gaps."""
+    """Transactions of a source that are left out before the first usable state, and gaps."""
 
     transactions: int
     gaps: Sequence[Gap]

@@ -46,5 +46,5 @@ async def test_cancellation_while_the_daemon_is_paused_is_processed(moving: Movi
     await moving.until_assigned(topic, [1, 2])
     await moving.until_nothing_is_left()
     notice = await moving.until_reported(daemon, "reassignments_cancelled")
-    assert "the znode was removed before the controller read it" in notice["message"]
+    assert "was deleted before the controller read it" in notice["message"]
     assert await daemon.stop() == 0

@@ -157,11 +157,15 @@ async def test_rollback_waits_for_an_original_in_sync(moving: Moving) -> None:
     await moving.until_led(topic, {0: 3})
     await moving.reassign("--cancel")
     notice = await moving.until_reported(daemon, "rollback_waits")
-    assert "none of its original replicas [1, 2] is live and in sync" in notice["message"]
+    assert (
+        "1 of the original replicas 1,2 must be live and in sync, and none is" in notice["message"]
+    )
     assert (await moving.view.states(topic))[0]["leader"] == 3
     await moving.reassign("--remove-cancel")
     notice = await moving.until_reported(daemon, "rollback_given_up")
-    assert notice["message"].endswith(f"its rollback is given up, it proceeds to {[3, NOBODY]}")
+    assert notice["message"].endswith(
+        f"the rollback ends, and the reassignment to 3,{NOBODY} continues"
+    )
     await moving.reassign("--cancel")
     await moving.lab.brokers[0].start()
     await moving.until_assigned(topic, [1, 2])

@@ -37,8 +37,8 @@ def test_different_end_is_described() -> None:
     base = folded(led(0, 1, (1, 2)))
     head = folded(Sample(0, 1, (1,), (1, 3), is_online=True, is_reassigned=True))
     assert consequences(base, head) == [
-        "t-0: ends with ISR [1] instead of [1, 2]",
-        "t-0: ends on brokers [1, 3] instead of [1, 2]",
+        "t-0: ends with ISR 1 instead of 1,2",
+        "t-0: ends on brokers 1,3 instead of 1,2",
         "t-0: its reassignment does not end with head",
     ]
 

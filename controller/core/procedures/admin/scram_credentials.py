@@ -111,7 +111,7 @@ def _check_configs(
     """Check that brokers accept the whole configuration, with the entries that it already had."""
     problem = user_configs.problem_with(configs)
     if problem is not None:
-        _fail(controller, user, f"it has an entry that no user may have: {problem}", answers)
+        _fail(controller, user, f"the znode has an entry that no user may have: {problem}", answers)
 
 
 # The new credentials ------------------------------------------------------------------------------
@@ -181,7 +181,8 @@ async def _write(controller: Controller, wanted: Configs, answers: Results) -> N
     for user, error in errors.items():
         is_gone = error == NO_NODE and isinstance(operations[user], Delete)
         if error != OK and not is_gone:
-            _fail(controller, user, f"it cannot be written (ZooKeeper code {error})", answers)
+            text = f"the znode cannot be written (ZooKeeper code {error})"
+            _fail(controller, user, text, answers)
 
 
 async def _announce(controller: Controller, users: Iterable[str], answers: Results) -> None:
@@ -196,7 +197,8 @@ async def _announce(controller: Controller, users: Iterable[str], answers: Resul
     for user, error in (await write_named(controller, operations, Reason(_RULE))).items():
         if error != OK:
             text = (
-                f"it is written, but brokers cannot be notified (ZooKeeper code {error}): ask again"
+                "the znode is written, but brokers cannot be notified (ZooKeeper code "
+                f"{error}): repeat the request"
             )
             _fail(controller, user, text, answers)
 

@@ -238,11 +238,11 @@ async def read_states(
     for place, partition in enumerate(partitions):
         error = found.errors[place]
         if error == NO_NODE:
-            failures.add(partition, "it has no state znode")
+            failures.add(partition, "the partition has no state znode")
             stateless.append(partition)
             continue
         if error != OK:
-            failures.add(partition, f"its state cannot be read (ZooKeeper code {error})")
+            failures.add(partition, f"the state cannot be read (ZooKeeper code {error})")
             continue
         try:
             state = znodes.read_state(paths[place], found.data[place], found.versions[place])

@@ -127,7 +127,10 @@ async def resume_election(controller: Controller) -> None:
     await elect_preferred(controller, needing, _RULE)
     [error] = (await write(controller, [Delete(_PATH, ANY_VERSION)], Reason(_RULE))).errors
     if error not in (OK, NO_NODE):
-        text = f"it cannot be deleted (ZooKeeper code {error}): delete it, then ask again"
+        text = (
+            f"the znode cannot be deleted (ZooKeeper code {error}): delete the znode, then request "
+            "the election again"
+        )
         controller.notice("error", "request_stays", _PATH, text)
 
 

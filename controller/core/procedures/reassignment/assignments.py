@@ -19,7 +19,7 @@ from controller.core.procedures.reassignment_znodes.records import (
 )
 from controller.core.procedures.topics.topics import topic_content
 from controller.core.state import Partition
-from controller.core.values import ANY_VERSION, Assignment
+from controller.core.values import ANY_VERSION, Assignment, format_brokers
 from controller.core.znodes import Reassignment
 from controller.core.zookeeper_io import write
 

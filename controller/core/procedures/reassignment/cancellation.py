@@ -30,6 +30,7 @@ from controller.core.triggers import (
     ReassignmentRequests,
     ZkPartitionReassignment,
 )
+from controller.core.values import format_brokers
 from controller.core.znodes import REASSIGN_CANCEL, Name
 
 
@@ -92,20 +93,22 @@ async def cancel_entries(
     not_begun = [name for name in older if name not in under_way]
     younger = [name for name in legacy.entries if name not in under_way and name not in older]
     removed = (
-        ", although the znode was removed before the controller read it" if was_removed else ""
+        f", although {REASSIGN_CANCEL} was deleted before the controller read it"
+        if was_removed
+        else ""
     )
     text = (
-        f"{len(under_way)} reassignments are rolled back and {len(not_begun)} that had not begun "
-        f"are dropped{removed}"
+        f"{len(under_way)} reassignments are rolled back, and {len(not_begun)} entries that had "
+        f"not begun are removed{removed}"
         if under_way or not_begun
         else f"no reassignment by {LEGACY} is under way: nothing is rolled back{removed}"
     )
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
     for topic, number in not_begun:
-        target = list(legacy.entries[topic, number].replicas)
+        target = format_brokers(legacy.entries[topic, number].replicas)
         text = (
-            f"its entry {target} is removed from {LEGACY} before it began: {REASSIGN_CANCEL} was "
-            "created after it"
+            f"the entry with replicas {target} is removed from {LEGACY}, and its reassignment does "
+            f"not begin: {REASSIGN_CANCEL} was created after the entry"
         )
         controller.notice("info", "reassignment_cancelled", f"{topic}-{number}", text)
     if younger and not was_removed:
@@ -124,15 +127,15 @@ def _report_forced(controller: Controller, partitions: Iterable[Partition]) -> N
     forced = sorted_partitions(partitions) if controller.context.cancel_forced else []
     if forced:
         text = (
-            f"the rollback is forced by {REASSIGN_CANCEL}: it waits for one original in sync, not "
-            f"for {MIN_INSYNC_REPLICAS}"
+            f"{REASSIGN_CANCEL} forces the rollback: the rollback waits for one original replica "
+            f"in sync, not for {MIN_INSYNC_REPLICAS}"
         )
         controller.notice("warning", "rollback_forced", listed(forced), text)
 
 
 def _cause(controller: Controller) -> Cause:
-    meanwhile = "its rollback waits, its other replicas stay"
-    remedy = "`refold reassign --cancel --force` does not wait"
+    meanwhile = "the rollback waits, and the other replicas stay"
+    remedy = "`refold reassign --cancel --force` needs only one"
     reported = controller.context.rollback_waiting
     return Cause(REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported)
 
@@ -142,8 +145,9 @@ def _report_begun_since(controller: Controller, younger: list[Name]) -> None:
     for topic, number in younger:
         if controller.context.find(topic, number) in controller.context.reassigning:
             text = (
-                f"another controller began it by {LEGACY} after {REASSIGN_CANCEL} was created: it "
-                "is not rolled back, and ends only when that znode is removed"
+                f"another controller began the reassignment by {LEGACY} after {REASSIGN_CANCEL} "
+                "was created: the reassignment is not rolled back, and completes only after that "
+                "znode is deleted"
             )
             controller.notice("warning", "reassignment_waits", f"{topic}-{number}", text)
 
@@ -204,12 +208,12 @@ async def give_up_rollbacks(
     given_up = sorted_partitions(one for one in waiting if one.key not in wanted)
     for partition in given_up:
         del waiting[partition]
-        origin = list(originals_of(controller, partition))
-        target = list(partition.assignment.target)
+        originals = format_brokers(originals_of(controller, partition))
+        target = format_brokers(partition.assignment.target)
         failures.add(
             partition,
-            f"{why} before it could go back to {origin}: its rollback is given up, it proceeds to "
-            f"{target}",
+            f"{why} before the partition was on its original replicas {originals} again: the "
+            f"rollback ends, and the reassignment to {target} continues",
         )
     failures.report()
     await complete_if_caught_up(controller, given_up)
@@ -217,12 +221,12 @@ async def give_up_rollbacks(
 
 async def _continue(controller: Controller) -> None:
     context = controller.context
-    text = f"{REASSIGN_CANCEL} was removed: reassignments continue"
+    text = f"{REASSIGN_CANCEL} was deleted: reassignments continue"
     controller.notice("info", "reassignments_go_on", REASSIGN_CANCEL, text)
     if any(one not in context.reassignments for one in context.reassigning):
         legacy = await read_legacy(controller)
         await adopt(controller, legacy.entries, legacy)
-    await give_up_rollbacks(controller, f"{REASSIGN_CANCEL} was removed")
+    await give_up_rollbacks(controller, f"{REASSIGN_CANCEL} was deleted")
     await complete_if_caught_up(controller, controller.order.partitions(context.reassigning))
     controller.enqueue(ZkPartitionReassignment())
     controller.enqueue(ExtraReassignments())

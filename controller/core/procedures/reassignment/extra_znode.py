@@ -26,6 +26,7 @@ from controller.core.procedures.reassignment.submission import is_possible
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled, report_waiting
 from controller.core.procedures.reassignment_znodes.records import LEGACY
 from controller.core.triggers import ExtraReassignments
+from controller.core.values import format_brokers
 from controller.core.znodes import (
     DATA_BYTES_MAX,
     REASSIGN_PARTITIONS_EXTRA,
@@ -59,7 +60,7 @@ async def process_extra(controller: Controller) -> None:
         if version is not None:
             report_waiting(controller, _PATH)
         return
-    await give_up_rollbacks(controller, f"{_PATH} no longer asks for it", extra)
+    await give_up_rollbacks(controller, f"the entry was removed from {_PATH}", extra)
     if version is None:
         return
     possible = {
@@ -90,9 +91,9 @@ async def _roll_back(controller: Controller, pending: Entries) -> set[Name]:
 
 
 def _cause(controller: Controller, target: tuple[int, ...]) -> Cause:
-    name = f"{_PATH}, which asks for {list(target)}"
-    meanwhile = "its rollback waits, and so does its new reassignment; its other replicas stay"
-    remedy = f"without its entry in {_PATH} the one under way goes on"
+    name = f"an entry of {_PATH} with replicas {format_brokers(target)}"
+    meanwhile = "the rollback and the new reassignment wait, and the other replicas stay"
+    remedy = f"to continue the reassignment under way, remove the entry from {_PATH}"
     return Cause(name, WAITS, meanwhile, remedy, controller.context.rollback_waiting)
 
 
@@ -108,7 +109,7 @@ async def _read(controller: Controller) -> tuple[Entries, int | None]:
     try:
         read = read_entries(_PATH, data)
     except ZnodeError as unreadable:
-        text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
+        text = f"{unreadable}; the znode is deleted; its content was {excerpt(data)}"
         controller.notice("error", "unreadable_znode", _PATH, text)
         delete = Delete(_PATH, version)
         await write(controller, [delete], Reason("extra reassignments: unreadable"))
@@ -146,7 +147,7 @@ async def _move(
             SetData(_PATH, write_entries(rest), version) if rest else Delete(_PATH, version)
         )
     if rest:
-        text = f"{len(rest)} of its entries wait: for a rollback, or for room in {LEGACY}"
+        text = f"{len(rest)} entries wait for a rollback, or for room in {LEGACY}"
         report_waiting(controller, _PATH, text)
     else:
         controller.context.waiting_reported.pop(_PATH, None)
@@ -157,7 +158,8 @@ async def _move(
         # One of the znodes was written meanwhile.
         controller.enqueue(ExtraReassignments())
     elif any(errors):
-        text = f"its entries cannot be moved to {LEGACY} (ZooKeeper codes {errors})"
+        codes = ",".join(map(str, errors))
+        text = f"the entries cannot be moved to {LEGACY} (ZooKeeper codes {codes}), and stay"
         controller.notice("error", "entries_not_written", _PATH, text)
 
 

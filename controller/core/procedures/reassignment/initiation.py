@@ -57,9 +57,9 @@ from controller.core.zookeeper_io import read_stats, read_znodes
 _PATH = znodes.REASSIGN_PARTITIONS
 _UNKNOWN_PARTITION = "The partition does not exist."
 _ALL_DROPPED = "Every replica in sync would be dropped."
-_CANCELLED = f"{REASSIGN_CANCEL} exists: no reassignment begins until it is removed."
-_NOT_CANCELLED = "the request to cancel it is refused"
-_REMEDY = f"repeat it when they are, or with a lower {MIN_INSYNC_REPLICAS} of the topic"
+_CANCELLED = f"{REASSIGN_CANCEL} exists: no reassignment begins until that znode is deleted."
+_NOT_CANCELLED = "the request to cancel the reassignment is rejected"
+_REMEDY = f"repeat the request when more are, or lower {MIN_INSYNC_REPLICAS} of the topic first"
 _SMALL_SET = 4
 
 Name = tuple[str, int]
@@ -125,7 +125,7 @@ def _is_new(controller: Controller, name: Name, target: tuple[int, ...]) -> bool
 def _report_refused(controller: Controller, errors: Results) -> None:
     for name, error in errors.items():
         why = error.message or f"error code {error.error}"
-        reject(controller, name, f"its entry is dropped: {why}", why, error.error)
+        reject(controller, name, f"the entry is removed from {_PATH}: {why}", why, error.error)
 
 
 # Admin tools ------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def _resumed(controller: Controller, partition: Partition) -> Assignment:
     assignment = partition.assignment
     if assignment.target or not EMPTY_TARGET_REFUSED.applies(controller.configuration):
         return assignment
-    text = "its reassignment names no replica and is cancelled"
+    text = "the reassignment has an empty target, and is cancelled"
     controller.notice("warning", "reassignment_cancelled", repr(partition), text)
     return assignment.reassign_to(assignment.origin)
 
@@ -369,9 +369,8 @@ def _move(
         return Move(partition, assignment)
     before = controller.context.reassignments.get(partition)
     if before is not None:
-        originals, text = before.original_replicas, f"its target {list(before.replicas)} becomes "
-        text += f"{list(assignment.target)}, by {ADMIN_TOOLS}"
-        controller.notice("info", "reassignment_replaced", repr(partition), text)
+        originals = before.original_replicas
+        report_replaced(controller, partition, before.replicas, assignment.target, ADMIN_TOOLS)
     else:
         originals = partition.assignment.origin
     record = Reassignment(assignment.target, len(originals), False, originals, api=True)

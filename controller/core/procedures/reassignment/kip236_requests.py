@@ -103,16 +103,16 @@ async def read_requests(controller: Controller, children: list[str]) -> list[Que
         try:
             requests.append(Queued(child, read_request(path, data), czxid))
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
+            text = f"{unreadable}; the znode is deleted; its content was {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
-            await _delete(controller, child, "it cannot be read")
+            await _delete(controller, child, "the request cannot be read")
     return requests
 
 
 async def delete_request(controller: Controller, queued: Queued) -> None:
     """Delete a request that was carried out. If it cannot be deleted, it is emptied."""
     assignments = queued.request.assignments
-    await _delete(controller, queued.child, "it was carried out", asks=bool(assignments))
+    await _delete(controller, queued.child, "the request was carried out", asks=bool(assignments))
     if queued.request.legacy:
         for name, target in assignments.items():
             note_request(controller, name, target, is_waiting=False)
@@ -130,8 +130,9 @@ async def _delete(controller: Controller, child: str, done: str, *, asks: bool =
     if failed != OK:
         controller.context.requests_done[child] = None
     text = (
-        f"{done} and cannot be deleted (ZooKeeper code {error}); it is not carried out again"
-        f"{'' if failed == OK else ' by this controller'}: delete it and its children"
+        f"{done}, but its znode cannot be deleted (ZooKeeper code {error}); the request is not "
+        f"carried out again{'' if failed == OK else ' by this controller'}: delete the znode and "
+        "its children"
     )
     controller.notice("error", "request_not_deleted", path, text)
 
@@ -171,11 +172,7 @@ def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -
             # After a lost reply an entry may have two requests, of which the first has ended.
             continue
         why = f"{LEGACY} has no such entry"
-        text = (
-            f"{queued.path} asks for {list(asked[name])} in the name of {LEGACY}, which "
-            "has no such entry: refused"
-        )
-        reject(controller, name, text, why)
+        reject(controller, name, rejected_text(asked[name], queued.path, why), why)
     return unfounded
 
 

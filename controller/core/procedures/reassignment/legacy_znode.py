@@ -36,7 +36,7 @@ from controller.core.procedures.reassignment_znodes.records import (
 from controller.core.procedures.topics.topics import topic_content
 from controller.core.state import EntrySeen, Partition
 from controller.core.triggers import ZkPartitionReassignment
-from controller.core.values import ANY_VERSION
+from controller.core.values import ANY_VERSION, format_brokers
 from controller.core.znodes import (
     DATA_BYTES_MAX,
     REQUEST_PREFIX,
@@ -126,7 +126,7 @@ def are_older(controller: Controller, names: Iterable[Name], zxid: int) -> dict[
 
 def report_repeated(controller: Controller, path: str, name: Name) -> None:
     """Report that a partition has several entries."""
-    text = f"it has several entries for {name[0]}-{name[1]}: the last one counts"
+    text = f"the znode has several entries for {name[0]}-{name[1]}: the last one counts"
     controller.notice("warning", "repeated_entry", path, text)
 
 
@@ -134,8 +134,10 @@ async def _replace_unreadable(
     controller: Controller, unreadable: str, data: bytes | None, version: int
 ) -> LegacyZnode:
     under_way = entries_under_way(controller)
-    what = "the entries under way take its place" if under_way else "it is removed"
-    text = f"{unreadable}; {what}, it contained {excerpt(data)}"
+    what = (
+        "the reassignments under way replace its content" if under_way else "the znode is deleted"
+    )
+    text = f"{unreadable}; {what}; its content was {excerpt(data)}"
     controller.notice("error", "unreadable_znode", _PATH, text)
     error = await put_entries(controller, under_way, version)
     return LegacyZnode(under_way, version + 1) if under_way and error == OK else LegacyZnode({})
@@ -164,7 +166,7 @@ async def put_entries(controller: Controller, entries: Mapping[Name, Entry], ver
         operation = SetData(_PATH, fit_into_znode(entries), version)
     [error] = (await write(controller, [operation], reason)).errors
     if error not in (OK, BAD_VERSION, NO_NODE, NODE_EXISTS):
-        text = f"it cannot be written (ZooKeeper code {error})"
+        text = f"the znode cannot be written (ZooKeeper code {error})"
         controller.notice("error", "entries_not_written", _PATH, text)
     if not entries:
         # Watch for the next request as at the start (KB 7.6.1).
@@ -233,8 +235,8 @@ def _missing(controller: Controller, entries: Entries) -> Entries:
 def _report_missing(controller: Controller, missing: Entries) -> None:
     names = [one for name in missing if (one := controller.context.find(*name)) is not None]
     text = (
-        f"the entries of {listed(names)} were removed while under way: they are written again; "
-        "cancel them to end the reassignments"
+        f"the entries of {listed(names)} were removed while their reassignments were under way: "
+        "the controller writes the entries again; to end the reassignments, cancel them"
     )
     controller.notice("warning", "entries_mended", _PATH, text)
 
@@ -270,8 +272,8 @@ def _with_original(controller: Controller, name: Name, entry: Entry) -> Entry:
     given = entry.original_replicas
     if given is not None and given != originals:
         text = (
-            f"the entry of {partition} has wrong original replicas {list(given)}: the "
-            f"originals are {list(originals)}"
+            f"the entry of {partition} has wrong original replicas {format_brokers(given)}: the "
+            f"controller replaces them by {format_brokers(originals)}"
         )
         controller.notice("warning", "wrong_originals", _PATH, text)
     return Entry(entry.replicas, originals)

@@ -33,7 +33,7 @@ from controller.core.procedures.reassignment_znodes.records import holder, remov
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState, ReplicaState
-from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
+from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr, format_brokers
 from controller.core.zookeeper_io import read_znodes
 
 RULE = "reassignment"
@@ -349,7 +349,10 @@ def _report_completed(
     originals = record.original_replicas if record is not None else partition.replicas
     if not (before.is_being_reassigned or is_taken_back or originals != partition.replicas):
         return
-    text = f"it is on {list(partition.replicas)} now; requested by {holder(controller, partition)}"
+    text = (
+        f"the reassignment, requested by {holder(controller, partition)}, is complete: the "
+        f"partition is on replicas {format_brokers(partition.replicas)}"
+    )
     controller.notice("info", "reassignment_completed", repr(partition), text)
 
 

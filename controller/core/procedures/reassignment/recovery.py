@@ -42,6 +42,7 @@ from controller.core.procedures.reassignment_znodes.records import (
     route_of,
 )
 from controller.core.state import EntrySeen, Partition
+from controller.core.values import format_brokers
 from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGNMENT_REQUESTS,
@@ -88,8 +89,8 @@ def _report_too_late(controller: Controller, completed: list[Partition]) -> None
     them."""
     for partition in completed:
         text = (
-            f"{REASSIGN_CANCEL} does not undo it: an earlier controller has completed its move to "
-            f"{list(partition.replicas)}"
+            f"{REASSIGN_CANCEL} does not undo the reassignment to "
+            f"{format_brokers(partition.replicas)}: an earlier controller completed it"
         )
         controller.notice("warning", "reassignment_not_cancelled", repr(partition), text)
 
@@ -202,8 +203,8 @@ def _record(controller: Controller, name: Name) -> Reassignment | None:
 
 
 def _report_ignored(controller: Controller, one: Submission, before: Submission) -> None:
-    why = f"{before.source or before.route} also asks for the partition, and was there first"
-    text = f"{one.source or one.route} asks for {list(one.target)}, which is refused: {why}"
+    why = f"{before.source or before.route} requested a reassignment of the partition earlier"
+    text = rejected_text(one.target, one.source or one.route, why)
     reject(controller, one.name, text, why)
 
 

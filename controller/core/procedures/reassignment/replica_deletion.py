@@ -136,7 +136,7 @@ def confirm_deletions(
         if not one.names:
             controller.enqueue(ReplicaDeletions())
             if one.is_reported or not child.startswith(this_term):
-                text = "it has deleted the replicas that it still had"
+                text = "the broker has deleted the replicas that were left on its disks"
                 controller.notice("info", "replicas_deleted", f"broker {one.broker}", text)
 
 
@@ -162,10 +162,10 @@ def report_unconfirmed(controller: Controller) -> None:
 
 def _report(controller: Controller, broker: int, names: list[Name]) -> None:
     is_registered = broker in controller.context.brokers
-    why = "it has not confirmed the deletion" if is_registered else "it is not registered"
+    why = "has not confirmed the deletion" if is_registered else "is not registered"
     text = (
-        f"{why}: it may still have its replicas of {listed_names(names)}; the deletion is recorded "
-        f"in {REPLICA_DELETIONS} and requested again when the broker registers"
+        f"the broker {why}, and may still have its replicas of {listed_names(names)}: the deletion "
+        f"is recorded in {REPLICA_DELETIONS} and requested again when the broker registers"
     )
     controller.notice("warning", "replicas_not_deleted", f"broker {broker}", text)
 
@@ -206,7 +206,7 @@ async def _read_new(controller: Controller, children: list[str]) -> dict[str, Pe
         try:
             one = read_deletion(path, data)
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
+            text = f"{unreadable}; the znode is deleted; its content was {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             unusable.append(Delete(path, ANY_VERSION))
             continue
@@ -225,7 +225,7 @@ def _leave_out_assigned(controller: Controller) -> None:
         one.names = [name for name in one.names if name not in assigned]
         path = deletion_path(child)
         level = "warning" if path.startswith(DELETION_PREFIX) else "info"
-        text = f"{listed_names(assigned)}: not deleted, because broker {one.broker} is assigned"
+        text = f"{listed_names(assigned)}: not deleted, because broker {one.broker} is a replica"
         controller.notice(level, "deletion_dropped", path, text)
 
 
@@ -267,5 +267,8 @@ async def _remove_confirmed(controller: Controller) -> None:
     writes = await write(controller, deletes, Reason(_RULE))
     for operation, error in zip(deletes, writes.errors, strict=True):
         if error not in (OK, NO_NODE):
-            text = f"it is confirmed and cannot be deleted (ZooKeeper code {error}): remove it"
+            text = (
+                "the deletion is confirmed, but the znode cannot be deleted (ZooKeeper code "
+                f"{error}): delete the znode"
+            )
             controller.notice("warning", "deletion_not_removed", operation.path, text)

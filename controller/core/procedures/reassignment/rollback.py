@@ -44,7 +44,7 @@ from controller.core.procedures.topics.deletion import mark_ineligible, resume_d
 from controller.core.procedures.topics.topics import topic_content
 from controller.core.state import ControllerContext, Partition
 from controller.core.state_machines import PartitionState, ReplicaState
-from controller.core.values import ANY_VERSION, NO_LEADER, Assignment
+from controller.core.values import ANY_VERSION, NO_LEADER, Assignment, format_brokers
 from controller.core.zookeeper_io import read_znodes, write
 
 _RULE: Final = "rollback"
@@ -126,7 +126,7 @@ async def roll_back(
     rollback = Rollback({one: originals[one] for one in moving}, needed, cause)
     await _keep_waiting_partitions(controller, rollback)
     if resting:
-        _report(controller, 6, "it is not under way", resting)
+        _report(controller, 6, "not under way: the entry and the record are removed", resting)
         await _forget(controller, resting)
     routes = {one: holder(controller, one) for one in rollback.partitions}
     mark_ineligible(context, dict.fromkeys(one.topic.name for one in rollback.partitions))
@@ -152,10 +152,11 @@ def _report_rolled_back(
     controller: Controller, rollback: Rollback, routes: dict[Partition, str]
 ) -> None:
     for partition, originals in rollback.originals.items():
-        target = list(rollback.before[partition].target)
+        target = format_brokers(rollback.before[partition].target)
         text = (
-            f"it is on {list(originals)} again; its move to {target}, requested by "
-            f"{routes[partition]}, was cancelled by {rollback.cause.name}"
+            f"the partition is on its original replicas {format_brokers(originals)} again: "
+            f"{rollback.cause.name} cancelled the reassignment to {target}, which was requested by "
+            f"{routes[partition]}"
         )
         controller.notice("info", "reassignment_rolled_back", repr(partition), text)
 
@@ -191,7 +192,7 @@ async def _keep_waiting_partitions(controller: Controller, rollback: Rollback) -
         goal, candidate = rollback.goal(partition), candidates.get(partition)
         if candidate is None:
             if partition not in stateless or partition.leadership is not None:
-                failures.add(partition, f"its state cannot be read: {cause.meanwhile}")
+                failures.add(partition, f"the state cannot be read: {cause.meanwhile}")
                 rollback.leave(partition)
         elif too_few := why_rollback_waits(controller.context, candidate, goal):
             failures.add(partition, _in_words(goal, too_few, cause))
@@ -201,16 +202,12 @@ async def _keep_waiting_partitions(controller: Controller, rollback: Rollback) -
 
 def _in_words(goal: RollbackGoal, too_few: TooFewInSync, cause: Cause) -> str:
     """Why a partition is not rolled back."""
-    originals, in_sync = list(goal.originals), list(too_few.in_sync)
-    if in_sync:
-        return (
-            f"of its original replicas {originals} only {in_sync} are live and in sync and "
-            f"{too_few.needed} are needed: {cause.meanwhile}; {cause.remedy}"
-        )
-    return (
-        f"none of its original replicas {originals} is live and in sync, {too_few.needed} must be: "
-        f"{cause.meanwhile}"
-    )
+    originals, in_sync = format_brokers(goal.originals), format_brokers(too_few.in_sync)
+    needed = f"{too_few.needed} of the original replicas {originals} must be live and in sync, and"
+    if not in_sync:
+        return f"{needed} none is: {cause.meanwhile}"
+    present = f"broker {in_sync} is" if len(too_few.in_sync) == 1 else f"brokers {in_sync} are"
+    return f"{needed} only {present}: {cause.meanwhile}; {cause.remedy}"
 
 
 async def _watch_states(controller: Controller, partitions: list[Partition]) -> None:
@@ -224,7 +221,9 @@ async def _watch_states(controller: Controller, partitions: list[Partition]) -> 
 
 
 async def _take_originals(controller: Controller, rollback: Rollback) -> None:
-    _report(controller, 1, "AR is OAR in memory", rollback.partitions)
+    _report(
+        controller, 1, "the original replicas are the assignment in memory", rollback.partitions
+    )
     for partition, originals in rollback.originals.items():
         controller.observer.reassigns(partition, Assignment(originals))
         partition.assignment = Assignment(originals)
@@ -233,7 +232,12 @@ async def _take_originals(controller: Controller, rollback: Rollback) -> None:
 async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None:
     """Steps 2 and 3 in one write and one batch of requests. Between them, replicas outside of the
     originals would be in the ISR and fenced, and producers with acks=all would wait."""
-    _report(controller, 2, "a leader in OAR, the ISR without RAR - OAR", rollback.partitions)
+    _report(
+        controller,
+        2,
+        "an original replica leads, and the others leave the ISR",
+        rollback.partitions,
+    )
     led = [one for one in rollback.partitions if one.leadership is not None]
     why_not: dict[Partition, str] = {}
     cause = rollback.cause
@@ -259,7 +263,7 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
     for partition in led:
         if results.get(partition) is not None:
             continue
-        why = why_not.get(partition, f"its state cannot be read or written: {cause.meanwhile}")
+        why = why_not.get(partition, f"the state cannot be read or written: {cause.meanwhile}")
         if why:
             failures.add(partition, why)
             rollback.leave(partition)
@@ -267,20 +271,22 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
 
 
 async def _take_offline(controller: Controller, rollback: Rollback) -> None:
-    _report(controller, 3, "RAR - OAR offline", rollback.partitions)
+    _report(controller, 3, "the other replicas go offline", rollback.partitions)
     await change_replicas(
         controller, rollback.dropped(), ReplicaState.OFFLINE, _RULE, notifies_unchanged=False
     )
 
 
 async def _delete_replicas(controller: Controller, rollback: Rollback) -> None:
-    _report(controller, 4, "RAR - OAR deleted", rollback.partitions)
+    _report(controller, 4, "the other replicas are deleted", rollback.partitions)
     await delete_replicas(controller, rollback.dropped(), _RULE)
     await store_deletions(controller)
 
 
 async def _store_originals(controller: Controller, rollback: Rollback) -> None:
-    _report(controller, 5, "AR is OAR in ZooKeeper", rollback.partitions)
+    _report(
+        controller, 5, "the original replicas are the assignment in ZooKeeper", rollback.partitions
+    )
     topics = dict.fromkeys(one.topic for one in rollback.partitions)
     sets: list[WriteOperation] = [
         SetData(
@@ -294,7 +300,7 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
         Choice(
             *one.key,
             one.leader,
-            f"replicas={','.join(map(str, one.replicas))}",
+            f"replicas={format_brokers(one.replicas)}",
         )
         for one in rollback.partitions
     )

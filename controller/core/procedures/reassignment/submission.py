@@ -24,7 +24,7 @@ from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.replica_assignment import changed_assignment, replicas_to_drop
 from controller.core.state import Partition
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
-from controller.core.values import Assignment
+from controller.core.values import Assignment, format_brokers
 from controller.core.znodes import Entry, Name, Reassignment
 
 _RULE = "reassignment: begin"
@@ -57,7 +57,10 @@ class Submission(NamedTuple):
 
 def other_route_text(route: str) -> str:
     """The text that a partition is being reassigned by another route."""
-    return f"It is being reassigned by way of {route}, which has to end or be cancelled first."
+    return (
+        f"The partition is being reassigned by way of {route}: that reassignment has to end or be "
+        "cancelled first."
+    )
 
 
 def problem_with(controller: Controller, name: Name, target: tuple[int, ...]) -> str:
@@ -70,9 +73,9 @@ def problem_with(controller: Controller, name: Name, target: tuple[int, ...]) ->
     if not target:
         return "The replica list is empty."
     if len(set(target)) != len(target):
-        return f"The replica list {list(target)} names a broker twice."
+        return f"The replica list {format_brokers(target)} names a broker twice."
     if any(one < 0 for one in target):
-        return f"The replica list {list(target)} names a broker id that no broker can have."
+        return f"The replica list {format_brokers(target)} has a negative broker id."
     return daemon_id_problem(controller, target)
 
 
@@ -85,7 +88,8 @@ def is_possible(controller: Controller, path: str, name: Name, entry: Entry) -> 
         route = holder(controller, partition)
         why = other_route_text(route) if route not in ("", LEGACY) else ""
     if why:
-        text = f"its entry {list(entry.replicas)} is removed from {path}: {why}"
+        replicas = format_brokers(entry.replicas)
+        text = f"the entry with replicas {replicas} is removed from {path}: {why}"
         reject(controller, name, text, why, _error_of(controller, name))
     return not why
 
@@ -193,7 +197,9 @@ def _moves(
         if before is not None:
             record = Reassignment(one.target, before.top, one.legacy, before.original_replicas)
             assignment = _changed(controller, partition, record, isrs[partition])
-            _report_replaced(controller, partition, before, one)
+            source = one.source or one.route
+            report_replaced(controller, partition, before.replicas, one.target, source)
+            _report_dead(controller, partition, one.target)
         else:
             originals = partition.replicas
             if not _has_min_insync_replicas(
@@ -215,14 +221,14 @@ def _has_min_insync_replicas(
     if replicas >= least:
         return True
     lacks = (
-        f"It has {replicas} replicas, fewer than {MIN_INSYNC_REPLICAS}={least} of its topic: "
-        "producers with acks=all fail until it has more."
+        f"The partition has {replicas} replicas, fewer than {MIN_INSYNC_REPLICAS}={least} of its "
+        "topic: producers with acks=all fail until the partition has more."
     )
     if one.legacy:
         topic, number = one.name
         controller.notice("warning", "below_min_insync_replicas", f"{topic}-{number}", lacks)
         return True
-    _refuse(controller, one, f"{lacks} Lower the setting, or move it by way of {LEGACY}.")
+    _refuse(controller, one, f"{lacks} Lower the setting, or request the reassignment in {LEGACY}.")
     return False
 
 
@@ -234,7 +240,7 @@ def _changed(
     originals = record.original_replicas
     dropped = replicas_to_drop(assigned, partition.leader, isr, record.top, target, originals)
     if dropped:
-        text = f"{list(dropped)} are dropped: no longer wanted or needed"
+        text = f"replicas {format_brokers(dropped)} are removed: the new target does not need them"
         controller.notice("info", "replicas_dropped", repr(partition), text)
     return changed_assignment(assigned, dropped, target, originals)
 
@@ -246,24 +252,29 @@ def report_begun(
     that the partition already has is no move."""
     if record.replicas == partition.replicas == record.original_replicas:
         return
-    text = f"from {list(record.original_replicas)} to {list(record.replicas)}, by {source}"
+    before, target = format_brokers(record.original_replicas), format_brokers(record.replicas)
+    text = f"a reassignment from {before} to {target} begins, requested by {source}"
     controller.notice("info", "reassignment_begun", repr(partition), text)
     _report_dead(controller, partition, record.replicas)
 
 
-def _report_replaced(
-    controller: Controller, partition: Partition, before: Reassignment, one: Submission
+def report_replaced(
+    controller: Controller,
+    partition: Partition,
+    before: tuple[int, ...],
+    target: tuple[int, ...],
+    source: str,
 ) -> None:
-    source = one.source or one.route
-    text = f"its target {list(before.replicas)} becomes {list(one.target)}, by {source}"
+    """Report that a reassignment has another target, and where the change was requested."""
+    change = f"from {format_brokers(before)} to {format_brokers(target)}"
+    text = f"the target of the reassignment changes {change}, requested by {source}"
     controller.notice("info", "reassignment_replaced", repr(partition), text)
-    _report_dead(controller, partition, one.target)
 
 
 def _report_dead(controller: Controller, partition: Partition, target: tuple[int, ...]) -> None:
     dead = [one for one in target if one not in controller.context.brokers]
     if dead:
-        text = f"its reassignment waits for brokers {dead}, which are not registered"
+        text = f"the reassignment waits until these brokers are registered: {format_brokers(dead)}"
         controller.notice("warning", "reassignment_waits", repr(partition), text)
 
 
@@ -276,6 +287,6 @@ def refuse_by_other_route(controller: Controller, submission: Submission) -> Non
 
 def _refuse(controller: Controller, submission: Submission, why: str) -> Verdict:
     source = submission.source or submission.route
-    text = f"{source} asks for {list(submission.target)}, which is refused: {why}"
+    text = rejected_text(submission.target, source, why)
     reject(controller, submission.name, text, why, _error_of(controller, submission.name))
     return Verdict.REFUSED

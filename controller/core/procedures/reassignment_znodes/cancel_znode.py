@@ -15,7 +15,7 @@ from controller.core.znodes import REASSIGN_CANCEL, is_forced
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _RULE = "reassignment: is it cancelled"
-_WAITS = f"its requests wait until {REASSIGN_CANCEL} is removed"
+_WAITS = f"the reassignments that this znode requests wait until {REASSIGN_CANCEL} is deleted"
 
 
 class Cancellation(NamedTuple):

@@ -25,7 +25,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.state import Partition
-from controller.core.values import ANY_VERSION
+from controller.core.values import ANY_VERSION, format_brokers
 from controller.core.znodes import (
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
@@ -164,7 +164,7 @@ async def _delete(controller: Controller, names: list[znodes.Name]) -> None:
     writes = await write(controller, deletes, Reason("reassignment: remove the record"))
     for path, error in zip(paths, writes.errors, strict=True):
         if error not in (OK, NO_NODE, NOT_EMPTY):
-            text = f"it cannot be deleted (ZooKeeper code {error})"
+            text = f"the record cannot be deleted (ZooKeeper code {error})"
             controller.notice("warning", "record_not_removed", path, text)
 
 
@@ -185,10 +185,16 @@ async def repair_records(controller: Controller) -> None:
         if error == NO_NODE:
             operations.append(Create(path, wanted))
             parents[znodes.reassignments_path(partition.topic.name)] = None
-            how = "another client deleted it; it is created again, with another czxid"
+            how = (
+                "another client deleted the record; the controller creates it again, with another "
+                "czxid"
+            )
         elif error == OK and not _has_record(path, data, record):
             operations.append(SetData(path, wanted, found.versions[place]))
-            how = f"another client changed it; it is written again, it contained {excerpt(data)}"
+            how = (
+                "another client changed the record; the controller writes it again; its content "
+                f"was {excerpt(data)}"
+            )
         else:
             continue
         controller.notice("warning", "record_mended", path, how)
@@ -210,7 +216,7 @@ async def _write_again(controller: Controller, operations: list[WriteOperation])
     writes = await write(controller, operations, Reason("reassignment: repair the record"))
     for operation, error in zip(operations, writes.errors, strict=True):
         if error not in (OK, BAD_VERSION, NO_NODE, NODE_EXISTS):
-            text = f"it cannot be written (ZooKeeper code {error})"
+            text = f"the record cannot be written (ZooKeeper code {error})"
             controller.notice("error", "record_not_mended", operation.path, text)
 
 
@@ -234,14 +240,16 @@ async def load_records(controller: Controller) -> list[Partition]:
         try:
             record = znodes.read_reassignment(path, data)
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
+            text = f"{unreadable}; the record is deleted; its content was {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             unusable.append(name)
             continue
         if partition is None or not partition.replicas or controller.context.is_queued(partition):
             if partition is None or not controller.context.is_queued(partition):
-                held = excerpt(data)
-                text = f"there is no partition {name[0]}-{name[1]}; removed, it contained {held}"
+                text = (
+                    f"the partition {name[0]}-{name[1]} does not exist; the record is deleted; its "
+                    f"content was {excerpt(data)}"
+                )
                 controller.notice("warning", "record_removed", path, text)
             unusable.append(name)
             continue
@@ -276,16 +284,18 @@ def _is_informed_by_failover(
 
 
 def _report_ended(controller: Controller, partition: Partition, record: Reassignment) -> None:
-    target, assignment = list(record.replicas), partition.assignment
+    assignment, replicas = partition.assignment, format_brokers(partition.replicas)
     if assignment.is_being_reassigned:
-        level, what = "warning", f"another controller has replaced it by {list(assignment.target)}"
+        other = format_brokers(assignment.target)
+        level, what = "warning", f"another controller replaced it by a reassignment to {other}"
     elif assignment.replicas == record.replicas:
-        level, what = "info", "an earlier controller has completed it"
+        level, what = "info", "an earlier controller completed it"
     elif assignment.replicas == record.original_replicas:
-        level, what = "info", f"it was rolled back to {list(assignment.replicas)}"
+        level, what = "info", f"it was rolled back to {replicas}"
     else:
-        level, what = "warning", f"another controller has left it on {list(assignment.replicas)}"
-    text = f"its move to {target}, requested by {route_of(record)}, is over: {what}"
+        level, what = "warning", f"another controller left the partition on {replicas}"
+    target = format_brokers(record.replicas)
+    text = f"the reassignment to {target}, requested by {route_of(record)}, has ended: {what}"
     controller.notice(level, "reassignment_ended", repr(partition), text)
 
 

@@ -187,6 +187,6 @@ def _refused(name: str, why: RequestRefused) -> CreatedTopic:
 
 
 def _not_written(controller: Controller, name: str, path: str, error: int) -> CreatedTopic:
-    text = f"it cannot be written (ZooKeeper code {error}): the topic is not created"
+    text = f"the znode cannot be written (ZooKeeper code {error}): the topic is not created"
     controller.notice("error", "topic_not_created", path, text)
     return CreatedTopic(name, error_codes.UNKNOWN_SERVER_ERROR)

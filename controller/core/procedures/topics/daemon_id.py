@@ -13,7 +13,7 @@ from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.election import has_in_isr
 from controller.core.state import Partition
-from controller.core.values import Assignment, Broker
+from controller.core.values import Assignment, Broker, format_brokers
 
 _HOLDS_NO_REPLICAS = "Broker {} is the controller, which holds no replicas."
 
@@ -44,7 +44,7 @@ def repair_assignments(
         number: _repair(assignment, own, live, first + number)
         for number, assignment in assignments.items()
     }
-    now = "; ".join(f"{topic}-{one}: {_ids(repaired[one].replicas)}" for one in named)
+    now = "; ".join(f"{topic}-{one}: {format_brokers(repaired[one].replicas)}" for one in named)
     text = f"assignments named the daemon's id {own} as a replica; their replicas are now {now}"
     controller.notice("warning", "own_id_repaired", znodes.topic_path(topic), text)
     return repaired
@@ -59,10 +59,6 @@ def is_daemon_in_sync(controller: Controller, partition: Partition) -> bool:
     text = f"the ISR of {partition!r} named the daemon's id {own}; a leader is elected without it"
     controller.notice("warning", "own_id_repaired", path, text)
     return True
-
-
-def _ids(brokers: Iterable[int]) -> str:
-    return ",".join(map(str, brokers))
 
 
 def names_broker(assignment: Assignment, broker: int) -> bool:

@@ -141,9 +141,9 @@ async def test_list_has_the_route_and_the_content_of_a_changed_record() -> None:
     assert "  u-0: 0 of 2 replicas caught up, waits for 3,4 (/admin/reassignments)" in stage.lines
     assert any("u/0 cannot be read as a reassignment" in one for one in stage.warnings)
     assert any(
-        "/admin/reassignments/t/0 says from [6, 4] to [4, 6], /brokers/topics/t from "
-        "[1, 2, 3] to [4, 5, 6]; refold rewrites znodes that it did not write "
-        "itself: a topic's znode at once, a record at its next check" in one
+        "/admin/reassignments/t/0 says from 6,4 to 4,6, /brokers/topics/t says from 1,2,3 "
+        "to 4,5,6; refold rewrites znodes that it did not write itself: a topic's znode at "
+        "once, a record at its next check" in one
         for one in stage.warnings
     )
 
@@ -181,16 +181,16 @@ async def test_unreadable_entries_without_refold_need_the_operator(
     stage = Stage()
     stage.without_controller()
     stage.world.put_quietly(path, b"garbage")
-    with pytest.raises(Refused, match=rf"{path} cannot be read .*: fix or delete it"):
+    with pytest.raises(Refused, match=rf"{path} cannot be read .*: repair or delete the znode"):
         await cancel_all(stage.cluster, stage.report(), dry_run=False)
-    with pytest.raises(Refused, match=rf"{path} cannot be read .*: fix or delete it"):
+    with pytest.raises(Refused, match=rf"{path} cannot be read .*: repair or delete the znode"):
         await execute_extra(stage.cluster, stage.report(), targets(t0=(4,)), None, dry_run=False)
 
 
 async def test_unreadable_entries_under_refold_advise_a_retry() -> None:
     stage = Stage()
     stage.world.put_quietly(znodes.REASSIGN_PARTITIONS, b"garbage")
-    with pytest.raises(Refused, match="refold is moving it away: try again"):
+    with pytest.raises(Refused, match="refold is deleting or rewriting the znode: try again"):
         await cancel_all(stage.cluster, stage.report(), dry_run=False)
 
 
@@ -281,7 +281,7 @@ async def test_unreadable_topic_is_reported_and_the_others_listed() -> None:
     assert {"t-0", "u-0"} == {one.split(":")[0] for one in stage.lines[1:] if one[0] != " "}
     [warning] = stage.warnings
     assert warning.startswith(f"Warning: {UNREADABLE}")
-    assert warning.endswith("none can be submitted; fix the znode")
+    assert warning.endswith("none can be submitted; repair the znode")
 
 
 async def test_request_for_an_unreadable_topic_is_listed() -> None:
@@ -354,7 +354,7 @@ async def test_record_of_a_completed_topic_is_ignored() -> None:
     assert stage.lines == ["No partition reassignments found."]
     [warning] = stage.warnings
     assert (
-        "/admin/reassignments/t/0 says from [1, 2, 3] to [4, 5, 6], "
-        "/brokers/topics/t [1, 2, 6] and no reassignment; when refold takes the "
-        "role, the topic's znode takes precedence" in warning
+        "/admin/reassignments/t/0 says from 1,2,3 to 4,5,6, /brokers/topics/t says "
+        "1,2,6 and no reassignment; when refold takes the role, the topic's znode takes "
+        "precedence" in warning
     )

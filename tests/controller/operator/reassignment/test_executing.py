@@ -178,8 +178,8 @@ async def test_partition_of_another_route_is_refused_with_the_name_of_the_route(
     stage.by_api(4, 5, 6)
     text = await refused(stage, targets(t0=(2,)))
     assert text == (
-        "t-0: already being reassigned, by the AlterPartitionReassignments API: wait for it, or "
-        "end it with --cancel and a file over --bootstrap-server"
+        "t-0: already being reassigned, by the AlterPartitionReassignments API: wait until the "
+        "reassignment completes, or end it with --cancel and a file over --bootstrap-server"
     )
     stage = Stage()
     stage.without_controller()
@@ -239,8 +239,8 @@ async def test_under_a_stock_controller_the_advice_does_not_need_refold() -> Non
     stage.world.remove_quietly(znodes.REASSIGN_PARTITIONS)
     text = await refused(stage, targets(t0=(3, 4)))
     assert text == (
-        "t-0: already being reassigned, by /admin/reassign_partitions: wait for it, or end it with "
-        "--cancel and a file over --bootstrap-server"
+        "t-0: already being reassigned, by /admin/reassign_partitions: wait until the "
+        "reassignment completes, or end it with --cancel and a file over --bootstrap-server"
     )
 
 

@@ -122,8 +122,8 @@ async def test_request_ignored_by_the_controller_is_reported() -> None:
     status, _ = await run_request(stage, targets(t0=(4,)))
     assert status == NOT_AS_REQUESTED
     assert stage.warnings[-1] == (
-        "Warning: t-0: the controller did not start it; see its log for the reason, or the request "
-        "was deleted"
+        "Warning: t-0: the controller did not start the reassignment: see its log for the reason, "
+        "or the request was deleted"
     )
 
 

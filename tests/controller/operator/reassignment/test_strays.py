@@ -157,10 +157,10 @@ async def test_stray_with_a_pending_deletion_is_listed_with_it() -> None:
     report = await run_list(stage)
     assert report.status == NOT_DONE_YET
     assert stage.lines[1:] == [
-        "  gone-3 on broker 5: 1.0 KiB in /data; the partition does not exist; "
-        f"{path} is pending: the controller deletes it",
+        f"  gone-3 on broker 5: 1.0 KiB in /data; the partition does not exist; {path} is "
+        "pending: the controller deletes the replica",
         f"  t-0 on broker 5: 1.0 KiB in /data; assigned to 1,2,3; {path} is pending: the "
-        "controller deletes it",
+        "controller deletes the replica",
     ]
     assert report.data["strays"][0].deletion == path
 
@@ -180,7 +180,7 @@ async def test_pending_deletions_for_an_unregistered_broker_are_listed() -> None
     assert report.status == NOT_DONE_YET
     assert stage.lines[-1] == (
         f"Pending deletion of t-0 ({path}): broker 6 is not registered; the controller deletes the "
-        "replicas when it registers. If it never does, delete the znode."
+        "replicas when the broker registers. If the broker never registers, delete the znode."
     )
     assert report.data["pending_deletions"] == [
         {"znode": path, "broker": 6, "registered": False, "partitions": (T0,)}
@@ -341,8 +341,8 @@ async def test_delete_reports_unconfirmed_deletions_at_the_timeout() -> None:
     [path] = paths(stage)
     assert report.status == NOT_DONE_YET
     assert stage.warnings[-1] == (
-        f"Warning: broker 5 has not confirmed yet: gone-3,t-0; {path} remains, and the controller "
-        "deletes them when the broker answers"
+        f"Warning: broker 5 has not confirmed the deletion of gone-3,t-0 yet; {path} remains, and "
+        "the controller deletes the replicas when the broker answers"
     )
     assert any("there is no controller" in one for one in stage.warnings)
     assert report.data["left"] == [{"znode": path, "broker": 5, "partitions": (GONE, T0)}]

@@ -152,16 +152,16 @@ def test_why_explains_a_rollback_that_waits(tmp_path: Path) -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
-        "The reassignment of t-0 to 3,4 is cancelled: /admin/reassign_cancel was created (event N, "
-        "czxid 46). It waits since event N to go back to 1,2: none of its original replicas [1, 2] "
-        "is live and in sync, 1 must be: its rollback waits, its other replicas stay."
+        "The reassignment of t-0 to 3,4 is cancelled: /admin/reassign_cancel was created (event "
+        "N, czxid 46). It waits since event N to go back to 1,2: 1 of the original replicas 1,2 "
+        "must be live and in sync, and none is: the rollback waits, and the other replicas stay."
     )
     remove_cancel(cluster)
     answer = first(cluster, tmp_path, **T0, is_reassignment=True)
     assert "broker 4 blocks it" in answer
     assert answer.endswith(
-        "At event N: /admin/reassign_cancel was removed before it could go back to [1, 2]: its "
-        "rollback is given up, it proceeds to [3, 4]."
+        "At event N: /admin/reassign_cancel was deleted before the partition was on its original "
+        "replicas 1,2 again: the rollback ends, and the reassignment to 3,4 continues."
     )
 
 
@@ -189,8 +189,8 @@ def test_why_explains_an_entry_that_was_cancelled_before_it_began(tmp_path: Path
     cancel_quietly(cluster)
     cluster.run()
     dropped = (
-        "its entry [3, 4] is removed from /admin/reassign_partitions before it began: "
-        "/admin/reassign_cancel was created after it."
+        "the entry with replicas 3,4 is removed from /admin/reassign_partitions, and its "
+        "reassignment does not begin: /admin/reassign_cancel was created after the entry."
     )
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
         f"t-0 is not being reassigned: at event N it was cancelled: {dropped}"
@@ -258,8 +258,8 @@ def test_why_explains_a_refused_reassignment(cluster: Cluster, tmp_path: Path) -
 def test_why_explains_a_refused_request_by_znode(cluster: Cluster, tmp_path: Path) -> None:
     put_request(cluster, {("t", 0): []})
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
-        "t-0 is not being reassigned: at event N a request for it was refused: its entry is "
-        "dropped: The replica list is empty."
+        "t-0 is not being reassigned: at event N a request for it was refused: the entry is "
+        "removed from /admin/reassign_partitions: The replica list is empty."
     )
 
 
@@ -281,7 +281,10 @@ def test_why_explains_a_request_by_znode_for_a_missing_partition(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     put_request(cluster, {("t", 7): [1, 3], ("gone", 0): [1, 3]})
-    dropped = "at event N a request for it was refused: its entry is dropped: The partition does"
+    dropped = (
+        "at event N a request for it was refused: the entry is removed from "
+        "/admin/reassign_partitions: The partition does"
+    )
     for topic, number in (("t", 7), ("gone", 0)):
         about = {"topic": topic, "partition": number}
         answer = why(cluster, tmp_path, **about, is_reassignment=True)
@@ -291,7 +294,8 @@ def test_why_explains_a_request_by_znode_for_a_missing_partition(
         assert [one.kind for one in answer.chain] == ["told", "reassignment_asked"]
         assert first(cluster, tmp_path, **about) == (
             f"There never was a partition {topic}-{number} in this log. At event N: "
-            f"{topic}-{number}: its entry is dropped: The partition does not exist."
+            f"{topic}-{number}: the entry is removed from /admin/reassign_partitions: The "
+            "partition does not exist."
         )
     answer = first(cluster, tmp_path, topic="gone")
     assert answer.startswith("There never was a topic gone in this log. At event N: ")

@@ -63,11 +63,11 @@ BAD = {
     "unknown topic": (("missing", 0), [1], "The partition does not exist."),
     "unknown partition": (("t", 7), [1], "The partition does not exist."),
     "empty list": (T0, [], "The replica list is empty."),
-    "repeated broker": (T0, [3, 3], "The replica list [3, 3] names a broker twice."),
+    "repeated broker": (T0, [3, 3], "The replica list 3,3 names a broker twice."),
     "negative broker": (
         T0,
         [3, -1],
-        "The replica list [3, -1] names a broker id that no broker can have.",
+        "The replica list 3,-1 has a negative broker id.",
     ),
     "the daemon": (T0, [DAEMON], "Broker 1000 is the controller, which holds no replicas."),
 }
@@ -89,7 +89,9 @@ def test_unreadable_request_is_removed_and_its_content_logged(data: bytes) -> No
     put_request(cluster, data)
     assert requests(cluster) == []
     [text] = seen.texts_of("unreadable_znode")
-    assert text.endswith(f"it is removed, it contained {data.decode('utf-8', 'replace')!r}")
+    assert text.endswith(
+        f"the znode is deleted; its content was {data.decode('utf-8', 'replace')!r}"
+    )
     request(cluster, {T0: [3]})
     assert assignment(cluster) == "3,1 adding 3 removing 1"
 
@@ -109,7 +111,9 @@ def test_unreadable_entries_are_removed_and_their_content_logged(path: str, data
     cluster.put(path, data)
     assert cluster.data(path) is None
     [text] = seen.texts_of("unreadable_znode")
-    assert text.endswith(f"it is removed, it contained {data.decode('utf-8', 'replace')!r}")
+    assert text.endswith(
+        f"the znode is deleted; its content was {data.decode('utf-8', 'replace')!r}"
+    )
     submit(cluster, {T0: [3]})
     assert assignment(cluster) == "3,1 adding 3 removing 1"
 
@@ -146,7 +150,7 @@ def test_unreadable_record_is_removed_at_the_next_failover() -> None:
     seen = cluster.seen()
     cluster.expire()
     [text] = seen.texts_of("unreadable_znode")
-    assert text.endswith("it is removed, it contained 'nonsense'")
+    assert text.endswith("the record is deleted; its content was 'nonsense'")
     assert records(cluster) == []
     catch_up(cluster, 3)
     assert assignment(cluster) == "3"
@@ -171,11 +175,11 @@ CHECKS: dict[str, Callable[[Cluster], object]] = {
     "time": lambda cluster: cluster.fire(rebalance_timer(cluster.fold.controller)),
 }
 CHANGED_RECORDS = {
-    "garbage": (b"garbage", "it contained 'garbage'"),
-    "an object": (b"{}", "it contained '{}'"),
+    "garbage": (b"garbage", "its content was 'garbage'"),
+    "an object": (b"{}", "its content was '{}'"),
     "another target": (
         write_reassignment(Reassignment((5, 6), 1, True, (6, 5))),
-        'it contained \'{"version":1,"replicas":[5,6],',
+        'its content was \'{"version":1,"replicas":[5,6],',
     ),
 }
 
@@ -194,7 +198,7 @@ def test_record_changed_by_a_client_is_reported_once_and_restored(what: str, loo
     texts = seen.texts_of("record_mended")
     assert len(texts) == 2
     for text in texts:
-        assert text.startswith("another client changed it; it is written again")
+        assert text.startswith("another client changed the record; the controller writes it again")
         assert held in text
     assert (record(cluster), record(cluster, T1)) == before
     catch_up(cluster, 3)
@@ -250,8 +254,8 @@ def test_entry_removed_by_a_client_during_the_move_is_restored_and_reported() ->
     seen = cluster.seen()
     submit(cluster, {("u", 0): [4]})
     assert seen.texts_of("entries_mended") == [
-        "the entries of t-0 were removed while under way: they are written again; "
-        "cancel them to end the reassignments"
+        "the entries of t-0 were removed while their reassignments were under way: the controller "
+        "writes the entries again; to end the reassignments, cancel them"
     ]
     assert entries(cluster) == {("u", 0): Entry((4,), (1,)), T0: Entry((3,), (1,))}
     cluster.remove(znodes.REASSIGN_PARTITIONS)
@@ -333,7 +337,7 @@ def test_last_of_several_entries_for_a_partition_is_used_and_that_is_reported(pa
     )
     cluster.put(path, data)
     assert set(seen.texts_of("repeated_entry")) == {
-        "it has several entries for t-0: the last one counts"
+        "the znode has several entries for t-0: the last one counts"
     }
     assert assignment(cluster) == "4,1 adding 4 removing 1"
     assert entries(cluster) == {T0: Entry((4,), (1,))}
@@ -346,7 +350,7 @@ def test_unregistered_broker_is_waited_for_and_reported(
     cluster = two_partitions()
     seen = cluster.seen()
     submitted(cluster, {T0: [9]})
-    assert "its reassignment waits for brokers [9], which are not registered" in seen.texts()
+    assert "the reassignment waits until these brokers are registered: 9" in seen.texts()
     assert assignment(cluster) == "9,1 adding 9 removing 1"
     cluster.start_broker(9)
     catch_up(cluster, 9)

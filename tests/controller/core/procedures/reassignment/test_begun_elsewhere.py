@@ -79,8 +79,9 @@ def test_younger_entry_started_by_a_stock_controller_is_logged() -> None:
         ("reassignment_waits", "t-0"),
     ]
     assert seen.texts_of("reassignment_waits")[1] == (
-        "another controller began it by /admin/reassign_partitions after /admin/reassign_cancel "
-        "was created: it is not rolled back, and ends only when that znode is removed"
+        "another controller began the reassignment by /admin/reassign_partitions after "
+        "/admin/reassign_cancel was created: the reassignment is not rolled back, and completes "
+        "only after that znode is deleted"
     )
 
 

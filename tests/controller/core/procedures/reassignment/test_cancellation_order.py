@@ -79,8 +79,8 @@ def test_cancellation_removed_before_it_is_read_rolls_back(kind: type[Cluster]) 
     cluster.run()
     assert assignment(cluster) == "1,2"
     assert seen.texts_of("reassignments_cancelled") == [
-        "1 reassignments are rolled back and 0 that had not begun are dropped, although "
-        "the znode was removed before the controller read it"
+        "1 reassignments are rolled back, and 0 entries that had not begun are removed, although "
+        "/admin/reassign_cancel was deleted before the controller read it"
     ]
     assert len(seen.texts_of("reassignment_rolled_back")) == 1
     assert_nothing_is_left(cluster)
@@ -292,7 +292,7 @@ def test_older_entries_that_have_not_started_are_dropped(kind: type[Cluster]) ->
     assert assignment(cluster) == "1,2"
     assert_nothing_is_left(cluster)
     assert seen.texts_of("reassignments_cancelled") == [
-        "0 reassignments are rolled back and 1 that had not begun are dropped"
+        "0 reassignments are rolled back, and 1 entries that had not begun are removed"
     ]
     remove_cancel(cluster)
     assert assignment(cluster) == "1,2"
@@ -456,12 +456,12 @@ def assert_dropped(seen: Seen) -> None:
     cancelled = [one for one in cancelled if one.code == "reassignment_cancelled"]
     assert [(one.level, one.subject) for one in cancelled] == [("info", "t-0"), ("info", "t-1")]
     assert seen.texts_of("reassignment_cancelled") == [
-        f"its entry {target} is removed from /admin/reassign_partitions before it began: "
-        "/admin/reassign_cancel was created after it"
-        for target in ([3, 4], [4])
+        f"the entry with replicas {target} is removed from /admin/reassign_partitions, and its "
+        "reassignment does not begin: /admin/reassign_cancel was created after the entry"
+        for target in ("3,4", "4")
     ]
     assert seen.texts_of("reassignments_cancelled") == [
-        "0 reassignments are rolled back and 2 that had not begun are dropped"
+        "0 reassignments are rolled back, and 2 entries that had not begun are removed"
     ]
     assert seen.texts_of("reassignment_waits") == []
 
@@ -474,7 +474,7 @@ def test_waiting_younger_entry_is_logged_once() -> None:
     submit(cluster, {T0: [3, 4], T1: [4]})
     cluster.stop_broker(4)
     assert seen.texts_of("reassignment_waits") == [
-        "its requests wait until /admin/reassign_cancel is removed"
+        "the reassignments that this znode requests wait until /admin/reassign_cancel is deleted"
     ]
     assert seen.texts_of("reassignment_cancelled") == []
 

@@ -66,12 +66,12 @@ def test_move_completed_by_a_stock_controller_is_reported_and_not_rolled_back(
     for name in (T0, T1, T2):
         assert assignment(cluster, name) == "3,4"
     assert seen.texts_of("reassignment_ended") == [
-        f"its move to [3, 4], {BY_ENTRY}, is over: an earlier controller has completed it"
+        f"the reassignment to 3,4, {BY_ENTRY}, has ended: an earlier controller completed it"
         for number in range(3)
     ]
     too_late = (
-        "/admin/reassign_cancel does not undo it: an earlier controller has completed its move to "
-        "[3, 4]"
+        "/admin/reassign_cancel does not undo the reassignment to 3,4: an earlier controller "
+        "completed it"
     )
     assert seen.texts_of("reassignment_not_cancelled") == [too_late] * 3 * cancelled
     assert seen.texts_of("reassignment_rolled_back") == []
@@ -114,8 +114,8 @@ def test_completed_request_is_removed() -> None:
         cluster.change_topic_quietly("t", {0: [3, 4]})
     assert record(cluster) is None
     assert seen.texts_of("reassignment_ended") == [
-        "its move to [3, 4], requested by /admin/reassignment_requests, is over: an earlier "
-        "controller has completed it"
+        "the reassignment to 3,4, requested by /admin/reassignment_requests, has ended: an "
+        "earlier controller completed it"
     ]
 
 
@@ -134,8 +134,8 @@ def test_entry_with_another_target_starts_after_a_completed_move() -> None:
 @pytest.mark.parametrize(
     ("replicas", "why"),
     [
-        ([3, 5], "another controller has left it on [3, 5]"),
-        ([1, 2], "it was rolled back to [1, 2]"),
+        ([3, 5], "another controller left the partition on 3,5"),
+        ([1, 2], "it was rolled back to 1,2"),
     ],
 )
 def test_move_that_ended_in_another_term_is_reported_with_the_present_replicas(
@@ -148,7 +148,7 @@ def test_move_that_ended_in_another_term_is_reported_with_the_present_replicas(
     with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: replicas})
     assert seen.texts_of("reassignment_ended") == [
-        f"its move to [3, 4], {BY_ENTRY}, is over: {why}"
+        f"the reassignment to 3,4, {BY_ENTRY}, has ended: {why}"
     ]
     assert_nothing_is_left(cluster)
 
@@ -166,7 +166,8 @@ def test_move_replaced_by_another_controller_continues_to_the_new_target() -> No
             removing_replicas={"0": [1, 2]},
         )
     assert seen.texts_of("reassignment_ended") == [
-        f"its move to [3, 4], {BY_ENTRY}, is over: another controller has replaced it by [5]"
+        f"the reassignment to 3,4, {BY_ENTRY}, has ended: another controller replaced it by a "
+        "reassignment to 5"
     ]
     assert assignment(cluster) == "5,1,2 adding 5 removing 1,2"
     catch_up(cluster, 5)
@@ -194,6 +195,6 @@ def test_rollback_interrupted_before_step_6_is_reported_as_a_rollback() -> None:
     cluster.leave_role(sessions[0])
     assert assignment(cluster) == "1,2,3"
     assert seen.texts_of("reassignment_ended") == [
-        f"its move to [4, 5, 6], {BY_ENTRY}, is over: it was rolled back to [1, 2, 3]"
+        f"the reassignment to 4,5,6, {BY_ENTRY}, has ended: it was rolled back to 1,2,3"
     ]
     assert_nothing_is_left(cluster)

@@ -88,7 +88,9 @@ def test_example_of_kip_236_deletes_the_dropped_replica_at_once() -> None:
     request(cluster, {T0: [2, 4]})
     assert files(cluster) == [1, 2, 4]
     assert assignment(cluster) == "2,4,1 adding 4 removing 1"
-    assert seen.texts_of("replicas_dropped") == ["[3] are dropped: no longer wanted or needed"]
+    assert seen.texts_of("replicas_dropped") == [
+        "replicas 3 are removed: the new target does not need them"
+    ]
     assert [one for one in seen.requests(3) if one.startswith("StopReplica")] == [
         "StopReplica v4; t-0 e 1",
         "StopReplica v4; t-0 e 1 delete",

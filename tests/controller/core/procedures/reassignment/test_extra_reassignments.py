@@ -255,8 +255,8 @@ def test_partition_of_another_route_is_refused_with_the_name_of_the_route() -> N
     assert extra(cluster) is None
     assert entries(cluster) is None
     [first, second] = seen.texts_of("reassignment_refused")
-    assert "the AlterPartitionReassignments API, which has to end or be cancelled first" in first
-    assert "/admin/reassignment_requests, which has to end or be cancelled first" in second
+    assert "by way of the AlterPartitionReassignments API: that reassignment has to end" in first
+    assert "by way of /admin/reassignment_requests: that reassignment has to end" in second
     assert record(cluster, T1).replicas == (4,)  # type: ignore[union-attr]
 
 
@@ -280,10 +280,10 @@ def test_waiting_conflict_is_logged_once_with_what_ends_the_wait() -> None:
     submit_extra(cluster, {T0: [6]})
     cluster.stop_broker(6)
     assert seen.texts_of("rollback_waits") == [
-        "of its original replicas [1, 2, 3] only [1] are live and in sync and 2 are needed: its "
-        "rollback waits, and so does its new reassignment; its other replicas stay; without its "
-        "entry in /admin/reassign_partitions_extra the one under way goes on"
+        "2 of the original replicas 1,2,3 must be live and in sync, and only broker 1 is: the "
+        "rollback and the new reassignment wait, and the other replicas stay; to continue the "
+        "reassignment under way, remove the entry from /admin/reassign_partitions_extra"
     ]
     assert seen.texts_of("reassignment_waits") == [
-        "1 of its entries wait: for a rollback, or for room in /admin/reassign_partitions"
+        "1 entries wait for a rollback, or for room in /admin/reassign_partitions"
     ]

@@ -154,7 +154,9 @@ def test_OB_04_empty_target_is_refused(rules: str) -> None:
     expected = "2,3" if rules == "refold" else "2,3 removing 2,3"
     assert assignment(cluster) == expected
     if rules == "refold":
-        assert seen.texts() == ["its entry is dropped: The replica list is empty."]
+        assert seen.texts() == [
+            "the entry is removed from /admin/reassign_partitions: The replica list is empty."
+        ]
         cluster.expire()
         assert cluster.is_active
     else:

@@ -94,9 +94,14 @@ def test_changed_and_completed_move_is_logged_once_each(
     catch_up(cluster, 4)
     assert assignment(cluster) == "4"
     assert logged(seen) == [
-        info("begun", f"from [1, 2] to [3], by {first}"),
-        info("replaced", f"its target [3] becomes [4], by {second}"),
-        info("completed", f"it is on [4] now; requested by {route}"),
+        info("begun", f"a reassignment from 1,2 to 3 begins, requested by {first}"),
+        info(
+            "replaced", f"the target of the reassignment changes from 3 to 4, requested by {second}"
+        ),
+        info(
+            "completed",
+            f"the reassignment, requested by {route}, is complete: the partition is on replicas 4",
+        ),
     ]
 
 
@@ -108,8 +113,16 @@ def test_move_reverted_by_a_request_is_logged_to_its_end() -> None:
     request(cluster, {T0: [1, 2]})
     assert assignment(cluster) == "1,2"
     assert logged(seen)[1:] == [
-        info("replaced", f"its target [3, 4] becomes [1, 2], by {REQUESTS}/request_0000000001"),
-        info("completed", f"it is on [1, 2] now; requested by {REQUESTS}"),
+        info(
+            "replaced",
+            "the target of the reassignment changes from 3,4 to 1,2, requested by "
+            f"{REQUESTS}/request_0000000001",
+        ),
+        info(
+            "completed",
+            f"the reassignment, requested by {REQUESTS}, is complete: the "
+            "partition is on replicas 1,2",
+        ),
     ]
 
 
@@ -131,8 +144,11 @@ def test_move_continued_by_a_failover_is_logged_once_each(
     cluster.expire()
     catch_up(cluster, 3)
     assert logged(seen) == [
-        info("begun", f"from [1, 2] to [3], by {first}"),
-        info("completed", f"it is on [3] now; requested by {route}"),
+        info("begun", f"a reassignment from 1,2 to 3 begins, requested by {first}"),
+        info(
+            "completed",
+            f"the reassignment, requested by {route}, is complete: the partition is on replicas 3",
+        ),
     ]
 
 
@@ -147,7 +163,8 @@ def test_move_cancelled_by_the_api_is_logged_once(
     assert logged(seen) == [
         info(
             "rolled_back",
-            f"it is on [1, 2] again; its move to [3], requested by {route}, was cancelled by {API}",
+            f"the partition is on its original replicas 1,2 again: {API} cancelled the "
+            f"reassignment to 3, which was requested by {route}",
         )
     ]
 
@@ -161,8 +178,8 @@ def test_move_cancelled_by_the_znode_is_logged_once() -> None:
     assert logged(seen) == [
         info(
             "rolled_back",
-            f"it is on [1, 2] again; its move to [3], requested by {ENTRIES}, was cancelled by "
-            "/admin/reassign_cancel",
+            "the partition is on its original replicas 1,2 again: /admin/reassign_cancel "
+            f"cancelled the reassignment to 3, which was requested by {ENTRIES}",
         )
     ]
 
@@ -175,10 +192,11 @@ def test_move_replaced_by_extra_entries_is_logged_with_their_znode_as_the_cause(
     assert logged(seen) == [
         info(
             "rolled_back",
-            f"it is on [1, 2] again; its move to [3], requested by {ENTRIES}, was cancelled by "
-            "/admin/reassign_partitions_extra, which asks for [4]",
+            "the partition is on its original replicas 1,2 again: an entry of "
+            "/admin/reassign_partitions_extra with replicas 4 cancelled the reassignment to 3, "
+            f"which was requested by {ENTRIES}",
         ),
-        info("begun", f"from [1, 2] to [4], by {ENTRIES}"),
+        info("begun", f"a reassignment from 1,2 to 4 begins, requested by {ENTRIES}"),
     ]
 
 
@@ -188,7 +206,13 @@ def test_move_completed_at_a_failover_is_logged_once() -> None:
     seen = cluster.seen()
     with OtherControllersTerm(cluster):
         cluster.set_isr("t", 0, (1, 2, 3))
-    assert logged(seen) == [info("completed", f"it is on [3] now; requested by {ENTRIES}")]
+    assert logged(seen) == [
+        info(
+            "completed",
+            f"the reassignment, requested by {ENTRIES}, is "
+            "complete: the partition is on replicas 3",
+        )
+    ]
 
 
 def test_move_ended_by_another_controller_is_logged_only_as_ended() -> None:
@@ -235,8 +259,9 @@ def test_failover_refuses_a_request_for_a_partition_moved_by_an_entry_once() -> 
             "warning",
             "reassignment_refused",
             "t-0",
-            f"{REQUESTS}/request_0000000001 asks for [4], which is refused: It is being "
-            f"reassigned by way of {ENTRIES}, which has to end or be cancelled first.",
+            f"the reassignment to 4, requested by {REQUESTS}/request_0000000001, is rejected: The "
+            f"partition is being reassigned by way of {ENTRIES}: that reassignment has to end or "
+            "be cancelled first.",
         )
     ]
     assert len(logged(seen)) == 1
@@ -255,12 +280,13 @@ def test_failover_refuses_an_entry_for_a_partition_moved_by_a_request_once() -> 
     assert [(code, text) for _, code, _, text in logged(seen)] == [
         (
             "reassignment_refused",
-            f"{ENTRIES} asks for [4], which is refused: {REQUESTS}/request_0000000001 also asks "
-            "for the partition, and was there first",
+            f"the reassignment to 4, requested by {ENTRIES}, is rejected: "
+            f"{REQUESTS}/request_0000000001 requested a reassignment of the partition earlier",
         ),
         (
             "reassignment_replaced",
-            f"its target [3] becomes [4], by {REQUESTS}/request_0000000001",
+            "the target of the reassignment changes from 3 to 4, requested by "
+            f"{REQUESTS}/request_0000000001",
         ),
     ]
     assert entries(cluster) is None
@@ -274,7 +300,7 @@ def test_refusal_of_a_live_request_is_logged_once() -> None:
     assert [(code, text) for _, code, _, text in logged(seen)] == [
         (
             "reassignment_refused",
-            f"{path} asks for [4], which is refused: It is being reassigned by way of {ENTRIES}, "
-            "which has to end or be cancelled first.",
+            f"the reassignment to 4, requested by {path}, is rejected: The partition is being "
+            f"reassigned by way of {ENTRIES}: that reassignment has to end or be cancelled first.",
         )
     ]

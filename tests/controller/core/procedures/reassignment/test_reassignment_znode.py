@@ -87,7 +87,8 @@ def test_entry_with_the_daemon_as_target_is_dropped() -> None:
     assert request(cluster) is None
     assert assignment(cluster) == "1,2"
     assert seen.texts() == [
-        "its entry is dropped: Broker 1000 is the controller, which holds no replicas."
+        "the entry is removed from /admin/reassign_partitions: Broker 1000 is the controller, "
+        "which holds no replicas."
     ]
 
 

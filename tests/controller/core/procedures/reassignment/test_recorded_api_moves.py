@@ -123,8 +123,8 @@ def test_api_cancellation_restores_the_originals_in_their_order(failover: bool) 
     assert logged(seen, "reassignment_rolled_back") == [
         (
             "t-0",
-            f"it is on [1, 2, 3] again; its move to [3, 4, 2], requested by {API}, was cancelled "
-            f"by {API}",
+            f"the partition is on its original replicas 1,2,3 again: {API} cancelled the "
+            f"reassignment to 3,4,2, which was requested by {API}",
         )
     ]
     assert_no_failures(cluster)
@@ -139,7 +139,8 @@ def test_api_cancellation_of_a_move_by_entry_restores_the_originals() -> None:
     assert entries(cluster) is None
     assert_nothing_is_left(cluster)
     [(_, text)] = logged(seen, "reassignment_rolled_back")
-    assert text.endswith(f"requested by /admin/reassign_partitions, was cancelled by {API}")
+    assert f"{API} cancelled the reassignment to " in text
+    assert text.endswith("requested by /admin/reassign_partitions")
 
 
 def test_api_cancellation_of_a_move_by_request_restores_the_originals() -> None:
@@ -163,9 +164,9 @@ def test_api_cancellation_with_too_few_originals_in_sync_is_refused() -> None:
     [answer] = ask(cluster, (T0, None)).partitions
     assert answer.error == codes.INVALID_REPLICA_ASSIGNMENT
     refused = (
-        "of its original replicas [1, 2, 3] only [1] are live and in sync and 2 are needed: the "
-        "request to cancel it is refused; repeat it when they are, or with a lower "
-        "min.insync.replicas of the topic"
+        "2 of the original replicas 1,2,3 must be live and in sync, and only broker 1 is: the "
+        "request to cancel the reassignment is rejected; repeat the request when more are, or "
+        "lower min.insync.replicas of the topic first"
     )
     assert answer.message == refused
     assert logged(seen, "reassignment_not_cancelled") == [("t-0", refused)]
@@ -247,7 +248,7 @@ def test_entry_or_request_for_an_api_move_is_refused_by_its_name(
     submit_extra(cluster, {T0: [6]})
     texts = seen.texts_of("reassignment_refused")
     assert len(texts) == 3
-    assert all(f"It is being reassigned by way of {API}" in one for one in texts)
+    assert all(f"The partition is being reassigned by way of {API}" in one for one in texts)
     assert record(cluster) == Reassignment((4,), 3, False, (1, 2, 3), api=True)
     assert entries(cluster) is None
 
@@ -271,8 +272,8 @@ def test_api_is_refused_with_the_name_of_the_route_of_the_move() -> None:
     [answer] = ask(cluster, (T0, [5])).partitions
     assert answer.error == codes.REASSIGNMENT_IN_PROGRESS
     assert answer.message == (
-        "It is being reassigned by way of /admin/reassign_partitions, which has to end or be "
-        "cancelled first."
+        "The partition is being reassigned by way of /admin/reassign_partitions: that "
+        "reassignment has to end or be cancelled first."
     )
     assert entries(cluster) == {T0: Entry((4,), (1, 2, 3))}
 
@@ -318,7 +319,8 @@ def test_recorded_move_cancelled_by_a_stock_controller_ends() -> None:
     assert logged(seen, "reassignment_ended") == [
         (
             "t-0",
-            f"its move to [4, 5, 6], requested by {API}, is over: it was rolled back to [1, 2, 3]",
+            f"the reassignment to 4,5,6, requested by {API}, has ended: it was rolled back to "
+            "1,2,3",
         )
     ]
     assert_nothing_is_left(cluster)

@@ -103,8 +103,8 @@ def test_deletion_on_a_dead_broker_stays_recorded_and_is_reported_with_the_broke
     assert assignment(cluster) == "1,2,3"
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
     assert seen.texts_of("replicas_not_deleted") == [
-        "it is not registered: it may still have its replicas of t-0; the deletion is recorded in "
-        "/admin/replica_deletions and requested again when the broker registers"
+        "the broker is not registered, and may still have its replicas of t-0: the deletion is "
+        "recorded in /admin/replica_deletions and requested again when the broker registers"
     ]
     assert seen.notices() == [("replicas_not_deleted", "broker 6")]
     assert_nothing_is_left(cluster)
@@ -145,7 +145,9 @@ def test_broker_that_registers_deletes_its_remaining_replicas() -> None:
     assert stopped(seen, 6) == [T0]
     assert files(cluster) == [1, 2, 3]
     assert pending(cluster) == []
-    assert seen.texts_of("replicas_deleted") == ["it has deleted the replicas that it still had"]
+    assert seen.texts_of("replicas_deleted") == [
+        "the broker has deleted the replicas that were left on its disks"
+    ]
     assert_no_failures(cluster)
 
 
@@ -236,8 +238,9 @@ def test_broker_without_an_answer_is_reported_at_the_timeout() -> None:
     seen = cluster.seen()
     let_time_pass(cluster)
     assert seen.texts_of("replicas_not_deleted") == [
-        "it has not confirmed the deletion: it may still have its replicas of t-0; the deletion is "
-        "recorded in /admin/replica_deletions and requested again when the broker registers"
+        "the broker has not confirmed the deletion, and may still have its replicas of t-0: the "
+        "deletion is recorded in /admin/replica_deletions and requested again when the broker "
+        "registers"
     ]
     assert not runs(cluster, TIMER)
     cluster.answer_slow()
@@ -344,7 +347,7 @@ def test_dead_broker_is_reported_at_the_timeout_after_a_failover() -> None:
     seen = cluster.seen()
     let_time_pass(cluster)
     [text] = seen.texts_of("replicas_not_deleted")
-    assert text.startswith("it is not registered: ")
+    assert text.startswith("the broker is not registered, ")
     cluster.start_broker(6)
     assert pending(cluster) == []
     assert len(seen.texts_of("replicas_deleted")) == 1
@@ -449,7 +452,7 @@ def test_requested_deletion_of_an_assigned_replica_is_dropped_and_logged() -> No
     assert pending(cluster) == []
     assert files(cluster) == [1, 2]
     assert seen.notices() == [("deletion_dropped", deletion_path(child))]
-    assert seen.texts() == ["t-0: not deleted, because broker 2 is assigned"]
+    assert seen.texts() == ["t-0: not deleted, because broker 2 is a replica"]
 
 
 def test_recorded_deletion_of_a_replica_assigned_again_is_logged() -> None:
@@ -458,7 +461,7 @@ def test_recorded_deletion_of_a_replica_assigned_again_is_logged() -> None:
     submit(cluster, {T0: [6, 2]})
     seen = cluster.seen()
     cluster.expire()
-    assert seen.texts_of("deletion_dropped") == ["t-0: not deleted, because broker 6 is assigned"]
+    assert seen.texts_of("deletion_dropped") == ["t-0: not deleted, because broker 6 is a replica"]
 
 
 def test_only_replicas_assigned_again_are_removed_from_a_record() -> None:

@@ -195,9 +195,9 @@ def test_request_for_a_partition_moved_by_an_entry_is_refused_with_a_warning() -
     seen = cluster.seen()
     request(cluster, {T0: [4], T1: [1]})
     assert seen.texts_of("reassignment_refused") == [
-        "/admin/reassignment_requests/request_0000000001 asks for [4], which is refused: It is "
-        "being reassigned by way of /admin/reassign_partitions, which has to end or be cancelled "
-        "first."
+        "the reassignment to 4, requested by /admin/reassignment_requests/request_0000000001, is "
+        "rejected: The partition is being reassigned by way of /admin/reassign_partitions: that "
+        "reassignment has to end or be cancelled first."
     ]
     assert requests(cluster) == []
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
@@ -210,7 +210,7 @@ def test_entry_for_a_partition_moved_by_a_request_is_refused_and_removed() -> No
     seen = cluster.seen()
     submit(cluster, {T0: [4], T1: [1]})
     [text] = seen.texts_of("reassignment_refused")
-    assert "It is being reassigned by way of /admin/reassignment_requests" in text
+    assert "The partition is being reassigned by way of /admin/reassignment_requests" in text
     assert entries(cluster) == {T1: Entry((1,), (2, 3))}
     assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
 
@@ -244,10 +244,10 @@ def test_request_with_fewer_replicas_than_the_topics_min_insync_replicas_is_refu
     assert requests(cluster) == []
     [text] = seen.texts_of("reassignment_refused")
     assert text == (
-        "/admin/reassignment_requests/request_0000000000 asks for [1, 2, 3], which is refused: It "
-        "has 1 replicas, fewer than min.insync.replicas=2 of its topic: producers with acks=all "
-        "fail until it has more. Lower the setting, or move it by way of "
-        "/admin/reassign_partitions."
+        "the reassignment to 1,2,3, requested by /admin/reassignment_requests/request_0000000000, "
+        "is rejected: The partition has 1 replicas, fewer than min.insync.replicas=2 of its "
+        "topic: producers with acks=all fail until the partition has more. Lower the setting, or "
+        "request the reassignment in /admin/reassign_partitions."
     )
 
 
@@ -258,8 +258,8 @@ def test_entry_with_fewer_replicas_than_min_insync_replicas_starts_with_a_warnin
     seen = cluster.seen()
     submit(cluster, {T0: [1, 2, 3]})
     assert seen.texts_of("below_min_insync_replicas") == [
-        "It has 1 replicas, fewer than min.insync.replicas=2 of its topic: producers with acks=all "
-        "fail until it has more."
+        "The partition has 1 replicas, fewer than min.insync.replicas=2 of its topic: producers "
+        "with acks=all fail until the partition has more."
     ]
     catch_up(cluster, 2, 3)
     assert assignment(cluster) == "1,2,3"

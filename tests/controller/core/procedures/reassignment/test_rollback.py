@@ -51,11 +51,11 @@ from tests.controller.core.procedures.reassignment.reassigning import (
 )
 
 STEPS = (
-    "AR is OAR in memory",
-    "a leader in OAR, the ISR without RAR - OAR",
-    "RAR - OAR offline",
-    "RAR - OAR deleted",
-    "AR is OAR in ZooKeeper",
+    "the original replicas are the assignment in memory",
+    "an original replica leads, and the others leave the ISR",
+    "the other replicas go offline",
+    "the other replicas are deleted",
+    "the original replicas are the assignment in ZooKeeper",
     "removed from /admin/reassign_partitions",
     "every broker is informed",
 )
@@ -106,7 +106,7 @@ def test_wrong_originals_are_corrected() -> None:
     cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: Entry((4, 5, 6), (6, 5, 4))}))
     assert entries(cluster) == {T0: Entry((4, 5, 6), (1, 2, 3))}
     assert seen.texts_of("wrong_originals") == [
-        "the entry of t-0 has wrong original replicas [6, 5, 4]: the originals are [1, 2, 3]"
+        "the entry of t-0 has wrong original replicas 6,5,4: the controller replaces them by 1,2,3"
     ]
 
 
@@ -296,7 +296,7 @@ def test_entries_wait_while_the_znode_exists_and_start_afterwards() -> None:
     assert entries(cluster) == {T0: Entry((3,))}
     assert requests(cluster) == []
     assert seen.texts_of("reassignment_waits") == [
-        "its requests wait until /admin/reassign_cancel is removed"
+        "the reassignments that this znode requests wait until /admin/reassign_cancel is deleted"
     ]
     remove_cancel(cluster)
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
@@ -322,7 +322,7 @@ def test_api_requests_are_refused_with_the_reason_while_the_znode_exists() -> No
     [answer] = ask(cluster, (T0, [3])).partitions
     assert answer.error == codes.REASSIGNMENT_IN_PROGRESS
     assert answer.message == (
-        "/admin/reassign_cancel exists: no reassignment begins until it is removed."
+        "/admin/reassign_cancel exists: no reassignment begins until that znode is deleted."
     )
     assert assignment(cluster) == "1,2"
 

@@ -37,8 +37,9 @@ UNDER_WAY = "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
 BEFORE_2_7 = "2.6"
 ELECTS = by_rule(WriteZnodes, "rollback: leader among the originals")
 TOO_FEW = (
-    "of its original replicas [1, 2, 3] only [1] are live and in sync and 2 are needed: its "
-    "rollback waits, its other replicas stay; `refold reassign --cancel --force` does not wait"
+    "2 of the original replicas 1,2,3 must be live and in sync, and only broker 1 is: the "
+    "rollback waits, and the other replicas stay; `refold reassign --cancel --force` needs only "
+    "one"
 )
 
 

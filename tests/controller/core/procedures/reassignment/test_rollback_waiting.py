@@ -69,8 +69,8 @@ def test_rollback_waits_if_only_an_unclean_leader_could_be_elected() -> None:
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
     [text] = seen.texts_of("rollback_waits")
     assert text == (
-        "none of its original replicas [1, 2] is live and in sync, 1 must be: its rollback waits, "
-        "its other replicas stay"
+        "1 of the original replicas 1,2 must be live and in sync, and none is: the rollback "
+        "waits, and the other replicas stay"
     )
 
 
@@ -194,8 +194,8 @@ def test_removed_cancellation_lets_a_waiting_reassignment_continue_and_is_report
     seen = cluster.seen()
     remove_cancel(cluster)
     assert seen.texts_of("rollback_given_up") == [
-        "/admin/reassign_cancel was removed before it could go back to [1, 2]: its rollback is "
-        "given up, it proceeds to [3, 4]"
+        "/admin/reassign_cancel was deleted before the partition was on its original replicas 1,2 "
+        "again: the rollback ends, and the reassignment to 3,4 continues"
     ]
     cluster.start_broker(4)
     catch_up(cluster, 4)
@@ -213,8 +213,8 @@ def one_original_in_sync() -> Cluster:
 
 
 FORCED = (
-    "the rollback is forced by /admin/reassign_cancel: it waits for one original in sync, not for "
-    "min.insync.replicas"
+    "/admin/reassign_cancel forces the rollback: the rollback waits for one original replica in "
+    "sync, not for min.insync.replicas"
 )
 
 
@@ -248,7 +248,7 @@ def test_rollback_with_an_unreadable_state_is_retried() -> None:
     seen = cluster.seen()
     cancel_all(cluster)
     assert seen.texts_of("rollback_waits") == [
-        "its state cannot be read: its rollback waits, its other replicas stay"
+        "the state cannot be read: the rollback waits, and the other replicas stay"
     ]
     cluster.put_quietly(path, before or b"")
     cluster.fire(rebalance_timer(cluster.fold.controller))

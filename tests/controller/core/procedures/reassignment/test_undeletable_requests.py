@@ -76,8 +76,8 @@ def test_request_with_a_child_is_emptied_and_reported() -> None:
     assert read_request(path, cluster.data(path)).assignments == {}
     assert seen.notices() == [("request_not_deleted", path)]
     assert seen.texts() == [
-        f"it was carried out and cannot be deleted (ZooKeeper code {NOT_EMPTY}); it is not carried "
-        "out again: delete it and its children"
+        "the request was carried out, but its znode cannot be deleted (ZooKeeper code "
+        f"{NOT_EMPTY}); the request is not carried out again: delete the znode and its children"
     ]
     assert_no_failures(cluster)
 
@@ -129,8 +129,9 @@ def test_request_that_cannot_be_emptied_is_carried_out_once_in_a_term() -> None:
     path = request_with_child(cluster, 3)
     cluster.run()
     assert seen.texts() == [
-        f"it was carried out and cannot be deleted (ZooKeeper code {NOT_EMPTY}); it is not carried "
-        "out again by this controller: delete it and its children"
+        "the request was carried out, but its znode cannot be deleted (ZooKeeper code "
+        f"{NOT_EMPTY}); the request is not carried out again by this controller: delete the znode "
+        "and its children"
     ]
     catch_up(cluster, 3)
     request(cluster, {T0: [1, 2]})
@@ -187,8 +188,8 @@ def test_legacy_request_without_an_entry_is_refused_by_name() -> None:
     assert record(cluster) is None
     assert seen.notices() == [("reassignment_refused", "t-0")]
     assert seen.texts() == [
-        f"{path} asks for [3] in the name of /admin/reassign_partitions, which has no such entry: "
-        "refused"
+        f"the reassignment to 3, requested by {path}, is rejected: /admin/reassign_partitions has "
+        "no such entry"
     ]
     assert_nothing_is_left(cluster)
 
@@ -297,7 +298,7 @@ def test_request_of_an_earlier_term_that_appears_later_is_refused() -> None:
     assert assignment(cluster) == "1,2"
     assert record(cluster) is None
     assert seen.notices() == [("reassignment_refused", "t-0")]
-    assert seen.texts()[0].startswith(f"{path} asks for [3] in the name of ")
+    assert seen.texts()[0].startswith(f"the reassignment to 3, requested by {path}, is rejected: ")
     assert_nothing_is_left(cluster)
 
 

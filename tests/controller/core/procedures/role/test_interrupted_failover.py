@@ -120,9 +120,9 @@ def test_entry_does_not_change_the_target_of_a_request() -> None:
     assert entries(cluster) is None
     [text] = seen.texts_of("reassignment_refused")
     assert text == (
-        "/admin/reassign_partitions asks for [4], which is refused: "
-        "/admin/reassignment_requests/request_0000000000 also asks for the partition, and was "
-        "there first"
+        "the reassignment to 4, requested by /admin/reassign_partitions, is rejected: "
+        "/admin/reassignment_requests/request_0000000000 requested a reassignment of the "
+        "partition earlier"
     )
 
 
@@ -221,8 +221,8 @@ def test_reassignment_cancelled_under_a_stock_controller_is_removed_and_reported
     assert_nothing_is_left(cluster)
     [text] = seen.texts_of("reassignment_ended")
     assert text == (
-        "its move to [3], requested by /admin/reassignment_requests, is over: it was rolled "
-        "back to [1, 2]"
+        "the reassignment to 3, requested by /admin/reassignment_requests, has ended: it was "
+        "rolled back to 1,2"
     )
 
 

@@ -131,7 +131,9 @@ def test_topic_unreadable_at_failover_continues_its_move_after_a_repair() -> Non
     cluster.expire()
     assert len(seen.texts_of("unreadable_znode")) == 1
     [text] = seen.texts_of("record_removed")
-    assert text.startswith('there is no partition t-0; removed, it contained \'{"version":1,')
+    assert text.startswith(
+        'the partition t-0 does not exist; the record is deleted; its content was \'{"version":1,'
+    )
     assert text.endswith('"original_replicas":[1],"leader_epoch":0}\'')
     cluster.put(znodes.topic_path("t"), before or b"")
     assert assignment(cluster) == "3,1 adding 3 removing 1"

@@ -101,7 +101,7 @@ def test_unreadable_deletion_is_removed_with_a_notice(content: bytes) -> None:
     cluster.run()
     assert deletions(cluster) == {}
     assert seen.notices() == [("unreadable_znode", path)]
-    assert f"it is removed, it contained {content.decode()!r}" in seen.texts()[0]
+    assert f"the znode is deleted; its content was {content.decode()!r}" in seen.texts()[0]
 
 
 def test_empty_deletion_is_removed() -> None:
