@@ -52,8 +52,8 @@ def configure(form: Literal["auto", "json", "text"]) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines() if is_text else JsonLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    for room in ("controller", "eventstore"):
-        logging.getLogger(room).setLevel(logging.INFO)
+    for package in ("controller", "eventstore"):
+        logging.getLogger(package).setLevel(logging.INFO)
     # refold reports failures of these libraries itself, once; the libraries would log every
     # attempt.
     for library in ("aiokafka", "aiozk"):

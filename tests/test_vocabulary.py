@@ -57,8 +57,8 @@ DATA: Final = (
     "tests/replay/kafka_text/*.log",
     "tests/replay/kafka_text/*.txt",
 )
-"""Files without prose of this project: licence text, generated lists, recorded bytes, Kafka's lines.
-Files of every other kind are checked.
+"""Files without prose of this project: licence text, generated lists, recorded bytes, lines of
+Kafka. Files of every other kind are checked.
 """
 
 _CODE_FOLDERS: Final = ("controller/", "eventstore/", "replay/", "tools/")

@@ -27,7 +27,7 @@ from replay.errors import DiffError
 INSTALLED: Final = "installed"
 WORKING_TREE: Final = "working-tree"
 
-_ROOMS: Final = ("controller", "eventstore", "replay", "pyproject.toml")
+_PACKAGES: Final = ("controller", "eventstore", "replay", "pyproject.toml")
 _PROTOCOL: Final = Path("replay", "diff", "protocol.py")
 
 
@@ -86,9 +86,9 @@ def _of_ref(reference: str, repository: Path, cache: Path) -> Version:
 
     def unpack(folder: Path) -> None:
         known = (_git(top, "ls-tree", "--name-only", name) or b"").decode().split()
-        rooms = [one for one in _ROOMS if one in known]
-        archive = _git(top, "archive", name, *rooms) if rooms else None
-        if archive is None or "controller" not in rooms:
+        packages = [one for one in _PACKAGES if one in known]
+        archive = _git(top, "archive", name, *packages) if packages else None
+        if archive is None or "controller" not in packages:
             raise DiffError(f"{reference} does not contain refold's code")
         with tarfile.open(fileobj=BytesIO(archive)) as files:
             files.extractall(folder, filter="data")

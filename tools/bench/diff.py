@@ -25,7 +25,7 @@ from replay.diff.references import find_version
 from replay.diff.reports import sentences
 from tools.bench.inspect import make_log
 
-_ROOMS: Final = ("controller", "eventstore", "replay")
+_PACKAGES: Final = ("controller", "eventstore", "replay")
 _ACTS_BETWEEN_DEATHS: Final = 500
 """Small enough that a small log contains elections while most ISRs are full."""
 _ELECTION: Final = Path("controller", "core", "election.py")
@@ -66,8 +66,8 @@ def main(
 
 
 def _head(folder: Path, *, changed: bool) -> Path:
-    for room in _ROOMS:
-        shutil.copytree(room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in _PACKAGES:
+        shutil.copytree(package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy("pyproject.toml", folder)
     if changed:
         path = folder / _ELECTION

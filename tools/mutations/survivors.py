@@ -19,12 +19,14 @@ from tools.mutations.operators import Mutant
 SURVIVORS: Final = "tests/tools/mutations/survivors.toml"
 UNREVIEWED: Final = "unreviewed"
 MISSING: Final = "missing"
-"""How the reason begins of a mutant that a test should notice, which is not written yet."""
+"""The beginning of the reason for a mutant that a test should notice, if that test does not exist
+yet.
+"""
 _ALL: Final = "*"
 _HEAD: Final = """\
-# Mutants that no test notices, by function: why each may survive. "unreviewed": the reason is
-# still to be written. `make mutations-write` adds and removes lines. docs/mutation-testing.md
-# explains them.
+# Mutants that no test notices, by function, with the reason why each may survive. "unreviewed":
+# the reason is not written yet. `make mutations-write` adds and removes lines
+# (docs/mutation-testing.md).
 """
 
 Reviewed = dict[str, dict[str, str]]

@@ -17,7 +17,7 @@ from replay.diff.references import Version, cache_folder, find_version
 from replay.fleet.errors import FleetError
 from replay.fleet.session import files_of, package
 
-_ROOMS: Final = ("controller", "eventstore", "replay", "*.dist-info")
+_PACKAGES: Final = ("controller", "eventstore", "replay", "*.dist-info")
 _DIGEST_BYTES: Final = 8
 
 
@@ -83,8 +83,8 @@ def _packed(version: Version, target: Path) -> Path:
     if folder is None:
         return package(target)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for room in _ROOMS:
-            for root in folder.glob(room):
+        for package in _PACKAGES:
+            for root in folder.glob(package):
                 for file in files_of(root):
                     archive.write(file, file.relative_to(folder))
     return target

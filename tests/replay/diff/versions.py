@@ -12,7 +12,7 @@ INCIDENTS: Final = ROOT / "tests" / "incidents"
 CRASH: Final = INCIDENTS / "broker-crash"
 RECORDED: Final = [one for one in incidents_in([INCIDENTS]) if not one.name.startswith("stock-")]
 """The incidents of refold's controller."""
-_ROOMS: Final = ("controller", "eventstore", "replay")
+_PACKAGES: Final = ("controller", "eventstore", "replay")
 
 
 class Edit(NamedTuple):
@@ -157,8 +157,10 @@ OTHER_PROTOCOL: Final = Edit(
 
 def changed(folder: Path, *edits: Edit) -> Path:
     """This version's code in `folder`, with changes."""
-    for room in _ROOMS:
-        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in _PACKAGES:
+        shutil.copytree(
+            ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
     shutil.copy(ROOT / "pyproject.toml", folder)
     edit(folder, *edits)
     return folder

@@ -279,8 +279,10 @@ def test_one_byte_changed_in_a_command_is_an_error(tmp_path: Path, column: str) 
 def test_one_byte_changed_in_a_rule_is_another_core(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", incident())
     root = tmp_path / "code"
-    for room in ("controller", "eventstore", "replay"):
-        shutil.copytree(ROOT / room, root / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("controller", "eventstore", "replay"):
+        shutil.copytree(
+            ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
     assert refold_replay(log, root).returncode == 0
     rule = root / "controller/core/procedures/elections/replica_state_machine.py"
     source = rule.read_text()

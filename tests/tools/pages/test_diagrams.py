@@ -23,8 +23,8 @@ def diagrams(page: str) -> list[str]:
 def classes() -> set[str]:
     """All classes of the product code."""
     found = set()
-    for room in ("controller", "eventstore", "replay"):
-        for module in (ROOT / room).rglob("*.py"):
+    for package in ("controller", "eventstore", "replay"):
+        for module in (ROOT / package).rglob("*.py"):
             tree = ast.parse(module.read_text(encoding="utf-8"))
             found |= {one.name for one in ast.walk(tree) if isinstance(one, ast.ClassDef)}
     return found
