@@ -83,8 +83,8 @@ def _packed(version: Version, target: Path) -> Path:
     if folder is None:
         return package(target)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for package in _PACKAGES:
-            for root in folder.glob(package):
+        for name in _PACKAGES:
+            for root in folder.glob(name):
                 for file in files_of(root):
                     archive.write(file, file.relative_to(folder))
     return target
