@@ -42,11 +42,11 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("reassign")
 @with_options
 def reassign(given: dict[str, Any]) -> None:
-    """Reassign partitions. Flags and files are those of kafka-reassign-partitions. Where refold is
-    controller, reassignments can be interrupted as in KIP-236.
+    """Reassign partitions, with the flags and files of kafka-reassign-partitions. While refold is
+    controller, you can also cancel and extend reassignments in progress (KIP-236).
 
-    Exit status: 0 success (--verify: complete), 1 rejected, 2 invalid options or files, or the
-    cluster is not reachable, 3 in progress or not started yet, 4 a different outcome (other
+    Exit status: 0 success (--verify: complete); 1 rejected; 2 invalid options or files, or the
+    cluster is not reachable; 3 in progress or not started yet; 4 a different outcome (other
     replicas, changed, not started), or stray replicas exist.
     """
     as_json = given["json"]

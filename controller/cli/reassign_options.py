@@ -70,32 +70,38 @@ class _Options(TypedDict):
     cancel: Annotated[
         bool,
         _flag(
-            "cancel", "Roll back everything; with a file only its partitions, through Kafka's API."
+            "cancel",
+            "Roll back all reassignments of /admin/reassign_partitions. With a file: cancel those "
+            "of the partitions in the file, through Kafka's API.",
         ),
     ]
     remove_cancel: Annotated[
         bool, _flag("remove-cancel", "Allow reassignments again after --cancel.")
     ]
-    generate_extra: Annotated[bool, _flag("generate-extra", "As --generate.")]
+    generate_extra: Annotated[bool, _flag("generate-extra", "The same as --generate.")]
     execute_extra: Annotated[
         bool, _flag("execute-extra", "Start more reassignments while others are in progress.")
     ]
-    verify_extra: Annotated[bool, _flag("verify-extra", "As --verify.")]
+    verify_extra: Annotated[bool, _flag("verify-extra", "The same as --verify.")]
     request: Annotated[bool, _flag("request", "Request reassignments and print an id for each.")]
-    list_: Annotated[bool, _flag("list", "List reassignments in progress, whatever started them.")]
+    list_: Annotated[bool, _flag("list", "List all reassignments in progress.")]
     list_strays: Annotated[
         bool, _flag("list-strays", "List replicas on disk that no assignment contains.")
     ]
     delete_strays: Annotated[
         bool,
-        _flag("delete-strays", "Let the controller delete the replicas that --list-strays lists."),
+        _flag(
+            "delete-strays", "Ask the controller to delete the replicas that --list-strays lists."
+        ),
     ]
     zookeeper: Annotated[
         str | None, _value("zookeeper", "HOST:PORT,.../CHROOT", "ZooKeeper; supports all actions.")
     ]
     bootstrap_server: Annotated[
         str | None,
-        _value("bootstrap-server", "HOST:PORT,...", "Brokers; supports what Kafka's APIs do."),
+        _value(
+            "bootstrap-server", "HOST:PORT,...", "Brokers; supports the actions of Kafka's APIs."
+        ),
     ]
     command_config: Annotated[
         Path | None, _value("command-config", "FILE", "Client properties for --bootstrap-server.")
@@ -134,8 +140,8 @@ class _Options(TypedDict):
             min=0,
             show_default=str(TIMEOUT_MS),
             help=(
-                "Time limit of --request until it is started, and of --delete-strays until "
-                "it is done."
+                "How long --request waits until the controller has accepted the request, and "
+                "--delete-strays until the replicas are deleted."
             ),
         ),
     ]

@@ -24,12 +24,17 @@ def _option(flag: str, metavar: str, help: str) -> Any:
 class _Options(TypedDict):
     """Named as their flags: `log_dir` for --log-dir."""
 
-    zookeeper: Annotated[str | None, _option("--zookeeper", "HOST:PORT,.../CHROOT", "ZooKeeper.")]
+    zookeeper: Annotated[
+        str | None,
+        _option(
+            "--zookeeper", "HOST:PORT,.../CHROOT", "The servers, and the chroot of the cluster."
+        ),
+    ]
     broker_id: Annotated[
-        str | None, _option("--broker-id", "ID", "The id of this daemon, not of a broker.")
+        str | None, _option("--broker-id", "ID", "The id of the daemon; no broker may have it.")
     ]
     listeners: Annotated[
-        str | None, _option("--listeners", "NAME://HOST:PORT,...", "Its addresses.")
+        str | None, _option("--listeners", "NAME://HOST:PORT,...", "The addresses of the daemon.")
     ]
     inter_broker_protocol_version: Annotated[
         str | None,
@@ -39,7 +44,9 @@ class _Options(TypedDict):
     mirror: Annotated[
         str | None,
         _option(
-            "--mirror", "HOST:PORT,...", "Brokers with the topic that event logs are mirrored to."
+            "--mirror",
+            "HOST:PORT,...",
+            "Brokers of the cluster on whose topic event logs are mirrored.",
         ),
     ]
     take_over: Annotated[

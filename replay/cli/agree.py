@@ -37,7 +37,7 @@ def agree_command(
         Path,
         typer.Argument(
             metavar="SOURCE|LOG",
-            help="A folder, .tar, .tar.gz or .tar.xz as for refold import, or a log made by it.",
+            help="A folder, .tar, .tar.gz or .tar.xz as for refold import, or an imported log.",
         ),
     ],
     as_json: Json = False,
@@ -61,9 +61,10 @@ def agree_command(
     brokers, and compare them with the decisions in these files.
 
     Exit status: 0 all decisions and requests agree or are explained; 1 a decision or request does
-    not agree, or a transaction was changed; 2 SOURCE cannot be used; 3 what was judged agrees, but
-    not all of it was judged: SOURCE is cut, transactions are out of order or missing, a term began
-    earlier, or no log shows whether requests were sent.
+    not agree, or a transaction was changed; 2 SOURCE cannot be used; 3 all judged decisions and
+    requests agree, but some could not be judged. The report has the reason: SOURCE is cut,
+    transactions are out of order or missing, a term began earlier, or no log shows whether requests
+    were sent.
     """
     selection = selection_of(chroot, first, last, zone)
     settings = broker_settings(broker_config)

@@ -83,11 +83,12 @@ def diff_command(
     ] = None,
 ) -> None:
     """Fold each log with two versions of refold, and report the decisions that differ, with their
-    rules, the first cause and the consequences, then the changed code that no log executes.
+    rules, the first cause and the consequences. The report ends with the changed code that no log
+    executes.
 
-    Each version runs in separate processes. A version that leaves the log continues in a simulated
-    cluster: the events of the cluster keep their times, and brokers answer as in the log, or with
-    success. The report lists the assumptions.
+    Each version runs in separate processes. After its first decision that is not in the log, a
+    version continues in a simulated cluster. There the events of the cluster keep their times, and
+    brokers answer as in the log, or with success. The report lists the assumptions.
 
     Exit status: 0 no decision differs, 1 decisions differ (see --fail-on), 2 a version, a log or
     FILE cannot be used.

@@ -25,7 +25,7 @@ SUB_COMMANDS: Final = {
     "run": SubCommand("replay.cli.run:app", "Run the controller of a Kafka cluster."),
     "check": SubCommand("controller.cli.check:app", "Check whether a take-over would succeed."),
     "reassign": SubCommand(
-        "controller.cli.reassign:app", "Reassign replicas; interrupt and cancel reassignments."
+        "controller.cli.reassign:app", "Start, extend and cancel reassignments of replicas."
     ),
     "import": SubCommand(
         "replay.cli.import_source:app", "Make a log from the files of a stock cluster."

@@ -29,10 +29,14 @@ def analyse(
         float, typer.Option(min=0, help="Two events within this number of seconds are a race.")
     ] = 1.0,
     flap_window: Annotated[
-        float, typer.Option(min=0, help="The seconds in which a flapping broker is counted.")
+        float,
+        typer.Option(min=0, help="The seconds within which failures of a broker are counted."),
     ] = 300.0,
     flap_times: Annotated[
-        int, typer.Option(min=2, help="The number of failures of a flapping broker in them.")
+        int,
+        typer.Option(
+            min=2, help="A broker with this number of failures within --flap-window is flapping."
+        ),
     ] = 3,
     stuck_after: Annotated[
         float, typer.Option(min=0, help="A reassignment is stuck after this number of seconds.")

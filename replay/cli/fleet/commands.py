@@ -59,8 +59,7 @@ def ingest(
         list[str] | None,
         typer.Option(
             metavar="SOURCE",
-            help="Data of a stock cluster that replaces what the table has of the same"
-            " transactions. Can be repeated.",
+            help="Data of a stock cluster that replaces the same transactions. Can be repeated.",
         ),
     ] = None,
     master: Master = None,

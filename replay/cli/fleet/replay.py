@@ -39,7 +39,7 @@ def replay(
     patience: Annotated[
         float,
         typer.Option(
-            min=1, metavar="SECONDS", help="Stop a version without progress for this time."
+            min=1, metavar="SECONDS", help="Stop a version that makes no progress for this time."
         ),
     ] = _PATIENCE_S,
     split_above: Annotated[
@@ -86,7 +86,8 @@ def divergences(
         str | None, typer.Option(help="Only of this version, by its name in `replay`.")
     ] = None,
     rule: Annotated[
-        str | None, typer.Option(help="Only by this rule, or following from it.")
+        str | None,
+        typer.Option(help="Only divergences of this rule, and those that follow from them."),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Only of this cluster.")] = None,
     log: Annotated[str | None, typer.Option(help="Only in this log.")] = None,
@@ -102,7 +103,8 @@ def divergences(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """List the divergences that replays found: the event, the decision, and both sides of it.
+    """List the divergences that replays found: the event, the decision of the log, and that
+    of the version.
 
     Exit status: 0 done, 2 DIR or Spark cannot be used.
     """

@@ -85,7 +85,7 @@ def copy(
 ) -> None:
     """Copy a log and verify the copy. The daemon may be writing the log.
 
-    `refold log copy - FOLDER` makes a log of a stream.
+    `refold log copy - FOLDER` makes a log from a stream.
 
     Exit code: 0 done, 1 the copy is damaged, 2 the log cannot be used.
     """

@@ -78,7 +78,7 @@ def import_command(
     ],
     log: Annotated[Path, typer.Argument(metavar="LOG", help="The folder of the new log.")],
 ) -> None:
-    """Make a log of JSON lines. The log is the same as the exported one, including its checksums.
+    """Make a log from JSON lines. The log is the same as the exported one, including its checksums.
 
     If the command fails, it leaves no log.
 

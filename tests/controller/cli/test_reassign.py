@@ -317,4 +317,4 @@ def test_delete_strays_waits_until_its_timeout(stage: Stage) -> None:
     stage.leave_on_disk(6, ("gone", 0))
     result = reassign("--delete-strays", "--timeout", "0", *ZOOKEEPER, *BROKERS)
     assert result.exit_code == 3, result.output
-    assert "broker 6 has not confirmed yet: gone-0" in result.stderr
+    assert "broker 6 has not confirmed the deletion of gone-0 yet" in result.stderr

@@ -245,7 +245,7 @@ async def test_request_for_a_reassignment_with_a_deleted_record_is_refused_with_
     stage = under_way()
     stage.world.remove_quietly(reassignments_path("u"))
     with pytest.raises(
-        Refused, match=r"u-0: already being reassigned, by an unrecorded route: wait for"
+        Refused, match=r"u-0: already being reassigned, by an unrecorded route: wait until"
     ):
         await run_request(
             stage.cluster, stage.report(), targets(u0=(5,)), None, timeout_ms=9, dry_run=False
@@ -297,7 +297,7 @@ async def test_unreadable_topic_does_not_block_other_submissions(submit_it: Any)
     stage = with_bad_topic()
     more = {"timeout_ms": 10_000} if submit_it is run_request else {}
     good, bad = targets(v0=(3, 4)), {**targets(v0=(3, 4)), ("bad", 0): (3, 4)}
-    with pytest.raises(Refused, match=f"^{UNREADABLE}.*fix the znode$"):
+    with pytest.raises(Refused, match=f"^{UNREADABLE}.*repair the znode$"):
         await submit_it(stage.cluster, stage.report(), bad, None, dry_run=False, **more)
     assert record(stage.world, V0) is None
     await submit_it(stage.cluster, stage.report(), good, None, dry_run=False, **more)
