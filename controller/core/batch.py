@@ -1,6 +1,6 @@
 """One batch of broker requests (Kafka's ControllerBrokerRequestBatch, KB 12.2).
 
-Each addition is a snapshot: the last one of a partition counts. `requests` returns all
+If a partition is added several times, the last addition counts. `requests` returns all
 LeaderAndIsr, then all UpdateMetadata, then all StopReplica requests, each by broker id.
 """
 

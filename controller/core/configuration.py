@@ -1,4 +1,4 @@
-"""The settings of the fold, which every log's header holds."""
+"""The settings of the fold, which are in the header of every log."""
 
 from typing import Literal
 

@@ -1,7 +1,7 @@
 """Where refold decides differently from Kafka on purpose: each deviation with the defect it fixes.
 
-Deviations that are `always` on also apply under `rules = "kafka"`: without them the cluster would
-be harmed, or the daemon could not be its controller at all.
+Deviations that are `always` on also apply under `rules = "kafka"`. Without them the daemon would
+harm the cluster, or could not be its controller.
 """
 
 from typing import Final

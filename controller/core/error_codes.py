@@ -1,4 +1,4 @@
-"""Kafka's error codes, those that the controller answers or reads (KB 0.5)."""
+"""The error codes of Kafka that the controller sends or receives (KB 0.5)."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
 """The observations of the daemon: one tagged union of immutable values, the only input of the fold.
 
 An outcome names the command that it answers (`command`); other events are exogenous. Bulk outcomes
-hold columns, with one entry for each item, so that 100,000 znodes need no 100,000 objects.
+have columns with one entry for each item, so that 100,000 znodes do not need 100,000 objects.
 """
 
 from msgspec import Struct

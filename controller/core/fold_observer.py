@@ -1,4 +1,4 @@
-"""Observing the fold while it works, for what events and commands do not show (replay)."""
+"""The interface through which replay observes steps of the fold that no event or command shows."""
 
 from collections.abc import Sequence
 

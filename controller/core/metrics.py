@@ -1,4 +1,4 @@
-"""The gauges of Kafka's controller (KafkaController.updateMetrics), counted when they are read.
+"""The gauges of Kafka's controller (KafkaController.updateMetrics), computed when they are read.
 
 Kafka updates its two counts of partitions step by step; here they are computed. While another
 broker is controller the context is empty, and every count is 0.

@@ -1,5 +1,5 @@
-"""The release of Kafka that a broker runs, by its API versions, whatever its
-inter.broker.protocol.version says.
+"""The release of Kafka that a broker runs, derived from its API versions and not from its
+inter.broker.protocol.version.
 
 A broker that finds a topic configuration of a later release in ZooKeeper may fail. The broker then
 does not start again, and its other partitions are lost, too.

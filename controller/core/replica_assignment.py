@@ -5,7 +5,7 @@ robin from a random broker. The others follow at a random distance, which grows 
 With racks, the brokers are ordered so that racks alternate, and a rack gets a second replica only
 when every rack has one.
 
-Reassignments: what a change of target leaves of the assignment (KIP-236).
+Reassignments: the assignment after a change of target (KIP-236).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""The whole fold between two procedures, as bytes, from which a log can be folded on.
+"""The whole fold between two procedures, as bytes, from which the fold of a log can continue.
 
 A snapshot is a cache: folding the log from its beginning yields the same state. Only the core that
-the log's header names takes and loads it.
+the log's header names writes and reads snapshots.
 """
 
 from typing import TypeVar

@@ -1,8 +1,8 @@
 """The state of the controller (Kafka's ControllerContext, KB 2).
 
-Every partition is one object with all that is known of it: work on 100,000 partitions needs no
-look-up by name. Collections are dicts used as ordered sets: their order is that of insertion, never
-that of a hash.
+Every partition is one object with its whole state, so that work on 100,000 partitions needs no
+look-up by name. Collections are dicts used as ordered sets, because the order of a dict does not
+depend on hashes.
 """
 
 from collections.abc import Iterable, Iterator

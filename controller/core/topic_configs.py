@@ -1,7 +1,7 @@
 """The configurations of topics: Kafka 3.9's LogConfig, and their defaults by a broker's settings
 (ServerTopicConfigSynonyms, KafkaConfig.extractLogConfigMap).
 
-`broker_settings` always are a broker's settings as given, under Kafka's keys: only those of
+`broker_settings` are the settings in a broker's configuration, under Kafka's keys; only those of
 `BROKER_KEYS` matter.
 """
 

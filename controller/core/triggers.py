@@ -1,5 +1,4 @@
-"""Controller events, each of which a procedure handles (KB 3.1). They are queued first in, first
-out."""
+"""Controller events (KB 3.1). Each is handled by a procedure, first in, first out."""
 
 from msgspec import Struct
 

@@ -1,6 +1,7 @@
 """The configurations of users in /config/users: credentials and quotas (DynamicConfig.User).
 
-Credentials are secrets: the fold only has seals of them (scram_requests.py).
+Credentials are secrets: the fold only has keyed digests of them
+(api_requests/scram_credentials.py).
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Reading and writing ZooKeeper so that every outcome is definite.
 
 If the connection breaks, reads have no reply, and the outcome of writes is unknown. The core issues
-the reads again when the session is connected again. Only this module finds out whether a write
-happened: sync, read, compare. It issues a write again only if the write did not happen
+the reads again when the session is connected again. Only this module determines whether a write
+happened: sync, read, compare. It repeats a write only if the write did not happen
 (docs/design.md#terms).
 """
 

@@ -1,4 +1,4 @@
-"""AlterPartition: leaders ask for other ISRs (KB 11.2)."""
+"""AlterPartition: leaders request changes of ISRs (KB 11.2)."""
 
 from typing import ClassVar
 

@@ -1,4 +1,6 @@
-"""Requests of the endpoint: each gets exactly one answer, whatever happens."""
+"""Calls the procedure of each API request. Every request gets exactly one answer, also after an
+error.
+"""
 
 from typing import assert_never
 

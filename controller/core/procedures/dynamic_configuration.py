@@ -1,7 +1,7 @@
 """Configurations that are changed while the cluster runs: unclean leader election (KB 3.10) and
 min.insync.replicas.
 
-Brokers and the active daemon learn of changes by notifications in /config/changes.
+Notifications in /config/changes inform brokers and the active daemon of changes.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """The znodes of reassignments: /admin/reassign_partitions, and those of KIP-236 (KB 1.2, 14.1,
 14.4).
 
-The controller and `refold reassign` both read and write them. Whether the partitions, brokers and
-replica lists make sense is for the caller to check.
+The controller and `refold reassign` both read and write them. The callers validate partitions,
+brokers and replica lists.
 """
 
 import re

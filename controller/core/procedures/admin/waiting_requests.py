@@ -1,8 +1,7 @@
 """Answers that wait for leaders of new partitions, or for the deletion of topics (Kafka's topic
-purgatory), and then until brokers know.
-
-The time-out of a request starts when it arrives. It ends the wait also while a long procedure runs,
-and in the queue: a request that has not begun by then is not begun.
+purgatory), and then until brokers have the metadata. The time-out of a request starts when the
+request arrives, and also ends the wait during a long procedure. A request whose time-out fires
+while it is queued is not begun.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Giving partitions a leader: the first one (KB 4.3) and the next one (KB 4.4).
+"""Elects the first leader of a partition (KB 4.3) and later leaders (KB 4.4).
 
 election.py chooses the leaders. These procedures read and write the state znodes, update the
 context, and add the requests that inform the brokers to the caller's batch.

@@ -1,8 +1,9 @@
 """The requests that Kafka's state machine keeps when it is fenced during a change (KB 12.2.1).
 
 The requests of the change stay in its batch. No later change of that machine begins while the batch
-has requests, and nothing removes them while the process lives. So Kafka's controller, when it is
-elected again, moves no replica, or no partition, any more. Deviation BATCH_BEGINS_EMPTY.
+has requests, and nothing removes them while the process lives. Therefore, if the same process is
+elected again, Kafka's controller changes no replica state, or no partition state. Deviation
+BATCH_BEGINS_EMPTY.
 """
 
 from collections.abc import Iterator

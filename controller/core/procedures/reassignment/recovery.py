@@ -1,4 +1,4 @@
-"""Reassignments at failover, as the last controller left them (KB 14.5.5, 14.5.6).
+"""Reassignments at failover, as the previous controller left them in ZooKeeper (KB 14.5.5, 14.5.6).
 
 First the records in /admin/reassignments, then the requests, then /admin/reassign_partitions: a
 later source determines the target, unless it uses another route.

@@ -1,8 +1,7 @@
-"""Winning, keeping and giving up the controller's role (KB 6.1, 13).
-
-The daemon has the role if its session owns /controller, whatever broker id is in the
-znode: an earlier session of the daemon may have left its ephemeral znode (ROLE_BY_SESSION). Kafka
-then answers requests as a controller without state; the daemon is not active.
+"""Taking, keeping and resigning the controller role (KB 6.1, 13). The daemon has the role if its
+session owns /controller. The broker id in the znode does not decide, because the znode may belong
+to an earlier session of the daemon (ROLE_BY_SESSION). In that case Kafka answers requests as a
+controller without state; the daemon is not active.
 """
 
 from enum import Enum, auto

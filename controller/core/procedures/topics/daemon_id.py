@@ -1,9 +1,9 @@
 """Assignments that name the daemon's broker id, which can hold no replicas.
 
 A broker that creates a topic for a client chooses among the live brokers of its metadata, and the
-daemon is one of them (docs/observations.md#the-controller-role). Such an assignment is rewritten
-before its partitions get their states. A state with the daemon in the ISR was written by hand: a
-failover elects again. Deviation `daemon-id-repaired`, under any rules.
+daemon is one of them (docs/observations.md#the-controller-role). The controller rewrites such an
+assignment before its partitions get their states. A state with the daemon in the ISR was written by
+hand: a failover elects again. Deviation `daemon-id-repaired`, under any rules.
 """
 
 from collections.abc import Iterable

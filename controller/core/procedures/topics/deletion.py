@@ -1,7 +1,7 @@
 """Deleting topics, from the marker to the last znode (Kafka's TopicDeletionManager, KB 8).
 
-A topic is queued. Its replicas are stopped, then deleted, then forgotten. While one of its replicas
-is offline, the topic is ineligible and waits.
+A topic is queued. Its replicas are stopped, then deleted, then removed from the context. While one
+of its replicas is offline, the topic is ineligible and waits.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Failed log directories: how they are reported, and what follows (KB 3.11)."""
+"""Failed log directories: handles the reports of brokers (KB 3.11)."""
 
 from controller.core import error_codes, znodes
 from controller.core.controller import Controller
