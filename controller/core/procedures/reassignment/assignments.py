@@ -127,10 +127,6 @@ def _choices(moves: list[Move]) -> tuple[Choice, ...]:
 
 
 def _in_words(assignment: Assignment) -> str:
-    def spelt(replicas: tuple[int, ...]) -> str:
-        return ",".join(map(str, replicas))
-
-    return (
-        f"replicas={spelt(assignment.replicas)}, adding={spelt(assignment.adding)}, "
-        f"removing={spelt(assignment.removing)}"
-    )
+    replicas, adding = format_brokers(assignment.replicas), format_brokers(assignment.adding)
+    removing = format_brokers(assignment.removing)
+    return f"replicas={replicas}, adding={adding}, removing={removing}"

@@ -43,6 +43,7 @@ from controller.core.procedures.reassignment.submission import (
     other_route_text,
     reject,
     report_begun,
+    report_replaced,
 )
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries

@@ -8,7 +8,13 @@ from controller.core.errors import ZnodeError
 from controller.core.failures import excerpt
 from controller.core.operations import NO_NODE, OK, Delete, SetData
 from controller.core.procedures.reassignment.legacy_znode import note_request, read_legacy
-from controller.core.procedures.reassignment.submission import Submission, Verdict, reject, submit
+from controller.core.procedures.reassignment.submission import (
+    Submission,
+    Verdict,
+    reject,
+    rejected_text,
+    submit,
+)
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled, report_waiting
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (

@@ -31,6 +31,7 @@ from controller.core.procedures.reassignment.submission import (
     Verdict,
     refuse_by_other_route,
     reject,
+    rejected_text,
     submit,
 )
 from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel, report_waiting

@@ -55,6 +55,13 @@ class Submission(NamedTuple):
         return LEGACY if self.legacy else REQUESTS
 
 
+def rejected_text(target: tuple[int, ...], source: str, why: str) -> str:
+    """The message that a requested reassignment is rejected."""
+    return (
+        f"the reassignment to {format_brokers(target)}, requested by {source}, is rejected: {why}"
+    )
+
+
 def other_route_text(route: str) -> str:
     """The text that a partition is being reassigned by another route."""
     return (
