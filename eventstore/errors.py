@@ -25,7 +25,7 @@ class LogNotFound(LogError):
 
 
 class NotALog(LogError):
-    """It exists, but it is not a refold log."""
+    """The path exists, but is not a refold log."""
 
 
 class LogExists(LogError):

@@ -84,12 +84,14 @@ def check_protocol(settings: Settings, status: SystemStatus) -> Iterator[CheckRe
 
 
 def check_policies(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
-    """As at the start. A broker that does not answer is reported by `check_brokers`."""
+    """The checks of policies that the start makes. `check_brokers` reports a broker that does not
+    answer.
+    """
     return start_checks.check_policies([one for one in status.brokers if not one.fault])
 
 
 def check_broker_settings(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
-    """As at the start."""
+    """The settings that the start compares."""
     return start_checks.check_broker_settings(settings, status.brokers)
 
 

@@ -94,8 +94,9 @@ class Publisher:
                     await ending.wait()
 
     def _is_sound(self, log: Path) -> bool:
-        """Only the last record on the topic is compared. It represents those before it only if
-        the log is consistent with its own checksum chain."""
+        """Only the last record on the topic is compared. This record represents all earlier records
+        only if the log is consistent with its own checksum chain.
+        """
         report = verify(log)
         for damage in report.damages:
             text = f"{damage.file}, {damage.record}: {damage.text}"

@@ -19,7 +19,7 @@ from replay.subjects import subject_of
 from replay.world.paths import below
 
 _DIVERGENCES_MAX: Final = 50
-"""Only the first divergences have these records; a reader needs no more."""
+"""Only the first divergences have these records, because a report shows no others."""
 _RECORDS_MAX: Final = 10
 _WIDTH: Final = 160
 

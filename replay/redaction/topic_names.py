@@ -34,7 +34,9 @@ _SIBLINGS: Final = {
 }
 """The letters that a branch may become: those between the same separators in the order."""
 _HYPHEN_LABEL: Final = "-z"
-"""It sorts after the hyphen and digit that end a shorter stand-in, as a longer name must."""
+"""The character sorts after the hyphen and digit that end a shorter stand-in, as a longer name
+must.
+"""
 _LONGEST: Final = 249
 _WORD: Final = 1 << 32
 _BASE: Final = 31

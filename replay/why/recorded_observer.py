@@ -138,7 +138,7 @@ class RecordedFactObserver(FactObserver):
         return cluster_of(self._fold, seq, time, procedure, context, self.rewriting)
 
     def topic_name(self, id: str) -> str:
-        """Also knows the topics that the daemon knew before it lost the role."""
+        """Includes the topics that the daemon knew before it lost the role."""
         name = super().topic_name(id)
         last = self._last_context
         known = last.topics_by_id.get(bytes.fromhex(id)) if last is not None else None

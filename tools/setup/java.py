@@ -16,7 +16,7 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 class JavaError(Exception):
-    """There is no usable Java; the message is one line that says what to do."""
+    """No usable Java was found; the message is one line that says what to do."""
 
 
 def find_java() -> Path:

@@ -202,7 +202,7 @@ def _creation(trigger: Trigger) -> CreateTopicsReceived | None:
 
 
 def _unified(asked: CreateTopicsReceived) -> dict[str, None]:
-    """Its topic names, each in the common form of colliding names."""
+    """The topic names of a request, each in the common form of colliding names."""
     return dict.fromkeys(topic_names.unified(one.name) for one in asked.topics)
 
 

@@ -17,7 +17,9 @@ from controller.core.znodes.schema import Int32, Name, Natural32, Replicas, deco
 
 REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
 REASSIGN_CANCEL: Final = "/admin/reassign_cancel"
-"""Its presence is the signal; its content says only whether the rollback is forced."""
+"""The existence of this znode cancels reassignments; its content says only whether the rollback is
+forced.
+"""
 REASSIGN_PARTITIONS_EXTRA: Final = "/admin/reassign_partitions_extra"
 REASSIGNMENT_REQUESTS: Final = "/admin/reassignment_requests"
 REASSIGNMENTS: Final = "/admin/reassignments"
@@ -25,7 +27,7 @@ REQUEST_PREFIX: Final = f"{REASSIGNMENT_REQUESTS}/request_"
 """The path to create a persistent sequential znode with; ZooKeeper appends ten digits."""
 
 REPLICA_DELETIONS: Final = "/admin/replica_deletions"
-"""Its children are deletions of replicas that brokers have not confirmed yet."""
+"""The parent of znodes with deletions of replicas that brokers have not confirmed yet."""
 DELETION_PREFIX: Final = f"{REPLICA_DELETIONS}/requested_"
 """The path with which `refold reassign --delete-strays` creates a persistent sequential znode."""
 

@@ -26,7 +26,7 @@ from replay.why.sentences import sentence, with_full_stop
 
 _NS: Final = 1_000_000_000
 REFUSALS: Final = {
-    "reassignment_refused": "a request for it was refused",
+    "reassignment_refused": "a request for it was rejected",
     "reassignment_failed": "it failed",
     "reassignment_cancelled": "it was cancelled",
 }

@@ -94,7 +94,7 @@ def events_of_answers(cluster: Cluster, error: int = 0) -> list[list[tuple[str, 
 
 
 def test_no_answer_is_expected_from_a_broker_without_a_channel() -> None:
-    """Its requests are dropped."""
+    """The requests for this broker are dropped."""
     cluster = Cluster()
     del cluster.context.channels[2]
     cluster.batch.add_leader_and_isr((2, 3), cluster.partitions[0], is_new=False)

@@ -91,7 +91,7 @@ def test_why_explains_a_request_for_a_missing_partition(
     log = log_of("reassign-znode-7")
     answer = asked(log, topic=topic, partition=number, is_reassignment=True)
     assert plain(answer.answer) == (
-        f"{topic}-{number} is not being reassigned: at event N a request for it was refused: the "
+        f"{topic}-{number} is not being reassigned: at event N a request for it was rejected: the "
         "entry is removed from /admin/reassign_partitions: The partition does not exist."
     )
     assert [one.kind for one in answer.chain] == ["told", "reassignment_asked"]

@@ -258,7 +258,7 @@ def test_why_explains_a_refused_reassignment(cluster: Cluster, tmp_path: Path) -
 def test_why_explains_a_refused_request_by_znode(cluster: Cluster, tmp_path: Path) -> None:
     put_request(cluster, {("t", 0): []})
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
-        "t-0 is not being reassigned: at event N a request for it was refused: the entry is "
+        "t-0 is not being reassigned: at event N a request for it was rejected: the entry is "
         "removed from /admin/reassign_partitions: The replica list is empty."
     )
 
@@ -282,7 +282,7 @@ def test_why_explains_a_request_by_znode_for_a_missing_partition(
 ) -> None:
     put_request(cluster, {("t", 7): [1, 3], ("gone", 0): [1, 3]})
     dropped = (
-        "at event N a request for it was refused: the entry is removed from "
+        "at event N a request for it was rejected: the entry is removed from "
         "/admin/reassign_partitions: The partition does"
     )
     for topic, number in (("t", 7), ("gone", 0)):
