@@ -408,7 +408,7 @@ class Run:
             violations.append(f"{traffic.refused} records were refused: {reasons}")
 
     def _keep(self, topic: Topic) -> None:
-        """Copies the partition's files, which are deleted with the topic, to the cluster's folder."""
+        """Copy the partition's files, which are deleted with the topic, to the cluster's folder."""
         name = f"{topic.name}-0"
         for broker in self.moving.lab.brokers:
             files = broker.folder / "data" / name

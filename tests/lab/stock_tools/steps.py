@@ -56,8 +56,8 @@ class Step(Protocol):
 @dataclass(frozen=True)
 class Call:
     """One run of a tool. Braces in the arguments are replaced by `Harness.placeholders`; {id of T}
-    by a topic's id. `since`: the first Kafka version whose tools have the option. `alike_since`: the
-    first version whose controller has the error texts of 3.9."""
+    by a topic's id. `since`: the first Kafka version whose tools have the option.
+    `alike_since`: the first version whose controller has the error texts of 3.9."""
 
     tool: str
     arguments: str
