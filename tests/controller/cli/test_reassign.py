@@ -18,7 +18,7 @@ from controller.operator.reassignment.cluster import Cluster
 from replay.cli.main import app, main
 from tests.controller.core.procedures.reassignment.interrupting import request, submit
 from tests.controller.core.procedures.reassignment.reassigning import T0
-from tests.controller.operator.reassignment.stage import Stage
+from tests.controller.operator.reassignment.harness import ReassignHarness
 from tools.lab.ports import HOST, free_port
 
 MOVES = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
@@ -221,30 +221,30 @@ RATE = "leader.replication.throttled.rate"
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+def harness(monkeypatch: pytest.MonkeyPatch) -> ReassignHarness:
     """t-0 moves to [4,5,6], and broker 4 is throttled."""
-    stage = Stage()
-    submit(stage.world, {T0: (4, 5, 6)})
-    stage.world.put(broker_config_path(4), write_config({RATE: "5"}))
+    harness = ReassignHarness()
+    submit(harness.world, {T0: (4, 5, 6)})
+    harness.world.put(broker_config_path(4), write_config({RATE: "5"}))
 
     @asynccontextmanager
     async def connected(*addresses: object) -> AsyncIterator[Cluster]:
-        yield stage.with_disks
+        yield harness.with_disks
 
     monkeypatch.setattr(reassigning, "connected", connected)
-    return stage
+    return harness
 
 
-def throttle(stage: Stage) -> dict[str, str]:
+def throttle(harness: ReassignHarness) -> dict[str, str]:
     """The throttle of broker 4."""
-    return read_config("4", stage.world.data(broker_config_path(4)))
+    return read_config("4", harness.world.data(broker_config_path(4)))
 
 
 @pytest.mark.parametrize(("action", "status"), [("--cancel", 2), ("--list-strays", 0)])
 def test_closed_output_ends_an_action_before_it_changes_anything(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, action: str, status: int
+    harness: ReassignHarness, monkeypatch: pytest.MonkeyPatch, action: str, status: int
 ) -> None:
-    stage.leave_on_disk(6, ("gone", 0))
+    harness.leave_on_disk(6, ("gone", 0))
     read, write = os.pipe()
     os.close(read)
     with open(write, "w") as unread:  # noqa: PTH123 - it is no path
@@ -253,21 +253,21 @@ def test_closed_output_ends_an_action_before_it_changes_anything(
         with pytest.raises(SystemExit) as ended:
             main()
     assert ended.value.code == status
-    assert stage.world.data(REASSIGN_CANCEL) is None
+    assert harness.world.data(REASSIGN_CANCEL) is None
 
 
 @pytest.mark.parametrize("more", [(), ("--wait",), ("--force",)])
 def test_cancel_clears_throttles_of_a_completed_rollback(
-    stage: Stage, more: tuple[str, ...]
+    harness: ReassignHarness, more: tuple[str, ...]
 ) -> None:
     result = reassign("--cancel", *more, *ZOOKEEPER)
     assert result.exit_code == 0, result.output
     assert result.stdout.count("Clearing broker-level throttles") == 1
-    assert throttle(stage) == {}
+    assert throttle(harness) == {}
 
 
-def test_cancel_reports_throttles_of_a_waiting_rollback(stage: Stage) -> None:
-    stage.without_controller()
+def test_cancel_reports_throttles_of_a_waiting_rollback(harness: ReassignHarness) -> None:
+    harness.without_controller()
     result = reassign("--cancel", "--json", *ZOOKEEPER)
     assert result.exit_code == 0
     answer = json.loads(result.stdout)
@@ -278,25 +278,27 @@ def test_cancel_reports_throttles_of_a_waiting_rollback(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("more", [("--preserve-throttles",), ("--dry-run",)])
-def test_cancel_keeps_throttles_on_request(stage: Stage, more: tuple[str, ...]) -> None:
+def test_cancel_keeps_throttles_on_request(harness: ReassignHarness, more: tuple[str, ...]) -> None:
     result = reassign("--cancel", *more, *ZOOKEEPER)
     assert result.exit_code == 0
     assert "throttle" not in result.output
-    assert throttle(stage) == {RATE: "5"}
+    assert throttle(harness) == {RATE: "5"}
 
 
-def test_cancel_with_wait_reports_throttles_that_another_move_needs(stage: Stage) -> None:
-    stage.world.create_topic("u", {0: (1, 2)})
-    request(stage.world, {("u", 0): (3, 4)})
+def test_cancel_with_wait_reports_throttles_that_another_move_needs(
+    harness: ReassignHarness,
+) -> None:
+    harness.world.create_topic("u", {0: (1, 2)})
+    request(harness.world, {("u", 0): (3, 4)})
     result = reassign("--cancel", "--wait", *ZOOKEEPER)
     assert result.exit_code == 0, result.output
     assert "Reassignment of partition t-0 is completed." in result.stdout
     assert "throttles remain, because partitions are being reassigned: u-0" in result.stderr
-    assert throttle(stage) == {RATE: "5"}
+    assert throttle(harness) == {RATE: "5"}
 
 
-def test_strays_exit_with_4_and_are_in_the_json(stage: Stage) -> None:
-    stage.leave_on_disk(6, ("gone", 0))
+def test_strays_exit_with_4_and_are_in_the_json(harness: ReassignHarness) -> None:
+    harness.leave_on_disk(6, ("gone", 0))
     result = reassign("--list-strays", "--json", *ZOOKEEPER, *BROKERS)
     assert result.exit_code == 4, result.output
     assert json.loads(result.stdout)["strays"] == [
@@ -312,9 +314,9 @@ def test_strays_exit_with_4_and_are_in_the_json(stage: Stage) -> None:
     ]
 
 
-def test_delete_strays_waits_until_its_timeout(stage: Stage) -> None:
-    stage.without_controller()
-    stage.leave_on_disk(6, ("gone", 0))
+def test_delete_strays_waits_until_its_timeout(harness: ReassignHarness) -> None:
+    harness.without_controller()
+    harness.leave_on_disk(6, ("gone", 0))
     result = reassign("--delete-strays", "--timeout", "0", *ZOOKEEPER, *BROKERS)
     assert result.exit_code == 3, result.output
     assert "broker 6 has not confirmed the deletion of gone-0 yet" in result.stderr

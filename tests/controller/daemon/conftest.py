@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.controller.daemon.scene import BROKER_CONFIG, Scene
+from tests.controller.daemon.lab_cluster import BROKER_CONFIG, LabCluster
 from tools.lab import Lab
 from tools.lab.shared import shared_cluster
 
 
 @asynccontextmanager
-async def staged(lab: Lab, folder: Path, chroot: str = "") -> AsyncIterator[Scene]:
-    """A scene in a running cluster. At its end the daemons' logs are replayed."""
-    async with Scene(lab, folder, chroot) as scene:
-        yield scene
-    await scene.check_logs()
+async def with_lab_cluster(lab: Lab, folder: Path, chroot: str = "") -> AsyncIterator[LabCluster]:
+    """A `LabCluster` in a running lab. At its end the daemons' logs are replayed."""
+    async with LabCluster(lab, folder, chroot) as lab_cluster:
+        yield lab_cluster
+    await lab_cluster.check_logs()
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +28,13 @@ def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture
-async def scene(shared_lab: Lab, tmp_path: Path) -> AsyncIterator[Scene]:
+async def lab_cluster(shared_lab: Lab, tmp_path: Path) -> AsyncIterator[LabCluster]:
     """The shared cluster with all its servers running. It may contain topics of earlier tests."""
     for server in reversed(list(shared_lab.servers)):
         if server.state == "paused":
             server.resume()
         if not server.running:
             await server.start()
-    async with staged(shared_lab, tmp_path) as made:
+    async with with_lab_cluster(shared_lab, tmp_path) as made:
         await made.until_stock_controller()
         yield made

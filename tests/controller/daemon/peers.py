@@ -209,7 +209,7 @@ class SuccessfulChannels:
         self._inbox.put(answered, f"broker:{request.broker}")
 
 
-class Stage:
+class DaemonHarness:
     """A daemon among these peers. `others` is the rest of the cluster. `report_changes` notifies
     the daemon of changes there."""
 

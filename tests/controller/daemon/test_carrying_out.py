@@ -21,7 +21,7 @@ from controller.core.commands import (
     Stop,
 )
 from controller.core.events import Event, Recorded, SessionConnected, TimerFired, TopicIdsDrawn
-from tests.controller.daemon.peers import Stage
+from tests.controller.daemon.peers import DaemonHarness
 
 Script = list[tuple[type[Event], list[list[Command]]]]
 """The kinds of event that get commands, each once and in this order, with slices of commands."""
@@ -57,9 +57,9 @@ class ScriptedFold:
 async def play(folder: Path, script: Script) -> list[Event]:
     """The events that reached the fold until it stopped."""
     fold = ScriptedFold(script)
-    stage = Stage(folder / "log", fold=fold)
+    harness = DaemonHarness(folder / "log", fold=fold)
     with anyio.fail_after(10):
-        await stage.run()
+        await harness.run()
     return fold.seen
 
 
@@ -140,7 +140,7 @@ async def test_tasks_run_between_slices_of_a_decision(tmp_path: Path) -> None:
 
     seen_at: list[int] = []
     fold = Counting([(BEGIN, [[], [], [], [Stop("")]])])
-    stage = Stage(tmp_path / "log", fold=fold)
+    harness = DaemonHarness(tmp_path / "log", fold=fold)
 
     async def count() -> None:
         nonlocal turns
@@ -150,6 +150,6 @@ async def test_tasks_run_between_slices_of_a_decision(tmp_path: Path) -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(count)
-        await stage.run()
+        await harness.run()
         tasks.cancel_scope.cancel()
     assert seen_at == sorted(set(seen_at))

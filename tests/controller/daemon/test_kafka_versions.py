@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.controller.daemon.conftest import staged
-from tests.controller.daemon.scene import BROKER_CONFIG, Scene, timed
+from tests.controller.daemon.conftest import with_lab_cluster
+from tests.controller.daemon.lab_cluster import BROKER_CONFIG, LabCluster, timed
 from tools.lab import Lab
 from tools.lab.broker import KafkaBroker
 
@@ -31,24 +31,24 @@ async def test_topic_is_created_and_a_failure_elects(
     async with Lab(tmp_path / "lab", kafka=kafka) as lab:
         await lab.start_zookeeper()
         await lab.start_brokers(2, inter_broker_protocol=protocol, config=CONFIG)
-        async with staged(lab, tmp_path) as scene:
-            daemon = await scene.controlling(settings={PROTOCOL: protocol})
-            await scene.create_topic("t", {0: [1, 2], 1: [2, 1]})
-            await scene.until_in_sync("t", 2)
+        async with with_lab_cluster(lab, tmp_path) as lab_cluster:
+            daemon = await lab_cluster.controlling(settings={PROTOCOL: protocol})
+            await lab_cluster.create_topic("t", {0: [1, 2], 1: [2, 1]})
+            await lab_cluster.until_in_sync("t", 2)
             lab.brokers[0].kill()
-            await scene.until_led("t", {0: 2, 1: 2})
+            await lab_cluster.until_led("t", {0: 2, 1: 2})
             if float(protocol) >= 2.8:
-                await until_topic_id_is_known(scene, "t", lab.brokers[1])
+                await until_topic_id_is_known(lab_cluster, "t", lab.brokers[1])
             assert await daemon.stop() == 0
-            await scene.until_stock_controller()
+            await lab_cluster.until_stock_controller()
             await lab.brokers[0].start()
-            await scene.until_in_sync("t", 2)
+            await lab_cluster.until_in_sync("t", 2)
 
 
-async def until_topic_id_is_known(scene: Scene, topic: str, broker: KafkaBroker) -> None:
+async def until_topic_id_is_known(lab_cluster: LabCluster, topic: str, broker: KafkaBroker) -> None:
     """A broker writes the id to the partition's folder. 2.8.2 does so only at the second
     LeaderAndIsr."""
-    znode = await scene.view.topic(topic)
+    znode = await lab_cluster.view.topic(topic)
     assert znode is not None
     file = broker.folder / "data" / f"{topic}-0" / "partition.metadata"
 
@@ -62,10 +62,10 @@ async def test_protocol_version_that_brokers_do_not_have_is_reported(tmp_path: P
     async with Lab(tmp_path / "lab", kafka="2.8.2") as lab:
         await lab.start_zookeeper()
         await lab.start_brokers(1, inter_broker_protocol="2.8", config=CONFIG)
-        async with staged(lab, tmp_path) as scene:
-            daemon = await scene.controlling(settings={PROTOCOL: "3.9"})
-            await scene.view.create_topic("t", {0: [1]})
-            reported = await scene.until_reported(daemon, "channel_version")
+        async with with_lab_cluster(lab, tmp_path) as lab_cluster:
+            daemon = await lab_cluster.controlling(settings={PROTOCOL: "3.9"})
+            await lab_cluster.view.create_topic("t", {0: [1]})
+            reported = await lab_cluster.until_reported(daemon, "channel_version")
             assert "broker 1" in reported["message"]
             assert PROTOCOL in reported["message"]
             assert await daemon.stop() == 0

@@ -18,7 +18,7 @@ from controller.core.operations import Create, Delete, SetData
 from controller.event_log.secret_digests import SecretDigests
 from replay.world.requests import GetChildren
 from tests.controller.daemon.peers import (
-    Stage,
+    DaemonHarness,
     replayed,
 )
 
@@ -46,19 +46,19 @@ def asked(
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
 async def test_credential_is_in_zookeeper_and_not_in_the_log(tmp_path: Path, rules: str) -> None:
-    stage = Stage(tmp_path / "log", 1, rules=rules)
-    others = stage.others
+    harness = DaemonHarness(tmp_path / "log", 1, rules=rules)
+    others = harness.others
     for path in (znodes.USER_CONFIGS, znodes.CONFIG_CHANGES):
         others.put_quietly(path, b"")
     others.put_quietly(ANN, znodes.write_config(QUOTA | {"SCRAM-SHA-512": OTHER}))
     others.put_quietly(BOB, znodes.write_config({"SCRAM-SHA-256": OLD}))
-    async with stage.running():
-        await stage.until_controller()
-        stage.inbox.put(asked(("ann", NEW), ("cat", OTHER), gone=("bob",)), "api:1")
-        await stage.until(lambda: others.data(BOB) is None, "bob has no credential")
-        await stage.until(lambda: len(changes(stage)) == 3, "all are announced")
-        stage.inbox.put(asked(("ann", OLD), request=2), "api:1")
-        await stage.until(lambda: len(changes(stage)) == 4, "it is announced")
+    async with harness.running():
+        await harness.until_controller()
+        harness.inbox.put(asked(("ann", NEW), ("cat", OTHER), gone=("bob",)), "api:1")
+        await harness.until(lambda: others.data(BOB) is None, "bob has no credential")
+        await harness.until(lambda: len(changes(harness)) == 3, "all are announced")
+        harness.inbox.put(asked(("ann", OLD), request=2), "api:1")
+        await harness.until(lambda: len(changes(harness)) == 4, "it is announced")
     assert others.data(ANN) == znodes.write_config(
         QUOTA | {"SCRAM-SHA-512": OTHER, "SCRAM-SHA-256": OLD}
     )
@@ -74,9 +74,9 @@ async def test_credential_is_in_zookeeper_and_not_in_the_log(tmp_path: Path, rul
     replayed(tmp_path / "log")
 
 
-def changes(stage: Stage) -> list[str]:
+def changes(harness: DaemonHarness) -> list[str]:
     """The notifications of changed configurations."""
-    return list(stage.others.ask(GetChildren(znodes.CONFIG_CHANGES)).children or ())
+    return list(harness.others.ask(GetChildren(znodes.CONFIG_CHANGES)).children or ())
 
 
 # Seals ------------------------------------------------------------------------------------------

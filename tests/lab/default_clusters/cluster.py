@@ -10,7 +10,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
-from tests.controller.daemon.scene import Scene, timed
+from tests.controller.daemon.lab_cluster import LabCluster, timed
 from tools.lab import KafkaBroker, Lab
 from tools.lab.kafka_tools import run_main_class
 from tools.lab.ports import HOST, free_port
@@ -35,8 +35,8 @@ SHUTDOWN_SECONDS_MAX = 5.0
 _SHUT_DOWN_IN_ORDER = "Controlled shutdown request returned successfully"
 
 
-class DefaultScene(Scene):
-    """A `Scene` whose daemons have the brokers' protocol version and a known address."""
+class DefaultLabCluster(LabCluster):
+    """A `LabCluster` whose daemons have the brokers' protocol version and a known address."""
 
     def __init__(
         self, lab: Lab, folder: Path, *, protocol: str = LATEST_PROTOCOL, chroot: str = ""

@@ -24,7 +24,7 @@ from controller.core.operations import OK
 from controller.wire.client_requests import RequestHead, decode_response, read_head
 from tests.controller.api.client import API_VERSIONS, Client, allocate_producer_ids
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION, CONTROLLED_SHUTDOWN
-from tests.lab.default_clusters.cluster import DefaultScene
+from tests.lab.default_clusters.cluster import DefaultLabCluster
 from tests.lab.default_clusters.crafted_frames import FRAME_CASES
 from tests.lab.default_clusters.crafted_requests import (
     ALTER_CASES,
@@ -104,11 +104,11 @@ async def answers_of_stock(folder: Path) -> Answers:
 async def answers_of_refold(folder: Path, rules: str) -> Answers:
     """The answers of refold, whose log must agree in a replay."""
     async with _cluster(folder) as (lab, epochs):
-        async with DefaultScene(lab, folder) as scene:
-            daemon = await scene.controlling(settings={"refold.rules": rules})
-            answers = await _all_answers(int(scene.daemon_address.partition(":")[2]), epochs)
+        async with DefaultLabCluster(lab, folder) as lab_cluster:
+            daemon = await lab_cluster.controlling(settings={"refold.rules": rules})
+            answers = await _all_answers(int(lab_cluster.daemon_address.partition(":")[2]), epochs)
             assert daemon.running, daemon.last_output()
-        await scene.check_logs()
+        await lab_cluster.check_logs()
         return answers
 
 
@@ -143,10 +143,10 @@ async def _cluster(folder: Path) -> AsyncIterator[tuple[Lab, dict[int, int]]]:
                 for stub in STUBS:
                     await stubs.register(stub)
                 await lab.start_brokers(1, inter_broker_protocol="3.9")
-                async with DefaultScene(lab, folder) as scene:
-                    await scene.until_stock_controller()
+                async with DefaultLabCluster(lab, folder) as lab_cluster:
+                    await lab_cluster.until_stock_controller()
                     ids = (STOCK, *STUBS)
-                    epochs = {one: await scene.view.broker_epoch(one) for one in ids}
+                    epochs = {one: await lab_cluster.view.broker_epoch(one) for one in ids}
                 yield lab, epochs
             finally:
                 await stubs.close()

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.default_clusters.cluster import BROKER_CONFIG, LATEST_PROTOCOL, DefaultScene
+from tests.lab.default_clusters.cluster import BROKER_CONFIG, LATEST_PROTOCOL, DefaultLabCluster
 from tools.lab import Lab
 from tools.lab.lab import LATEST_KAFKA
 from tools.lab.shared import shared_cluster
 
 
 @asynccontextmanager
-async def staged(
+async def with_lab_cluster(
     lab: Lab, folder: Path, *, protocol: str = LATEST_PROTOCOL, chroot: str = ""
-) -> AsyncIterator[DefaultScene]:
-    """A scene in a running cluster; the daemons' logs are checked at its end."""
-    async with DefaultScene(lab, folder, protocol=protocol, chroot=chroot) as scene:
-        await scene.until_stock_controller()
-        yield scene
-    await scene.check_logs()
+) -> AsyncIterator[DefaultLabCluster]:
+    """A `LabCluster` in a running lab; the daemons' logs are checked at its end."""
+    async with DefaultLabCluster(lab, folder, protocol=protocol, chroot=chroot) as lab_cluster:
+        await lab_cluster.until_stock_controller()
+        yield lab_cluster
+    await lab_cluster.check_logs()
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +43,14 @@ def shared_lab(
 
 
 @pytest.fixture
-async def scene(
+async def lab_cluster(
     shared_lab: Lab, versions: tuple[str, str], tmp_path: Path
-) -> AsyncIterator[DefaultScene]:
+) -> AsyncIterator[DefaultLabCluster]:
     """The shared cluster with all brokers running; topics of earlier tests may exist."""
     for broker in shared_lab.brokers:
         if broker.state == "paused":
             broker.resume()
         if not broker.running:
             await broker.start()
-    async with staged(shared_lab, tmp_path, protocol=versions[1]) as made:
+    async with with_lab_cluster(shared_lab, tmp_path, protocol=versions[1]) as made:
         yield made

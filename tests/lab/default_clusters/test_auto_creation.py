@@ -6,8 +6,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from tests.controller.daemon.scene import OWN_ID, timed
-from tests.lab.default_clusters.cluster import DefaultScene
+from tests.controller.daemon.lab_cluster import OWN_ID, timed
+from tests.lab.default_clusters.cluster import DefaultLabCluster
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
 
@@ -15,22 +15,26 @@ MANY = 40
 
 
 @pytest.mark.ci
-async def test_many_auto_created_topics_have_no_replica_on_the_daemon(scene: DefaultScene) -> None:
-    daemon = await scene.controlling()
+async def test_many_auto_created_topics_have_no_replica_on_the_daemon(
+    lab_cluster: DefaultLabCluster,
+) -> None:
+    daemon = await lab_cluster.controlling()
     # From here on the brokers know the daemon.
-    await scene.create_topic("before", {0: [1, 2, 3]})
+    await lab_cluster.create_topic("before", {0: [1, 2, 3]})
     topics = [f"auto-{number}" for number in range(MANY)]
-    await scene.until_auto_created(topics)
+    await lab_cluster.until_auto_created(topics)
     for topic in topics:
-        assert OWN_ID not in (await scene.replicas_of(topic))[0], topic
+        assert OWN_ID not in (await lab_cluster.replicas_of(topic))[0], topic
     assert any(_is_repair(one) for one in daemon.messages()), "no topic was placed on the daemon"
     assert await daemon.stop() == 0
 
 
-async def test_topics_created_during_the_hand_back_are_repaired(scene: DefaultScene) -> None:
+async def test_topics_created_during_the_hand_back_are_repaired(
+    lab_cluster: DefaultLabCluster,
+) -> None:
     """Brokers place replicas on the daemon until they learn that it left."""
-    daemon = await scene.controlling()
-    await scene.create_topic("early", {0: [1, 2, 3]})
+    daemon = await lab_cluster.controlling()
+    await lab_cluster.create_topic("early", {0: [1, 2, 3]})
     is_running = True
     created: list[str] = []
 
@@ -42,11 +46,11 @@ async def test_topics_created_during_the_hand_back_are_repaired(scene: DefaultSc
             except (KafkaError, TimeoutError):
                 continue
 
-    async with AIOKafkaProducer(bootstrap_servers=scene.lab.bootstrap, acks=1) as producer:
+    async with AIOKafkaProducer(bootstrap_servers=lab_cluster.lab.bootstrap, acks=1) as producer:
         makers = [asyncio.create_task(make_topics(producer)) for _ in range(4)]
         await timed(lambda: _has(created, 20), "topics are created")
         assert await daemon.stop() == 0, daemon.last_output()
-        await scene.until_stock_controller()
+        await lab_cluster.until_stock_controller()
         created_before = len(created)
         await timed(
             lambda: _has(created, created_before + 8), "topics are created after the hand-back"
@@ -55,33 +59,38 @@ async def test_topics_created_during_the_hand_back_are_repaired(scene: DefaultSc
         await asyncio.gather(*makers)
     assert any(_is_repair(one) for one in daemon.messages())
     for topic in created:
-        replicas = await scene.replicas_of(topic)
+        replicas = await lab_cluster.replicas_of(topic)
         assert all(OWN_ID not in one for one in replicas.values()), topic
         if replicas:
-            await scene.until_in_sync(topic, 3)
+            await lab_cluster.until_in_sync(topic, 3)
 
 
 async def test_topics_with_the_id_of_a_killed_daemon_are_repaired_by_the_next(
-    scene: DefaultScene,
+    lab_cluster: DefaultLabCluster,
 ) -> None:
     """Two topics have the daemon's id: one has leaders from a stock controller, the other none."""
-    await scene.view.create_topic("led", {0: [1, OWN_ID, 2], 1: [OWN_ID, 2, 3]})
+    await lab_cluster.view.create_topic("led", {0: [1, OWN_ID, 2], 1: [OWN_ID, 2, 3]})
 
     async def has_states() -> bool:
-        return len(await scene.view.states("led")) == 2
+        return len(await lab_cluster.view.states("led")) == 2
 
     await timed(has_states, "the stock controller elects leaders where brokers are alive")
-    await scene.view.create_topic("stranded", {0: [OWN_ID]})
-    daemon = await scene.controlling()
+    await lab_cluster.view.create_topic("stranded", {0: [OWN_ID]})
+    daemon = await lab_cluster.controlling()
 
     async def repaired() -> bool:
-        led, stranded = await scene.replicas_of("led"), await scene.replicas_of("stranded")
-        leaders = {state["leader"] for state in (await scene.view.states("stranded")).values()}
+        led, stranded = (
+            await lab_cluster.replicas_of("led"),
+            await lab_cluster.replicas_of("stranded"),
+        )
+        leaders = {
+            state["leader"] for state in (await lab_cluster.view.states("stranded")).values()
+        }
         named = {one for replicas in (*led.values(), *stranded.values()) for one in replicas}
         return OWN_ID not in named and len(leaders) == 1 and leaders < {1, 2, 3}
 
     await timed(repaired, "no assignment names the daemon, every partition has a leader")
-    await scene.until_in_sync("led", 3)
+    await lab_cluster.until_in_sync("led", 3)
     assert await daemon.stop() == 0
 
 

@@ -23,8 +23,8 @@ from tests.controller.api.client import (
     metadata_request,
 )
 from tests.controller.api_keys import ALTER_PARTITION
-from tests.controller.daemon.scene import OWN_ID
-from tests.lab.default_clusters.cluster import SHUTDOWN_SECONDS_MAX, DefaultScene
+from tests.controller.daemon.lab_cluster import OWN_ID
+from tests.lab.default_clusters.cluster import SHUTDOWN_SECONDS_MAX, DefaultLabCluster
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
 
@@ -121,19 +121,19 @@ async def clients(address: str, behaviour: Sequence[Misbehaviour]) -> AsyncItera
 
 
 @asynccontextmanager
-async def answers_timed(scene: DefaultScene) -> AsyncIterator[list[float]]:
+async def answers_timed(lab_cluster: DefaultLabCluster) -> AsyncIterator[list[float]]:
     """Sends AlterPartition repeatedly during the block; returns the seconds until each answer.
 
     The request names an unknown topic, so that it changes nothing.
     """
-    epoch = await scene.view.broker_epoch(1)
+    epoch = await lab_cluster.view.broker_epoch(1)
     frames = [
         encode_request(HEAD, "1", alter_partition(partitions, 1, epoch)) for partitions in (1, 1000)
     ]
     seconds: list[float] = []
 
     async def ask() -> None:
-        async with Client(int(scene.daemon_address.rpartition(":")[2])) as client:
+        async with Client(int(lab_cluster.daemon_address.rpartition(":")[2])) as client:
             for frame in cycle(frames):
                 began = time.monotonic()
                 client.writer.write(frame)
@@ -162,44 +162,49 @@ async def answers_timed(scene: DefaultScene) -> AsyncIterator[list[float]]:
     ids=["frames", "contents", "large", "idle"],
 )
 async def test_isr_changes_are_answered_in_spite_of_misbehaving_clients(
-    scene: DefaultScene, behaviour: Sequence[Misbehaviour]
+    lab_cluster: DefaultLabCluster, behaviour: Sequence[Misbehaviour]
 ) -> None:
-    daemon = await scene.controlling()
-    if not await scene.replicas_of(TOPIC):
-        await scene.create_topic(TOPIC, ASSIGNMENT)
-    await scene.until_in_sync(TOPIC, 3)
-    epoch = await scene.view.controller_epoch()
-    follower = scene.lab.brokers[2]
-    async with clients(scene.daemon_address, behaviour), answers_timed(scene) as seconds:
+    daemon = await lab_cluster.controlling()
+    if not await lab_cluster.replicas_of(TOPIC):
+        await lab_cluster.create_topic(TOPIC, ASSIGNMENT)
+    await lab_cluster.until_in_sync(TOPIC, 3)
+    epoch = await lab_cluster.view.controller_epoch()
+    follower = lab_cluster.lab.brokers[2]
+    async with (
+        clients(lab_cluster.daemon_address, behaviour),
+        answers_timed(lab_cluster) as seconds,
+    ):
         # The broker asks the controller when it stops, and for each ISR to which it returns.
-        assert await scene.stop_in_order(follower) < SHUTDOWN_SECONDS_MAX
+        assert await lab_cluster.stop_in_order(follower) < SHUTDOWN_SECONDS_MAX
         await follower.start()
-        await scene.until_in_sync(TOPIC, 3)
+        await lab_cluster.until_in_sync(TOPIC, 3)
     assert len(seconds) > ENOUGH
     assert max(seconds) < ANSWERED_SECONDS_MAX
     assert statistics.median(seconds) < ANSWERED_SECONDS_MEDIAN
     assert daemon.running
-    assert await scene.view.controller() == OWN_ID
-    assert await scene.view.controller_epoch() == epoch, "the session was lost"
+    assert await lab_cluster.view.controller() == OWN_ID
+    assert await lab_cluster.view.controller_epoch() == epoch, "the session was lost"
     assert await daemon.stop() == 0
 
 
-async def test_controlled_shutdown_succeeds_although_the_front_hangs(scene: DefaultScene) -> None:
+async def test_controlled_shutdown_succeeds_although_the_front_hangs(
+    lab_cluster: DefaultLabCluster,
+) -> None:
     """The front is replaced, and the broker's next request reaches the new front."""
-    daemon = await scene.controlling()
-    if not await scene.replicas_of(TOPIC):
-        await scene.create_topic(TOPIC, ASSIGNMENT)
-    await scene.until_in_sync(TOPIC, 3)
-    follower = scene.lab.brokers[2]
-    async with Client(int(scene.daemon_address.rpartition(":")[2])) as client:
+    daemon = await lab_cluster.controlling()
+    if not await lab_cluster.replicas_of(TOPIC):
+        await lab_cluster.create_topic(TOPIC, ASSIGNMENT)
+    await lab_cluster.until_in_sync(TOPIC, 3)
+    follower = lab_cluster.lab.brokers[2]
+    async with Client(int(lab_cluster.daemon_address.rpartition(":")[2])) as client:
         await client.ask(API_VERSIONS, 3, api_versions())
         hung = daemon.front
         os.kill(hung, signal.SIGSTOP)
-        await scene.stop_in_order(follower)
+        await lab_cluster.stop_in_order(follower)
     assert daemon.front != hung
     errors = [one["message"] for one in daemon.messages() if one["level"] == "error"]
     assert any("did not answer for 10 s and was killed" in one for one in errors)
-    assert await scene.view.controller() == OWN_ID, "the role was lost"
+    assert await lab_cluster.view.controller() == OWN_ID, "the role was lost"
     await follower.start()
-    await scene.until_in_sync(TOPIC, 3)
+    await lab_cluster.until_in_sync(TOPIC, 3)
     assert await daemon.stop() == 0

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.controller.daemon.scene import timed
-from tests.lab.default_clusters.cluster import DefaultScene, until_more
+from tests.controller.daemon.lab_cluster import timed
+from tests.lab.default_clusters.cluster import DefaultLabCluster, until_more
 from tools.lab import KafkaBroker
 from tools.lab.refold import Refold
 from tools.lab.traffic import Traffic
@@ -24,44 +24,44 @@ LAG_SECONDS_MAX = 3.0
 SESSION_MS = 2000
 
 
-async def test_brokers_find_each_new_controller(scene: DefaultScene) -> None:
+async def test_brokers_find_each_new_controller(lab_cluster: DefaultLabCluster) -> None:
     """A follower is paused while the role changes. It cannot become controller then, and the
     leaders of its partitions request ISR changes."""
-    follower = scene.broker_not_taken_for_controller()
-    daemon = await take_role(scene)
-    await scene.create_topic(TOPIC, ASSIGNMENT)
-    await scene.until_in_sync(TOPIC, 3)
-    async with Traffic(scene.lab.bootstrap, TOPIC) as traffic:
-        async with paused(scene, follower):
-            await until_shrunk(scene, follower)
-        async with paused(scene, follower):
+    follower = lab_cluster.broker_not_taken_for_controller()
+    daemon = await take_role(lab_cluster)
+    await lab_cluster.create_topic(TOPIC, ASSIGNMENT)
+    await lab_cluster.until_in_sync(TOPIC, 3)
+    async with Traffic(lab_cluster.lab.bootstrap, TOPIC) as traffic:
+        async with paused(lab_cluster, follower):
+            await until_shrunk(lab_cluster, follower)
+        async with paused(lab_cluster, follower):
             daemon.kill()
             await daemon.ended()
-            await scene.until_stock_controller()
-            seconds = await until_shrunk(scene, follower)
+            await lab_cluster.until_stock_controller()
+            seconds = await until_shrunk(lab_cluster, follower)
         assert seconds < FOUND_SECONDS_MAX + LAG_SECONDS_MAX - SESSION_MS / 1000
         await until_more(traffic)
-        async with paused(scene, follower):
-            again = await take_role(scene)
-            seconds = await until_shrunk(scene, follower)
+        async with paused(lab_cluster, follower):
+            again = await take_role(lab_cluster)
+            seconds = await until_shrunk(lab_cluster, follower)
         assert seconds < FOUND_SECONDS_MAX + LAG_SECONDS_MAX
-        assert await scene.events("alter_partition_received"), "refold received no request"
+        assert await lab_cluster.events("alter_partition_received"), "refold received no request"
         await until_more(traffic)
-        async with paused(scene, follower):
+        async with paused(lab_cluster, follower):
             assert await again.stop() == 0
-            await scene.until_stock_controller()
-            seconds = await until_shrunk(scene, follower)
+            await lab_cluster.until_stock_controller()
+            seconds = await until_shrunk(lab_cluster, follower)
         assert seconds < FOUND_SECONDS_MAX + LAG_SECONDS_MAX
         await until_more(traffic)
         assert await traffic.finish() == set()
 
 
-async def take_role(scene: DefaultScene) -> Refold:
-    return await scene.controlling(settings={"zookeeper.session.timeout.ms": SESSION_MS})
+async def take_role(lab_cluster: DefaultLabCluster) -> Refold:
+    return await lab_cluster.controlling(settings={"zookeeper.session.timeout.ms": SESSION_MS})
 
 
 @asynccontextmanager
-async def paused(scene: DefaultScene, broker: KafkaBroker) -> AsyncIterator[None]:
+async def paused(lab_cluster: DefaultLabCluster, broker: KafkaBroker) -> AsyncIterator[None]:
     """Pauses the broker during the block, which must be shorter than its session. Afterwards the
     broker returns to every ISR."""
     broker.pause()
@@ -69,14 +69,14 @@ async def paused(scene: DefaultScene, broker: KafkaBroker) -> AsyncIterator[None
         yield
     finally:
         broker.resume()
-    await scene.until_in_sync(TOPIC, 3)
+    await lab_cluster.until_in_sync(TOPIC, 3)
 
 
-async def until_shrunk(scene: DefaultScene, follower: KafkaBroker) -> float:
+async def until_shrunk(lab_cluster: DefaultLabCluster, follower: KafkaBroker) -> float:
     """Waits until the follower is in no other leader's ISR; returns the seconds."""
 
     async def is_alone() -> bool:
-        states = (await scene.view.states(TOPIC)).values()
+        states = (await lab_cluster.view.states(TOPIC)).values()
         # A paused leader may remove followers from its ISR when it is resumed.
         others = [one for one in states if one["leader"] != follower.broker_id]
         return bool(others) and all(follower.broker_id not in one["isr"] for one in others)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.lab.default_clusters.cluster import DefaultScene, tool
+from tests.lab.default_clusters.cluster import DefaultLabCluster, tool
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
 
@@ -12,17 +12,17 @@ UNCLEAN = "unclean.leader.election.enable=true"
 
 
 async def test_leaders_return_to_preferred_replicas_after_a_rolling_restart(
-    scene: DefaultScene,
+    lab_cluster: DefaultLabCluster,
 ) -> None:
-    daemon = await scene.controlling(settings={INTERVAL: 2})
+    daemon = await lab_cluster.controlling(settings={INTERVAL: 2})
     preferred = {0: 1, 1: 2, 2: 3}
-    await scene.create_topic("rolled", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
-    for broker in scene.lab.brokers:
-        await scene.until_in_sync("rolled", 3)
-        await scene.stop_in_order(broker)
+    await lab_cluster.create_topic("rolled", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+    for broker in lab_cluster.lab.brokers:
+        await lab_cluster.until_in_sync("rolled", 3)
+        await lab_cluster.stop_in_order(broker)
         await broker.start()
-    await scene.until_in_sync("rolled", 3)
-    await scene.until_led("rolled", preferred)
+    await lab_cluster.until_in_sync("rolled", 3)
+    await lab_cluster.until_led("rolled", preferred)
     assert await daemon.stop() == 0
 
 
@@ -34,24 +34,24 @@ async def test_leaders_return_to_preferred_replicas_after_a_rolling_restart(
     ],
 )
 async def test_offline_partition_gets_a_leader_when_unclean_election_is_enabled(
-    scene: DefaultScene, topic: str, entity: tuple[str, ...]
+    lab_cluster: DefaultLabCluster, topic: str, entity: tuple[str, ...]
 ) -> None:
     """Broker 2 was out of sync when broker 1 died; broker 3 receives the configuration change."""
-    daemon = await scene.controlling()
-    first, second, third = scene.lab.brokers
-    await scene.create_topic(topic, {0: [1, 2]})
-    await scene.until_in_sync(topic, 2)
+    daemon = await lab_cluster.controlling()
+    first, second, third = lab_cluster.lab.brokers
+    await lab_cluster.create_topic(topic, {0: [1, 2]})
+    await lab_cluster.until_in_sync(topic, 2)
     await second.stop()
-    await scene.until_in_sync(topic, 1, without=2)
+    await lab_cluster.until_in_sync(topic, 1, without=2)
     await first.stop()
-    await scene.until_led(topic, {0: -1})
+    await lab_cluster.until_led(topic, {0: -1})
     await second.start()
-    await scene.until_led(topic, {0: -1})
+    await lab_cluster.until_led(topic, {0: -1})
     alter = ("--bootstrap-server", third.connect, *entity, "--alter")
-    await tool(scene.lab, CONFIGS, *alter, "--add-config", UNCLEAN)
-    await scene.until_led(topic, {0: 2})
-    assert (await scene.view.states(topic))[0]["leader_recovery_state"] == 1
+    await tool(lab_cluster.lab, CONFIGS, *alter, "--add-config", UNCLEAN)
+    await lab_cluster.until_led(topic, {0: 2})
+    assert (await lab_cluster.view.states(topic))[0]["leader_recovery_state"] == 1
     await first.start()
-    await scene.until_in_sync(topic, 2)
-    await tool(scene.lab, CONFIGS, *alter, "--delete-config", UNCLEAN.partition("=")[0])
+    await lab_cluster.until_in_sync(topic, 2)
+    await tool(lab_cluster.lab, CONFIGS, *alter, "--delete-config", UNCLEAN.partition("=")[0])
     assert await daemon.stop() == 0

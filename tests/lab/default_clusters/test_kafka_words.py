@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.default_clusters.cluster import DefaultScene
+from tests.lab.default_clusters.cluster import DefaultLabCluster
 from tests.replay.kafka_text.rendering import parsed, row_of
 from tools.lab.refold import run
 
@@ -24,14 +24,14 @@ INCIDENT_LINES = (
 """Beginnings of lines about the incident. Other lines depend on leaders and on time."""
 
 
-async def incident(scene: DefaultScene, topic: str, spared: int) -> None:
+async def incident(lab_cluster: DefaultLabCluster, topic: str, spared: int) -> None:
     """Creates a topic, and stops and starts a broker other than `spared`."""
-    await scene.create_topic(topic, {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
-    await scene.until_in_sync(topic, 3)
-    broker = next(one for one in scene.lab.brokers if one.broker_id != spared)
-    await scene.stop_in_order(broker)
+    await lab_cluster.create_topic(topic, {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+    await lab_cluster.until_in_sync(topic, 3)
+    broker = next(one for one in lab_cluster.lab.brokers if one.broker_id != spared)
+    await lab_cluster.stop_in_order(broker)
     await broker.start()
-    await scene.until_in_sync(topic, 3)
+    await lab_cluster.until_in_sync(topic, 3)
 
 
 def written_by_controller(folder: Path) -> list[str]:
@@ -51,19 +51,21 @@ def rows(lines: list[str]) -> list[str]:
     return [row for line, row in listed if any(f"] {one}" in line for one in INCIDENT_LINES)]
 
 
-async def test_log_in_kafkas_words_has_the_lines_of_a_stock_controller(scene: DefaultScene) -> None:
-    stock = await scene.view.controller()
+async def test_log_in_kafkas_words_has_the_lines_of_a_stock_controller(
+    lab_cluster: DefaultLabCluster,
+) -> None:
+    stock = await lab_cluster.view.controller()
     assert stock is not None
-    [controller] = [one for one in scene.lab.brokers if one.broker_id == stock]
+    [controller] = [one for one in lab_cluster.lab.brokers if one.broker_id == stock]
     before = len(rows(written_by_controller(controller.folder)))
-    await incident(scene, "under-kafka", stock)
+    await incident(lab_cluster, "under-kafka", stock)
     by_kafka = rows(written_by_controller(controller.folder))[before:]
 
-    daemon = await scene.controlling()
-    await scene.until_reported(daemon, "failover_done")
-    await incident(scene, "under-refold", stock)
+    daemon = await lab_cluster.controlling()
+    await lab_cluster.until_reported(daemon, "failover_done")
+    await incident(lab_cluster, "under-refold", stock)
     assert await daemon.stop() == 0
-    status, output = await run("log", "show", str(scene.logs()[-1]), "--format", "kafka")
+    status, output = await run("log", "show", str(lab_cluster.logs()[-1]), "--format", "kafka")
     assert status == 0, output
     by_refold = rows(output.splitlines())
     assert by_refold[-len(by_kafka) :] == by_kafka

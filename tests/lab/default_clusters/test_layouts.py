@@ -7,9 +7,13 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
-from tests.controller.daemon.scene import OWN_ID
-from tests.lab.default_clusters.cluster import BROKER_CONFIG, SHUTDOWN_SECONDS_MAX, DefaultScene
-from tests.lab.default_clusters.conftest import staged
+from tests.controller.daemon.lab_cluster import OWN_ID
+from tests.lab.default_clusters.cluster import (
+    BROKER_CONFIG,
+    SHUTDOWN_SECONDS_MAX,
+    DefaultLabCluster,
+)
+from tests.lab.default_clusters.conftest import with_lab_cluster
 from tools.lab import Lab
 from tools.lab.ports import HOST
 from tools.lab.refold import Refold
@@ -42,23 +46,25 @@ def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture
-async def scene(laid_out: Lab, tmp_path: Path) -> AsyncIterator[DefaultScene]:
-    async with staged(laid_out, tmp_path, chroot=CHROOT) as made:
+async def lab_cluster(laid_out: Lab, tmp_path: Path) -> AsyncIterator[DefaultLabCluster]:
+    async with with_lab_cluster(laid_out, tmp_path, chroot=CHROOT) as made:
         yield made
 
 
 @pytest.fixture
-async def daemon(scene: DefaultScene) -> Refold:
+async def daemon(lab_cluster: DefaultLabCluster) -> Refold:
     """A daemon that is controller and known to the brokers."""
-    daemon = await scene.controlling(settings=SETTINGS)
-    await scene.create_topic(f"before-{scene.daemon_address.rpartition(':')[2]}", {0: [1, 2, 3]})
+    daemon = await lab_cluster.controlling(settings=SETTINGS)
+    await lab_cluster.create_topic(
+        f"before-{lab_cluster.daemon_address.rpartition(':')[2]}", {0: [1, 2, 3]}
+    )
     return daemon
 
 
 async def test_clients_reach_the_daemon_on_their_listener(
-    scene: DefaultScene, daemon: Refold
+    lab_cluster: DefaultLabCluster, daemon: Refold
 ) -> None:
-    bootstrap = f"{HOST}:{scene.listeners[CLIENTS]}"
+    bootstrap = f"{HOST}:{lab_cluster.listeners[CLIENTS]}"
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True) as producer:
         await producer.send_and_wait("of-a-client", b"a record")
     consumer = AIOKafkaConsumer(
@@ -70,38 +76,40 @@ async def test_clients_reach_the_daemon_on_their_listener(
     await admin.start()
     cluster = await admin.describe_cluster()
     await admin.close()
-    ports = {broker.broker_id: broker.listeners[CLIENTS] for broker in scene.lab.brokers}
+    ports = {broker.broker_id: broker.listeners[CLIENTS] for broker in lab_cluster.lab.brokers}
     assert {one["node_id"]: one["port"] for one in cluster["brokers"]} == {
         **ports,
-        OWN_ID: scene.listeners[CLIENTS],
+        OWN_ID: lab_cluster.listeners[CLIENTS],
     }
     assert cluster["controller_id"] == OWN_ID
     assert await daemon.stop() == 0
 
 
 async def test_controlled_shutdown_succeeds_below_a_chroot(
-    scene: DefaultScene, daemon: Refold
+    lab_cluster: DefaultLabCluster, daemon: Refold
 ) -> None:
     """The broker sends its request to the listener of the brokers, below the chroot."""
-    await scene.create_topic("led", {0: [1, 2, 3], 1: [2, 3, 1]})
-    await scene.until_in_sync("led", 3)
-    first = scene.lab.brokers[0]
-    assert await scene.stop_in_order(first) < SHUTDOWN_SECONDS_MAX
-    assert [one["leader"] for one in (await scene.view.states("led")).values()] == [2, 2]
+    await lab_cluster.create_topic("led", {0: [1, 2, 3], 1: [2, 3, 1]})
+    await lab_cluster.until_in_sync("led", 3)
+    first = lab_cluster.lab.brokers[0]
+    assert await lab_cluster.stop_in_order(first) < SHUTDOWN_SECONDS_MAX
+    assert [one["leader"] for one in (await lab_cluster.view.states("led")).values()] == [2, 2]
     await first.start()
-    await scene.until_in_sync("led", 3)
+    await lab_cluster.until_in_sync("led", 3)
     assert await daemon.stop() == 0
 
 
 async def test_auto_created_topics_are_spread_over_racks(
-    scene: DefaultScene, daemon: Refold
+    lab_cluster: DefaultLabCluster, daemon: Refold
 ) -> None:
     """Brokers with racks create no topic for a client while another broker has no rack."""
     topics = [f"racked-{number}" for number in range(10)]
-    async with AIOKafkaProducer(bootstrap_servers=f"{HOST}:{scene.listeners[CLIENTS]}") as producer:
+    async with AIOKafkaProducer(
+        bootstrap_servers=f"{HOST}:{lab_cluster.listeners[CLIENTS]}"
+    ) as producer:
         for topic in topics:
             await producer.send_and_wait(topic, b"first")
     for topic in topics:
-        await scene.until_in_sync(topic, 3)
-        assert sorted((await scene.replicas_of(topic))[0]) == [1, 2, 3]
+        await lab_cluster.until_in_sync(topic, 3)
+        assert sorted((await lab_cluster.replicas_of(topic))[0]) == [1, 2, 3]
     assert await daemon.stop() == 0

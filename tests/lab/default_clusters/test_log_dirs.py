@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.default_clusters.cluster import BROKER_CONFIG
-from tests.lab.default_clusters.conftest import staged
+from tests.lab.default_clusters.conftest import with_lab_cluster
 from tools.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
@@ -29,21 +29,21 @@ async def test_partitions_in_a_failed_log_directory_get_other_leaders(
     second = broker.folder / "second"
     broker.config["log.dirs"] += f",{second}"
     await broker.restart()
-    async with staged(lab, tmp_path, protocol=protocol) as scene:
-        daemon = await scene.controlling()
-        await scene.create_topic(TOPIC, {one: [FAILING, 3, 1] for one in range(PARTITIONS)})
-        await scene.until_in_sync(TOPIC, 3)
+    async with with_lab_cluster(lab, tmp_path, protocol=protocol) as lab_cluster:
+        daemon = await lab_cluster.controlling()
+        await lab_cluster.create_topic(TOPIC, {one: [FAILING, 3, 1] for one in range(PARTITIONS)})
+        await lab_cluster.until_in_sync(TOPIC, 3)
         hit = {int(one.name.rpartition("-")[2]) for one in second.glob(f"{TOPIC}-*")}
         assert 0 < len(hit) < PARTITIONS
         with failing(second):
             leaders = {number: 3 if number in hit else FAILING for number in range(PARTITIONS)}
-            await scene.until_led(TOPIC, leaders)
+            await lab_cluster.until_led(TOPIC, leaders)
             sizes = {number: 2 if number in hit else 3 for number in range(PARTITIONS)}
-            await scene.until_isr(TOPIC, sizes)
+            await lab_cluster.until_isr(TOPIC, sizes)
             assert broker.running, "the other directory has not failed"
             await broker.stop()
         await broker.start()
-        await scene.until_in_sync(TOPIC, 3)
+        await lab_cluster.until_in_sync(TOPIC, 3)
         assert await daemon.stop() == 0
 
 

@@ -69,8 +69,8 @@ async def _play(folder: Path) -> Played:
     return Played(*logs, fetched, live, (folder / "live.out").read_text().splitlines())
 
 
-def _at(stage: IncidentCluster) -> tuple[str, ...]:
-    return ("--bootstrap-server", stage.bootstrap, "--topic", TOPIC)
+def _at(cluster: IncidentCluster) -> tuple[str, ...]:
+    return ("--bootstrap-server", cluster.bootstrap, "--topic", TOPIC)
 
 
 async def _refold(*arguments: str) -> None:

@@ -8,8 +8,8 @@ import anyio
 from aiozk.exc import BadVersion, NodeExists, NoNode
 
 from controller.core.znodes import PREFERRED_ELECTION, REASSIGN_PARTITIONS, delete_topic_path
-from tests.controller.daemon.scene import OWN_ID
-from tests.lab.default_clusters.cluster import DefaultScene
+from tests.controller.daemon.lab_cluster import OWN_ID
+from tests.lab.default_clusters.cluster import DefaultLabCluster
 from tests.lab.incidents.final_state import wrong_in_zookeeper, wrong_on_brokers
 from tests.lab.incidents.random_plan import (
     STAYING,
@@ -68,12 +68,12 @@ class RandomIncident:
 
     def __init__(
         self,
-        scene: DefaultScene,
+        lab_cluster: DefaultLabCluster,
         tree: ZooKeeperTree,
         traffic: Sequence[Traffic],
         say: Callable[[str], None],
     ) -> None:
-        self._scene = scene
+        self._scene = lab_cluster
         self._tree = tree
         self._traffic = traffic
         self._write = say

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.default_clusters.cluster import DefaultScene, until_more
+from tests.lab.default_clusters.cluster import DefaultLabCluster, until_more
 from tests.lab.incidents.random_incident import BROKER_CONFIG, RandomIncident
 from tests.lab.incidents.random_plan import BROKERS, SHORT_SEED, STAYING, RandomPlan
 from tests.lab.incidents.zookeeper_tree import ZooKeeperTree
@@ -53,21 +53,21 @@ async def play(protocol: str, seed: int, *, seconds: float, folder: Path) -> Non
         zookeeper = await lab.start_zookeeper()
         await lab.start_brokers(len(BROKERS), inter_broker_protocol=protocol, config=BROKER_CONFIG)
         async with (
-            DefaultScene(lab, folder, protocol=protocol) as scene,
+            DefaultLabCluster(lab, folder, protocol=protocol) as lab_cluster,
             ZooKeeperTree(zookeeper.connect) as tree,
         ):
-            await scene.until_stock_controller()
+            await lab_cluster.until_stock_controller()
             for topic, assignment in STAYING.items():
-                await scene.create_topic(topic, dict(enumerate(assignment)))
-            await play_in(scene, tree, RandomPlan(seed), seconds)
+                await lab_cluster.create_topic(topic, dict(enumerate(assignment)))
+            await play_in(lab_cluster, tree, RandomPlan(seed), seconds)
 
 
 async def play_in(
-    scene: DefaultScene, tree: ZooKeeperTree, plan: RandomPlan, seconds: float
+    lab_cluster: DefaultLabCluster, tree: ZooKeeperTree, plan: RandomPlan, seconds: float
 ) -> None:
     """Runs an incident with a producer for each permanent topic; reads all records at the end."""
-    first, second = (Traffic(scene.lab.bootstrap, topic) for topic in STAYING)
-    incident = RandomIncident(scene, tree, (first, second), say)
+    first, second = (Traffic(lab_cluster.lab.bootstrap, topic) for topic in STAYING)
+    incident = RandomIncident(lab_cluster, tree, (first, second), say)
     async with first, second:
         await incident.play(plan, seconds)
         await incident.settle()

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from controller.core import deviations
-from tests.lab.default_clusters.cluster import DefaultScene
+from tests.lab.default_clusters.cluster import DefaultLabCluster
 from tests.lab.incidents.scripted_incident import (
     BROKER_CONFIG,
     BROKERS,
@@ -88,42 +88,46 @@ def place_of(difference: Difference) -> str:
 
 async def under_stock(folder: Path, protocol: str) -> dict[str, Tree]:
     """The trees with broker 1 as controller throughout."""
-    async with cluster(folder, protocol) as (scene, tree):
-        incident = ScriptedIncident(scene.lab, tree, narrator("stock"), moves_leaders_first=False)
+    async with cluster(folder, protocol) as (lab_cluster, tree):
+        incident = ScriptedIncident(
+            lab_cluster.lab, tree, narrator("stock"), moves_leaders_first=False
+        )
         await incident.play()
-        assert await scene.view.controller() == STOCK
-        assert await scene.view.controller_epoch() == 1
+        assert await lab_cluster.view.controller() == STOCK
+        assert await lab_cluster.view.controller_epoch() == 1
         return incident.steps
 
 
 async def under_refold(folder: Path, protocol: str, rules: str) -> dict[str, Tree]:
     """The trees with refold as controller throughout; its log must agree in a replay."""
-    async with cluster(folder, protocol) as (scene, tree):
-        daemon = await scene.controlling(settings={**REFOLD_SETTINGS, "refold.rules": rules})
+    async with cluster(folder, protocol) as (lab_cluster, tree):
+        daemon = await lab_cluster.controlling(settings={**REFOLD_SETTINGS, "refold.rules": rules})
         incident = ScriptedIncident(
-            scene.lab, tree, narrator(f"{rules} rules"), moves_leaders_first=rules == "refold"
+            lab_cluster.lab, tree, narrator(f"{rules} rules"), moves_leaders_first=rules == "refold"
         )
         await incident.play()
-        assert await scene.view.controller_epoch() == 2
+        assert await lab_cluster.view.controller_epoch() == 2
         assert await daemon.stop() == 0, daemon.last_output()
-    await scene.check_logs()
+    await lab_cluster.check_logs()
     return incident.steps
 
 
 @asynccontextmanager
-async def cluster(folder: Path, protocol: str) -> AsyncIterator[tuple[DefaultScene, ZooKeeperTree]]:
+async def cluster(
+    folder: Path, protocol: str
+) -> AsyncIterator[tuple[DefaultLabCluster, ZooKeeperTree]]:
     """Five brokers, of which the first is controller."""
     async with Lab(folder / "cluster") as lab:
         zookeeper = await lab.start_zookeeper()
         await lab.start_brokers(1, inter_broker_protocol=protocol, config=BROKER_CONFIG)
         async with (
-            DefaultScene(lab, folder, protocol=protocol) as scene,
+            DefaultLabCluster(lab, folder, protocol=protocol) as lab_cluster,
             ZooKeeperTree(zookeeper.connect) as tree,
         ):
-            await scene.until_controller(STOCK)
+            await lab_cluster.until_controller(STOCK)
             others = BROKERS - 1
             await lab.start_brokers(others, inter_broker_protocol=protocol, config=BROKER_CONFIG)
-            yield scene, tree
+            yield lab_cluster, tree
 
 
 def narrator(who: str) -> Say:

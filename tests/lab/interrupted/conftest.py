@@ -61,17 +61,17 @@ def crash_labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Lab]]:
 
 
 @pytest.fixture
-async def crash_scenes(crash_labs: list[Lab], tmp_path: Path) -> AsyncIterator[list[Moving]]:
+async def crash_clusters(crash_labs: list[Lab], tmp_path: Path) -> AsyncIterator[list[Moving]]:
     """The clusters without a reassignment."""
     async with AsyncExitStack() as stack:
-        scenes = []
+        lab_clusters = []
         for number, lab in enumerate(crash_labs):
-            folder = tmp_path / f"scene-{number}"
+            folder = tmp_path / f"lab_cluster-{number}"
             folder.mkdir()
-            scenes.append(await stack.enter_async_context(Moving(lab, folder)))
-        for scene in scenes:
-            await scene.tidy()
-            await scene.until_stock_controller()
-        yield scenes
+            lab_clusters.append(await stack.enter_async_context(Moving(lab, folder)))
+        for lab_cluster in lab_clusters:
+            await lab_cluster.tidy()
+            await lab_cluster.until_stock_controller()
+        yield lab_clusters
     # One seed is enough: there are more than a hundred logs.
-    await asyncio.gather(*(scene.check_logs(seeds=("77",)) for scene in scenes))
+    await asyncio.gather(*(lab_cluster.check_logs(seeds=("77",)) for lab_cluster in lab_clusters))

@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaProducer
 
 from controller.core import znodes
 from controller.core.znodes import REASSIGN_CANCEL, REPLICA_DELETIONS
-from tests.controller.daemon.scene import timed
+from tests.controller.daemon.lab_cluster import timed
 from tests.lab.interrupted.crash_procedures import (
     FIRST_TARGET,
     RECORD_BYTES,
@@ -408,7 +408,7 @@ class Run:
             violations.append(f"{traffic.refused} records were refused: {reasons}")
 
     def _keep(self, topic: Topic) -> None:
-        """Copies the partition's files, which are deleted with the topic, to the scene's folder."""
+        """Copy the partition's files, which are deleted with the topic, to the cluster's folder."""
         name = f"{topic.name}-0"
         for broker in self.moving.lab.brokers:
             files = broker.folder / "data" / name

@@ -19,8 +19,8 @@ from controller.core.znodes import (
 from controller.operator.reassignment.cluster import connected
 from controller.operator.reassignment.steps import Configure
 from controller.operator.reassignment.throttling import rates
-from tests.controller.daemon.scene import timed
-from tests.lab.default_clusters.cluster import DefaultScene
+from tests.controller.daemon.lab_cluster import timed
+from tests.lab.default_clusters.cluster import DefaultLabCluster
 from tools.lab import Lab
 from tools.lab.refold import Refold, run
 
@@ -33,8 +33,8 @@ RECORD_BYTES = 50_000
 AT_ONCE = 50
 
 
-class Moving(DefaultScene):
-    """A `DefaultScene` with methods to start and observe reassignments."""
+class Moving(DefaultLabCluster):
+    """A `DefaultLabCluster` with methods to start and observe reassignments."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
         super().__init__(lab, folder)

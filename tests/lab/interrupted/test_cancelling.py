@@ -8,7 +8,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.znodes import REASSIGN_CANCEL
-from tests.controller.daemon.scene import timed
+from tests.controller.daemon.lab_cluster import timed
 from tests.lab.default_clusters.cluster import until_more
 from tests.lab.interrupted.moving import NOBODY, Moving
 from tools.lab.traffic import Traffic

@@ -37,17 +37,17 @@ each_procedure = pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda one
 class Table:
     """Runs the cells of a procedure on several clusters at the same time, and keeps them."""
 
-    def __init__(self, scenes: Sequence[Moving], procedure: Procedure) -> None:
+    def __init__(self, lab_clusters: Sequence[Moving], procedure: Procedure) -> None:
         self.cells: dict[tuple[Successor, int], Cell] = {}
         self.last: dict[Successor, Cell] = {}
-        self._scenes = scenes
+        self._scenes = lab_clusters
         self._procedure = procedure
         self._daemons: dict[int, Refold] = {}
 
     async def set_up(self) -> None:
         """Finds the crash points for each successor."""
-        for scene in self._scenes:
-            await throttle_brokers(scene)
+        for lab_cluster in self._scenes:
+            await throttle_brokers(lab_cluster)
         await self._play([(successor, None) for successor in Successor])
 
     async def play(self, choose: Callable[[int], Sequence[int]]) -> None:
@@ -116,9 +116,9 @@ def every(count: int) -> Sequence[int]:
 @each_procedure
 @pytest.mark.timeout(2400)
 async def test_successor_ends_the_procedure_after_a_crash_at_any_point(
-    crash_scenes: list[Moving], procedure: Procedure, record_property: Record
+    crash_clusters: list[Moving], procedure: Procedure, record_property: Record
 ) -> None:
-    table = Table(crash_scenes, procedure)
+    table = Table(crash_clusters, procedure)
     await table.set_up()
     await table.play(every)
     if POINTS_VARIABLE not in os.environ:
@@ -130,9 +130,9 @@ async def test_successor_ends_the_procedure_after_a_crash_at_any_point(
 @pytest.mark.ci
 @pytest.mark.timeout(300)
 async def test_successor_ends_the_procedure_after_a_crash_half_way_or_at_the_end(
-    crash_scenes: list[Moving], procedure: Procedure, record_property: Record
+    crash_clusters: list[Moving], procedure: Procedure, record_property: Record
 ) -> None:
-    table = Table(crash_scenes, procedure)
+    table = Table(crash_clusters, procedure)
     await table.set_up()
     await table.play(lambda count: [count // 2])
     table.check(record_property)

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.controller.daemon.scene import OWN_ID
+from tests.controller.daemon.lab_cluster import OWN_ID
 from tests.lab.default_clusters.cluster import until_more
 from tests.lab.interrupted.failpoint import program_after_step
 from tests.lab.interrupted.moving import NOBODY, Moving

@@ -16,7 +16,7 @@ from controller.core.znodes import (
     Entry,
     write_entries,
 )
-from tests.controller.daemon.scene import WAIT_SECONDS, Scene
+from tests.controller.daemon.lab_cluster import WAIT_SECONDS, LabCluster
 from tests.lab.default_clusters.cluster import LATEST_PROTOCOL, PROTOCOL
 from tools.bench.population import Population
 from tools.bench.stub_brokers import StubBrokers
@@ -33,7 +33,7 @@ SECONDS_MAX = 600.0
 
 
 @asynccontextmanager
-async def large_cluster(folder: Path) -> AsyncIterator[Scene]:
+async def large_cluster(folder: Path) -> AsyncIterator[LabCluster]:
     """ZooKeeper with 200 topics, stub brokers, and no controller."""
     async with Lab(folder / "lab") as lab:
         server = await lab.start_zookeeper()
@@ -43,7 +43,7 @@ async def large_cluster(folder: Path) -> AsyncIterator[Scene]:
         try:
             for broker in range(1, BROKERS + 1):
                 await stubs.register(broker)
-            async with Scene(lab, folder) as made:
+            async with LabCluster(lab, folder) as made:
                 yield made
                 await made.check_logs()
         finally:
@@ -58,14 +58,14 @@ async def create(zookeeper: Client, path: str, data: bytes) -> None:
 async def test_2000_partitions_are_reassigned_and_cancelled_in_one_go(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    async with large_cluster(tmp_path) as scene:
-        record_property("seconds", await reassigned_and_cancelled(scene))
+    async with large_cluster(tmp_path) as lab_cluster:
+        record_property("seconds", await reassigned_and_cancelled(lab_cluster))
 
 
-async def reassigned_and_cancelled(scene: Scene) -> tuple[float, float]:
+async def reassigned_and_cancelled(lab_cluster: LabCluster) -> tuple[float, float]:
     """The seconds until all were in progress, and until all were rolled back."""
-    daemon = await scene.controlling(settings={PROTOCOL: LATEST_PROTOCOL})
-    await scene.until_reported(daemon, "failover_done")
+    daemon = await lab_cluster.controlling(settings={PROTOCOL: LATEST_PROTOCOL})
+    await lab_cluster.until_reported(daemon, "failover_done")
     given = {
         (topic, number): Entry(tuple(one % BROKERS + 1 for one in replicas))
         for topic, partitions in POPULATION.topics.items()
@@ -74,12 +74,12 @@ async def reassigned_and_cancelled(scene: Scene) -> tuple[float, float]:
     last = list(POPULATION.topics)[-1]
 
     async def begun() -> bool:
-        return len(await scene.view.children(f"/admin/reassignments/{last}")) == 10
+        return len(await lab_cluster.view.children(f"/admin/reassignments/{last}")) == 10
 
     async def back() -> bool:
-        return not await scene.view.exists(znodes.REASSIGN_PARTITIONS)
+        return not await lab_cluster.view.exists(znodes.REASSIGN_PARTITIONS)
 
-    async with client_of(scene.connect) as zookeeper:
+    async with client_of(lab_cluster.connect) as zookeeper:
         start = time.monotonic()
         await create(zookeeper, znodes.REASSIGN_PARTITIONS, write_entries(given))
         await until(begun, SECONDS_MAX, "all are in progress")
@@ -89,14 +89,14 @@ async def reassigned_and_cancelled(scene: Scene) -> tuple[float, float]:
         await until(back, SECONDS_MAX, "all are rolled back")
         cancelled = time.monotonic() - start
     for topic, partitions in POPULATION.topics.items():
-        znode = await scene.view.topic(topic)
+        znode = await lab_cluster.view.topic(topic)
         assert znode is not None
         wanted = {str(number): list(replicas) for number, replicas in partitions.items()}
         assert znode["partitions"] == wanted
         assert not znode.get("adding_replicas")
 
     async def no_records() -> bool:
-        return await scene.view.children("/admin/reassignments") == []
+        return await lab_cluster.view.children("/admin/reassignments") == []
 
     await until(no_records, WAIT_SECONDS, "no record exists")
     assert await daemon.stop() == 0

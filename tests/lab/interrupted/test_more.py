@@ -4,7 +4,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, reassignment_path
-from tests.controller.daemon.scene import timed
+from tests.controller.daemon.lab_cluster import timed
 from tests.lab.interrupted.moving import NOBODY, Moving
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]

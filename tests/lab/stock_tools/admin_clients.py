@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from tests.lab.stock_tools.calls import FEWER_EPOCHS
 from tests.lab.stock_tools.comparable_output import of_client
-from tests.lab.stock_tools.stage import Stage
+from tests.lab.stock_tools.harness import Harness
 from tests.lab.stock_tools.steps import Reason, Row
 
 OPEN_FIELDS = ("topic_id", "throttle_time_ms", "correlation_id", "cluster_id")
@@ -22,14 +22,14 @@ OPEN_FIELDS = ("topic_id", "throttle_time_ms", "correlation_id", "cluster_id")
 OPEN_ORDERS = ("isr", "isr_nodes")
 
 
-async def of_aiokafka(stage: Stage) -> list[Row]:
+async def of_aiokafka(harness: Harness) -> list[Row]:
     """Creates, alters, describes and deletes topics."""
-    client = AIOKafkaAdminClient(bootstrap_servers=stage.placeholders()["brokers"])
+    client = AIOKafkaAdminClient(bootstrap_servers=harness.placeholders()["brokers"])
     await client.start()
     rows: list[Row] = []
 
     async def ask(call_name: str, answer: Awaitable[Any]) -> None:
-        rows.append(Row("aiokafka", call_name, of_client(await _answered(answer), stage)))
+        rows.append(Row("aiokafka", call_name, of_client(await _answered(answer), harness)))
 
     made = [
         NewTopic("aio", -1, -1, {0: [1, 2], 1: [2, 3]}, {"retention.ms": "1000"}),
@@ -39,12 +39,12 @@ async def of_aiokafka(stage: Stage) -> list[Row]:
     topic = ConfigResource(ConfigResourceType.TOPIC, "aio", {"retention.ms": "2000"})
     await ask("create_topics, validate only", client.create_topics(made, validate_only=True))
     await ask("create_topics", client.create_topics(made))
-    await stage.settled()
+    await harness.settled()
     await ask("create_topics again", client.create_topics(made[:1]))
     await ask("create_partitions, fewer", client.create_partitions({"aio": NewPartitions(1)}))
     await ask("create_partitions", client.create_partitions({"aio": NewPartitions(3, [[3, 4]])}))
     await ask("alter_configs", client.alter_configs([topic]))
-    await stage.settled()
+    await harness.settled()
     await ask("describe_configs", client.describe_configs([topic]))
     await ask("describe_topics", client.describe_topics(["aio"]))
     await ask("delete_topics", client.delete_topics(["aio", "nowhere"]))
@@ -52,15 +52,15 @@ async def of_aiokafka(stage: Stage) -> list[Row]:
     return rows
 
 
-async def of_kafka_python(stage: Stage) -> list[Row]:
+async def of_kafka_python(harness: Harness) -> list[Row]:
     """The same calls, and reassignments and elections."""
     rows: list[Row] = []
-    bootstrap = stage.placeholders()["brokers"].split(",")
+    bootstrap = harness.placeholders()["brokers"].split(",")
     client = await asyncio.to_thread(KafkaAdminClient, bootstrap_servers=bootstrap)
 
     async def ask(call_name: str, call: Callable[[], Any], reason: Reason | None = None) -> None:
         answer = await _answered(asyncio.to_thread(call))
-        rows.append(Row("kafka-python", call_name, of_client(answer, stage), reason))
+        rows.append(Row("kafka-python", call_name, of_client(answer, harness), reason))
 
     made = {
         "kp-by-id": {"assignments": {0: [2, 4]}},
@@ -80,15 +80,17 @@ async def of_kafka_python(stage: Stage) -> list[Row]:
                     made, validate_only=validate_only, raise_errors=False
                 ),
             )
-        await stage.settled()
-        await ask("describe_cluster", lambda: _node_of_controller(client.describe_cluster(), stage))
+        await harness.settled()
+        await ask(
+            "describe_cluster", lambda: _node_of_controller(client.describe_cluster(), harness)
+        )
         await ask(
             "create_partitions", lambda: client.create_partitions({"kp": 1}, raise_errors=False)
         )
         await ask(
             "alter_partition_reassignments", lambda: client.alter_partition_reassignments(target)
         )
-        await stage.settled()
+        await harness.settled()
         await ask("list_partition_reassignments", client.list_partition_reassignments)
         await ask(
             "cancel a reassignment that does not exist",
@@ -101,10 +103,10 @@ async def of_kafka_python(stage: Stage) -> list[Row]:
                     election, {"kp": [0, 1, 7]}, raise_errors=False
                 ),
             )
-        await stage.settled()
+        await harness.settled()
         await ask("describe_topics", lambda: client.describe_topics(["kp"]), FEWER_EPOCHS)
         for what, names in (
-            ("a known id", [uuid_of(await stage.topic_id("kp-by-id"))]),
+            ("a known id", [uuid_of(await harness.topic_id("kp-by-id"))]),
             ("an unknown id", [uuid.UUID(int=1)]),
             ("by name", ["kp", "nowhere", "kp-by-id"]),
         ):
@@ -114,18 +116,18 @@ async def of_kafka_python(stage: Stage) -> list[Row]:
                     names, raise_errors=False
                 ),
             )
-            await stage.settled()
+            await harness.settled()
     return rows
 
 
-async def kafka_python_lists(stage: Stage) -> list[Row]:
+async def kafka_python_lists(harness: Harness) -> list[Row]:
     """Lists the reassignments in progress."""
-    bootstrap = stage.placeholders()["brokers"].split(",")
+    bootstrap = harness.placeholders()["brokers"].split(",")
     client = await asyncio.to_thread(KafkaAdminClient, bootstrap_servers=bootstrap)
     with closing(client):
         listed = await _answered(asyncio.to_thread(client.list_partition_reassignments))
     return [
-        Row("kafka-python", "list_partition_reassignments, in progress", of_client(listed, stage))
+        Row("kafka-python", "list_partition_reassignments, in progress", of_client(listed, harness))
     ]
 
 
@@ -134,13 +136,13 @@ def uuid_of(topic_id: str) -> uuid.UUID:
     return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{topic_id}=="))
 
 
-def _node_of_controller(cluster: dict[str, Any], stage: Stage) -> dict[str, Any]:
+def _node_of_controller(cluster: dict[str, Any], harness: Harness) -> dict[str, Any]:
     """A described cluster, with the controller's node described relative to the cluster."""
     ids = sorted(one["broker_id"] for one in cluster["brokers"])
     return {
-        "brokers with data": [one for one in ids if one <= len(stage.lab.brokers)],
+        "brokers with data": [one for one in ids if one <= len(harness.lab.brokers)],
         "the controller is in the list": cluster["controller_id"] in ids,
-        "the controller is the right one": cluster["controller_id"] == stage.controller_id,
+        "the controller is the right one": cluster["controller_id"] == harness.controller_id,
     }
 
 

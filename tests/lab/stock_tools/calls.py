@@ -4,9 +4,9 @@ import json
 import re
 from collections.abc import Sequence
 
-from tests.controller.daemon.scene import OWN_ID
+from tests.controller.daemon.lab_cluster import OWN_ID
 from tests.lab.stock_tools.comparable_output import without_daemon
-from tests.lab.stock_tools.stage import STOCK, Stage
+from tests.lab.stock_tools.harness import STOCK, Harness
 from tests.lab.stock_tools.steps import (
     OLDEST,
     WORDS_OF_39,
@@ -123,8 +123,8 @@ def _log_dirs(output: str) -> str:
 def kill(broker: int) -> Action:
     """Kills a broker by SIGKILL."""
 
-    async def execute(stage: Stage) -> list[Row]:
-        stage.broker(broker).kill()
+    async def execute(harness: Harness) -> list[Row]:
+        harness.broker(broker).kill()
         return []
 
     return Action(f"broker {broker} is killed", execute)
@@ -133,8 +133,8 @@ def kill(broker: int) -> Action:
 def stop(broker: int) -> Action:
     """Stops a broker by SIGTERM."""
 
-    async def execute(stage: Stage) -> list[Row]:
-        await stage.broker(broker).stop()
+    async def execute(harness: Harness) -> list[Row]:
+        await harness.broker(broker).stop()
         return []
 
     return Action(f"broker {broker} is stopped", execute)
@@ -143,8 +143,8 @@ def stop(broker: int) -> Action:
 def start(broker: int) -> Action:
     """Starts a broker."""
 
-    async def execute(stage: Stage) -> list[Row]:
-        await stage.broker(broker).start()
+    async def execute(harness: Harness) -> list[Row]:
+        await harness.broker(broker).start()
         return []
 
     return Action(f"broker {broker} is started", execute)

@@ -5,8 +5,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from tests.controller.daemon.scene import OWN_ID
-from tests.lab.stock_tools.stage import RACK_OF, Stage, as_json
+from tests.controller.daemon.lab_cluster import OWN_ID
+from tests.lab.stock_tools.harness import RACK_OF, Harness, as_json
 from tools.lab.kafka_tools import ToolResult
 
 RANDOM = "random"
@@ -37,19 +37,19 @@ _NETWORK_WARNINGS = ("NetworkClient", "Metadata:", "could not be established", "
 _REFOLD, _PORT_OF_REFOLD = "(refold)", "(port of refold)"
 
 
-def of_tool(result: ToolResult, stage: Stage) -> str:
+def of_tool(result: ToolResult, harness: Harness) -> str:
     """The output of a tool in a form that is the same in every run."""
     lines = [f"exit status {result.status}"]
-    lines += comparable_lines(_without_addresses(result.output, stage))
+    lines += comparable_lines(_without_addresses(result.output, harness))
     lines += [
-        f"stderr: {line}" for line in comparable_lines(_without_addresses(result.problems, stage))
+        f"stderr: {line}" for line in comparable_lines(_without_addresses(result.problems, harness))
     ]
     return "\n".join(lines)
 
 
-def of_client(answer: object, stage: Stage) -> str:
+def of_client(answer: object, harness: Harness) -> str:
     """The answer of an admin client as JSON."""
-    return _without_addresses(as_json(answer), stage)
+    return _without_addresses(as_json(answer), harness)
 
 
 def comparable_lines(text: str) -> list[str]:
@@ -78,14 +78,14 @@ def _is_ignored(line: str) -> bool:
     )
 
 
-def _without_addresses(text: str, stage: Stage) -> str:
-    for broker in stage.lab.brokers:
+def _without_addresses(text: str, harness: Harness) -> str:
+    for broker in harness.lab.brokers:
         text = text.replace(broker.connect, f"(broker {broker.broker_id})")
         text = re.sub(rf"\b{broker.port}\b", f"(port of {broker.broker_id})", text)
-    text = re.sub(rf"\b{stage.scene.daemon_address}\b", _REFOLD, text)
-    _, _, port = stage.scene.daemon_address.partition(":")
+    text = re.sub(rf"\b{harness.lab_cluster.daemon_address}\b", _REFOLD, text)
+    _, _, port = harness.lab_cluster.daemon_address.partition(":")
     text = re.sub(rf"\b{port}\b", _PORT_OF_REFOLD, text)
-    return text.replace(str(stage.folder), "(files)").replace(str(stage.lab.folder), "(lab)")
+    return text.replace(str(harness.folder), "(files)").replace(str(harness.lab.folder), "(lab)")
 
 
 def _sorted(numbers: str) -> str:

@@ -20,8 +20,8 @@ from tests.lab.incidents.zookeeper_tree import Difference, Tree, Znode
 from tests.lab.incidents.zookeeper_tree import differences as tree_differences
 from tests.lab.stock_tools.calls import REASONS
 from tests.lab.stock_tools.comparable_output import RANDOM, distribution
+from tests.lab.stock_tools.harness import Versions, harness
 from tests.lab.stock_tools.script import FILES, SCRIPT
-from tests.lab.stock_tools.stage import Versions, stage
 from tests.lab.stock_tools.steps import Row, Step
 
 VERSIONS: Mapping[str, Versions] = {
@@ -68,7 +68,7 @@ async def play(
     rows: list[Row] = []
     trees: dict[str, Tree] = {}
     who = "stock" if settings is None else "refold"
-    async with stage(folder, versions, settings) as cluster:
+    async with harness(folder, versions, settings) as cluster:
         began = time.monotonic()
         for name, content in FILES.items():
             filled = content.replace("(lab)", str(cluster.lab.folder))

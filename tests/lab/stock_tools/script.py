@@ -22,7 +22,7 @@ from tests.lab.stock_tools.calls import (
 from tests.lab.stock_tools.comparable_output import RANDOM, proposal
 from tests.lab.stock_tools.configuration import CONFIGURATION
 from tests.lab.stock_tools.credentials import CREDENTIALS
-from tests.lab.stock_tools.stage import HEAVY
+from tests.lab.stock_tools.harness import HEAVY
 from tests.lab.stock_tools.steps import Action, Call, Change, Reads, Step
 
 RECORDS = "".join(f"record-{number}\n" for number in range(50))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from tests.lab.stock_tools.comparable_output import of_tool, outcome
-from tests.lab.stock_tools.stage import Stage
+from tests.lab.stock_tools.harness import Harness
 
 Shape = Callable[[str], str]
 """Removes the parts of an output that are not compared."""
@@ -48,16 +48,16 @@ class Step(Protocol):
     @property
     def what(self) -> str: ...
 
-    async def play(self, stage: Stage) -> list[Row]:
+    async def play(self, harness: Harness) -> list[Row]:
         """Executes the step; returns its commands and outputs."""
         ...
 
 
 @dataclass(frozen=True)
 class Call:
-    """One run of a tool. Braces in the arguments are replaced by `Stage.placeholders`; {id of T} by
-    a topic's id. `since`: the first Kafka version whose tools have the option. `alike_since`: the
-    first version whose controller has the error texts of 3.9."""
+    """One run of a tool. Braces in the arguments are replaced by `Harness.placeholders`; {id of T}
+    by a topic's id. `since`: the first Kafka version whose tools have the option.
+    `alike_since`: the first version whose controller has the error texts of 3.9."""
 
     tool: str
     arguments: str
@@ -67,19 +67,19 @@ class Call:
     alike_since: tuple[int, int] = OLDEST
     shape: Shape = str
 
-    async def run(self, stage: Stage) -> list[Row]:
+    async def run(self, harness: Harness) -> list[Row]:
         """Returns no row if the version is too old."""
-        if version_of(stage) < self.since:
+        if version_of(harness) < self.since:
             return []
-        placeholders: Mapping[str, str] = stage.placeholders()
+        placeholders: Mapping[str, str] = harness.placeholders()
         arguments = []
         for one in shlex.split(self.arguments):
             if one.startswith("{id of "):
-                one = await stage.topic_id(one.removeprefix("{id of ").removesuffix("}"))
+                one = await harness.topic_id(one.removeprefix("{id of ").removesuffix("}"))
             arguments.append(one.format_map(placeholders))
-        result = await stage.tools.run(self.tool, *arguments, given=self.given)
-        text = self.shape(of_tool(result, stage))
-        reason = WORDS_OF_39 if version_of(stage) < self.alike_since else self.reason
+        result = await harness.tools.run(self.tool, *arguments, given=self.given)
+        text = self.shape(of_tool(result, harness))
+        reason = WORDS_OF_39 if version_of(harness) < self.alike_since else self.reason
         return [Row(self.tool, self.arguments, text, reason)]
 
 
@@ -94,12 +94,12 @@ class Reads:
     def what(self) -> str:
         return f"{self.calls[0].tool} {self.calls[0].arguments}, ..."
 
-    async def play(self, stage: Stage) -> list[Row]:
+    async def play(self, harness: Harness) -> list[Row]:
         places = asyncio.Semaphore(3)
 
         async def run(call: Call) -> list[Row]:
             async with places:
-                return await call.run(stage)
+                return await call.run(harness)
 
         answers = await asyncio.gather(*(run(call) for call in self.calls))
         return [row for rows in answers for row in rows]
@@ -116,8 +116,8 @@ class Change:
     def what(self) -> str:
         return f"{self.call.tool} {self.call.arguments}"
 
-    async def play(self, stage: Stage) -> list[Row]:
-        return await self.call.run(stage)
+    async def play(self, harness: Harness) -> list[Row]:
+        return await self.call.run(harness)
 
 
 @dataclass(frozen=True)
@@ -125,14 +125,14 @@ class Action:
     """Something that is done without a tool."""
 
     what: str
-    execute: Callable[[Stage], Awaitable[list[Row]]]
+    execute: Callable[[Harness], Awaitable[list[Row]]]
     changes: bool = True
 
-    async def play(self, stage: Stage) -> list[Row]:
-        return await self.execute(stage)
+    async def play(self, harness: Harness) -> list[Row]:
+        return await self.execute(harness)
 
 
-def version_of(stage: Stage) -> tuple[int, int]:
+def version_of(harness: Harness) -> tuple[int, int]:
     """The Kafka version of brokers and tools."""
-    major, minor, *_ = stage.lab.kafka.split(".")
+    major, minor, *_ = harness.lab.kafka.split(".")
     return int(major), int(minor)

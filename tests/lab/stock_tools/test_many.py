@@ -10,8 +10,8 @@ from kio.schema.errors import ErrorCode
 
 from controller.wire.client_requests import RequestHead, encode_request
 from tests.controller.api.client import METADATA, Client, connected
-from tests.controller.daemon.scene import OWN_ID, timed
-from tests.lab.default_clusters.cluster import DefaultScene
+from tests.controller.daemon.lab_cluster import OWN_ID, timed
+from tests.lab.default_clusters.cluster import DefaultLabCluster
 from tests.lab.stock_tools.admin_requests import (
     CREATE_PARTITIONS,
     CREATE_PARTITIONS_VERSION,
@@ -36,21 +36,23 @@ DELETED_SECONDS_MAX = 100.0
 
 
 @pytest.fixture
-async def daemon(scene: DefaultScene) -> Refold:
+async def daemon(lab_cluster: DefaultLabCluster) -> Refold:
     """A daemon that is controller and known to the brokers."""
-    daemon = await scene.controlling()
-    await scene.create_topic(f"known-{scene.daemon_address.partition(':')[2]}", {0: [1, 2, 3]})
+    daemon = await lab_cluster.controlling()
+    await lab_cluster.create_topic(
+        f"known-{lab_cluster.daemon_address.partition(':')[2]}", {0: [1, 2, 3]}
+    )
     return daemon
 
 
 @pytest.fixture
-def port(scene: DefaultScene) -> int:
+def port(lab_cluster: DefaultLabCluster) -> int:
     """The port of the daemon."""
-    return int(scene.daemon_address.partition(":")[2])
+    return int(lab_cluster.daemon_address.partition(":")[2])
 
 
 async def test_one_request_creates_and_deletes_a_thousand_topics(
-    scene: DefaultScene, daemon: Refold, port: int
+    lab_cluster: DefaultLabCluster, daemon: Refold, port: int
 ) -> None:
     names = [f"of-many-{number:04}" for number in range(MANY_TOPICS)]
     async with Client(port) as client:
@@ -62,7 +64,7 @@ async def test_one_request_creates_and_deletes_a_thousand_topics(
         )
         # The answer means that the topics have leaders.
         for name in (names[0], names[-1]):
-            assert (await scene.view.states(name))[0]["leader"] in (1, 2, 3)
+            assert (await lab_cluster.view.states(name))[0]["leader"] in (1, 2, 3)
         await timed(lambda: _known(client, names), "a broker knows them")
         answer = await client.ask(DELETE_TOPICS, DELETE_TOPICS_VERSION, delete_topics(names))
         assert {one.error_code for one in answer.responses} == {ErrorCode.none}
@@ -70,18 +72,22 @@ async def test_one_request_creates_and_deletes_a_thousand_topics(
         assert not await _known(client, names[:1])
 
     async def deleted() -> bool:
-        return not await scene.view.topic(names[0]) and not await scene.view.topic(names[-1])
+        return not await lab_cluster.view.topic(names[0]) and not await lab_cluster.view.topic(
+            names[-1]
+        )
 
     await until(deleted, DELETED_SECONDS_MAX, "the znodes are deleted")
     assert await daemon.stop() == 0, daemon.last_output()
 
 
-async def test_fifty_clients_get_their_answers(scene: DefaultScene, daemon: Refold) -> None:
+async def test_fifty_clients_get_their_answers(
+    lab_cluster: DefaultLabCluster, daemon: Refold
+) -> None:
     """Each client creates a topic, adds a partition, describes and deletes."""
 
     async def one_client(number: int) -> None:
         name = f"of-client-{number}"
-        client = AIOKafkaAdminClient(bootstrap_servers=scene.daemon_address)
+        client = AIOKafkaAdminClient(bootstrap_servers=lab_cluster.daemon_address)
         await client.start()
         try:
             created = await client.create_topics([NewTopic(name, 1, 2)])
@@ -99,7 +105,7 @@ async def test_fifty_clients_get_their_answers(scene: DefaultScene, daemon: Refo
 
 
 async def test_client_that_disconnects_affects_no_other(
-    scene: DefaultScene, daemon: Refold, port: int
+    lab_cluster: DefaultLabCluster, daemon: Refold, port: int
 ) -> None:
     """A complete request is executed; other clients are not affected."""
     async with connected(6, port) as (whole, half, *others):
@@ -114,13 +120,13 @@ async def test_client_that_disconnects_affects_no_other(
             request = create_topics({f"of-other-client-{number}": 2})
             answer = await client.ask(CREATE_TOPICS, CREATE_TOPICS_VERSION, request)
             assert answer.topics[0].error_code == ErrorCode.none
-    await scene.until_in_sync("sent-completely", 2)
-    assert not await scene.replicas_of("sent-by-half")
+    await lab_cluster.until_in_sync("sent-completely", 2)
+    assert not await lab_cluster.replicas_of("sent-by-half")
     assert await daemon.stop() == 0, daemon.last_output()
 
 
 async def test_waiting_request_does_not_delay_others(
-    scene: DefaultScene, daemon: Refold, port: int
+    lab_cluster: DefaultLabCluster, daemon: Refold, port: int
 ) -> None:
     """A topic whose only broker is dead gets no leader: the client waits until the time-out, and
     the topic of another client is created meanwhile."""
@@ -148,11 +154,11 @@ async def test_waiting_request_does_not_delay_others(
 
 
 async def test_every_broker_knows_an_answered_change(
-    scene: DefaultScene, daemon: Refold, port: int
+    lab_cluster: DefaultLabCluster, daemon: Refold, port: int
 ) -> None:
     """Every broker knows what was created, altered and deleted."""
     async with AsyncExitStack() as stack:
-        ports = [port, *(one.port for one in scene.lab.brokers)]
+        ports = [port, *(one.port for one in lab_cluster.lab.brokers)]
         tool, *others = [await stack.enter_async_context(Client(one)) for one in (port, *ports)]
         for number in range(10):
             name = f"answered-{number}"
@@ -169,9 +175,9 @@ async def test_every_broker_knows_an_answered_change(
 
 
 async def test_paused_broker_delays_no_client(
-    scene: DefaultScene, daemon: Refold, port: int
+    lab_cluster: DefaultLabCluster, daemon: Refold, port: int
 ) -> None:
-    paused = scene.lab.brokers[2]
+    paused = lab_cluster.lab.brokers[2]
     async with connected(6, port) as clients:
         for client in clients:
             await client.ask(METADATA, METADATA_VERSION, metadata())
@@ -190,7 +196,7 @@ async def test_paused_broker_delays_no_client(
 
 
 async def test_waiting_requests_are_answered_when_the_daemon_stops(
-    scene: DefaultScene, daemon: Refold, port: int
+    lab_cluster: DefaultLabCluster, daemon: Refold, port: int
 ) -> None:
     async with connected(5, port) as clients:
         heads = [
@@ -201,15 +207,15 @@ async def test_waiting_requests_are_answered_when_the_daemon_stops(
             )
             for number, client in enumerate(clients)
         ]
-        await until(lambda: _all_made(scene, len(clients)), 20.0, "all topics have a znode")
+        await until(lambda: _all_made(lab_cluster, len(clients)), 20.0, "all topics have a znode")
         assert await daemon.stop() == 0, daemon.last_output()
         for head, client in zip(heads, clients, strict=True):
             answer = await client.answer_to(head)
             assert answer.topics[0].error_code == ErrorCode.request_timed_out
 
 
-async def _all_made(scene: DefaultScene, count: int) -> bool:
-    return all([await scene.view.topic(f"ended-{number}") for number in range(count)])
+async def _all_made(lab_cluster: DefaultLabCluster, count: int) -> bool:
+    return all([await lab_cluster.view.topic(f"ended-{number}") for number in range(count)])
 
 
 async def _led(client: Client, topic: str) -> int:

@@ -12,9 +12,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from kio.schema.errors import ErrorCode
 
 from tests.controller.api.client import METADATA, Client
-from tests.controller.daemon.scene import OWN_ID, timed
-from tests.lab.default_clusters.cluster import DefaultScene
-from tests.lab.default_clusters.conftest import staged
+from tests.controller.daemon.lab_cluster import OWN_ID, timed
+from tests.lab.default_clusters.cluster import DefaultLabCluster
+from tests.lab.default_clusters.conftest import with_lab_cluster
 from tests.lab.incidents.zookeeper_tree import Tree, ZooKeeperTree
 from tests.lab.stock_tools.admin_requests import (
     ALTER_REASSIGNMENTS,
@@ -43,19 +43,21 @@ INTERNAL = ("__consumer_offsets", "__transaction_state")
 class Mix(NamedTuple):
     """The cluster and clients for a route."""
 
-    scene: DefaultScene
+    lab_cluster: DefaultLabCluster
     tree: ZooKeeperTree
     client: Client
     folder: Path
 
     async def create(self, topic: str) -> None:
         """Creates a topic that has no replica on the daemon."""
-        await self.scene.create_topic(topic, {0: [1, 2, 3], 1: [2, 3, 1]})
+        await self.lab_cluster.create_topic(topic, {0: [1, 2, 3], 1: [2, 3, 1]})
 
     async def tool(self, name: str, *arguments: str) -> tuple[int, str]:
         """The exit status and the output of one of Kafka's tools."""
-        tools = KafkaTools(self.scene.lab.kafka, self.folder)
-        result = await tools.run(name, "--bootstrap-server", self.scene.lab.bootstrap, *arguments)
+        tools = KafkaTools(self.lab_cluster.lab.kafka, self.folder)
+        result = await tools.run(
+            name, "--bootstrap-server", self.lab_cluster.lab.bootstrap, *arguments
+        )
         return result.status, result.output + result.problems
 
     def file(self, content: object) -> str:
@@ -68,18 +70,18 @@ class Mix(NamedTuple):
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def controlled(
     shared_lab: Lab, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[DefaultScene]:
+) -> AsyncIterator[DefaultLabCluster]:
     """A cluster with refold as controller, whose node brokers and clients know."""
-    async with staged(shared_lab, tmp_path_factory.mktemp("scene")) as scene:
-        await scene.controlling()
-        await scene.create_topic(KNOWN, {0: [1, 2, 3]})
-        yield scene
-        daemon = scene.daemons[-1]
+    async with with_lab_cluster(shared_lab, tmp_path_factory.mktemp("lab_cluster")) as lab_cluster:
+        await lab_cluster.controlling()
+        await lab_cluster.create_topic(KNOWN, {0: [1, 2, 3]})
+        yield lab_cluster
+        daemon = lab_cluster.daemons[-1]
         assert await daemon.stop() == 0, daemon.last_output()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def mix(controlled: DefaultScene, tmp_path: Path) -> AsyncIterator[Mix]:
+async def mix(controlled: DefaultLabCluster, tmp_path: Path) -> AsyncIterator[Mix]:
     async with (
         ZooKeeperTree(controlled.connect) as tree,
         Client(_port(controlled.daemon_address)) as client,
@@ -177,12 +179,12 @@ async def refold_reassign(mix: Mix) -> None:
     await mix.create("by-refold")
     move = {"topic": "by-refold", "partition": 0, "replicas": [1, 2, EMPTY_BROKER]}
     file = mix.file({"version": 1, "partitions": [move]})
-    by_zookeeper = ("--zookeeper", mix.scene.connect)
+    by_zookeeper = ("--zookeeper", mix.lab_cluster.connect)
     for action, by in (
         ("--execute", by_zookeeper),
         ("--execute-extra", by_zookeeper),
         ("--request", by_zookeeper),
-        ("--execute", ("--bootstrap-server", mix.scene.daemon_address)),
+        ("--execute", ("--bootstrap-server", mix.lab_cluster.daemon_address)),
     ):
         status, output = await run("reassign", action, *by, "--reassignment-json-file", file)
         assert status == 1, output
@@ -190,7 +192,7 @@ async def refold_reassign(mix: Mix) -> None:
 
 
 async def a_topic_znode_by_hand(mix: Mix) -> None:
-    await mix.scene.view.create_topic("by-hand", {0: [EMPTY_BROKER, 1, 2], 1: [EMPTY_BROKER]})
+    await mix.lab_cluster.view.create_topic("by-hand", {0: [EMPTY_BROKER, 1, 2], 1: [EMPTY_BROKER]})
 
 
 async def a_partition_added_by_hand(mix: Mix) -> None:
@@ -216,7 +218,7 @@ async def replicas_to_be_added_by_hand(mix: Mix) -> None:
 
 async def internal_topics(mix: Mix) -> None:
     """A broker creates these topics when the first client asks for a coordinator."""
-    address = mix.scene.daemon_address
+    address = mix.lab_cluster.daemon_address
     async with AIOKafkaConsumer(KNOWN, bootstrap_servers=address, group_id="first"):
         pass
     async with (
@@ -229,7 +231,7 @@ async def internal_topics(mix: Mix) -> None:
 
 async def a_topic_that_clients_make(mix: Mix) -> None:
     names = [f"made-{number}" for number in range(30)]
-    async with AIOKafkaProducer(bootstrap_servers=mix.scene.daemon_address) as producer:
+    async with AIOKafkaProducer(bootstrap_servers=mix.lab_cluster.daemon_address) as producer:
         for name in names:
             await producer.send_and_wait(name, b"first")
 
@@ -303,21 +305,21 @@ async def test_planner_can_use_the_other_brokers(mix: Mix) -> None:
 async def test_replicas_placed_on_a_killed_daemon_are_repaired(mix: Mix) -> None:
     """Brokers take the killed daemon for alive until the next controller sends them UpdateMetadata.
     No controller is notified of a state that was written by hand."""
-    broker = mix.scene.lab.brokers[0]
+    broker = mix.lab_cluster.lab.brokers[0]
     names = [f"orphan-{number}" for number in range(20)]
-    mix.scene.daemons[-1].kill()
+    mix.lab_cluster.daemons[-1].kill()
     async with Client(_port(broker.connect)) as client:
         await client.ask(METADATA, METADATA_VERSION, metadata(names))
     tree = await mix.tree.whole()
     on_it = [name for name in names if has_daemon(f"/brokers/topics/{name}", tree)]
     assert on_it
-    await mix.scene.until_stock_controller()
+    await mix.lab_cluster.until_stock_controller()
     await until_all_are_led(mix)
     await an_isr_by_hand(mix)
-    await mix.scene.controlling()
+    await mix.lab_cluster.controlling()
     await until_daemon_has_no_replica(mix)
     for topic in (on_it[0], KNOWN):
-        await mix.scene.until_in_sync(topic, 3)
+        await mix.lab_cluster.until_in_sync(topic, 3)
 
 
 async def an_isr_by_hand(mix: Mix) -> None:
@@ -354,7 +356,7 @@ async def plan_and_ask(mix: Mix, without: tuple[int, ...]) -> dict[tuple[str, in
 
 async def named(mix: Mix, topics: Sequence[str]) -> bool:
     """Whether the daemon was among the replicas of each topic."""
-    messages = mix.scene.daemons[-1].messages()
+    messages = mix.lab_cluster.daemons[-1].messages()
     found = {one["subject"] for one in messages if one.get("code") == "own_id_repaired"}
     return found.issuperset(f"/brokers/topics/{topic}" for topic in topics)
 

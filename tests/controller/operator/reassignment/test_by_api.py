@@ -12,8 +12,8 @@ from controller.operator.reassignment.kafka_admin import KafkaAdmin, PartitionMe
 from controller.operator.reassignment.listing import list_reassignments
 from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET
 from controller.operator.reassignment.verifying import verify
+from tests.controller.operator.reassignment.harness import Targets, targets
 from tests.controller.operator.reassignment.scripted_admin import DAEMON, Output, ScriptedAdmin
-from tests.controller.operator.reassignment.stage import Targets, targets
 
 
 @pytest.fixture

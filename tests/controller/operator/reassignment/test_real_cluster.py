@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from tests.controller.daemon.scene import OWN_ID, WAIT_SECONDS
-from tests.lab.default_clusters.cluster import DefaultScene
-from tests.lab.default_clusters.conftest import staged
+from tests.controller.daemon.lab_cluster import OWN_ID, WAIT_SECONDS
+from tests.lab.default_clusters.cluster import DefaultLabCluster
+from tests.lab.default_clusters.conftest import with_lab_cluster
 from tools.lab import Lab
 from tools.lab.cluster_view import until
 from tools.lab.kafka_tools import KafkaTools, ToolResult
@@ -31,18 +31,18 @@ RECORDS, RECORD_BYTES = 4000, 1000
 class Cluster(NamedTuple):
     """A cluster of four brokers, and an operator at its command line."""
 
-    scene: DefaultScene
+    lab_cluster: DefaultLabCluster
     folder: Path
 
     async def reassign(self, *arguments: str | Path) -> tuple[int, str]:
         """Run `refold reassign` by ZooKeeper. Returns exit status and output."""
-        connect = self.scene.connect
+        connect = self.lab_cluster.connect
         return await run("reassign", "--zookeeper", connect, *map(str, arguments))
 
     async def by_brokers(self, *arguments: str | Path) -> tuple[int, str]:
         """Run `refold reassign` by Kafka's APIs."""
         return await run(
-            "reassign", "--bootstrap-server", self.scene.lab.bootstrap, *map(str, arguments)
+            "reassign", "--bootstrap-server", self.lab_cluster.lab.bootstrap, *map(str, arguments)
         )
 
     def file(self, **moves: Sequence[int]) -> Path:
@@ -57,20 +57,20 @@ class Cluster(NamedTuple):
 
     async def create(self, topic: str, *replicas: int) -> None:
         """A topic with one partition of some megabytes, in sync."""
-        await self.scene.create_topic(topic, {0: replicas})
-        async with AIOKafkaProducer(bootstrap_servers=self.scene.lab.bootstrap) as producer:
+        await self.lab_cluster.create_topic(topic, {0: replicas})
+        async with AIOKafkaProducer(bootstrap_servers=self.lab_cluster.lab.bootstrap) as producer:
             sent = [await producer.send(topic, bytes(RECORD_BYTES)) for _ in range(RECORDS)]
             await asyncio.gather(*sent)
-        await self.scene.until_in_sync(topic, len(replicas))
+        await self.lab_cluster.until_in_sync(topic, len(replicas))
 
     async def replicas(self, topic: str) -> list[int]:
         """The replicas of its only partition."""
-        return (await self.scene.replicas_of(topic))[0]
+        return (await self.lab_cluster.replicas_of(topic))[0]
 
     async def until_on_disk(self, topic: str, broker: int, *, there: bool) -> None:
         """Wait until a broker has files of the only partition, or none, not even files marked
         for deletion."""
-        data = self.scene.lab.brokers[broker - 1].folder / "data"
+        data = self.lab_cluster.lab.brokers[broker - 1].folder / "data"
 
         async def so() -> bool:
             return any(data.glob(f"{topic}-0*")) is there
@@ -80,12 +80,12 @@ class Cluster(NamedTuple):
     async def by_both(self, *arguments: str | Path) -> tuple[int, str]:
         """Run `refold reassign` by ZooKeeper and Kafka's APIs."""
         return await self.reassign(
-            "--bootstrap-server", self.scene.lab.bootstrap, *map(str, arguments)
+            "--bootstrap-server", self.lab_cluster.lab.bootstrap, *map(str, arguments)
         )
 
     async def leave_stray(self, topic: str) -> None:
         """A topic moves from brokers 1 and 4 to 1 and 3 while 4 is dead. Then 4 starts again."""
-        dead = self.scene.lab.brokers[3]
+        dead = self.lab_cluster.lab.brokers[3]
         await self.create(topic, 1, 4)
         log = dead.folder / "data" / f"{topic}-0" / "00000000000000000000.log"
 
@@ -96,10 +96,10 @@ class Cluster(NamedTuple):
         dead.kill()
 
         async def gone() -> bool:
-            return not await self.scene.view.exists(f"/brokers/ids/{dead.broker_id}")
+            return not await self.lab_cluster.view.exists(f"/brokers/ids/{dead.broker_id}")
 
         await until(gone, WAIT_SECONDS, f"broker {dead.broker_id} is not registered")
-        await self.scene.until_stock_controller()
+        await self.lab_cluster.until_stock_controller()
         moves = self.file(**{f"{topic}0": (1, 3)})
         given = ("--reassignment-json-file", moves)
         status, output = await self.reassign("--execute", *given, "--wait")
@@ -109,7 +109,7 @@ class Cluster(NamedTuple):
     async def throttles(self, topic: str) -> dict[str, dict[str, str]]:
         """The throttles of a topic and its brokers."""
         entities = (f"topics/{topic}", *(f"brokers/{one}" for one in (1, 2, 3, 4)))
-        found = {one: await self.scene.view.config(one) for one in entities}
+        found = {one: await self.lab_cluster.view.config(one) for one in entities}
         return {entity: one for entity, one in found.items() if one}
 
 
@@ -128,16 +128,16 @@ def four_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 @pytest.fixture
 async def stock(four_brokers: Lab, tmp_path: Path) -> AsyncIterator[Cluster]:
     """The cluster under a stock controller."""
-    async with staged(four_brokers, tmp_path, chroot=CHROOT) as scene:
+    async with with_lab_cluster(four_brokers, tmp_path, chroot=CHROOT) as lab_cluster:
         folder = tmp_path / "files"
         folder.mkdir()
-        yield Cluster(scene, folder)
+        yield Cluster(lab_cluster, folder)
 
 
 @pytest.fixture
 async def cluster(stock: Cluster) -> Cluster:
     """Under refold."""
-    await stock.scene.controlling()
+    await stock.lab_cluster.controlling()
     return stock
 
 
@@ -264,7 +264,7 @@ async def test_request_has_an_id_and_a_rollback_assignment(cluster: Cluster) -> 
 
 async def test_kafkas_own_tool_can_be_used_over_its_api(cluster: Cluster, tmp_path: Path) -> None:
     await cluster.create("api", 1, 2)
-    tools, bootstrap = KafkaTools(LATEST_KAFKA, tmp_path), cluster.scene.lab.bootstrap
+    tools, bootstrap = KafkaTools(LATEST_KAFKA, tmp_path), cluster.lab_cluster.lab.bootstrap
 
     async def kafkas(*arguments: str | Path) -> ToolResult:
         given = ("--bootstrap-server", bootstrap, *map(str, arguments))
@@ -345,7 +345,7 @@ async def test_replica_kept_by_a_dead_broker_is_listed(stock: Cluster) -> None:
         assert (stray["topic"], stray["partition"], stray["broker"]) == ("kept", 0, 4)
         assert stray["assigned"] == [1, 3]
         assert stray["bytes"] > RECORDS * RECORD_BYTES
-        assert Path(stray["log_dir"]) == stock.scene.lab.brokers[3].folder / "data"
+        assert Path(stray["log_dir"]) == stock.lab_cluster.lab.brokers[3].folder / "data"
     status, output = await stock.by_both("--delete-strays")
     assert status == 1
     assert (
@@ -356,7 +356,7 @@ async def test_replica_kept_by_a_dead_broker_is_listed(stock: Cluster) -> None:
 
 async def test_strays_are_deleted(stock: Cluster) -> None:
     await stock.leave_stray("stray")
-    await stock.scene.controlling()
+    await stock.lab_cluster.controlling()
     status, output = await stock.by_both("--list-strays")
     assert status == 4, output
     assert "stray-0 on broker 4: " in output
@@ -364,7 +364,7 @@ async def test_strays_are_deleted(stock: Cluster) -> None:
     assert status == 0, output
     assert "Asked the controller to delete from broker 4: " in output
     await stock.until_on_disk("stray", 4, there=False)
-    assert await stock.scene.replicas_of("stray") == {0: [1, 3]}
+    assert await stock.lab_cluster.replicas_of("stray") == {0: [1, 3]}
     assert (await stock.by_both("--list-strays"))[0] == 0
 
 
@@ -373,7 +373,9 @@ async def test_waiting_command_can_be_interrupted(cluster: Cluster) -> None:
     given = ("--reassignment-json-file", str(cluster.file(left0=(3, 2))))
     await cluster.reassign("--execute", *given, "--throttle", SLOW)
     waiting = await asyncio.create_subprocess_exec(
-        *command("reassign", "--zookeeper", cluster.scene.connect, "--verify", "--wait", *given),
+        *command(
+            "reassign", "--zookeeper", cluster.lab_cluster.connect, "--verify", "--wait", *given
+        ),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

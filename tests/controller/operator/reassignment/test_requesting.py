@@ -19,137 +19,143 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     submit,
 )
 from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
-from tests.controller.operator.reassignment.stage import Stage, Targets, targets
+from tests.controller.operator.reassignment.harness import ReassignHarness, Targets, targets
 
 
 async def run_request(
-    stage: Stage,
+    harness: ReassignHarness,
     wanted: Targets,
     *,
     dry_run: bool = False,
     timeout_ms: int = 0,
     throttle: int | None = None,
 ) -> tuple[int, dict[str, object]]:
-    report = stage.report()
-    await request(stage.cluster, report, wanted, throttle, timeout_ms=timeout_ms, dry_run=dry_run)
+    report = harness.report()
+    await request(harness.cluster, report, wanted, throttle, timeout_ms=timeout_ms, dry_run=dry_run)
     return report.status, report.data
 
 
-async def verified(stage: Stage, *czxids: int) -> int:
-    report = stage.report()
-    await verify_ids(stage.cluster, report, czxids)
+async def verified(harness: ReassignHarness, *czxids: int) -> int:
+    report = harness.report()
+    await verify_ids(harness.cluster, report, czxids)
     return report.status
 
 
 async def test_request_prints_the_id_and_the_rollback_assignment() -> None:
-    stage = Stage()
-    status, data = await run_request(stage, targets(t0=(4, 5, 6)))
-    czxid, _ = identity(stage.world)
+    harness = ReassignHarness()
+    status, data = await run_request(harness, targets(t0=(4, 5, 6)))
+    czxid, _ = identity(harness.world)
     assert status == DONE
-    assert '"replicas":[1,2,3]' in stage.lines[0]
-    assert "another --request for a rollback" in stage.lines[0]
-    assert f"t-0: started, /admin/reassignments/t/0 has czxid {czxid:#x}" in stage.lines
+    assert '"replicas":[1,2,3]' in harness.lines[0]
+    assert "another --request for a rollback" in harness.lines[0]
+    assert f"t-0: started, /admin/reassignments/t/0 has czxid {czxid:#x}" in harness.lines
     assert data["requested"] == [
         {"topic": "t", "partition": 0, "outcome": "started", "czxid": f"{czxid:#x}"}
     ]
-    assert requests(stage.world) == []
+    assert requests(harness.world) == []
 
 
 async def test_verify_by_id_reports_ongoing_changed_and_done() -> None:
-    stage = Stage()
-    await run_request(stage, targets(t0=(4, 5, 6)))
-    czxid, _ = identity(stage.world)
-    assert await verified(stage, czxid) == NOT_DONE_YET
-    assert stage.lines[0] == f"Reassignment {czxid:#x} of t-0 is ongoing, to 4,5,6."
-    assert "t-0: 0 of 3 replicas caught up, waits for 4,5,6" in stage.lines[1]
-    await run_request(stage, targets(t0=(2, 3, 4)))
-    assert f"t-0: changed, /admin/reassignments/t/0 has czxid {czxid:#x}" in stage.lines
-    assert await verified(stage, czxid) == NOT_AS_REQUESTED
-    assert stage.lines[0] == f"Reassignment {czxid:#x} of t-0 is changed, to 2,3,4."
-    catch_up(stage.world, 4)
-    assert await verified(stage, czxid) == DONE
-    assert stage.lines == [f"Reassignment {czxid:#x} is done."]
-    assert stage.world.topic("t").assignments[0].replicas == (2, 3, 4)
+    harness = ReassignHarness()
+    await run_request(harness, targets(t0=(4, 5, 6)))
+    czxid, _ = identity(harness.world)
+    assert await verified(harness, czxid) == NOT_DONE_YET
+    assert harness.lines[0] == f"Reassignment {czxid:#x} of t-0 is ongoing, to 4,5,6."
+    assert "t-0: 0 of 3 replicas caught up, waits for 4,5,6" in harness.lines[1]
+    await run_request(harness, targets(t0=(2, 3, 4)))
+    assert f"t-0: changed, /admin/reassignments/t/0 has czxid {czxid:#x}" in harness.lines
+    assert await verified(harness, czxid) == NOT_AS_REQUESTED
+    assert harness.lines[0] == f"Reassignment {czxid:#x} of t-0 is changed, to 2,3,4."
+    catch_up(harness.world, 4)
+    assert await verified(harness, czxid) == DONE
+    assert harness.lines == [f"Reassignment {czxid:#x} is done."]
+    assert harness.world.topic("t").assignments[0].replicas == (2, 3, 4)
 
 
 async def test_changed_status_takes_precedence_over_in_progress() -> None:
-    stage = Stage()
-    stage.world.create_topic("u", {0: (1, 2)})
-    await run_request(stage, targets(t0=(4, 5, 6), u0=(3, 4)))
-    await run_request(stage, targets(t0=(4, 5)))
-    ids = identity(stage.world)[0], identity(stage.world, ("u", 0))[0]
-    assert await verified(stage, *ids) == NOT_AS_REQUESTED
-    assert await verified(stage, ids[1]) == NOT_DONE_YET
+    harness = ReassignHarness()
+    harness.world.create_topic("u", {0: (1, 2)})
+    await run_request(harness, targets(t0=(4, 5, 6), u0=(3, 4)))
+    await run_request(harness, targets(t0=(4, 5)))
+    ids = identity(harness.world)[0], identity(harness.world, ("u", 0))[0]
+    assert await verified(harness, *ids) == NOT_AS_REQUESTED
+    assert await verified(harness, ids[1]) == NOT_DONE_YET
 
 
 async def test_request_completed_at_once_is_reported() -> None:
-    stage = Stage()
-    status, _ = await run_request(stage, targets(t0=(3, 2)))
+    harness = ReassignHarness()
+    status, _ = await run_request(harness, targets(t0=(3, 2)))
     assert status == DONE
-    assert "t-0: already done" in stage.lines
+    assert "t-0: already done" in harness.lines
 
 
 async def test_first_request_of_a_cluster_creates_the_parent_znode() -> None:
-    stage = Stage()
-    stage.without_controller()
-    stage.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
-    status, _ = await run_request(stage, targets(t0=(4,)))
+    harness = ReassignHarness()
+    harness.without_controller()
+    harness.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
+    status, _ = await run_request(harness, targets(t0=(4,)))
     assert status == NOT_DONE_YET
-    assert "t-0: the controller has not handled the request yet; it stays pending" in stage.lines
-    assert "there is no controller" in stage.warnings[0]
-    assert len(requests(stage.world)) == 1
+    assert "t-0: the controller has not handled the request yet; it stays pending" in harness.lines
+    assert "there is no controller" in harness.warnings[0]
+    assert len(requests(harness.world)) == 1
 
 
 async def test_request_waits_for_a_controller() -> None:
-    stage = Stage()
-    stage.hand_over(2)
-    stage.world.ask(Delete(znodes.CONTROLLER, ANY_VERSION))
-    async with stage.while_waiting(stage.world.run):
-        status, _ = await run_request(stage, targets(t0=(4, 5, 6)), timeout_ms=60_000)
+    harness = ReassignHarness()
+    harness.hand_over(2)
+    harness.world.ask(Delete(znodes.CONTROLLER, ANY_VERSION))
+    async with harness.while_waiting(harness.world.run):
+        status, _ = await run_request(harness, targets(t0=(4, 5, 6)), timeout_ms=60_000)
     assert status == DONE
-    assert record(stage.world) is not None
+    assert record(harness.world) is not None
 
 
 async def test_request_ignored_by_the_controller_is_reported() -> None:
-    stage = Stage()
-    stage.without_controller()
+    harness = ReassignHarness()
+    harness.without_controller()
 
     def delete_request() -> None:
-        for one in requests(stage.world):
-            stage.world.ask(Delete(f"{REASSIGNMENT_REQUESTS}/{one}", ANY_VERSION))
+        for one in requests(harness.world):
+            harness.world.ask(Delete(f"{REASSIGNMENT_REQUESTS}/{one}", ANY_VERSION))
 
-    stage.client.after_write = delete_request
-    status, _ = await run_request(stage, targets(t0=(4,)))
+    harness.client.after_write = delete_request
+    status, _ = await run_request(harness, targets(t0=(4,)))
     assert status == NOT_AS_REQUESTED
+<<<<<<< HEAD
     assert stage.warnings[-1] == (
         "Warning: t-0: the controller did not start the reassignment: see its log for the reason, "
         "or the request was deleted"
+=======
+    assert harness.warnings[-1] == (
+        "Warning: t-0: the controller did not start it; see its log for the reason, or the request "
+        "was deleted"
+>>>>>>> h-tests
     )
 
 
 async def test_request_is_refused_for_another_route_or_during_a_cancellation() -> None:
-    stage = Stage()
-    submit(stage.world, {T0: (4, 5, 6)})
+    harness = ReassignHarness()
+    submit(harness.world, {T0: (4, 5, 6)})
     with pytest.raises(Refused, match="already being reassigned, by /admin/reassign_partitions"):
-        await run_request(stage, targets(t0=(4,)))
-    cancel_all(stage.world)
+        await run_request(harness, targets(t0=(4,)))
+    cancel_all(harness.world)
     with pytest.raises(Refused, match="/admin/reassign_cancel exists"):
-        await run_request(stage, targets(t0=(4,)))
-    stage.hand_over(2)
+        await run_request(harness, targets(t0=(4,)))
+    harness.hand_over(2)
     with pytest.raises(Refused, match="broker 2, a stock controller"):
-        await run_request(stage, targets(t0=(4,)))
-    assert stage.client.writes == 0
+        await run_request(harness, targets(t0=(4,)))
+    assert harness.client.writes == 0
 
 
 async def test_target_is_changed_whatever_the_present_minimum() -> None:
-    stage = Stage(6, 1)
-    await run_request(stage, targets(t0=(4, 5)))
-    stage.world.put(
+    harness = ReassignHarness(6, 1)
+    await run_request(harness, targets(t0=(4, 5)))
+    harness.world.put(
         znodes.topic_config_path("t"), b'{"version":1,"config":{"min.insync.replicas":"2"}}'
     )
-    status, _ = await run_request(stage, targets(t0=(5, 6)))
+    status, _ = await run_request(harness, targets(t0=(5, 6)))
     assert status == DONE
-    assert stage.lines[-1].startswith("t-0: changed")
+    assert harness.lines[-1].startswith("t-0: changed")
 
 
 async def test_large_requests_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,18 +166,18 @@ async def test_large_requests_are_split(monkeypatch: pytest.MonkeyPatch) -> None
     assert merged == wanted
     assert sum(map(len, parts)) == 100
     assert split(wanted, 1_000_000) == [wanted]
-    stage = Stage()
-    stage.world.create_topic("u", {0: (1, 2)})
+    harness = ReassignHarness()
+    harness.world.create_topic("u", {0: (1, 2)})
     monkeypatch.setattr(requesting, "DATA_BYTES_MAX", 60)
-    await run_request(stage, targets(t0=(4, 5, 6), u0=(3, 4)))
-    assert "Submitted the request in 2 parts." in stage.lines
-    assert record(stage.world) is not None
-    assert record(stage.world, ("u", 0)) is not None
+    await run_request(harness, targets(t0=(4, 5, 6), u0=(3, 4)))
+    assert "Submitted the request in 2 parts." in harness.lines
+    assert record(harness.world) is not None
+    assert record(harness.world, ("u", 0)) is not None
 
 
 async def test_dry_run_prints_the_request() -> None:
-    stage = Stage()
-    _, data = await run_request(stage, targets(t0=(4, 5, 6)), dry_run=True, throttle=10)
+    harness = ReassignHarness()
+    _, data = await run_request(harness, targets(t0=(4, 5, 6)), dry_run=True, throttle=10)
     steps = data["steps"]
     assert isinstance(steps, list)
     assert steps[-1] == (
@@ -179,12 +185,12 @@ async def test_dry_run_prints_the_request() -> None:
         '{"version":1,"assignments":{"t":{"0":[4,5,6]}}}'
     )
     assert len(steps) == 1 + 6 + 1
-    assert stage.client.writes == 0
+    assert harness.client.writes == 0
 
 
 async def test_fewer_replicas_than_min_insync_replicas_are_refused() -> None:
-    stage = Stage(6, 1)
+    harness = ReassignHarness(6, 1)
     config = b'{"version":1,"config":{"min.insync.replicas":"2"}}'
-    stage.world.put(znodes.topic_config_path("t"), config)
+    harness.world.put(znodes.topic_config_path("t"), config)
     with pytest.raises(Refused, match="decrease that first, or use --execute"):
-        await run_request(stage, targets(t0=(4, 5)))
+        await run_request(harness, targets(t0=(4, 5)))

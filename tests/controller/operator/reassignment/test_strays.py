@@ -33,50 +33,52 @@ from controller.operator.reassignment.strays import Stray, split
 from replay.world.requests import GetChildren
 from tests.controller.core.procedures.reassignment.interrupting import submit
 from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
+from tests.controller.operator.reassignment.harness import LOG_BYTES, ReassignHarness
 from tests.controller.operator.reassignment.scripted_admin import Output, ScriptedAdmin
-from tests.controller.operator.reassignment.stage import LOG_BYTES, Stage
 
 GONE = ("gone", 3)
 
 
-def with_strays() -> Stage:
+def with_strays() -> ReassignHarness:
     """Broker 5 has t-0, which is on [1,2,3], and a partition of a topic that does not exist. No
     controller is active, so that requests stay pending."""
-    stage = Stage()
-    stage.without_controller()
-    stage.leave_on_disk(5, T0, GONE)
-    return stage
+    harness = ReassignHarness()
+    harness.without_controller()
+    harness.leave_on_disk(5, T0, GONE)
+    return harness
 
 
-def add_deletion(stage: Stage, child: str, broker: int, *names: Partition) -> str:
+def add_deletion(harness: ReassignHarness, child: str, broker: int, *names: Partition) -> str:
     """A deletion that the controller has recorded for a broker."""
-    if stage.world.data(REPLICA_DELETIONS) is None:
-        stage.world.put_quietly(REPLICA_DELETIONS, b"")
+    if harness.world.data(REPLICA_DELETIONS) is None:
+        harness.world.put_quietly(REPLICA_DELETIONS, b"")
     content = write_deletion(ReplicaDeletion(broker, names))
-    stage.world.put_quietly(deletion_path(child), content)
+    harness.world.put_quietly(deletion_path(child), content)
     return deletion_path(child)
 
 
-def deletions(stage: Stage) -> list[ReplicaDeletion]:
+def deletions(harness: ReassignHarness) -> list[ReplicaDeletion]:
     """The requested deletions."""
-    return [read_deletion(path, stage.world.data(path)) for path in paths(stage)]
+    return [read_deletion(path, harness.world.data(path)) for path in paths(harness)]
 
 
-def paths(stage: Stage) -> list[str]:
+def paths(harness: ReassignHarness) -> list[str]:
     """The znodes of these deletions."""
-    found = stage.world.ask(GetChildren(REPLICA_DELETIONS)).children or ()
+    found = harness.world.ask(GetChildren(REPLICA_DELETIONS)).children or ()
     return [deletion_path(one) for one in sorted(found)]
 
 
-async def run_list(stage: Stage) -> Report:
-    report = stage.report()
-    await list_strays(stage.with_disks, report)
+async def run_list(harness: ReassignHarness) -> Report:
+    report = harness.report()
+    await list_strays(harness.with_disks, report)
     return report
 
 
-async def run_delete(stage: Stage, *, timeout_ms: int = 0, dry_run: bool = False) -> Report:
-    report = stage.report()
-    await delete_strays(stage.with_disks, report, timeout_ms=timeout_ms, dry_run=dry_run)
+async def run_delete(
+    harness: ReassignHarness, *, timeout_ms: int = 0, dry_run: bool = False
+) -> Report:
+    report = harness.report()
+    await delete_strays(harness.with_disks, report, timeout_ms=timeout_ms, dry_run=dry_run)
     return report
 
 
@@ -84,81 +86,87 @@ async def run_delete(stage: Stage, *, timeout_ms: int = 0, dry_run: bool = False
 
 
 async def test_list_without_strays_is_empty() -> None:
-    stage = Stage()
-    report = await run_list(stage)
+    harness = ReassignHarness()
+    report = await run_list(harness)
     assert report.status == DONE
-    assert stage.lines == ["No stray replicas found."]
-    assert not stage.warnings
+    assert harness.lines == ["No stray replicas found."]
+    assert not harness.warnings
     assert report.data["strays"] == []
 
 
 async def test_replicas_without_an_assignment_are_listed() -> None:
-    stage = with_strays()
-    report = await run_list(stage)
+    harness = with_strays()
+    report = await run_list(harness)
     assert report.status == NOT_AS_REQUESTED
-    assert stage.lines == [
+    assert harness.lines == [
         "2 stray replicas, which no assignment contains:",
         "  gone-3 on broker 5: 1.0 KiB in /data; the partition does not exist",
         "  t-0 on broker 5: 1.0 KiB in /data; assigned to 1,2,3",
         "--delete-strays deletes those that no pending deletion covers",
     ]
     assert report.data["strays"][1] == Stray("t", 0, 5, "/data", LOG_BYTES, (1, 2, 3))
-    assert stage.client.writes == 0
+    assert harness.client.writes == 0
 
 
 async def test_replicas_of_a_moving_partition_are_no_strays() -> None:
-    stage = Stage()
-    submit(stage.world, {T0: (4, 5)})
-    stage.leave_on_disk(6, T0)
-    assert (await run_list(stage)).status == DONE
+    harness = ReassignHarness()
+    submit(harness.world, {T0: (4, 5)})
+    harness.leave_on_disk(6, T0)
+    assert (await run_list(harness)).status == DONE
 
 
 async def test_replicas_of_a_topic_being_deleted_are_no_strays() -> None:
-    stage = with_strays()
-    stage.world.put_quietly(znodes.delete_topic_path("gone"), b"")
-    await run_list(stage)
-    assert stage.lines[0] == "1 stray replica, which no assignment contains:"
-    assert "gone" not in stage.output
+    harness = with_strays()
+    harness.world.put_quietly(znodes.delete_topic_path("gone"), b"")
+    await run_list(harness)
+    assert harness.lines[0] == "1 stray replica, which no assignment contains:"
+    assert "gone" not in harness.output
 
 
 async def test_replicas_of_an_unreadable_topic_are_no_strays_and_the_topic_is_reported() -> None:
-    stage = Stage()
-    stage.without_controller()
-    stage.world.put_quietly(znodes.topic_path("t"), b"garbage")
-    report = await run_list(stage)
-    assert stage.lines == ["No stray replicas found."]
-    assert "/brokers/topics/t cannot be read" in stage.warnings[0]
+    harness = ReassignHarness()
+    harness.without_controller()
+    harness.world.put_quietly(znodes.topic_path("t"), b"garbage")
+    report = await run_list(harness)
+    assert harness.lines == ["No stray replicas found."]
+    assert "/brokers/topics/t cannot be read" in harness.warnings[0]
     assert report.status == NOT_DONE_YET
 
 
 async def test_log_of_kraft_is_no_stray() -> None:
-    stage = Stage()
-    stage.leave_on_disk(5, ("__cluster_metadata", 0))
-    assert (await run_list(stage)).status == DONE
+    harness = ReassignHarness()
+    harness.leave_on_disk(5, ("__cluster_metadata", 0))
+    assert (await run_list(harness)).status == DONE
 
 
 async def test_move_started_during_the_scan_leaves_no_strays() -> None:
-    stage = Stage()
-    stage.disks.looking = lambda: submit(stage.world, {T0: (4, 5, 6)})
-    assert (await run_list(stage)).status == DONE
+    harness = ReassignHarness()
+    harness.disks.looking = lambda: submit(harness.world, {T0: (4, 5, 6)})
+    assert (await run_list(harness)).status == DONE
 
 
 async def test_move_completed_during_the_scan_leaves_no_strays() -> None:
-    stage = Stage()
-    stage.without_controller()
-    stage.leave_on_disk(4, T0)
-    stage.disks.looking = lambda: stage.world.change_topic_quietly("t", {0: (4,)})
-    assert (await run_list(stage)).status == DONE
+    harness = ReassignHarness()
+    harness.without_controller()
+    harness.leave_on_disk(4, T0)
+    harness.disks.looking = lambda: harness.world.change_topic_quietly("t", {0: (4,)})
+    assert (await run_list(harness)).status == DONE
 
 
 async def test_stray_with_a_pending_deletion_is_listed_with_it() -> None:
-    stage = with_strays()
-    path = add_deletion(stage, "7_1", 5, T0, GONE)
-    report = await run_list(stage)
+    harness = with_strays()
+    path = add_deletion(harness, "7_1", 5, T0, GONE)
+    report = await run_list(harness)
     assert report.status == NOT_DONE_YET
+<<<<<<< HEAD
     assert stage.lines[1:] == [
         f"  gone-3 on broker 5: 1.0 KiB in /data; the partition does not exist; {path} is "
         "pending: the controller deletes the replica",
+=======
+    assert harness.lines[1:] == [
+        "  gone-3 on broker 5: 1.0 KiB in /data; the partition does not exist; "
+        f"{path} is pending: the controller deletes it",
+>>>>>>> h-tests
         f"  t-0 on broker 5: 1.0 KiB in /data; assigned to 1,2,3; {path} is pending: the "
         "controller deletes the replica",
     ]
@@ -166,19 +174,19 @@ async def test_stray_with_a_pending_deletion_is_listed_with_it() -> None:
 
 
 async def test_pending_deletion_for_another_broker_does_not_cover_a_stray() -> None:
-    stage = with_strays()
-    add_deletion(stage, "7_1", 4, T0, GONE)
-    assert (await run_list(stage)).status == NOT_AS_REQUESTED
+    harness = with_strays()
+    add_deletion(harness, "7_1", 4, T0, GONE)
+    assert (await run_list(harness)).status == NOT_AS_REQUESTED
 
 
 async def test_pending_deletions_for_an_unregistered_broker_are_listed() -> None:
-    stage = Stage()
-    stage.world.unregister(6)
-    stage.without_controller()
-    path = add_deletion(stage, "7_1", 6, T0)
-    report = await run_list(stage)
+    harness = ReassignHarness()
+    harness.world.unregister(6)
+    harness.without_controller()
+    path = add_deletion(harness, "7_1", 6, T0)
+    report = await run_list(harness)
     assert report.status == NOT_DONE_YET
-    assert stage.lines[-1] == (
+    assert harness.lines[-1] == (
         f"Pending deletion of t-0 ({path}): broker 6 is not registered; the controller deletes the "
         "replicas when the broker registers. If the broker never registers, delete the znode."
     )
@@ -188,41 +196,41 @@ async def test_pending_deletions_for_an_unregistered_broker_are_listed() -> None
 
 
 async def test_unreadable_deletion_is_reported() -> None:
-    stage = with_strays()
-    path = add_deletion(stage, "7_1", 5, T0)
-    stage.world.put_quietly(path, b"garbage")
-    assert (await run_list(stage)).status == NOT_AS_REQUESTED
-    assert f"{path} cannot be read as a replica deletion" in stage.warnings[0]
+    harness = with_strays()
+    path = add_deletion(harness, "7_1", 5, T0)
+    harness.world.put_quietly(path, b"garbage")
+    assert (await run_list(harness)).status == NOT_AS_REQUESTED
+    assert f"{path} cannot be read as a replica deletion" in harness.warnings[0]
 
 
 async def test_broker_that_does_not_answer_is_reported_and_the_list_incomplete() -> None:
-    stage = Stage()
-    stage.disks.unresponsive.add(2)
-    report = await run_list(stage)
+    harness = ReassignHarness()
+    harness.disks.unresponsive.add(2)
+    report = await run_list(harness)
     assert report.status == NOT_DONE_YET
-    assert stage.warnings == [
+    assert harness.warnings == [
         "Warning: cannot list the replicas of broker 2: node 2 does not answer: timed out"
     ]
     assert report.data["brokers_not_asked"] == [2]
 
 
 async def test_unregistered_broker_with_replicas_is_reported() -> None:
-    stage = Stage()
-    stage.world.unregister(3)
-    stage.world.run()
-    report = await run_list(stage)
+    harness = ReassignHarness()
+    harness.world.unregister(3)
+    harness.world.run()
+    report = await run_list(harness)
     assert report.status == NOT_DONE_YET
-    assert stage.warnings == [
+    assert harness.warnings == [
         "Warning: brokers 3 are not registered: their disks cannot be scanned"
     ]
 
 
 async def test_offline_log_directory_is_reported() -> None:
-    stage = Stage()
-    stage.disks.broken.add(2)
-    report = await run_list(stage)
+    harness = ReassignHarness()
+    harness.disks.broken.add(2)
+    report = await run_list(harness)
     assert report.status == NOT_DONE_YET
-    assert stage.warnings == [
+    assert harness.warnings == [
         "Warning: /broken of broker 2 cannot be read: kafka_storage_error (code 56)"
     ]
 
@@ -298,22 +306,22 @@ async def test_broker_that_names_no_directory_requires_a_permission() -> None:
 # --delete-strays --------------------------------------------------------------------------------
 
 
-def carry_out(stage: Stage, *, deletes: bool = True) -> None:
+def carry_out(harness: ReassignHarness, *, deletes: bool = True) -> None:
     """The controller carries out the pending deletions, or drops them."""
-    for path, one in zip(paths(stage), deletions(stage), strict=True):
+    for path, one in zip(paths(harness), deletions(harness), strict=True):
         for name in one.partitions if deletes else ():
-            stage.world.brokers[one.broker].logs.pop(name, None)
-        stage.world.ask(Delete(path, ANY_VERSION))
+            harness.world.brokers[one.broker].logs.pop(name, None)
+        harness.world.ask(Delete(path, ANY_VERSION))
 
 
 async def test_delete_requests_one_deletion_per_broker_and_reports_deleted_replicas() -> None:
-    stage = with_strays()
-    stage.leave_on_disk(4, GONE)
+    harness = with_strays()
+    harness.leave_on_disk(4, GONE)
     asked: list[ReplicaDeletion] = []
-    stage.client.after_write = lambda: asked.extend(deletions(stage))
-    async with stage.while_waiting(lambda: carry_out(stage)):
-        report = await run_delete(stage, timeout_ms=60_000)
-    assert stage.lines[-3:] == [
+    harness.client.after_write = lambda: asked.extend(deletions(harness))
+    async with harness.while_waiting(lambda: carry_out(harness)):
+        report = await run_delete(harness, timeout_ms=60_000)
+    assert harness.lines[-3:] == [
         "Asked the controller to delete from broker 4: gone-3",
         "Asked the controller to delete from broker 5: gone-3,t-0",
         "Deleted 3 replicas, 3.0 KiB.",
@@ -324,60 +332,66 @@ async def test_delete_requests_one_deletion_per_broker_and_reports_deleted_repli
         {"topic": "gone", "partition": 3, "broker": 5},
         {"topic": "t", "partition": 0, "broker": 5},
     ]
-    assert (await run_list(stage)).status == DONE
+    assert (await run_list(harness)).status == DONE
 
 
 async def test_delete_writes_children_that_the_controller_reads() -> None:
-    stage = with_strays()
-    await run_delete(stage)
-    assert deletions(stage) == [ReplicaDeletion(5, (GONE, T0))]
-    [path] = paths(stage)
+    harness = with_strays()
+    await run_delete(harness)
+    assert deletions(harness) == [ReplicaDeletion(5, (GONE, T0))]
+    [path] = paths(harness)
     assert path.startswith("/admin/replica_deletions/requested_")
 
 
 async def test_delete_reports_unconfirmed_deletions_at_the_timeout() -> None:
-    stage = with_strays()
-    report = await run_delete(stage)
-    [path] = paths(stage)
+    harness = with_strays()
+    report = await run_delete(harness)
+    [path] = paths(harness)
     assert report.status == NOT_DONE_YET
+<<<<<<< HEAD
     assert stage.warnings[-1] == (
         f"Warning: broker 5 has not confirmed the deletion of gone-3,t-0 yet; {path} remains, and "
         "the controller deletes the replicas when the broker answers"
+=======
+    assert harness.warnings[-1] == (
+        f"Warning: broker 5 has not confirmed yet: gone-3,t-0; {path} remains, and the controller "
+        "deletes them when the broker answers"
+>>>>>>> h-tests
     )
-    assert any("there is no controller" in one for one in stage.warnings)
+    assert any("there is no controller" in one for one in harness.warnings)
     assert report.data["left"] == [{"znode": path, "broker": 5, "partitions": (GONE, T0)}]
 
 
 async def test_delete_reports_deletions_that_the_controller_dropped() -> None:
-    stage = with_strays()
-    async with stage.while_waiting(lambda: carry_out(stage, deletes=False)):
-        report = await run_delete(stage, timeout_ms=60_000)
+    harness = with_strays()
+    async with harness.while_waiting(lambda: carry_out(harness, deletes=False)):
+        report = await run_delete(harness, timeout_ms=60_000)
     assert report.status == NOT_AS_REQUESTED
-    assert "Deleted" not in stage.output
-    assert "t-0 on broker 5" in stage.warnings[-1]
-    assert "see the controller's log for the reason" in stage.warnings[-1]
+    assert "Deleted" not in harness.output
+    assert "t-0 on broker 5" in harness.warnings[-1]
+    assert "see the controller's log for the reason" in harness.warnings[-1]
 
 
 async def test_delete_requests_no_pending_deletion_again() -> None:
-    stage = with_strays()
-    add_deletion(stage, "7_1", 5, T0)
-    await run_delete(stage)
-    assert deletions(stage) == [ReplicaDeletion(5, (T0,)), ReplicaDeletion(5, (GONE,))]
+    harness = with_strays()
+    add_deletion(harness, "7_1", 5, T0)
+    await run_delete(harness)
+    assert deletions(harness) == [ReplicaDeletion(5, (T0,)), ReplicaDeletion(5, (GONE,))]
 
 
 async def test_delete_without_strays_writes_nothing() -> None:
-    stage = Stage()
-    report = await run_delete(stage)
+    harness = ReassignHarness()
+    report = await run_delete(harness)
     assert report.status == DONE
-    assert stage.lines == ["No stray replicas found."]
-    assert stage.client.writes == 0
+    assert harness.lines == ["No stray replicas found."]
+    assert harness.client.writes == 0
 
 
 async def test_dry_run_of_delete_prints_the_steps() -> None:
-    stage = with_strays()
-    await run_delete(stage, dry_run=True)
-    assert stage.client.writes == 0
-    assert stage.lines[-2:] == [
+    harness = with_strays()
+    await run_delete(harness, dry_run=True)
+    assert harness.client.writes == 0
+    assert harness.lines[-2:] == [
         "1. check that the version of /brokers/topics/t is 1",
         "2. create /admin/replica_deletions/requested_NNNNNNNNNN: "
         '{"version":1,"broker":5,"partitions":{"gone":[3],"t":[0]}}',
@@ -387,49 +401,49 @@ async def test_dry_run_of_delete_prints_the_steps() -> None:
 @pytest.mark.parametrize(
     "assign",
     [
-        lambda stage: stage.world.change_topic_quietly("t", {0: (1, 2, 5)}),
-        lambda stage: stage.world.change_topic_quietly(
+        lambda harness: harness.world.change_topic_quietly("t", {0: (1, 2, 5)}),
+        lambda harness: harness.world.change_topic_quietly(
             "t", {0: (6, 1, 2, 3)}, adding_replicas={"0": [6]}
         ),
-        lambda stage: (
-            stage.world.put_quietly(znodes.delete_topic_path("t"), b"")
-            or stage.world.change_topic_quietly("t", {0: (1, 2, 3)})
+        lambda harness: (
+            harness.world.put_quietly(znodes.delete_topic_path("t"), b"")
+            or harness.world.change_topic_quietly("t", {0: (1, 2, 3)})
         ),
     ],
     ids=["assigned", "moving", "deleted"],
 )
 async def test_delete_omits_a_replica_that_was_assigned_meanwhile(
-    assign: Callable[[Stage], object],
+    assign: Callable[[ReassignHarness], object],
 ) -> None:
-    stage = with_strays()
-    stage.world.ask(Create(REPLICA_DELETIONS))
-    stage.client.before_write = lambda: assign(stage)
-    await run_delete(stage)
-    assert deletions(stage) == [ReplicaDeletion(5, (GONE,))]
-    assert "Asked the controller to delete from broker 5: gone-3" in stage.lines
+    harness = with_strays()
+    harness.world.ask(Create(REPLICA_DELETIONS))
+    harness.client.before_write = lambda: assign(harness)
+    await run_delete(harness)
+    assert deletions(harness) == [ReplicaDeletion(5, (GONE,))]
+    assert "Asked the controller to delete from broker 5: gone-3" in harness.lines
 
 
 async def test_delete_requests_nothing_if_all_replicas_were_assigned_meanwhile() -> None:
-    stage = Stage()
-    stage.without_controller()
-    stage.leave_on_disk(5, T0)
-    stage.world.ask(Create(REPLICA_DELETIONS))
-    stage.client.before_write = lambda: stage.world.change_topic_quietly("t", {0: (5,)})
-    report = await run_delete(stage)
+    harness = ReassignHarness()
+    harness.without_controller()
+    harness.leave_on_disk(5, T0)
+    harness.world.ask(Create(REPLICA_DELETIONS))
+    harness.client.before_write = lambda: harness.world.change_topic_quietly("t", {0: (5,)})
+    report = await run_delete(harness)
     assert report.status == DONE
-    assert deletions(stage) == []
+    assert deletions(harness) == []
 
 
 async def test_delete_is_refused_under_a_stock_controller() -> None:
-    stage = with_strays()
-    stage.hand_over(2)
+    harness = with_strays()
+    harness.hand_over(2)
     with pytest.raises(Refused) as fault:
-        await run_delete(stage)
+        await run_delete(harness)
     assert str(fault.value) == (
         "broker 2, a stock controller, has the role: it does not support /admin/replica_deletions. "
         "Let refold take the role"
     )
-    assert stage.client.writes == 0
+    assert harness.client.writes == 0
 
 
 async def test_large_deletions_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,20 +454,20 @@ async def test_large_deletions_are_split(monkeypatch: pytest.MonkeyPatch) -> Non
         len(write_deletion(ReplicaDeletion(5, tuple(one.name for one in part)))) <= 300
         for part in parts
     )
-    stage = with_strays()
+    harness = with_strays()
     monkeypatch.setattr(stray_deleting, "DATA_BYTES_MAX", 60)
-    await run_delete(stage)
-    assert deletions(stage) == [ReplicaDeletion(5, (GONE,)), ReplicaDeletion(5, (T0,))]
-    assert isinstance(stage.client.written[-1], CreateSequential)
+    await run_delete(harness)
+    assert deletions(harness) == [ReplicaDeletion(5, (GONE,)), ReplicaDeletion(5, (T0,))]
+    assert isinstance(harness.client.written[-1], CreateSequential)
 
 
 async def test_replicas_left_on_disk_by_a_completed_move_are_listed() -> None:
     """They remain if a broker was dead while the controller deleted its replicas."""
-    stage = Stage()
-    submit(stage.world, {T0: (4, 5, 6)})
-    catch_up(stage.world, 4, 5, 6)
-    stage.without_controller()
-    stage.leave_on_disk(3, T0)
-    report = await run_list(stage)
-    assert "  t-0 on broker 3: 1.0 KiB in /data; assigned to 4,5,6" in stage.lines
+    harness = ReassignHarness()
+    submit(harness.world, {T0: (4, 5, 6)})
+    catch_up(harness.world, 4, 5, 6)
+    harness.without_controller()
+    harness.leave_on_disk(3, T0)
+    report = await run_list(harness)
+    assert "  t-0 on broker 3: 1.0 KiB in /data; assigned to 4,5,6" in harness.lines
     assert report.status == NOT_AS_REQUESTED

@@ -20,20 +20,20 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     submit_extra,
 )
 from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up, reassign
-from tests.controller.operator.reassignment.stage import Stage, Targets, targets
+from tests.controller.operator.reassignment.harness import ReassignHarness, Targets, targets
 
 
 async def run_verify(
-    stage: Stage,
+    harness: ReassignHarness,
     wanted: Targets,
     *,
     wait: bool = False,
     preserve_throttles: bool = False,
     dry_run: bool = False,
 ) -> int:
-    report = stage.report()
+    report = harness.report()
     await verify(
-        stage.cluster,
+        harness.cluster,
         report,
         wanted,
         wait=wait,
@@ -44,89 +44,89 @@ async def run_verify(
 
 
 async def test_verify_reports_states_with_kafkas_text() -> None:
-    stage = Stage()
-    stage.world.create_topic("u", {0: (1, 2)})
-    submit(stage.world, {T0: (4, 5, 6)})
-    catch_up(stage.world, 4)
-    status = await run_verify(stage, targets(t0=(4, 5, 6), u0=(2, 1), v0=(1,)))
+    harness = ReassignHarness()
+    harness.world.create_topic("u", {0: (1, 2)})
+    submit(harness.world, {T0: (4, 5, 6)})
+    catch_up(harness.world, 4)
+    status = await run_verify(harness, targets(t0=(4, 5, 6), u0=(2, 1), v0=(1,)))
     assert status == NOT_DONE_YET
-    assert stage.lines == [
+    assert harness.lines == [
         "Status of partition reassignment:",
         "Reassignment of partition t-0 is still in progress.",
         "There is no active reassignment of partition u-0, but replica set is 1,2 rather than 2,1.",
         "There is no partition v-0.",
         "  t-0: 1 of 3 replicas caught up, waits for 5,6 (/admin/reassign_partitions)",
     ]
-    assert await run_verify(stage, targets(u0=(2, 1))) == NOT_AS_REQUESTED
-    catch_up(stage.world, 5, 6)
-    assert await run_verify(stage, targets(t0=(4, 5, 6))) == DONE
-    assert stage.lines[1] == "Reassignment of partition t-0 is completed."
+    assert await run_verify(harness, targets(u0=(2, 1))) == NOT_AS_REQUESTED
+    catch_up(harness.world, 5, 6)
+    assert await run_verify(harness, targets(t0=(4, 5, 6))) == DONE
+    assert harness.lines[1] == "Reassignment of partition t-0 is completed."
 
 
 @pytest.mark.parametrize("route", ["extra", "request", "api"])
 async def test_reassignment_by_any_route_is_in_progress(route: str) -> None:
-    stage = Stage()
+    harness = ReassignHarness()
     match route:
         case "extra":
-            stage.without_controller()
-            submit_extra(stage.world, {T0: (4, 5, 6)})
+            harness.without_controller()
+            submit_extra(harness.world, {T0: (4, 5, 6)})
         case "request":
-            request(stage.world, {T0: (4, 5, 6)})
+            request(harness.world, {T0: (4, 5, 6)})
         case _:
-            stage.by_api(4, 5, 6)
-    assert await run_verify(stage, targets(t0=(4, 5, 6))) == NOT_DONE_YET
+            harness.by_api(4, 5, 6)
+    assert await run_verify(harness, targets(t0=(4, 5, 6))) == NOT_DONE_YET
 
 
 async def test_verify_clears_throttles_when_no_reassignment_is_under_way() -> None:
-    stage = Stage()
-    stage.world.create_topic("u", {0: (1, 2)})
+    harness = ReassignHarness()
+    harness.world.create_topic("u", {0: (1, 2)})
     topic, broker = znodes.topic_config_path("t"), znodes.broker_config_path(5)
     limits = {"leader.replication.throttled.replicas": "0:1", "retention.ms": "5"}
-    stage.world.put(topic, znodes.write_config(limits))
-    stage.world.put(broker, znodes.write_config({"follower.replication.throttled.rate": "1"}))
-    submit(stage.world, {("u", 0): (3, 4)})
-    await run_verify(stage, targets(t0=(1, 2, 3)))
-    assert "Clearing" not in stage.output
-    catch_up(stage.world, 3, 4, name=("u", 0))
-    await run_verify(stage, targets(t0=(1, 2, 3)), preserve_throttles=True)
-    assert "Clearing" not in stage.output
-    await run_verify(stage, targets(t0=(1, 2, 3)), dry_run=True)
-    assert stage.client.writes == 0
-    assert "remove leader.replication.throttled.replicas" in stage.output
-    await run_verify(stage, targets(t0=(1, 2, 3)))
-    assert stage.lines[-2:] == [
+    harness.world.put(topic, znodes.write_config(limits))
+    harness.world.put(broker, znodes.write_config({"follower.replication.throttled.rate": "1"}))
+    submit(harness.world, {("u", 0): (3, 4)})
+    await run_verify(harness, targets(t0=(1, 2, 3)))
+    assert "Clearing" not in harness.output
+    catch_up(harness.world, 3, 4, name=("u", 0))
+    await run_verify(harness, targets(t0=(1, 2, 3)), preserve_throttles=True)
+    assert "Clearing" not in harness.output
+    await run_verify(harness, targets(t0=(1, 2, 3)), dry_run=True)
+    assert harness.client.writes == 0
+    assert "remove leader.replication.throttled.replicas" in harness.output
+    await run_verify(harness, targets(t0=(1, 2, 3)))
+    assert harness.lines[-2:] == [
         "Clearing broker-level throttles on brokers 1,2,3,4,5,6",
         "Clearing topic-level throttles on topic t",
     ]
-    assert znodes.read_config(topic, stage.world.data(topic)) == {"retention.ms": "5"}
-    assert znodes.read_config(broker, stage.world.data(broker)) == {}
+    assert znodes.read_config(topic, harness.world.data(topic)) == {"retention.ms": "5"}
+    assert znodes.read_config(broker, harness.world.data(broker)) == {}
     # Only changed configurations were written and announced.
-    assert stage.client.writes == 2
+    assert harness.client.writes == 2
 
 
 async def test_throttles_are_kept_while_another_topic_moves_by_kafkas_api() -> None:
-    stage = Stage()
-    stage.world.create_topic("u", {0: (1, 2)})
-    assert reassign(stage.world, 4, 5, 6) == 0
-    assert await run_verify(stage, targets(u0=(1, 2))) == DONE
-    assert "Clearing" not in stage.output
+    harness = ReassignHarness()
+    harness.world.create_topic("u", {0: (1, 2)})
+    assert reassign(harness.world, 4, 5, 6) == 0
+    assert await run_verify(harness, targets(u0=(1, 2))) == DONE
+    assert "Clearing" not in harness.output
 
 
 async def test_verify_wait_prints_progress() -> None:
-    stage = Stage()
-    submit(stage.world, {T0: (4, 5, 6)})
+    harness = ReassignHarness()
+    submit(harness.world, {T0: (4, 5, 6)})
     steps = {"0 of 3 replicas caught up": (4,), "1 of 3 replicas caught up": (5, 6)}
 
     def move_on() -> None:
         for progress, brokers in steps.items():
-            if progress in stage.lines[-1]:
-                catch_up(stage.world, *brokers)
+            if progress in harness.lines[-1]:
+                catch_up(harness.world, *brokers)
                 steps.pop(progress)
                 return
 
-    async with stage.while_waiting(move_on):
-        assert await run_verify(stage, targets(t0=(4, 5, 6)), wait=True) == DONE
-    progress = [line for line in stage.lines if "caught up" in line]
+    async with harness.while_waiting(move_on):
+        assert await run_verify(harness, targets(t0=(4, 5, 6)), wait=True) == DONE
+    progress = [line for line in harness.lines if "caught up" in line]
     assert [line.split(" (")[0] for line in progress] == [
         "t-0: 0 of 3 replicas caught up, waits for 4,5,6",
         "t-0: 1 of 3 replicas caught up, waits for 5,6",
@@ -134,16 +134,16 @@ async def test_verify_wait_prints_progress() -> None:
 
 
 async def test_list_has_every_route_with_identity_and_cancellation() -> None:
-    stage = Stage()
+    harness = ReassignHarness()
     for topic in "uvw":
-        stage.world.create_topic(topic, {0: (1, 2)})
-    request(stage.world, {("u", 0): (3, 4)})
-    submit(stage.world, {("v", 0): (3, 4)})
-    stage.by_api(4, 5, 6)
-    report = stage.report()
-    await list_reassignments(stage.cluster, report)
-    by_api, asked, legacy = (f"{identity(stage.world, (one, 0))[0]:#x}" for one in "tuv")
-    assert stage.lines == [
+        harness.world.create_topic(topic, {0: (1, 2)})
+    request(harness.world, {("u", 0): (3, 4)})
+    submit(harness.world, {("v", 0): (3, 4)})
+    harness.by_api(4, 5, 6)
+    report = harness.report()
+    await list_reassignments(harness.cluster, report)
+    by_api, asked, legacy = (f"{identity(harness.world, (one, 0))[0]:#x}" for one in "tuv")
+    assert harness.lines == [
         "Current partition reassignments:",
         f"t-0: replicas: 4,5,6,1,2,3. adding: 4,5,6. removing: 1,2,3. id: {by_api}.",
         "  t-0: 0 of 3 replicas caught up, waits for 4,5,6 (the AlterPartitionReassignments API)",
@@ -154,61 +154,61 @@ async def test_list_has_every_route_with_identity_and_cancellation() -> None:
     ]
     first = report.data["reassignments"][0]
     assert first["original_replicas"] == (1, 2, 3)
-    assert not stage.warnings
-    cancel_all(stage.world)
-    submit_extra(stage.world, {("w", 0): (3, 4)})
-    report = stage.report()
-    await list_reassignments(stage.cluster, report)
+    assert not harness.warnings
+    cancel_all(harness.world)
+    submit_extra(harness.world, {("w", 0): (3, 4)})
+    report = harness.report()
+    await list_reassignments(harness.cluster, report)
     waits = "starts after /admin/reassign_cancel is removed (/admin/reassign_partitions_extra)"
-    assert f"  w-0: to 3,4, {waits}" in stage.lines
-    assert "v-0" not in stage.output
-    assert "/admin/reassign_cancel exists" in stage.warnings[0]
+    assert f"  w-0: to 3,4, {waits}" in harness.lines
+    assert "v-0" not in harness.output
+    assert "/admin/reassign_cancel exists" in harness.warnings[0]
 
 
 async def test_move_started_by_a_stock_controller_is_listed_without_a_known_route() -> None:
-    stage = Stage()
-    stage.world.change_topic_quietly(
+    harness = ReassignHarness()
+    harness.world.change_topic_quietly(
         "t", {0: (4, 1, 2, 3)}, adding_replicas={"0": [4]}, removing_replicas={"0": [3]}
     )
-    await list_reassignments(stage.cluster, stage.report())
-    assert stage.lines[-1] == (
+    await list_reassignments(harness.cluster, harness.report())
+    assert harness.lines[-1] == (
         "  t-0: 2 of 3 replicas caught up, waits for 4 (an unrecorded route)"
     )
-    assert "a stock controller started it, or the record was deleted" in stage.warnings[-1]
+    assert "a stock controller started it, or the record was deleted" in harness.warnings[-1]
 
 
 async def test_id_of_a_move_by_kafkas_api_can_be_verified() -> None:
-    stage = Stage()
-    stage.by_api(4, 5, 6)
-    czxid = identity(stage.world)[0]
-    report = stage.report()
-    await verifying.verify_ids(stage.cluster, report, [czxid])
-    assert stage.lines[0].startswith(f"Reassignment {czxid:#x} of t-0 is ")
-    assert stage.lines[0].endswith(", to 4,5,6.")
-    assert stage.lines[1].endswith("(the AlterPartitionReassignments API)")
+    harness = ReassignHarness()
+    harness.by_api(4, 5, 6)
+    czxid = identity(harness.world)[0]
+    report = harness.report()
+    await verifying.verify_ids(harness.cluster, report, [czxid])
+    assert harness.lines[0].startswith(f"Reassignment {czxid:#x} of t-0 is ")
+    assert harness.lines[0].endswith(", to 4,5,6.")
+    assert harness.lines[1].endswith("(the AlterPartitionReassignments API)")
 
 
 async def test_list_without_reassignments_is_empty() -> None:
-    stage = Stage()
-    await list_reassignments(stage.cluster, stage.report())
-    assert stage.lines == ["No partition reassignments found."]
+    harness = ReassignHarness()
+    await list_reassignments(harness.cluster, harness.report())
+    assert harness.lines == ["No partition reassignments found."]
 
 
 async def test_unreadable_znodes_are_listed() -> None:
-    stage = Stage()
-    stage.without_controller()
-    stage.world.put_quietly("/admin/reassign_partitions_extra", b"nonsense")
-    await list_reassignments(stage.cluster, stage.report())
-    assert "/admin/reassign_partitions_extra cannot be read" in stage.warnings[0]
+    harness = ReassignHarness()
+    harness.without_controller()
+    harness.world.put_quietly("/admin/reassign_partitions_extra", b"nonsense")
+    await list_reassignments(harness.cluster, harness.report())
+    assert "/admin/reassign_partitions_extra cannot be read" in harness.warnings[0]
 
 
 async def test_progress_has_bytes_if_all_brokers_answer() -> None:
-    stage = Stage()
-    submit(stage.world, {T0: (4, 5, 6)})
-    catch_up(stage.world, 4)
-    stage.world.unregister(6)
-    stage.world.run()
-    state = await stage.cluster.admin.describe(())
+    harness = ReassignHarness()
+    submit(harness.world, {T0: (4, 5, 6)})
+    catch_up(harness.world, 4)
+    harness.world.unregister(6)
+    harness.world.run()
+    state = await harness.cluster.admin.describe(())
     assert state.leaderships[T0].leader == 1
     sizes = {1: {T0: 3000}, 5: {T0: 1000}, 6: {}}
     (one,) = progress_of(state, [T0], sizes)
@@ -230,44 +230,44 @@ def test_progress_of_many_partitions_is_one_line() -> None:
 # --generate -------------------------------------------------------------------------------------
 
 
-async def run_generate(stage: Stage, *brokers: int) -> dict[str, dict[str, object]]:
-    report = stage.report()
-    await generate(stage.cluster, report, ["t"], brokers, rack_aware=True)
+async def run_generate(harness: ReassignHarness, *brokers: int) -> dict[str, dict[str, object]]:
+    report = harness.report()
+    await generate(harness.cluster, report, ["t"], brokers, rack_aware=True)
     return report.data
 
 
 async def test_proposal_uses_the_given_brokers() -> None:
-    stage = Stage()
-    stage.world.create_topic("t", {number: (1, 2, 3) for number in range(4)})
-    data = await run_generate(stage, 4, 5, 6)
+    harness = ReassignHarness()
+    harness.world.create_topic("t", {number: (1, 2, 3) for number in range(4)})
+    data = await run_generate(harness, 4, 5, 6)
     proposed = data["proposed"]["partitions"]
     assert isinstance(proposed, list)
     assert [one["partition"] for one in proposed] == [0, 1, 2, 3]
     assert all(sorted(one["replicas"]) == [4, 5, 6] for one in proposed)
-    assert stage.lines[0].startswith("Current partition replica assignment\n{")
-    assert stage.lines[1].startswith("Proposed partition reassignment configuration\n{")
-    assert stage.client.writes == 0
+    assert harness.lines[0].startswith("Current partition replica assignment\n{")
+    assert harness.lines[1].startswith("Proposed partition reassignment configuration\n{")
+    assert harness.client.writes == 0
 
 
 async def test_current_assignment_of_a_move_is_its_origin() -> None:
-    stage = Stage()
-    submit(stage.world, {T0: (4, 5, 6)})
-    data = await run_generate(stage, 1, 2, 3)
+    harness = ReassignHarness()
+    submit(harness.world, {T0: (4, 5, 6)})
+    data = await run_generate(harness, 1, 2, 3)
     (current,) = data["current"]["partitions"]  # type: ignore[misc]
     assert current["replicas"] == [1, 2, 3]
-    assert "t-0: being reassigned;" in stage.warnings[0]
+    assert "t-0: being reassigned;" in harness.warnings[0]
 
 
 async def test_missing_brokers_and_topics_are_rejected() -> None:
-    stage = Stage()
+    harness = ReassignHarness()
     with pytest.raises(Refused, match="not alive: 8,9"):
-        await run_generate(stage, 1, 8, 9)
+        await run_generate(harness, 1, 8, 9)
     with pytest.raises(Refused, match=f"{DAEMON} is the controller, which holds no replicas"):
-        await run_generate(stage, 1, DAEMON)
+        await run_generate(harness, 1, DAEMON)
     with pytest.raises(Refused, match="Replication factor: 3 larger than available brokers: 2"):
-        await run_generate(stage, 1, 2)
+        await run_generate(harness, 1, 2)
     with pytest.raises(Refused, match=r"Topic x not found\."):
-        await generate(stage.cluster, stage.report(), ["x"], [1], rack_aware=True)
+        await generate(harness.cluster, harness.report(), ["x"], [1], rack_aware=True)
 
 
 def racks(*names: str | None) -> list[Broker]:

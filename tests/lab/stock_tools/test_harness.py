@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.lab.incidents.zookeeper_tree import Tree, Znode
-from tests.lab.stock_tools.stage import HEAVY, unsettled
+from tests.lab.stock_tools.harness import HEAVY, unsettled
 
 LIVE = (1, 2, 3)
 

@@ -26,7 +26,7 @@ BROKER_CONFIG = {
 }
 
 
-class Scene:
+class LabCluster:
     """Observes one cluster and starts daemons in it, each with a separate folder.
 
     An async context manager. At its end no daemon runs.

@@ -94,7 +94,7 @@ class WorldDisks(KafkaAdmin):
         return LogDirs(tuple(ReplicaOnDisk(name, LOG_DIR, LOG_BYTES) for name in names), unreadable)
 
 
-class Stage:
+class ReassignHarness:
     """A simulated cluster and an operator. t-0 is on `replicas` of `brokers` brokers.
     `with_disks` is the same cluster for an operator who can read the log directories of brokers."""
 

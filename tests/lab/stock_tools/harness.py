@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
 
-from tests.controller.daemon.scene import OWN_ID
-from tests.lab.default_clusters.cluster import DefaultScene
+from tests.controller.daemon.lab_cluster import OWN_ID
+from tests.lab.default_clusters.cluster import DefaultLabCluster
 from tests.lab.incidents.zookeeper_tree import Tree, ZooKeeperTree
 from tools.lab import KafkaBroker, Lab
 from tools.lab.broker_view import topics
@@ -56,22 +56,24 @@ class Versions(NamedTuple):
     protocol: str
 
 
-class Stage:
+class Harness:
     """A cluster with its controller: a stock broker, or refold."""
 
-    def __init__(self, scene: DefaultScene, tree: ZooKeeperTree, *, under_refold: bool) -> None:
-        self.scene = scene
-        self.lab = scene.lab
+    def __init__(
+        self, lab_cluster: DefaultLabCluster, tree: ZooKeeperTree, *, under_refold: bool
+    ) -> None:
+        self.lab_cluster = lab_cluster
+        self.lab = lab_cluster.lab
         self.tree = tree
         self.under_refold = under_refold
-        self.folder = scene.lab.folder.parent / "files"
+        self.folder = lab_cluster.lab.folder.parent / "files"
         self.folder.mkdir()
         self.tools = KafkaTools(self.lab.kafka, self.folder)
 
     @property
     def controller(self) -> str:
         """host:port of the controller."""
-        return self.scene.daemon_address if self.under_refold else self.broker(STOCK).connect
+        return self.lab_cluster.daemon_address if self.under_refold else self.broker(STOCK).connect
 
     @property
     def controller_id(self) -> int:
@@ -137,9 +139,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(
+async def harness(
     folder: Path, versions: Versions, settings: Mapping[str, str | int] | None
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[Harness]:
     """A new cluster with refold as controller with these settings, or with a stock controller."""
     kafka, protocol = versions
     async with Lab(folder / "cluster", kafka=kafka) as lab:
@@ -149,23 +151,23 @@ async def stage(
                 count, inter_broker_protocol=protocol, config=BROKER_CONFIG, racks=RACKS
             )
         async with (
-            DefaultScene(lab, folder, protocol=protocol) as scene,
+            DefaultLabCluster(lab, folder, protocol=protocol) as lab_cluster,
             ZooKeeperTree(zookeeper.connect) as tree,
         ):
-            await scene.until_controller(STOCK)
+            await lab_cluster.until_controller(STOCK)
             if settings is not None:
                 given = {**SHARED_CONFIG, "broker.rack": RACKS[0], **settings}
-                daemon = await scene.controlling(settings=given)
-                yield await _warm(Stage(scene, tree, under_refold=True))
+                daemon = await lab_cluster.controlling(settings=given)
+                yield await _warm(Harness(lab_cluster, tree, under_refold=True))
                 assert await daemon.stop() == 0, daemon.last_output()
             else:
-                yield await _warm(Stage(scene, tree, under_refold=False))
-                assert await scene.view.controller() == STOCK
+                yield await _warm(Harness(lab_cluster, tree, under_refold=False))
+                assert await lab_cluster.view.controller() == STOCK
         if settings is not None:
-            await scene.check_logs()
+            await lab_cluster.check_logs()
 
 
-async def _warm(made: Stage) -> Stage:
+async def _warm(made: Harness) -> Harness:
     await made.settled()
     await made.tools.warm_up(made.placeholders()["brokers"])
     return made
