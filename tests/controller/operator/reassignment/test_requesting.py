@@ -121,15 +121,9 @@ async def test_request_ignored_by_the_controller_is_reported() -> None:
     harness.client.after_write = delete_request
     status, _ = await run_request(harness, targets(t0=(4,)))
     assert status == NOT_AS_REQUESTED
-<<<<<<< HEAD
-    assert stage.warnings[-1] == (
+    assert harness.warnings[-1] == (
         "Warning: t-0: the controller did not start the reassignment: see its log for the reason, "
         "or the request was deleted"
-=======
-    assert harness.warnings[-1] == (
-        "Warning: t-0: the controller did not start it; see its log for the reason, or the request "
-        "was deleted"
->>>>>>> h-tests
     )
 
 
