@@ -129,6 +129,8 @@ class ClusterState(Struct, frozen=True):
     - `deleted`: topics that are being deleted.
     - `least_in_sync`: min.insync.replicas of the requested topics and of those being rolled back,
       if ZooKeeper has it; otherwise the controller's configuration applies.
+    - `throttled`: the brokers that the throttled replicas of those topics name, by topic. Empty
+      without ZooKeeper.
     - `kip`: None without ZooKeeper.
     """
 
@@ -140,6 +142,7 @@ class ClusterState(Struct, frozen=True):
     deleted: frozenset[str] = frozenset()
     kip: ReassignmentZnodes | None = None
     least_in_sync: dict[str, int] = {}
+    throttled: dict[str, frozenset[int]] = {}
     unreadable_topics: dict[str, str] = {}
 
     @property
