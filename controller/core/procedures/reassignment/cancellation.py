@@ -6,6 +6,7 @@ from controller.core.controller import Controller
 from controller.core.failures import Failures, listed
 from controller.core.pauses import parts, pause
 from controller.core.procedures.reassignment.kip236_requests import (
+    Outcome,
     delete_request,
     list_requests,
     read_requests,
@@ -177,7 +178,7 @@ async def _drop_requests(controller: Controller, younger: dict[Name, None]) -> N
     children = await list_requests(controller)
     for queued in await read_requests(controller, children) if children else ():
         if queued.request.legacy and younger.keys().isdisjoint(queued.request.assignments):
-            await delete_request(controller, queued)
+            await delete_request(controller, queued, Outcome.CANCELLED)
 
 
 async def retry_rollbacks(controller: Controller) -> None:
