@@ -60,7 +60,7 @@ async def cancel_all(
         raise Refused("\n".join(unreadable))
     warn_unreadable_topics(report, state)
     warn_unusable_records(report, state)
-    entries = state.znodes.cancellable
+    entries = _cancellable(state)
     # The znode does not roll back what was submitted after its creation.
     going_back = {
         name: one
@@ -115,6 +115,12 @@ async def _describe_cancellable(cluster: Cluster) -> ClusterState:
     state = await cluster.admin.describe(())
     topics = {topic for topic, _ in state.znodes.cancellable}
     return await cluster.admin.describe(topics) if topics else state
+
+
+def _cancellable(state: ClusterState) -> Entries:
+    """The reassignments that can be rolled back."""
+    entries = state.znodes.cancellable
+    return {name: one for name, one in entries.items() if not state.is_completed_elsewhere(name)}
 
 
 def _brokers(state: ClusterState, partitions: Iterable[Partition]) -> frozenset[int]:
