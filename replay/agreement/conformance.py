@@ -73,7 +73,7 @@ class Agreement(Struct):
     """Whether the brokers' logs show that later transactions are missing."""
     unreadable: Counter[int] = field(default_factory=Counter)
     """How many requests of a controller in a broker's request log cannot be read, by broker."""
-    unfit_lines: Counter[int] = field(default_factory=Counter)
+    malformed_lines: Counter[int] = field(default_factory=Counter)
     """How many lines of state-change.log are not in Kafka's form, by controller."""
 
 
@@ -152,7 +152,7 @@ class ConformanceChecker:
         for one in self._controllers.values():
             self._end(one)
         self._compare_requests()
-        self.result.unfit_lines = self._lines.unfit
+        self.result.malformed_lines = self._lines.malformed
         self.result.is_cut = self.index.coverage.is_cut
         return self.result
 

@@ -239,12 +239,12 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
     if agreement.unreadable:
         count = agreement.unreadable.total()
         result.notes.append(f"{count} requests to brokers cannot be read and are left out")
-    if agreement.unfit_lines:
-        count = agreement.unfit_lines.total()
+    if agreement.malformed_lines:
+        count = agreement.malformed_lines.total()
         result.notes.append(
             f"{count} lines of state-change.log are not in Kafka's form and are left out"
         )
-    logs = (("request log", agreement.unreadable), ("state-change.log", agreement.unfit_lines))
+    logs = (("request log", agreement.unreadable), ("state-change.log", agreement.malformed_lines))
     for log, counts in logs:
         result.add_damage({f"{log} of broker {one}": count for one, count in counts.items()})
     return result

@@ -36,13 +36,13 @@ _UPDATE_METADATA: Final = re.compile(r"for (\d+) partitions")
 class StateChangeRequests:
     """Assembles requests from the lines of state-change.log, of any number of controllers.
 
-    `unfit` counts the lines that are not in Kafka's form, by controller. If a request has more or
-    fewer lines than partitions, only the numbers are known. If a term's log begins with partition
-    lines, other lines of that request may precede the log.
+    `malformed` counts the lines that are not in Kafka's form, by controller. If a request has more
+    or fewer lines than partitions, only the numbers are known. If a term's log begins with
+    partition lines, other lines of that request may precede the log.
     """
 
     def __init__(self) -> None:
-        self.unfit: Counter[int] = Counter()
+        self.malformed: Counter[int] = Counter()
         self._has_begun: set[tuple[int, int]] = set()
         self._at_trace: set[tuple[int, int]] = set()
         self._partitions: dict[_Key, list[SentPartition]] = {}
@@ -68,7 +68,7 @@ class StateChangeRequests:
                 case "update_metadata":
                     return _update_metadata(line, seq)
         except (_MalformedLineError, msgspec.ValidationError):
-            self.unfit[line.broker] += 1
+            self.malformed[line.broker] += 1
         return ()
 
     def _add_partition(self, line: StateChangeLogged, kind: str) -> None:

@@ -52,7 +52,7 @@ def test_controllers_and_brokers_agree(
     source = RECORDING.with_name(f"{recording}.tar.xz")
     import_source(source, tmp_path / "log", Selection())
     logs = Logs(tmp_path / "log")
-    assert logs.reader.unfit.total() == 0
+    assert logs.reader.malformed.total() == 0
     assert len(logs.logged) == terms
     assert logs.served.keys() == logs.logged.keys()
     total = Tally()

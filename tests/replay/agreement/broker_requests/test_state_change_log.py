@@ -49,10 +49,10 @@ def line(text: str, controller: int = 9) -> StateChangeLogged:
     return logged
 
 
-def sent(*texts: str, unfit: int = 0) -> list[SentRequest]:
+def sent(*texts: str, malformed: int = 0) -> list[SentRequest]:
     reader = StateChangeRequests()
     requests = [one for seq, text in enumerate(texts) for one in reader.take(line(text), seq)]
-    assert reader.unfit.total() == unfit
+    assert reader.malformed.total() == malformed
     return requests
 
 
@@ -143,7 +143,7 @@ def test_missing_line_is_possible_only_at_the_beginning_of_the_log(
     ],
 )
 def test_line_that_kafka_does_not_write_is_counted(text: str) -> None:
-    assert sent(text, unfit=1) == []
+    assert sent(text, malformed=1) == []
 
 
 @given(
