@@ -32,8 +32,8 @@ def history_of(
     subject: Subject,
     progress: Progress,
 ) -> History:
-    """The changes of the controller role in all logs, by their times. A term of the daemon is told
-    as its own log has it. Raises ReplayError, LogError."""
+    """The changes of the controller role in all logs, by their times. A term of the daemon comes
+    from its own log. Raises ReplayError, LogError."""
     facts: list[AnyFact] = []
     notes: list[str] = []
     clusters: list[Cluster] = []

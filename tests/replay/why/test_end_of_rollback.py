@@ -3,20 +3,20 @@
 from pathlib import Path
 
 import pytest
-from tests.controller.core.reassignment.dropping import let_time_pass
-from tests.controller.core.reassignment.interrupting import (
-    cancel_all,
-    interruptible,
-    remove_cancel,
-    submit,
-)
-from tests.controller.core.reassignment.reassigning import T0, catch_up
 
 from controller.core import znodes
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes
+from tests.controller.core.procedures.reassignment.dropping import let_time_pass
+from tests.controller.core.procedures.reassignment.interrupting import (
+    cancel_all,
+    interruptible,
+    remove_cancel,
+    submit,
+)
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain, why
 from tests.replay.why.runs import end_session, next_run

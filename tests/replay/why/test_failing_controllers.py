@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.controller.core.elections.electing import put_election_quietly
-from tests.controller.core.elections.test_unsent_batches import fenced_while_replicas_go_offline
-from tests.controller.core.reassignment.reassigning import ask_for_isr
 
 from controller.core.commands import Issued, ZooKeeperCommand
 from controller.core.error_codes import NONE
@@ -20,6 +17,11 @@ from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.times import nanoseconds_of
 from replay.why.headline import headline_of
 from tests.controller.core.cluster import Cluster
+from tests.controller.core.procedures.elections.electing import put_election_quietly
+from tests.controller.core.procedures.elections.test_unsent_batches import (
+    fenced_while_replicas_go_offline,
+)
+from tests.controller.core.procedures.reassignment.reassigning import ask_for_isr
 from tests.controller.core.test_deviations import NEW, with_a_new_partition
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.controller.core.reassignment.reassigning import cluster_of, reassign
-
 from tests.controller.core.cluster import Cluster
+from tests.controller.core.procedures.reassignment.reassigning import cluster_of, reassign
 from tests.replay.why.asked import asked, first, plain
 
 IncidentOf = Callable[[str], Path]
@@ -46,7 +45,7 @@ def test_move_with_another_target_began_when_its_first_target_was_written(tmp_pa
     reassign(cluster, 5, 1)
     about = {"topic": "t", "partition": 0, "is_reassignment": True}
     assert first(cluster, tmp_path, **about).startswith(
-        "The reassignment of t-0 from 2,1,3 to 5,1, begun at event N, has not ended yet, 7 s after "
+        "The reassignment of t-0 from 1,2,3 to 5,1, begun at event N, has not ended yet, 7 s after "
         "it began: "
     )
 
