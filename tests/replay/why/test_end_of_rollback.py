@@ -7,7 +7,7 @@ import pytest
 from controller.core import znodes
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
-from replay.world.simulation import Fate
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.dropping import let_time_pass
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -78,7 +78,7 @@ def test_rollback_is_under_way_while_the_last_steps_are_not_taken(
 def test_rollback_interrupted_after_step_5_ends_when_the_next_controller_has_finished_it(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    cluster.lose(writes(znodes.REASSIGN_PARTITIONS), Fate.SESSION_OVER)
+    cluster.lose(writes(znodes.REASSIGN_PARTITIONS), Delivery.SESSION_OVER)
     cancel_all(cluster)
     found = kinds(write_log(tmp_path / "log", cluster))
     assert found[found.index("step 6") :][:6] == [
@@ -94,7 +94,7 @@ def test_rollback_interrupted_after_step_5_ends_when_the_next_controller_has_fin
 def test_rollback_interrupted_before_step_7_ends_with_the_next_failover(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    cluster.lose(writes(znodes.reassignment_path("t", 0)), Fate.SESSION_OVER)
+    cluster.lose(writes(znodes.reassignment_path("t", 0)), Delivery.SESSION_OVER)
     cancel_all(cluster)
     found = kinds(write_log(tmp_path / "log", cluster))
     assert "step 7" not in found
