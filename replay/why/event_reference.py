@@ -5,7 +5,7 @@ from typing import Self
 from msgspec import Struct, structs
 
 from replay.times import iso_time
-from replay.why.facts import Cause
+from replay.why.facts import FAILOVERS, AssignmentWritten, Cause, Fact, StateWritten
 
 
 class NumberInLog(int):
@@ -60,6 +60,16 @@ def number_in_log(seq: int) -> int:
 def log_of(seq: int) -> str:
     """The name of the log of an event; "" if only one log is read."""
     return seq.log if isinstance(seq, NumberInLog) else ""
+
+
+def cause_of(fact: Fact) -> Cause | None:
+    """The cause of a fact, as `plain_cause`. A failover that finds what another process wrote is
+    not the cause of that write."""
+    is_written = isinstance(fact, AssignmentWritten | StateWritten)
+    is_found = is_written and not fact.rule and not fact.writer
+    if is_found and fact.because is not None and fact.because.procedure in FAILOVERS:
+        return None
+    return plain_cause(fact.because)
 
 
 def plain_cause(because: Cause | None) -> Cause | None:

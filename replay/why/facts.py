@@ -111,14 +111,14 @@ class AssignmentWritten(Fact, frozen=True, kw_only=True, tag="assignment_written
 
 class MoveGivenUp(Fact, frozen=True, kw_only=True, tag="move_given_up"):
     """The controller begins to roll a reassignment back or to replace it; an AssignmentWritten
-    follows at the end. `cancellation` is the request for a rollback, `begun_by` the cause of the
-    procedure that now does it."""
+    follows at the end. `cancellation` is the request for a rollback; `why_now` says why a rollback
+    that had to wait does not wait any longer."""
 
     partition: str
     before: Assignment
     after: Assignment
     cancellation: Cancellation | None = None
-    begun_by: Cause | None = None
+    why_now: str = ""
 
 
 class RollbackStep(Fact, frozen=True, kw_only=True, tag="rollback_step"):

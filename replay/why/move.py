@@ -57,7 +57,8 @@ class MoveEvent(Struct, frozen=True):
 class Move(Struct, frozen=True):
     """A reassignment. `route` is the znode or the API by which it was requested, "" if unknown;
     `request` names the request in more detail. `origin` has the original replicas in their recorded
-    order. `begun` is None if the log shows only the end. `is_ended_by_others`: the controller found
+    order. `begun` is None if the log shows only the end. `too_late` is a cancellation that was read
+    when another controller had completed the move. `is_ended_by_others`: the controller found
     the end, which another process had written."""
 
     partition: str
@@ -68,6 +69,7 @@ class Move(Struct, frozen=True):
     outcome: Outcome
     begun: EventReference | None
     cancelled: CancelledBy | None
+    too_late: CancelledBy | None
     waited: list[WaitPeriod]
     ended: EventReference | None
     is_ended_by_others: bool

@@ -3,7 +3,7 @@
 from msgspec import Struct, field
 
 from replay.description.phrases import listed
-from replay.why.event_reference import EventReference, plain_cause, reference_to
+from replay.why.event_reference import EventReference, cause_of, reference_to
 from replay.why.facts import AssignmentWritten, Cancellation, Fact
 from replay.why.move import CancelledBy, Move, MoveEvent, Outcome, WaitPeriod
 from replay.why.rollback_steps import LAST
@@ -31,6 +31,8 @@ class MoveBuilder(Struct):
     events: list[tuple[int, MoveEvent]] = field(default_factory=list)
     waits: list[OpenWait] = field(default_factory=list)
     cancellation: Cancellation | None = None
+    too_late: Cancellation | None = None
+    """The cancellation that a controller read after another one had completed the move."""
     steps: set[int] = field(default_factory=set)
     went_on_after: set[int] = field(default_factory=set)
     """The events at which a failover found the cancellation, and the rollback went on."""
@@ -69,7 +71,7 @@ class MoveBuilder(Struct):
 
     def add_event(self, fact: Fact, kind: str, text: str, **more: object) -> None:
         """Add an event to the history."""
-        fields: dict[str, object] = {"because": plain_cause(fact.because), **more}
+        fields: dict[str, object] = {"because": cause_of(fact), **more}
         at = reference_to(fact.seq, fact.wall_ns)
         self.events.append((fact.seq, MoveEvent(at, kind, text, **fields)))  # type: ignore[arg-type]
 
@@ -97,6 +99,7 @@ class MoveBuilder(Struct):
             self.outcome,
             _reference(self.begun),
             _cancelled_by(self.cancellation),
+            _cancelled_by(self.too_late),
             [
                 WaitPeriod(
                     one.why,

@@ -21,6 +21,7 @@ from replay.why.facts import (
     LeftUnchanged,
     LogEnded,
     MoveGivenUp,
+    NoticeIssued,
     ReassignmentRequested,
     RecordKnown,
     ReplicaDeletion,
@@ -32,9 +33,10 @@ from replay.why.facts import (
 from replay.why.move import Move, MoveEvent
 from replay.why.move_builder import MoveBuilder, OpenWait
 from replay.why.noted_facts import API
-from replay.why.rollback_cause import probable_cause
+from replay.why.rollback_cause import cancellation_of, probable_cause
 from replay.why.rollback_steps import DELETE, LAST, STORE
 from replay.why.sentences import cause_of_rollback, change, deletion, sentence
+from replay.why.subject import NOT_CANCELLED
 
 _FOUND: Final = "cancellation_found"
 
@@ -75,6 +77,9 @@ class _MoveHistory:
                 self._waits(fact)
             case CancelKnown():
                 self._cancel_known(fact)
+            case NoticeIssued(code=code, subject=subject) if code == NOT_CANCELLED:
+                if subject == self._partition:
+                    self._not_cancelled(fact)
             case RollbackStep():
                 self._step(fact)
             case ReplicaDeletion():
@@ -232,8 +237,7 @@ class _MoveHistory:
         self._cancelled(move, fact.cancellation)
         if move.is_waiting:
             # The cancellation is the cause of the rollback, but not of the end of the wait.
-            ended_by = fact.begun_by.text if fact.begun_by is not None else ""
-            self._stop_waiting(move, fact, ended_by)
+            self._stop_waiting(move, fact, fact.why_now)
         move.outcome = "being rolled back"
 
     def _cancelled(self, move: MoveBuilder, cancellation: Cancellation | None) -> None:
@@ -275,8 +279,8 @@ class _MoveHistory:
 
     def _stop_waiting(self, move: MoveBuilder, fact: Fact, ended_by: str) -> None:
         move.waits[-1].until, move.waits[-1].ended_by = fact, ended_by
-        because = f", because of {ended_by}" if ended_by else ""
-        move.add_event(fact, "goes_on", f"the rollback waits no longer{because}")
+        why = f": {ended_by}" if ended_by else ""
+        move.add_event(fact, "goes_on", f"the rollback waits no longer{why}")
 
     def _cancel_known(self, fact: CancelKnown) -> None:
         self._cancel.append(fact)
@@ -298,6 +302,16 @@ class _MoveHistory:
             else:
                 # The controller completes the steps that it has begun.
                 move.add_event(fact, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
+
+    def _not_cancelled(self, fact: NoticeIssued) -> None:
+        """The controller found the cancellation of a move that another one had completed."""
+        move = self._last
+        if move is None or move.is_open or move.outcome != "completed":
+            return
+        found = next((one for one in reversed(self._cancel) if one.how != "removed"), None)
+        if found is not None and move.cancellation is None:
+            move.too_late = cancellation_of(found)
+        move.add_event(fact, "not_cancelled", fact.text)
 
     def _given_up_rollback(self, move: MoveBuilder, fact: CancelKnown) -> None:
         text = f"{REASSIGN_CANCEL} was removed"

@@ -36,10 +36,13 @@ from controller.core.znodes import (
     read_entries,
     read_reassignment,
     read_request,
+    read_state,
     reassignment_path,
+    state_path,
 )
 from replay.agreement.checkpoint import Checkpointed
 from replay.description.events import request_in_words
+from replay.description.phrases import listed
 from replay.subjects import paths_of_command
 from replay.why.facts import (
     CancelKnown,
@@ -67,6 +70,7 @@ class MoveObserver(Checkpointed):
         "_created",
         "_extra_written",
         "_found_in_term",
+        "_isr",
     )
 
     def __init__(self, observer: NotedFacts, topic: str, number: int) -> None:
@@ -74,6 +78,7 @@ class MoveObserver(Checkpointed):
         self._key = (topic, number)
         self._partition = f"{topic}-{number}"
         self._record_path = reassignment_path(topic, number)
+        self._state_path = state_path(topic, number)
         self._pending: dict[CommandId, Issued] = {}
         self._deletions: dict[CommandId, int] = {}
         self._steps: RollbackSteps | None = None
@@ -81,6 +86,8 @@ class MoveObserver(Checkpointed):
         self._created: Cancellation | None = None
         self._extra_written: tuple[int, int] | None = None
         self._found_in_term: dict[str, int] = {}
+        self._isr: tuple[int, ...] | None = None
+        """The ISR that the current procedure has read in ZooKeeper."""
 
     @property
     def _known(self) -> KnownZnodes:
@@ -99,7 +106,7 @@ class MoveObserver(Checkpointed):
     def procedure_ends(self) -> None:
         """All procedures have ended: a rollback that is not over by now does not go on."""
         self._pending.clear()
-        self._steps = self._cause = None
+        self._steps = self._cause = self._isr = None
 
     # Events ---------------------------------------------------------------------------------------
 
@@ -160,7 +167,7 @@ class MoveObserver(Checkpointed):
             self._steps.issues(issued)
 
     def _is_of_interest(self, path: str) -> bool:
-        named = (REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, self._record_path)
+        named = (REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, self._record_path, self._state_path)
         return path in named or path.startswith(REQUEST_PREFIX)
 
     def _deletes(self, request: StopReplicaRequest) -> bool:
@@ -201,10 +208,29 @@ class MoveObserver(Checkpointed):
             before=before,
             after=after,
             cancellation=self._cause,
-            begun_by=self._observer.because,
+            why_now=self._why_now(partition, before, after.replicas) if is_rollback else "",
         )
         if is_rollback:
             self._steps = RollbackSteps(partition, after.replicas, before, self._step)
+
+    def _why_now(self, partition: Partition, before: Assignment, originals: tuple[int, ...]) -> str:
+        """Why a rollback that had to wait for original replicas does not wait any longer."""
+        context, isr = self._observer.controller.context, self._isr
+        if isr is None:
+            isr = partition.leadership.isr if partition.leadership is not None else ()
+
+        def is_online(broker: int) -> bool:
+            return context.is_online(broker, partition)
+
+        in_sync = [one for one in originals if one in isr and is_online(one)]
+        others = [one for one in before.replicas if one not in originals]
+        if in_sync and context.cancel_forced:
+            return f"the rollback is forced, and original replicas are in sync: {listed(in_sync)}"
+        if not any(one in isr or is_online(one) for one in others):
+            return "no other replica is in sync or alive"
+        if in_sync:
+            return f"enough original replicas are in sync: {listed(in_sync)}"
+        return "no replica in sync is alive"
 
     def is_rollback(self, before: Assignment, after: Assignment) -> bool:
         """Whether a move goes back to its original replicas. That includes a move that another
@@ -310,7 +336,9 @@ class MoveObserver(Checkpointed):
 
     def _content_read(self, path: str, data: bytes | None) -> None:
         try:
-            if path == self._record_path:
+            if path == self._state_path:
+                self._isr = read_state(path, data, 0).isr
+            elif path == self._record_path:
                 self._record_found(read_reassignment(path, data))
             elif path == REASSIGN_PARTITIONS_EXTRA:
                 entry = read_entries(path, data).entries.get(self._key)

@@ -53,11 +53,14 @@ def _cancel_in_effect(move: MoveBuilder, cancel: Sequence[CancelKnown]) -> Cance
             found = found or one
         elif one.how == "removed":
             found = None
-    if found is None:
-        return None
-    is_created = found.how == "created"
+    return cancellation_of(found) if found is not None else None
+
+
+def cancellation_of(known: CancelKnown) -> Cancellation:
+    """/admin/reassign_cancel, as a controller learned of it."""
+    is_created = known.how == "created"
     how: Literal["created", "found"] = "created" if is_created else "found"
-    return Cancellation(REASSIGN_CANCEL, how, found.seq, found.wall_ns, found.czxid)
+    return Cancellation(REASSIGN_CANCEL, how, known.seq, known.wall_ns, known.czxid)
 
 
 def _of_request(asked: ReassignmentRequested) -> Cancellation:

@@ -17,14 +17,14 @@ from controller.core.operations import Create, Delete, SetData, WriteOperation
 from controller.core.state import Partition
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, read_entries, reassignment_path
-from replay.description.phrases import leader, listed
+from replay.description.phrases import leader, listed, state
 
 LAST: Final = 7
 STORE: Final = 5
 DELETE: Final = 4
 
+_NO_STATE: Final = "the partition has no state to write"
 _WITHOUT_COMMAND: Final = {
-    2: "the partition has no state to write",
     3: "no live broker is to be stopped, and none leaves the ISR",
     4: "no live broker is to be sent a deletion",
     6: "there is no entry and no record to remove",
@@ -47,7 +47,8 @@ class RollbackSteps:
         self._name: Name = partition.key
         self._originals = originals
         self._dropped = tuple(one for one in before.replicas if one not in originals)
-        self._isr = partition.leadership.isr if partition.leadership is not None else ()
+        self._state = partition.leadership
+        self._isr = self._state.isr if self._state is not None else ()
         self._on_step = on_step
         self._done: set[int] = set()
         self._step(1, f"the controller takes {listed(originals)} as the replicas, in memory")
@@ -98,14 +99,14 @@ class RollbackSteps:
 
     def _writes_state(self, operation: SetData | Create, command: str) -> None:
         try:
-            state = znodes.read_state(operation.path, operation.data, 0)
+            written = znodes.read_state(operation.path, operation.data, 0)
         except ZnodeError:
             return
-        self._step(2, _led(state), command)
-        left = [one for one in self._dropped if one in self._isr and one not in state.isr]
+        self._step(2, _led(written), command)
+        left = [one for one in self._dropped if one in self._isr and one not in written.isr]
         if left:
             self._step(3, f"{_brokers(left)} removed from the ISR", command)
-        self._isr = state.isr
+        self._isr = written.isr
 
     def _writes_topic(self, operation: SetData | Create, command: str) -> None:
         topic, number = self._name
@@ -136,9 +137,15 @@ class RollbackSteps:
     def _finish(self, brokers: list[int]) -> None:
         if self.is_over:
             return
+        self._step(2, self._why_not_written(), is_empty=True)
         for step, why in _WITHOUT_COMMAND.items():
             self._step(step, why, is_empty=True)
         self._step(LAST, f"{_brokers(brokers)} sent the new metadata")
+
+    def _why_not_written(self) -> str:
+        if self._state is None:
+            return _NO_STATE
+        return f"no leader can be elected, and the state stays: {state(self._state)}"
 
     def _step(self, step: int, text: str, command: str = "", *, is_empty: bool = False) -> None:
         if step not in self._done:
@@ -151,5 +158,5 @@ def _brokers(brokers: list[int]) -> str:
     return f"broker {brokers[0]} is" if len(brokers) == 1 else f"brokers {listed(brokers)} are"
 
 
-def _led(state: LeaderAndIsr) -> str:
-    return f"{leader(state.leader)} is written with leader epoch {state.leader_epoch}"
+def _led(written: LeaderAndIsr) -> str:
+    return f"{leader(written.leader)} is written with leader epoch {written.leader_epoch}"

@@ -7,6 +7,8 @@ from msgspec import Struct
 from controller.core.commands import Notice
 from controller.core.values import LeaderAndIsr
 
+_WITHOUT_CAUSE: Final = ("broker_error", "reassignment_ended", "reassignment_not_cancelled")
+"""Notices of what another process did."""
 _PARTITION_NOTICES: Final = ("no_leader_elected", "no_leader_created", "leaders_elected")
 """Notices that say no more than the facts about their partitions."""
 
@@ -16,6 +18,8 @@ PROCEDURE_FAILED: Final = "procedure_failed"
 """The notice that the controller gave up a controller event."""
 QUEUE_STUCK: Final = "queue_stuck"
 """A stock controller that processes no controller events any more; no notice has this code."""
+NOT_CANCELLED: Final = "reassignment_not_cancelled"
+"""The notice that a move had been completed when its cancellation was read."""
 CONTROLLER_FAILURES: Final = (STATE_MACHINE_STUCK, PROCEDURE_FAILED, QUEUE_STUCK)
 """Notices about the controller itself. They belong to every answer."""
 
@@ -80,4 +84,4 @@ def _role(state: LeaderAndIsr, broker: int) -> tuple[bool, bool]:
 
 def has_no_cause(notice: Notice) -> bool:
     """Whether a notice reports an event that the procedure of that moment did not cause."""
-    return notice.code == "broker_error" or notice.code.startswith("channel_")
+    return notice.code in _WITHOUT_CAUSE or notice.code.startswith("channel_")

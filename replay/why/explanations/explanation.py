@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from replay.description.choices import Candidate, candidates
 from replay.times import iso_time
-from replay.why.event_reference import log_of, number_in_log, plain_cause
+from replay.why.event_reference import cause_of, log_of, number_in_log
 from replay.why.explanations.broker import explain_broker
 from replay.why.explanations.finding import Finding
 from replay.why.explanations.partition import explain_partition
@@ -114,7 +114,7 @@ def _link(fact: AnyFact) -> Link:
         str(fact.__struct_config__.tag),
         sentence(fact),
         fact.epoch,
-        plain_cause(fact.because),
+        cause_of(fact),
         getattr(fact, "rule", ""),
         candidates(passed_over, chosen),
         getattr(fact, "command", ""),

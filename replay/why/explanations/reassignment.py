@@ -33,6 +33,7 @@ from replay.why.history import History
 from replay.why.move import Move
 from replay.why.rollback_steps import LAST
 from replay.why.sentences import sentence, with_full_stop
+from replay.why.subject import NOT_CANCELLED
 
 REFUSALS: Final = {
     "reassignment_refused": "a request for it was rejected",
@@ -95,7 +96,7 @@ def _without_partition(history: History) -> Finding:
 def _ends(fact: object) -> bool:
     """Whether a fact is about a reassignment; facts after the last such fact are not."""
     if isinstance(fact, NoticeIssued):
-        return fact.code in REFUSALS
+        return fact.code in REFUSALS or fact.code == NOT_CANCELLED
     return isinstance(fact, ReassignmentRequested) or _is_of_move(fact)
 
 
@@ -245,11 +246,17 @@ def _how_it_ended(move: Move, view: PartitionView) -> str:
     if move.outcome == "replaced":
         return f"{goes} ended at {move.ended}, when it got replicas {listed(view.replicas)}."
     if move.was_over_before:
-        return f"{goes} had been completed before this log begins."
+        return f"{goes} had been completed before this log begins.{_too_late(move)}"
     if move.is_ended_by_others:
         cancelled = f" It had been cancelled: {move.cancelled.text}." if move.cancelled else ""
-        return f"{goes} was completed by another controller, found at {move.ended}.{cancelled}"
+        ends = f"was completed by another controller, found at {move.ended}."
+        return f"{goes} {ends}{cancelled}{_too_late(move)}"
     return f"{goes} ended at {move.ended}, when all of these were in sync."
+
+
+def _too_late(move: Move) -> str:
+    """The cancellation that was read after the end of a move."""
+    return f" The cancellation was too late: {move.too_late.text}." if move.too_late else ""
 
 
 def _steps_left(move: Move) -> str:

@@ -32,7 +32,7 @@ from tests.controller.core.procedures.reassignment.test_rollback_waiting import 
 )
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain
-from tests.replay.why.runs import kill_before, next_run, set_state, stock_term, store
+from tests.replay.why.runs import end_session, kill_before, next_run, set_state, stock_term, store
 
 LogOf = Callable[[str], Path]
 
@@ -57,6 +57,38 @@ def history_of(answer: Explanation) -> list[tuple[str, str]]:
     """The history of the last move without steps and deletions on brokers; lines with logs."""
     kept = (one for one in answer.moves[-1].events if not one.kind.startswith(("step", "deletion")))
     return [(one.at.log, one.text) for one in kept]
+
+
+def test_move_completed_by_a_stock_controller_has_the_cancellation_that_was_too_late(
+    tmp_path: Path,
+) -> None:
+    cluster = moving()
+    end_session(cluster)
+
+    def completes() -> None:
+        cluster.set_isr("t", 0, (4, 5, 2))
+        cluster.change_topic_quietly("t", {0: (4, 5, 2)})
+        cancel_quietly(cluster)
+
+    stock_term(cluster, 9, completes)
+    store(tmp_path, cluster, next_run(cluster).start())
+    answer = ask(tmp_path)
+    [move] = answer.moves
+    assert (move.outcome, move.cancelled) == ("completed", None)
+    assert move.too_late is not None
+    assert plain(answer.answer) == (
+        "t-0 is not being reassigned: its move from 2,1,3 to 4,5,2 was completed by another "
+        "controller, found at event N of run-2. The cancellation was too late: "
+        f"/admin/reassign_cancel was found (event N of run-2, czxid {move.too_late.czxid})."
+    )
+    assert history_of(answer)[-1] == (
+        "run-2",
+        "/admin/reassign_cancel does not undo the reassignment to 4,5,2: an earlier controller "
+        "completed it",
+    )
+    of_second_run = [one for one in answer.chain if one.log == "run-2" and "t-0" in one.text]
+    assert [one.because for one in of_second_run] == [None] * len(of_second_run)
+    assert any("does not undo" in one.text for one in of_second_run)
 
 
 # One history ------------------------------------------------------------------------------------
@@ -172,7 +204,7 @@ def test_move_completed_by_a_stock_controller_is_explained(tmp_path: Path) -> No
     assert "/admin/reassign_cancel was created" in answer.answer
     alone = asked(tmp_path / "run-2", topic="t", partition=0, is_reassignment=True).answer
     assert "its move from 2,1,3 to 4,5,2" in alone
-    assert is_rolled_back or alone.endswith(" had been completed before this log begins.")
+    assert is_rolled_back or " had been completed before this log begins. The canc" in alone
 
 
 def begun_by_a_stock_controller(tmp_path: Path, *, is_younger: bool) -> Explanation:

@@ -25,15 +25,18 @@ from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     entries_json,
+    force_all,
     interruptible,
     remove_cancel,
     remove_cancel_quietly,
+    set_minimum,
     submit,
     submit_extra,
 )
 from tests.controller.core.procedures.reassignment.interrupting import request as put_request
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
+    ask_for_isr,
     cancel,
     catch_up,
     cluster_of,
@@ -334,12 +337,55 @@ def test_rollback_that_waited_has_its_cancellation_and_the_end_of_the_wait(
     move = last_move(answer)
     [waited] = move.waited
     assert waited.until is not None
-    assert (
-        waited.ended_by
-        == "AlterPartition v3, request 1 of broker 3: t-0 ISR 3,2 in leader epoch 3 at version 4"
-    )
-    assert f"the rollback waits no longer, because of {waited.ended_by}" in texts(move)
+    assert waited.ended_by == "enough original replicas are in sync: 2"
+    assert f"the rollback waits no longer: {waited.ended_by}" in texts(move)
     assert "went before" not in str(answer)
+
+
+@pytest.mark.parametrize("protocol", ["2.6", "3.9"])
+def test_end_of_a_wait_names_the_originals_in_sync_and_not_the_watch(
+    protocol: str, tmp_path: Path
+) -> None:
+    """Below protocol 2.7 leaders write the ISR themselves."""
+    cluster = interruptible(4, 1, 2, inter_broker_protocol_version=protocol)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [3, 4]})
+    cluster.stop_broker(2)
+    cancel_all(cluster)
+    cluster.start_broker(2)
+    if protocol == "2.6":
+        cluster.set_isr("t", 0, (1, 3, 2))
+        cluster.run()
+    else:
+        ask_for_isr(cluster, 1, 3, 2)
+    move = last_move(why(cluster, tmp_path, **MOVE))
+    assert move.waited[0].ended_by == "enough original replicas are in sync: 1,2"
+
+
+def test_end_of_a_wait_names_the_force_of_the_operator(tmp_path: Path) -> None:
+    cluster = interruptible(4, 1, 2)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [3, 4]})
+    catch_up(cluster, 3)
+    cluster.stop_broker(2)
+    cancel_all(cluster)
+    force_all(cluster)
+    move = last_move(why(cluster, tmp_path, **MOVE))
+    assert move.waited[0].ended_by == (
+        "the rollback is forced, and original replicas are in sync: 1"
+    )
+
+
+def test_end_of_a_wait_names_the_loss_of_all_other_replicas(tmp_path: Path) -> None:
+    cluster = interruptible(4, 1, 2)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [3, 4]})
+    cluster.stop_broker(2)
+    cancel_all(cluster)
+    for broker in (3, 4):
+        cluster.stop_broker(broker)
+    move = last_move(why(cluster, tmp_path, **MOVE))
+    assert move.waited[0].ended_by == "no other replica is in sync or alive"
 
 
 def test_repeated_attempts_of_a_waiting_rollback_are_reported_once(tmp_path: Path) -> None:
