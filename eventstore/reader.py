@@ -126,16 +126,20 @@ class LogReader:
                     yield current
 
     def commands(
-        self, first_cause: int | None = None, last_cause: int | None = None
+        self, first_cause: int | None = None, last_cause: int | None = None, kind: str = ""
     ) -> Iterator[CommandRecord]:
         """The commands caused by a range of events, in stored order. Commands of the last events
-        may not be stored yet. After a crash they may never be stored.
+        may not be stored yet. After a crash they may never be stored. With `kind` only
+        those of one kind: their checksum chain is not checked, since it includes the others.
         """
         first = 0 if first_cause is None else first_cause
         last = (1 << 63) - 1 if last_cause is None else last_cause
         # A command is stored after its cause: in the same or a later segment.
         for segment in self._opened(first_cause, None):
-            yield from segment.commands(first, last)
+            if kind:
+                yield from segment.commands_of_kind(kind, first, last)
+            else:
+                yield from segment.commands(first, last)
             if segment.header.first_seq > last:
                 return
 

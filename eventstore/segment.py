@@ -133,6 +133,16 @@ class Segment:
                 yield CommandRecord._make(row[:-1])
                 previous = chain.value_of(row)
 
+    def commands_of_kind(
+        self, kind: str, first_cause: int, last_cause: int
+    ) -> Iterator[CommandRecord]:
+        """The commands of one kind that a range of events caused, without a check of the chain."""
+        conditions = ["cause between :first and :last", "kind = :kind"]
+        parameters = {"first": first_cause, "last": last_cause, "kind": kind}
+        for page in self.command_rows(conditions, parameters):
+            for row in page:
+                yield CommandRecord._make(row[:-1])
+
     def event_rows(
         self, conditions: Sequence[str] = (), parameters: Mapping[str, Any] = NO_PARAMETERS
     ) -> Iterator[list[Row]]:

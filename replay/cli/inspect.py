@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
+import msgspec
 import typer
 from rich.table import Table
 
@@ -17,6 +18,7 @@ from replay.inspect.at import cluster_at
 from replay.inspect.changes import Change, changes
 from replay.logs.open_log import open_log, seq_at
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
+from replay.why.headline import headline_of
 
 _KINDS: Final = {"recorded": "recorded", "world-backed": "imported"}
 """The names that people read for the kinds of logs in headers."""
@@ -60,6 +62,7 @@ def inspect(
         with open_log(log) as opened, progress() as report:
             first = cluster_at(opened, seq_at(opened.reader, *start), report)
             last = cluster_at(opened, seq_at(opened.reader, *end), report) if to else None
+            headline = headline_of(opened, first, report) if last is None else ""
             notes = unfinished_notes(opened) if isinstance(opened, ImportedLog) else []
         if last is not None and last.seq < first.seq:
             raise typer.BadParameter(f"{to} is before --at", param_hint="--to")
@@ -71,14 +74,20 @@ def inspect(
     for note in notes:
         typer.echo(f"refold inspect: {note}", err=True)
     if last is None:
-        print_result(first, lambda: _print(first), as_json=as_json)
+        print_result(
+            {"headline": headline, **msgspec.to_builtins(first)},
+            lambda: _print(first, headline),
+            as_json=as_json,
+        )
         return
     found = changes(first, last)
     result = {"from": first.seq, "to": last.seq, "changes": found}
     print_result(result, lambda: _print_changes(first, last, found), as_json=as_json)
 
 
-def _print(cluster: Cluster) -> None:
+def _print(cluster: Cluster, headline: str) -> None:
+    if headline:
+        typer.echo(headline)
     typer.echo(f"after event {cluster.seq}, {cluster.time}, {_KINDS[cluster.log]} log")
     typer.echo(f"controller: {_controller(cluster)}")
     if cluster.controller.role == "standby":
@@ -130,6 +139,17 @@ def _tables(cluster: Cluster) -> Iterator[Table]:
         offline, waits_for = _ids(deletion.offline_brokers), _ids(deletion.waits_for)
         deletions.add_row(deletion.topic, deletion.status, offline, waits_for)
     yield deletions
+    yield _replica_deletions(cluster)
+
+
+def _replica_deletions(cluster: Cluster) -> Table:
+    table = Table(
+        "partition", "broker", "waits for", title="deletions of replicas", title_justify="left"
+    )
+    for one in cluster.replica_deletions:
+        waits = "the broker's confirmation" if one.is_live else "the broker, which is not alive"
+        table.add_row(one.partition, str(one.broker), waits)
+    return table
 
 
 def _partitions(cluster: Cluster) -> Table:

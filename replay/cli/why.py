@@ -11,11 +11,11 @@ from replay.cli.progress import progress
 from replay.description.choices import candidates_clause
 from replay.description.phrases import listed
 from replay.logs.open_log import open_log, seq_at
-from replay.why.explain import explain, explain_runs
+from replay.why.explain import explain, explain_runs, explain_terms
 from replay.why.explanations.explanation import Explanation, Link
 from replay.why.explanations.finding import last_undone
 from replay.why.move import Move
-from replay.why.runs import logs_of, open_runs, parts_of
+from replay.why.runs import all_parts_of, logs_of, open_runs, parts_of
 from replay.why.shortened import shortened
 from replay.why.subject import Subject
 
@@ -105,6 +105,8 @@ def _explanation(
             "each log numbers its events from 1: give a time, or only one log", param_hint="--at"
         )
     with open_runs(logs) as several, progress() as report:
+        if subject.is_of_role and not subject.is_unhealthy:
+            return explain_terms(*all_parts_of(several, wall_ns), subject, report)
         return explain_runs(parts_of(several, wall_ns), subject, report)
 
 

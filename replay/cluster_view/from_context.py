@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from msgspec import structs
 
+from controller.core.commands import CommandId, LeaderAndIsrRequest
 from controller.core.fold import Fold
 from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.state_machines import PartitionState, ReplicaState
@@ -19,7 +20,9 @@ from replay.cluster_view.views import (
     PartitionStatus,
     PartitionView,
     ProcedureView,
+    ReplicaDeletionView,
     TopicView,
+    UnansweredView,
     partition_view,
     reassignments_of,
 )
@@ -64,8 +67,10 @@ def cluster_of(
         topics=topics,
         reassignments=reassignments_of(topics, brokers),
         deletions=[_deletion(context, name) for name in context.queued_for_deletion],
+        replica_deletions=_replica_deletions(context),
         procedure=procedure,
         queued=[trigger_name(one) for one in controller.triggers],
+        unanswered=_unanswered(context),
         requests=[f"request {one}" for one in (*context.waiting, *context.propagating)],
     )
 
@@ -136,3 +141,27 @@ def _deletion(context: ControllerContext, name: str) -> DeletionView:
     elif name in context.deletion_started:
         status = "under way"
     return DeletionView(name, status, tuple(sorted(offline)), tuple(sorted(asked)))
+
+
+def _replica_deletions(context: ControllerContext) -> list[ReplicaDeletionView]:
+    """The replicas whose deletion is not confirmed, each once."""
+    pending = {(*name, one.broker) for one in context.deletions.values() for name in one.names}
+    return [
+        ReplicaDeletionView(f"{topic}-{number}", broker, broker in context.brokers)
+        for topic, number, broker in sorted(pending)
+    ]
+
+
+def _unanswered(context: ControllerContext) -> list[UnansweredView]:
+    """By broker the oldest request that it has not answered. Of UpdateMetadata requests only the
+    last one is known."""
+    sent: dict[int, list[tuple[CommandId, str]]] = {}
+    for id, request in context.in_flight.items():
+        api = "LeaderAndIsr" if isinstance(request, LeaderAndIsrRequest) else "StopReplica"
+        sent.setdefault(request.broker, []).append((id, api))
+    for broker, id in context.unacked_metadata.items():
+        sent.setdefault(broker, []).append((id, "UpdateMetadata"))
+    return [
+        UnansweredView(broker, api, id.cause, len(sent[broker]))
+        for broker, (id, api) in sorted((broker, min(one)) for broker, one in sent.items())
+    ]

@@ -12,6 +12,7 @@ from replay.cluster_view.views import (
     DeletionView,
     PartitionStatus,
     PartitionView,
+    ReplicaDeletionView,
     TopicView,
     partition_view,
     reassignments_of,
@@ -33,6 +34,7 @@ def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
         topics=topics,
         reassignments=reassignments_of(topics, brokers),
         deletions=[_deletion(name, topics, live) for name in being_deleted],
+        replica_deletions=_replica_deletions(view, live),
     )
 
 
@@ -110,3 +112,20 @@ def _deletion(name: str, topics: list[TopicView], live: set[int]) -> DeletionVie
     of_topic = [one for topic in topics if topic.name == name for one in topic.partitions]
     offline = {one for each in of_topic for one in each.replicas if one not in live}
     return DeletionView(name, "waits" if offline else "under way", tuple(sorted(offline)))
+
+
+def _replica_deletions(view: ZnodeView, live: set[int]) -> list[ReplicaDeletionView]:
+    """The replicas whose deletion is recorded and not confirmed, each once."""
+    pending = set()
+    for child in view.children(znodes.REPLICA_DELETIONS):
+        path = znodes.deletion_path(child)
+        znode = view.find(path)
+        try:
+            found = znodes.read_deletion(path, znode.data if znode is not None else None)
+        except ZnodeError:
+            continue
+        pending |= {(*name, found.broker) for name in found.partitions}
+    return [
+        ReplicaDeletionView(f"{topic}-{number}", broker, broker in live)
+        for topic, number, broker in sorted(pending)
+    ]

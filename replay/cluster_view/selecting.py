@@ -4,6 +4,7 @@ from msgspec import structs
 
 from replay.cluster_view.views import Cluster
 from replay.errors import ReplayError
+from replay.subjects import partition_named
 
 _SHOWN = 20
 
@@ -36,7 +37,16 @@ def selected(
         topics=topics,
         reassignments=[one for one in cluster.reassignments if one.partition in names],
         deletions=[one for one in cluster.deletions if one.topic == name],
+        replica_deletions=[
+            one
+            for one in cluster.replica_deletions
+            if one.partition in names or (partition is None and _topic_of(one.partition) == name)
+        ],
     )
+
+
+def _topic_of(partition: str) -> str:
+    return partition_named(partition)[0]
 
 
 def require(cluster: Cluster, topic: str, partition: int | None = None) -> None:

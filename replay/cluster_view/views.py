@@ -22,6 +22,7 @@ class NotInSync(StrEnum):
     NOT_REGISTERED = "not registered"
     SHUTTING_DOWN = "shutting down"
     FAILED_LOG_DIR = "its log directory has failed"
+    BEING_REMOVED = "being removed"
     NO_LEADER = "live, but there is no leader to fetch from"
     LAGGING = "live, but has not caught up"
 
@@ -111,6 +112,11 @@ class PartitionView(Struct, frozen=True):
         return self.assignment.is_being_reassigned
 
     @property
+    def staying(self) -> tuple[int, ...]:
+        """The replicas without those that the controller is about to remove."""
+        return tuple(one for one in self.replicas if not self.becoming or one in self.becoming)
+
+    @property
     def reassignment_status(self) -> ReassignmentStatus:
         """Whether the reassignment goes on, or is being ended, rolled back or replaced."""
         if not self.becoming:
@@ -179,19 +185,43 @@ class DeletionView(Struct, frozen=True):
     waits_for: tuple[int, ...] = ()
 
 
+class ReplicaDeletionView(Struct, frozen=True):
+    """The replica of a partition that no longer belongs to its broker, which has not confirmed the
+    deletion. `is_live`: the broker is registered."""
+
+    partition: str
+    broker: int
+    is_live: bool
+
+
 class ProcedureView(Struct, frozen=True):
     """The controller event that is being processed, and the event that caused it (`since`). `asked`
-    is the procedure's last command, `rule` the reason for it."""
+    is the procedure's last command, `rule` the reason for it. It waits for the outcome since event
+    `waits_since`."""
 
     name: str
     since: int
     rule: str
     asked: str
+    waits_since: int
+    waits_since_time: str = ""
+
+
+class UnansweredView(Struct, frozen=True):
+    """The oldest of the requests (`count`) that a broker has not answered, sent at event
+    `since`."""
+
+    broker: int
+    request: str
+    since: int
+    count: int = 1
+    since_time: str = ""
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
     """The whole state after event `seq`. `queued` are waiting controller events, `requests` are API
-    requests without an answer; only a recorded log has them."""
+    requests without an answer; only a recorded log has them. `unanswered` are requests to brokers,
+    for an imported log only in `refold why`."""
 
     seq: int
     time: str
@@ -201,9 +231,11 @@ class Cluster(Struct, frozen=True, kw_only=True):
     topics: list[TopicView] = field(default_factory=list)
     reassignments: list[ReassignmentView] = field(default_factory=list)
     deletions: list[DeletionView] = field(default_factory=list)
+    replica_deletions: list[ReplicaDeletionView] = field(default_factory=list)
     procedure: ProcedureView | None = None
     queued: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    unanswered: list[UnansweredView] = field(default_factory=list)
 
     def topic(self, name: str) -> TopicView | None:
         """The topic with that name."""
@@ -261,4 +293,6 @@ def why_not_in_sync(
         return NotInSync.SHUTTING_DOWN
     if broker in partition.in_failed_dirs:
         return NotInSync.FAILED_LOG_DIR
+    if partition.becoming and broker not in partition.becoming:
+        return NotInSync.BEING_REMOVED
     return NotInSync.NO_LEADER if partition.leader == NO_BROKER else NotInSync.LAGGING

@@ -17,11 +17,12 @@ from eventstore.errors import LogCorrupt, LogError
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.cluster_view.views import Cluster
+from replay.cluster_view.waiting import with_times
 from replay.errors import ReplayError
 from replay.inspect.projections import Projection, projection_of
+from replay.logs.decode import time_of
 from replay.logs.open_log import OpenedLog, open_log
 from replay.progress import Progress, unreported
-from replay.times import iso_time
 
 FOLDED_AT_ONCE_MAX: Final = 30_000
 """With more events than this between a snapshot and a moment, snapshots are made."""
@@ -41,18 +42,13 @@ def cluster_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Clu
     for record in log.reader.events(EventFilter(first_seq=projection.seq + 1, last_seq=seq)):
         projection.apply(record)
         progress("folding", record.seq, seq)
-    return projection.cluster(_time_of(log.reader, projection.seq))
+    found = projection.cluster(time_of(log.reader, projection.seq))
+    return with_times(found, lambda one: time_of(log.reader, one))
 
 
 def projection_before(log: OpenedLog, seq: int) -> Projection:
     """The projection at the last snapshot before event `seq`. Raises ReplayError."""
     return _projection_from(log, _snapshot_before(log.reader, seq - 1))
-
-
-def _time_of(reader: LogReader, seq: int) -> str:
-    """The time of an event; "" before the first event."""
-    found = next(reader.events(EventFilter(first_seq=seq, last_seq=seq)), None)
-    return iso_time(found.wall_ns) if found is not None else ""
 
 
 def _projection_from(log: OpenedLog, name: snapshots.SnapshotName | None) -> Projection:

@@ -44,6 +44,10 @@ def _subjects(cluster: Cluster) -> dict[str, Any]:
         found[f"reassignment of {move.partition}"] = msgspec.to_builtins(move)
     for deletion in cluster.deletions:
         found[f"deletion of {deletion.topic}"] = msgspec.to_builtins(deletion)
+    for left in cluster.replica_deletions:
+        found[f"deletion of the replica of {left.partition} on broker {left.broker}"] = (
+            msgspec.to_builtins(left)
+        )
     if cluster.procedure is not None:
         found["procedure"] = msgspec.to_builtins(cluster.procedure)
     return found

@@ -8,12 +8,14 @@ from controller.core.canonical import EVENT_SCHEMAS, decode_event
 from controller.core.configuration import Configuration
 from controller.core.errors import ConfigurationError
 from controller.core.events import Recorded
+from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.upcasters import Upcasters
 from replay.errors import ReplayError
 from replay.logs.older_events import UPCASTS
 from replay.stock_clusters.imported_log.encoding import SCHEMAS
+from replay.times import iso_time
 
 UPCASTERS = Upcasters({**EVENT_SCHEMAS, **SCHEMAS}, UPCASTS)
 """Converts the events of older versions of refold, in either kind of log, to current ones."""
@@ -47,6 +49,18 @@ def recorded(event: EventRecord) -> Recorded:
     except msgspec.DecodeError as error:
         raise ReplayError(f"event {event.seq} ({event.kind}) cannot be decoded: {error}") from error
     return Recorded(event.seq, event.wall_ns, event.mono_ns, event.term, event.channel, decoded)
+
+
+def time_of(reader: LogReader, seq: int) -> str:
+    """The time of an event; "" if there is no such event."""
+    wall_ns = wall_ns_of(reader, seq)
+    return iso_time(wall_ns) if wall_ns else ""
+
+
+def wall_ns_of(reader: LogReader, seq: int) -> int:
+    """The wall-clock time of an event in ns; 0 if there is no such event."""
+    found = next(reader.events(EventFilter(first_seq=seq, last_seq=seq)), None)
+    return found.wall_ns if found is not None else 0
 
 
 def records(reader: LogReader) -> Iterator[tuple[Recorded, list[CommandRecord]]]:

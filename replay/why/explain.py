@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 
 from replay.cluster_view.selecting import require
+from replay.cluster_view.views import NO_BROKER
 from replay.description.phrases import listed
 from replay.errors import ReplayError
 from replay.logs.open_log import OpenedLog
 from replay.progress import Progress, unreported
 from replay.stock_clusters.imported_log.reading import ImportedLog
-from replay.why import imported, recorded
+from replay.why import imported, recorded, terms
 from replay.why.explanations.explanation import Explanation, explanation_of
 from replay.why.explanations.reassignment import refusal_since
 from replay.why.facts import BrokerChanged, RoleChanged, TopicChanged
 from replay.why.history import History
 from replay.why.recorded import LogPart
 from replay.why.subject import Subject
+from replay.why.terms import ImportedPart
 
 
 def explain(
@@ -41,6 +43,19 @@ def explain_runs(
     return explanation_of(history)
 
 
+def explain_terms(
+    parts: Sequence[LogPart],
+    imports: Sequence[ImportedPart],
+    subject: Subject,
+    progress: Progress = unreported,
+) -> Explanation:
+    """Explain the controller role from logs of the daemon and imported logs of one cluster, each
+    up to an event. Raises as `explain` does."""
+    history = terms.history_of(parts, imports, subject, progress)
+    _require_subject(history)
+    return explanation_of(history)
+
+
 def _require_broker(history: History, broker: int) -> None:
     cluster = history.cluster
     is_replica = any(broker in one.replicas for one in cluster.partitions())
@@ -56,6 +71,8 @@ def _require_broker(history: History, broker: int) -> None:
 def _require_term(history: History, term: int) -> None:
     roles = [one for one in history.facts if isinstance(one, RoleChanged)]
     known = {one.epoch for one in roles if one.code in ("elected", "resigned")}
+    # A daemon that takes over has read whose /controller it deletes.
+    known |= {one.epoch - 1 for one in roles if one.code == "elected" and one.other != NO_BROKER}
     known = (known | {history.cluster.controller.epoch}) - {0}
     if not known or not min(known) <= term <= max(known):
         terms = listed(sorted(known))

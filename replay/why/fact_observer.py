@@ -40,6 +40,7 @@ from controller.core.operations import (
 from controller.core.operations import Create as CreateZnode
 from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.state import Partition
+from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ApiCall, Expire, Trigger, ZkPartitionReassignment
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
 from replay.description.events import trigger_name
@@ -68,10 +69,13 @@ from replay.why.facts import (
 )
 from replay.why.move_observer import MoveObserver
 from replay.why.noted_facts import API, NotedFacts
+from replay.why.role_observer import RoleObserver
 from replay.why.subject import Subject, has_no_cause
 
 _BEGIN_REASSIGNMENTS: Final = (ZkPartitionReassignment.__name__, *FAILOVERS)
 """The procedures that begin the reassignments in /admin/reassign_partitions."""
+_NOT_DELETED: Final = "replicas_not_deleted"
+"""The notice about a broker that has not confirmed the deletion of replicas."""
 _OF_ROLLBACK: Final = (AssignmentWritten, MoveGivenUp, RollbackStep, StateWritten)
 
 
@@ -99,6 +103,7 @@ class FactObserver(NotedFacts, FoldObserver):
         self.rewriting: dict[Partition, tuple[Assignment, Assignment]] = {}
         """Partitions whose assignment is being changed in memory: the assignment in ZooKeeper, and
         the new one."""
+        self._role = RoleObserver()
         self._pending: dict[CommandId, Issued] = {}
         self._lost: list[Issued] = []
         """Writes that got no reply."""
@@ -176,6 +181,12 @@ class FactObserver(NotedFacts, FoldObserver):
         if self.moves is not None:
             self.moves.sends(requests)
 
+    def moves_replicas(
+        self, broker: int, partitions: Sequence[Partition], target: ReplicaState, rule: str
+    ) -> None:
+        if self.moves is not None:
+            self.moves.moves_replicas(broker, partitions, target)
+
     def elects(
         self, partition: Partition, rule: str, current: LeaderAndIsr, elected: Elected
     ) -> None:
@@ -209,6 +220,7 @@ class FactObserver(NotedFacts, FoldObserver):
 
     def issues(self, issued: Issued) -> None:
         self.last_issued = issued
+        self._role.issues(issued)
         if self.moves is not None:
             self.moves.issues(issued)
         match issued.command:
@@ -239,6 +251,8 @@ class FactObserver(NotedFacts, FoldObserver):
 
     def on_outcome(self, outcome: ZnodesRead | ZnodesWritten) -> None:
         """The outcome of a command is about to be folded."""
+        if isinstance(outcome, ZnodesRead):
+            self._role.on_read(outcome)
         if self.moves is not None:
             self.moves.on_outcome(outcome)
         asked = self._pending.get(outcome.command)
@@ -391,10 +405,13 @@ class FactObserver(NotedFacts, FoldObserver):
             text = notice.text if what == "log directory failed" else ""
             self.add(BrokerChanged, broker=broker_named(notice.subject), what=what, text=text)
         elif notice.code in ROLE_NOTICES:
-            self.add(RoleChanged, code=notice.code, broker=broker, text=notice.text)
+            more = self._role.fields(notice.code, broker)
+            self.add(RoleChanged, code=notice.code, broker=broker, text=notice.text, **more)
         elif notice.code in TOPIC_NOTICES:
             topic = subject_of(notice.subject).topic or notice.subject
             self.add(TopicChanged, code=notice.code, topic=topic, text=notice.text)
+        elif notice.code == _NOT_DELETED and self.moves is not None:
+            self.moves.on_unconfirmed(broker_named(notice.subject))
         elif self.subject.covers_notice(notice):
             self.add(
                 NoticeIssued,

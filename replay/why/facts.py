@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from controller.core.triggers import ControllerChange, Reelect, Startup
 from controller.core.values import Assignment, LeaderAndIsr
+from replay.cluster_view.views import NO_BROKER
 
 FAILOVERS: Final = (Startup.__name__, Reelect.__name__, ControllerChange.__name__)
 """The procedures that can begin with a failover."""
@@ -122,22 +123,28 @@ class MoveGivenUp(Fact, frozen=True, kw_only=True, tag="move_given_up"):
 
 class RollbackStep(Fact, frozen=True, kw_only=True, tag="rollback_step"):
     """The controller takes one of the seven steps of a rollback. `is_empty`: the step had nothing
-    to do, which is known only when the last step is taken."""
+    to do, which is known only when the last step is taken. `is_numbered` is false if the controller
+    cancels as Kafka does, which takes the steps in another order."""
 
     partition: str
     step: int
     text: str
     command: str = ""
     is_empty: bool = False
+    is_numbered: bool = True
 
 
 class ReplicaDeletion(Fact, frozen=True, kw_only=True, tag="replica_deletion"):
-    """A broker is sent the deletion of its replica, confirms it, or fails."""
+    """A broker is sent the deletion of its replica, confirms it, fails, or is known not to have
+    confirmed it ("pending"). `is_live`: the broker is registered; `is_remembered`: an unconfirmed
+    deletion is sent again when the broker registers."""
 
     partition: str
     broker: int
-    what: Literal["asked", "confirmed", "failed"]
+    what: Literal["asked", "confirmed", "failed", "pending"]
     error: int = 0
+    is_live: bool = True
+    is_remembered: bool = True
 
 
 class RecordKnown(Fact, frozen=True, kw_only=True, tag="record_known"):
@@ -193,11 +200,15 @@ class BrokerChanged(Fact, frozen=True, kw_only=True, tag="broker_changed"):
 
 class RoleChanged(Fact, frozen=True, kw_only=True, tag="role_changed"):
     """The daemon took, kept, lost or did not get the controller role. `code` is that of the notice;
-    for an imported log "elected" or "resigned"."""
+    for an imported log "elected", "resigned", "failover_done" or "failover_failed". `other` is the
+    broker whose /controller the new controller deleted, or which had the role when this one
+    resigned; NO_BROKER if there was none or the log does not show it."""
 
     code: str
     broker: int
     text: str
+    command: str = ""
+    other: int = NO_BROKER
 
 
 class TopicChanged(Fact, frozen=True, kw_only=True, tag="topic_changed"):

@@ -3,6 +3,7 @@
 from msgspec import Struct, field
 
 from replay.cluster_view.views import Cluster, PartitionView
+from replay.cluster_view.waiting import silent_broker, stuck_queue
 from replay.subjects import partition_named
 from replay.why.configuration import Configuration
 from replay.why.facts import (
@@ -16,6 +17,7 @@ from replay.why.facts import (
     StateWritten,
     TopicChanged,
 )
+from replay.why.failures import failures_in, headline
 from replay.why.move import Move
 from replay.why.move_history import moves_of
 from replay.why.subject import CONTROLLER_FAILURES, Subject
@@ -34,6 +36,29 @@ class History(Struct):
     facts: list[AnyFact]
     notes: list[str] = field(default_factory=list)
     configuration: Configuration = field(default_factory=Configuration)
+
+    def failures(self) -> list[AnyFact]:
+        """The failures of the controller in question, oldest first."""
+        term = self.subject.term or self.cluster.controller.epoch
+        return failures_in(self.facts, term)
+
+    def headline(self) -> str:
+        """Sentences about the failures of the controller, a queue that is stuck, and the brokers in
+        question that do not answer; "" for none."""
+        brokers = [silent_broker(self.cluster, one) for one in self._brokers_in_question()]
+        found = [headline(self.failures(), self.facts), stuck_queue(self.cluster), *brokers]
+        return " ".join(filter(None, found))
+
+    def _brokers_in_question(self) -> list[int]:
+        subject = self.subject
+        if subject.broker is not None:
+            return [subject.broker]
+        if subject.topic is None:
+            return []
+        covered = (
+            one for one in self.cluster.partitions() if subject.is_about(one.topic, one.partition)
+        )
+        return sorted({broker for one in covered for broker in one.replicas})
 
     def view(self) -> PartitionView | None:
         """The state of the partition in question; None if it does not exist."""

@@ -46,7 +46,7 @@ _BROKER_CHANGES_ONLY_IN_FOLD: Final = ("shutting down", "log directory failed")
 def history_of(log: ImportedLog, subject: Subject, seq: int, progress: Progress) -> History:
     """The history up to record `seq`. Raises ReplayError, LogError."""
     # Reading changes the state of an opened log, so each reading opens the log again.
-    history, time = _znode_history(open_imported(log.reader), subject, seq, progress)
+    history, time = znode_history(open_imported(log.reader), subject, seq, progress)
     ranges = shadow_folds(
         log.reader, lambda one: ShadowFactObserver(one, subject), progress=progress, last=seq
     )
@@ -66,10 +66,13 @@ def history_of(log: ImportedLog, subject: Subject, seq: int, progress: Progress)
             "but not by which rule."
         )
     settings = configuration_in(history.view, subject.topic)
-    return History(subject, cluster_of(history.view, seq, time), facts, notes, settings)
+    cluster = structs.replace(
+        cluster_of(history.view, seq, time), unanswered=history.requests.unanswered()
+    )
+    return History(subject, cluster, facts, notes, settings)
 
 
-def _znode_history(
+def znode_history(
     log: ImportedLog, subject: Subject, seq: int, progress: Progress
 ) -> tuple[ZnodeHistory, str]:
     """The effects of the transactions up to record `seq`, and the time of the last one."""
@@ -80,6 +83,7 @@ def _znode_history(
             break
         time = iso_time(record.wall_ns)
         history.take(record, event)
+    history.finish()
     return history, time
 
 

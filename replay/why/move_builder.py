@@ -4,7 +4,7 @@ from msgspec import Struct, field
 
 from replay.description.phrases import listed
 from replay.why.event_reference import EventReference, plain_cause, reference_to
-from replay.why.facts import Cancellation, Fact
+from replay.why.facts import AssignmentWritten, Cancellation, Fact
 from replay.why.move import CancelledBy, Move, MoveEvent, Outcome, WaitPeriod
 from replay.why.rollback_steps import LAST
 from replay.why.sentences import why_rolled_back
@@ -34,7 +34,11 @@ class MoveBuilder(Struct):
     steps: set[int] = field(default_factory=set)
     went_on_after: set[int] = field(default_factory=set)
     """The events at which a failover found the cancellation, and the rollback went on."""
+    pending: dict[int, str] = field(default_factory=dict)
+    """By broker, the deletions of replicas that are not confirmed, in words; "" if just sent."""
     outcome: Outcome = "under way"
+    stored: AssignmentWritten | None = None
+    """The original replicas were written (step 5), and the rollback has not ended."""
     ended: Fact | None = None
     is_ended_by_others: bool = False
     has_record: bool = False
@@ -51,6 +55,12 @@ class MoveBuilder(Struct):
         """Whether later facts belong to the move. Steps 6 and 7 follow when the end is written."""
         is_tidy = LAST in self.steps and not self.has_record
         return self.is_open or (self.outcome == "rolled back" and not is_tidy)
+
+    @property
+    def removed(self) -> set[int]:
+        """The brokers whose replicas are removed at the end of the move."""
+        kept = self.target if self.outcome in ("completed", "under way") else self.origin
+        return {*self.origin, *self.target} - set(kept)
 
     @property
     def is_waiting(self) -> bool:

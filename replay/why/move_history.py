@@ -1,24 +1,20 @@
 """The moves of a partition with their history, made from the facts about the partition."""
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable
+from typing import Final
 
 from msgspec import structs
 
 from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.values import NO_ASSIGNMENT
-from controller.core.znodes import (
-    REASSIGN_CANCEL,
-    REASSIGN_PARTITIONS,
-    REASSIGN_PARTITIONS_EXTRA,
-    REASSIGNMENT_REQUESTS,
-)
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGNMENT_REQUESTS
 from replay.description.phrases import assignment, listed
 from replay.subjects import partition_named
 from replay.why.event_reference import reference_to
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
+    BrokerChanged,
     CancelKnown,
     Cancellation,
     Fact,
@@ -36,6 +32,7 @@ from replay.why.facts import (
 from replay.why.move import Move, MoveEvent
 from replay.why.move_builder import MoveBuilder, OpenWait
 from replay.why.noted_facts import API
+from replay.why.rollback_cause import probable_cause
 from replay.why.rollback_steps import DELETE, LAST, STORE
 from replay.why.sentences import cause_of_rollback, change, deletion, sentence
 
@@ -86,6 +83,8 @@ class _MoveHistory:
                 self._role(fact)
             case StateWritten():
                 self._state(fact)
+            case BrokerChanged(what="gone"):
+                self._broker_gone(fact)
             case TopicChanged(code="topic_deletion_started", topic=topic):
                 self._topic_deletion_started(fact, topic)
             case _:
@@ -110,6 +109,9 @@ class _MoveHistory:
     def _assigned(self, fact: AssignmentWritten) -> None:
         self._assignment = fact.after
         move = self._open
+        if move is not None and move.stored is not None and fact.after.is_being_reassigned:
+            # The next move begins before the last step of the rollback.
+            move.ended, move = move.stored, None
         if move is not None and not fact.after.is_being_reassigned:
             self._ends(move, fact)
         elif move is None and fact.after.is_being_reassigned:
@@ -173,8 +175,10 @@ class _MoveHistory:
             self._record = None
             if move is not None and move.has_record:
                 move.has_record = False
-                if not move.is_open and fact.epoch != move.epoch:
+                is_last = move.stored is not None or not move.is_open
+                if is_last and fact.epoch != move.epoch:
                     move.add_event(fact, "record_removed", "its record is removed")
+                    self._goes_back(move, fact)
             return
         self._record = fact
         is_known = move is not None and (move.is_followed or move.is_ended_by_others)
@@ -289,7 +293,7 @@ class _MoveHistory:
             forced = ": the rollback is forced" if fact.is_forced else ""
             move.add_event(fact, "cancellation_changed", f"{REASSIGN_CANCEL} was written{forced}")
         elif fact.how == "removed" and move.is_open:
-            if move.is_waiting or fact.epoch != move.epoch:
+            if move.stored is None and (move.is_waiting or fact.epoch != move.epoch):
                 self._given_up_rollback(move, fact)
             else:
                 # The controller completes the steps that it has begun.
@@ -312,36 +316,70 @@ class _MoveHistory:
         move.steps.add(fact.step)
         move.epoch = fact.epoch
         text = f"step {fact.step} of {LAST}: {fact.text}"
+        if not fact.is_numbered:
+            self._unnumbered_step(move, fact)
+            return
         if not fact.is_empty:
             move.add_event(fact, "step", text, step=fact.step, command=fact.command)
+            if fact.step == LAST:
+                self._goes_back(move, fact)
             return
         # An empty step is known only at the last step; its event belongs before the next step's.
         begun = max(n for n, (_, event) in enumerate(move.events) if event.step == 1)
         for place in range(begun, len(move.events)):
             key, event = move.events[place]
-            if event.step > fact.step:
+            is_result = fact.step <= DELETE and event.kind == "deletion_pending"
+            if event.step > fact.step or is_result:
                 empty = MoveEvent(event.at, "step", text, None, fact.step)
                 move.events.insert(place, (key, empty))
                 return
         move.add_event(fact, "step", text, step=fact.step)
 
+    def _unnumbered_step(self, move: MoveBuilder, fact: RollbackStep) -> None:
+        """A step of Kafka's cancellation."""
+        if not fact.is_empty:
+            move.add_event(fact, "step", fact.text, command=fact.command)
+        if fact.step == LAST:
+            self._goes_back(move, fact)
+
     def _deletion(self, fact: ReplicaDeletion) -> None:
         move = self._last
-        if move is None or (move.cancellation is None and move.outcome != "rolled back"):
+        if move is None or fact.broker not in move.removed:
+            return
+        text, known = deletion(fact), move.pending.get(fact.broker)
+        is_repeated = fact.what == "pending" and text == known
+        if fact.what == "confirmed":
+            move.pending.pop(fact.broker, None)
+        else:
+            move.pending[fact.broker] = text if fact.what == "pending" else known or ""
+        is_undone = move.cancellation is not None or move.outcome == "rolled back"
+        if is_repeated or not (is_undone or fact.what == "pending" or known):
             return
         is_of_step = fact.what == "asked" and any(
-            event.step == DELETE and key == fact.seq for key, event in move.events
+            event.kind == "step" and key == fact.seq for key, event in move.events
         )
-        if not is_of_step and fact.broker not in move.origin:
+        if not is_of_step:
             again = " again" if fact.what == "asked" else ""
-            move.add_event(fact, f"deletion_{fact.what}", f"{deletion(fact)}{again}")
+            move.add_event(fact, f"deletion_{fact.what}", f"{text}{again}")
+
+    def _broker_gone(self, fact: BrokerChanged) -> None:
+        """The broker has been sent a deletion, and has not confirmed it."""
+        if self._last is not None and fact.broker in self._last.pending:
+            fields = {name: getattr(fact, name) for name in ("seq", "wall_ns", "epoch", "broker")}
+            partition = self._partition
+            self._deletion(
+                ReplicaDeletion(partition=partition, what="pending", is_live=False, **fields)
+            )
 
     # The controller role --------------------------------------------------------------------------
 
     def _role(self, fact: RoleChanged | LogEnded) -> None:
-        if isinstance(fact, RoleChanged) and fact.code not in ("elected", "resigned"):
-            return
         move = self._followed
+        if isinstance(fact, RoleChanged) and fact.code not in ("elected", "resigned"):
+            if fact.code == "failover_done" and move is not None and not move.has_record:
+                # A failover sends every broker the metadata, which is the last step.
+                self._goes_back(move, fact)
+            return
         if isinstance(fact, LogEnded):
             if move is not None:
                 move.add_event(fact, "log_ended", sentence(fact))
@@ -381,10 +419,11 @@ class _MoveHistory:
         replicas = fact.after.replicas
         is_found = not fact.rule and not fact.writer
         if set(replicas) == set(move.origin):
-            move.outcome, text = "rolled back", f"rolled back: it is on {listed(replicas)} again"
-            if is_found and STORE in move.steps:
-                text = f"found on {listed(replicas)}: step {STORE} had been written"
-            elif is_found:
+            if STORE in move.steps:
+                self._originals_stored(move, fact, is_found=is_found)
+                return
+            move.outcome, text = "rolled back", _back_on(replicas)
+            if is_found:
                 text = f"found on {listed(replicas)}: another process wrote that"
         elif set(replicas) == set(move.target):
             move.outcome, text = "completed", f"completed: it is on {listed(replicas)}"
@@ -395,6 +434,26 @@ class _MoveHistory:
         move.is_ended_by_others = is_found
         move.ended = fact
         move.add_event(fact, move.outcome.replace(" ", "_"), text)
+
+    def _originals_stored(
+        self, move: MoveBuilder, fact: AssignmentWritten, *, is_found: bool
+    ) -> None:
+        """Step 5 is done; the rollback ends with the last step, or when the next controller has
+        removed the record."""
+        move.stored = fact
+        replicas = fact.after.replicas
+        if is_found:
+            text = f"found on {listed(replicas)}: step {STORE} had been written"
+            move.add_event(fact, "originals_found", text)
+        if LAST in move.steps or (is_found and not move.has_record):
+            self._goes_back(move, fact)
+
+    def _goes_back(self, move: MoveBuilder, fact: Fact) -> None:
+        """The last step of a rollback is taken, if the originals have been written."""
+        if move.stored is None or not move.is_open:
+            return
+        move.outcome, move.ended = "rolled back", fact
+        move.add_event(fact, "rolled_back", _back_on(move.stored.after.replicas))
 
     def _topic_deletion_started(self, fact: TopicChanged, topic: str) -> None:
         move = self._open
@@ -415,8 +474,12 @@ class _MoveHistory:
         if move.outcome == "rolled back" and move.cancellation is None:
             later = self._moves[place + 1 :]
             until = later[0].first.seq if later else None
-            self._cancelled(move, _cause_of(move, until, self._requests, self._cancel))
+            self._cancelled(move, probable_cause(move, until, self._requests, self._cancel))
         return move.build(self._partition)
+
+
+def _back_on(replicas: tuple[int, ...]) -> str:
+    return f"rolled back: it is on {listed(replicas)} again"
 
 
 def _identity(one: Cancellation) -> tuple[object, ...]:
@@ -430,62 +493,3 @@ def _other_controllers(epochs: tuple[int, ...]) -> str:
     return (
         f"other controllers had the role: controller epochs {epochs[0]} to {epochs[-1]} lie between"
     )
-
-
-# The cause of a rollback that this log's daemon did not do --------------------------------------
-
-
-def _cause_of(
-    move: MoveBuilder,
-    until: int | None,
-    asked: Sequence[ReassignmentRequested],
-    cancel: Sequence[CancelKnown],
-) -> Cancellation | None:
-    """The request, entry or cancellation that probably undid a move; `until` is the event at which
-    the next move begins.
-
-    `asked` are the requests for the partition, `cancel` the facts about /admin/reassign_cancel.
-    """
-    ended = move.ended
-    assert ended is not None, "a rolled back move has ended"
-    asked = [
-        one
-        for one in asked
-        if one.seq >= move.first.seq and (until is None or one.seq < until) and not one.error
-    ]
-    ends = [one for one in asked if one.target is None or set(one.target) == set(move.origin)]
-    # The answer to a request follows its result.
-    near = [one for one in ends if one.because is not None and one.because == ended.because]
-    if near:
-        return _of_request(near[0])
-    in_effect = _cancel_in_effect(move, cancel)
-    if in_effect is not None:
-        return in_effect
-    others = [one for one in asked if one.via == REASSIGN_PARTITIONS_EXTRA]
-    found = ends or others
-    return _of_request(found[-1]) if found else None
-
-
-def _cancel_in_effect(move: MoveBuilder, cancel: Sequence[CancelKnown]) -> Cancellation | None:
-    if move.route not in ("", REASSIGN_PARTITIONS):
-        return None
-    assert move.ended is not None, "a rolled back move has ended"
-    is_over = move.ended is move.first
-    found: CancelKnown | None = None
-    for one in cancel:
-        if one.seq > move.ended.seq and not (is_over and found is None):
-            break
-        if one.how in ("created", "found"):
-            found = found or one
-        elif one.how == "removed":
-            found = None
-    if found is None:
-        return None
-    is_created = found.how == "created"
-    how: Literal["created", "found"] = "created" if is_created else "found"
-    return Cancellation(REASSIGN_CANCEL, how, found.seq, found.wall_ns, found.czxid)
-
-
-def _of_request(asked: ReassignmentRequested) -> Cancellation:
-    seq = asked.because.seq if asked.because is not None and asked.via == API else asked.seq
-    return Cancellation(asked.via, "asked", seq, asked.wall_ns, asks_for=asked.target)

@@ -19,10 +19,12 @@ from controller.core.commands import (
     WriteAtomically,
     WriteZnodes,
 )
+from controller.core.deviations import DELETIONS_REMEMBERED
 from controller.core.errors import ZnodeError
 from controller.core.events import BrokerResponded, WatchFired, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK, Create, Delete, SetData
 from controller.core.state import Partition
+from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ApiCall
 from controller.core.values import Assignment
 from controller.core.znodes import (
@@ -127,13 +129,20 @@ class MoveObserver(Checkpointed):
             return
         errors = [code for topic, number, code in event.partition_errors if self._is(topic, number)]
         error = event.error or (errors[0] if errors else 0)
+        what = "failed" if error else "confirmed"
+        self._add_deletion(broker, what, error=error, because=None)
+
+    def _add_deletion(self, broker: int, what: str, **fields: object) -> None:
+        controller = self._observer.controller
+        settings = controller.configuration
         self._observer.add(
             ReplicaDeletion,
             partition=self._partition,
             broker=broker,
-            what="failed" if error else "confirmed",
-            error=error,
-            because=None,
+            what=what,
+            is_live=broker in controller.context.brokers,
+            is_remembered=settings.has_kip_236 and DELETIONS_REMEMBERED.applies(settings),
+            **fields,
         )
 
     def _is(self, topic: str, number: int) -> bool:
@@ -163,9 +172,24 @@ class MoveObserver(Checkpointed):
             self._steps.sends(requests)
         for one in requests:
             if isinstance(one, StopReplicaRequest) and self._deletes(one):
-                self._observer.add(
-                    ReplicaDeletion, partition=self._partition, broker=one.broker, what="asked"
-                )
+                self._add_deletion(one.broker, "asked")
+
+    def moves_replicas(
+        self, broker: int, partitions: Sequence[Partition], target: ReplicaState
+    ) -> None:
+        """Replicas change their state. Only a broker that is alive is sent the deletion of one."""
+        context = self._observer.controller.context
+        if target is not ReplicaState.NON_EXISTENT or broker in context.brokers:
+            return
+        if any(one.key == self._key and not context.is_queued(one) for one in partitions):
+            self._add_deletion(broker, "pending")
+
+    def on_unconfirmed(self, broker: int) -> None:
+        """The controller reports a broker that has not confirmed deletions."""
+        pending = self._observer.controller.context.deletions.values()
+        is_known = any(one.broker == broker and self._key in one.names for one in pending)
+        if is_known and self._steps is None:
+            self._add_deletion(broker, "pending", because=None)
 
     def gives_up(self, partition: Partition, before: Assignment, after: Assignment) -> None:
         """Another assignment replaces that of a move under way."""
@@ -200,6 +224,7 @@ class MoveObserver(Checkpointed):
             text=text,
             command=command,
             is_empty=is_empty,
+            is_numbered=self._observer.controller.configuration.has_kip_236,
         )
 
     # The cause of a rollback ----------------------------------------------------------------------
@@ -212,7 +237,8 @@ class MoveObserver(Checkpointed):
             for one in request.partitions:
                 if self._is(one.topic, one.partition):
                     text = request_in_words(request)
-                    return self._cancellation("asked", by=API, asks_for=one.replicas, text=text)
+                    asked = self._cancellation("asked", by=API, asks_for=one.replicas, text=text)
+                    return self._at_request(asked)
         created, because = self._created, self._observer.because
         if created is not None and because is not None and because.seq == created.seq:
             # The znode may have been removed since.
@@ -244,6 +270,14 @@ class MoveObserver(Checkpointed):
     ) -> Cancellation:
         observer = self._observer
         return Cancellation(by, how, observer.seq, observer.wall_ns, czxid, asks_for, text)  # type: ignore[arg-type]
+
+    def _at_request(self, asked: Cancellation) -> Cancellation:
+        """A cancellation by the API with the event of its request."""
+        observer = self._observer
+        if observer.because is None or observer.because.seq not in observer.received:
+            return asked
+        seq = observer.because.seq
+        return structs.replace(asked, seq=seq, wall_ns=observer.received[seq])
 
     # Outcomes -------------------------------------------------------------------------------------
 

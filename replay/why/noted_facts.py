@@ -40,6 +40,8 @@ class NotedFacts:
         self.trigger: Trigger | None = None
         self.because: Cause | None = None
         self.known = KnownZnodes({}, {})
+        self.received: dict[int, int] = {}
+        """The wall-clock times in ns of requests for reassignments, by their events."""
 
     def at(self, seq: int, wall_ns: int) -> None:
         """The fold is about to process an event."""

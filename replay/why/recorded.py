@@ -8,8 +8,9 @@ from eventstore import folders
 from eventstore.filters import EventFilter
 from eventstore.records import CommandRecord, EventRecord
 from replay.cluster_view.views import Cluster
+from replay.cluster_view.waiting import with_times
 from replay.errors import ReplayError
-from replay.logs.decode import recorded
+from replay.logs.decode import recorded, time_of
 from replay.logs.open_log import RecordedLog
 from replay.logs.other_core import OtherCoreCheck, diff_command, is_of_this_core, recorded_by
 from replay.logs.recorded_fold import fold_at_start
@@ -118,7 +119,8 @@ class _Run:
 
     def cluster(self) -> Cluster:
         """The cluster after the last event."""
-        return self.observer.cluster(self._number(self._seq), self._time)
+        found = self.observer.cluster(self._number(self._seq), self._time)
+        return with_times(found, lambda seq: time_of(self._log.reader, seq))
 
     def notes(self, *, is_current: bool) -> list[str]:
         """The limits of the answer; for a log other than the current one, only the limits that make

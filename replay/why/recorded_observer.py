@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.commands import Issued
 from controller.core.events import (
     BrokerResponded,
@@ -134,6 +135,7 @@ class RecordedFactObserver(FactObserver):
                 f"{last.command.__struct_config__.tag} {last.id.cause}.{last.id.ordinal}"
                 if last
                 else "",
+                last.id.cause if last else self.because.seq,
             )
         return cluster_of(self._fold, seq, time, procedure, context, self.rewriting)
 
@@ -174,6 +176,8 @@ class RecordedFactObserver(FactObserver):
         event = self._event.event
         name = trigger_name(trigger)
         if isinstance(trigger, ApiCall):
+            if isinstance(trigger.request, AlterPartitionReassignmentsReceived):
+                self.received[self.seq] = self.wall_ns
             return Cause(self.seq, request_in_words(trigger.request, self.topic_name), name)
         running = self.because or self._ended
         if running is not None and not self._is_queued_by(event, trigger):

@@ -4,12 +4,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from eventstore.filters import EventFilter
 from eventstore.folders import logs_in, segments_in
+from eventstore.reader import LogReader
 from replay.errors import ReplayError
+from replay.logs.decode import wall_ns_of
 from replay.logs.open_log import OpenedLog, RecordedLog, open_log, seq_at
 from replay.logs.packed import packed_at
 from replay.why.recorded import LogPart
+from replay.why.terms import ImportedPart
 
 
 def logs_of(given: Sequence[str]) -> list[str]:
@@ -38,31 +40,41 @@ def open_runs(logs: Sequence[str]) -> Iterator[list[tuple[str, OpenedLog]]]:
 def parts_of(opened: Sequence[tuple[str, OpenedLog]], wall_ns: int | None) -> list[LogPart]:
     """The logs up to a wall-clock time in ns, in the order of their first events. Raises
     ReplayError if they cannot be read together, or all begin later."""
-    logs = [(name, _of_daemon(name, log)) for name, log in opened]
-    _require_one_cluster(logs)
-    begun = [(_begun_ns(log), name, log) for name, log in logs]
-    parts = [
-        LogPart(log, seq_at(log.reader, None, wall_ns), name)
-        for begun_ns, name, log in sorted(begun, key=lambda one: one[:2])
-        if begun_ns and (wall_ns is None or begun_ns <= wall_ns)
-    ]
-    if not parts:
+    for name, log in opened:
+        if not isinstance(log, RecordedLog):
+            raise ReplayError(
+                f"{name} is an imported log: only --term reads it with other logs; ask about this "
+                "one alone"
+            )
+    return all_parts_of(opened, wall_ns)[0]
+
+
+def all_parts_of(
+    opened: Sequence[tuple[str, OpenedLog]], wall_ns: int | None
+) -> tuple[list[LogPart], list[ImportedPart]]:
+    """The same for logs of the daemon and imported logs."""
+    _require_one_cluster(opened)
+    begun = sorted(
+        ((_begun_ns(log.reader), name, log) for name, log in opened), key=lambda one: one[:2]
+    )
+    runs: list[LogPart] = []
+    imports: list[ImportedPart] = []
+    for begun_ns, name, log in begun:
+        if not begun_ns or (wall_ns is not None and begun_ns > wall_ns):
+            continue
+        seq = seq_at(log.reader, None, wall_ns)
+        if isinstance(log, RecordedLog):
+            runs.append(LogPart(log, seq, name))
+        else:
+            imports.append(ImportedPart(log, seq, name))
+    if not runs and not imports:
         raise ReplayError(
             "the logs have no events" if wall_ns is None else "the logs begin later than that"
         )
-    return parts
+    return runs, imports
 
 
-def _of_daemon(name: str, log: OpenedLog) -> RecordedLog:
-    if not isinstance(log, RecordedLog):
-        raise ReplayError(
-            f"{name} is an imported log: only logs of refold's daemon can be read together; ask "
-            "about this one alone"
-        )
-    return log
-
-
-def _require_one_cluster(logs: Sequence[tuple[str, RecordedLog]]) -> None:
+def _require_one_cluster(logs: Sequence[tuple[str, OpenedLog]]) -> None:
     named = {log.reader.header.cluster_id: name for name, log in logs}
     named.pop("", None)
     if len(named) > 1:
@@ -70,8 +82,6 @@ def _require_one_cluster(logs: Sequence[tuple[str, RecordedLog]]) -> None:
         raise ReplayError(f"the logs are of several clusters ({clusters}): ask about one of them")
 
 
-def _begun_ns(log: RecordedLog) -> int:
+def _begun_ns(reader: LogReader) -> int:
     """The wall-clock time of the first event in ns; 0 if there is none."""
-    first = log.reader.header.first_seq
-    found = next(log.reader.events(EventFilter(first_seq=first, last_seq=first)), None)
-    return found.wall_ns if found is not None else 0
+    return wall_ns_of(reader, reader.header.first_seq)

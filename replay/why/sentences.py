@@ -146,12 +146,27 @@ def _assignment_written(fact: AssignmentWritten) -> str:
 
 
 def deletion(fact: ReplicaDeletion) -> str:
-    """The deletion of a replica: sent, done or failed."""
+    """The deletion of a replica: sent, done, failed or pending."""
+    if fact.what == "pending":
+        return pending_deletion(fact.broker, is_live=fact.is_live, is_remembered=fact.is_remembered)
     if fact.what == "asked":
         return f"broker {fact.broker} is sent the deletion of its replica"
     if fact.what == "confirmed":
         return f"broker {fact.broker} has deleted its replica"
     return f"broker {fact.broker} has not deleted its replica: {error_name(fact.error)}"
+
+
+def pending_deletion(broker: int, *, is_live: bool, is_remembered: bool = True) -> str:
+    """A deletion that its broker has not confirmed, and what happens next."""
+    head = f"the deletion of the replica on broker {broker} is"
+    if not is_remembered:
+        why = "not confirmed" if is_live else f"not sent: broker {broker} is not alive"
+        return f"{head} {why}"
+    if is_live:
+        why = f"broker {broker} has not confirmed it yet"
+        return f"{head} pending: {why}; it is sent again if the broker registers again"
+    why = f"broker {broker} is not alive"
+    return f"{head} pending: {why}; it is sent again when the broker returns"
 
 
 def _cancel_known(fact: CancelKnown) -> str:

@@ -60,12 +60,18 @@ class ShadowFactObserver(FactObserver, Checkpointed):
             assignments=dict(self.known.assignments),
         )
         moves = None if self.moves is None else self.moves.save()
-        return {"known": known, "moves": moves, "observer": super().save()}
+        return {
+            "known": known,
+            "moves": moves,
+            "role": self._role.save(),
+            "observer": super().save(),
+        }
 
     def restore(self, state: State) -> None:
         self.known = state["known"]
         if self.moves is not None:
             self.moves.restore(state["moves"])
+        self._role.restore(state["role"])
         super().restore(state["observer"])
 
     def begins(self, trigger: Trigger) -> None:

@@ -12,7 +12,11 @@ _PARTITION_NOTICES: Final = ("no_leader_elected", "no_leader_created", "leaders_
 
 STATE_MACHINE_STUCK: Final = "batch_not_empty"
 """The notice that a state machine cannot send requests any more: its last batch was not sent."""
-CONTROLLER_FAILURES: Final = (STATE_MACHINE_STUCK, "procedure_failed")
+PROCEDURE_FAILED: Final = "procedure_failed"
+"""The notice that the controller gave up a controller event."""
+QUEUE_STUCK: Final = "queue_stuck"
+"""A stock controller that processes no controller events any more; no notice has this code."""
+CONTROLLER_FAILURES: Final = (STATE_MACHINE_STUCK, PROCEDURE_FAILED, QUEUE_STUCK)
 """Notices about the controller itself. They belong to every answer."""
 
 

@@ -18,10 +18,14 @@ from controller.core.znodes import (
 from eventstore.records import EventRecord
 from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.from_znodes import state_of
+from replay.cluster_view.views import NO_BROKER
 from replay.description.phrases import session_name
 from replay.stock_clusters.imported_log.events import (
+    BrokerLogged,
+    ControllerLogged,
     ImportedEvent,
     ImportResumed,
+    StateChangeLogged,
     ZnodesGone,
     ZnodesRestored,
 )
@@ -50,6 +54,8 @@ from replay.why.facts import (
     TopicChanged,
 )
 from replay.why.move_observer import route_of
+from replay.why.stock_failures import StockFailures
+from replay.why.stock_requests import StockRequests
 from replay.why.subject import Subject
 
 _Operation = Create | SetData | Delete
@@ -66,16 +72,28 @@ class ZnodeHistory:
         self._state = log.state
         self._subject = subject
         self._terms = Terms(log.begun.chroot, log.state.tree)
+        self.requests = StockRequests()
+        self._failures = StockFailures()
+        if self._terms.current is not None:
+            self._failures.elected(self._terms.current.broker, self._terms.current.epoch)
 
     def take(self, record: EventRecord, event: ImportedEvent) -> None:
         """Note the changes of a transaction or of missing transactions, then apply them."""
         self.seq, self.wall_ns = record.seq, record.wall_ns
         before = self._terms.current
+        if isinstance(event, BrokerLogged):
+            self._failures.logs(event, self.wall_ns)
         if isinstance(event, Transaction):
             who = self._who(event.session)
             for one in self._operations(event):
                 self._operation(one, event, who)
             self._terms.follow(event)
+        elif isinstance(event, ControllerLogged):
+            fact = self._failures.fact(event, self.seq, self.wall_ns)
+            if fact is not None:
+                self.facts.append(fact)
+        elif isinstance(event, StateChangeLogged):
+            self.requests.take(event, self.seq, self.wall_ns)
         else:
             for one in self._missed(event):
                 self._operation(one, None, _MISSED)
@@ -84,8 +102,17 @@ class ZnodeHistory:
             self._terms.resume(self._state.tree)
         after = self._terms.current
         if after is not None and after is not before:
+            self._failures.elected(after.broker, after.epoch)
+            self.requests.elected(after.broker)
             text = f"elected controller, epoch {after.epoch}"
-            self._add(RoleChanged, code="elected", broker=after.broker, text=text)
+            other = before.broker if before is not None and _replaces(event) else NO_BROKER
+            self._add(RoleChanged, code="elected", broker=after.broker, text=text, other=other)
+
+    def finish(self) -> None:
+        """Note what is stuck after the last record."""
+        stuck = self._failures.stuck(self.seq, self.wall_ns)
+        if stuck is not None:
+            self.facts.append(stuck)
 
     def _operations(self, transaction: Transaction) -> Iterator[_Operation]:
         content = transaction.content
@@ -166,6 +193,10 @@ class ZnodeHistory:
             else:
                 text = "it closed its ZooKeeper session"
         what = "gone" if isinstance(one, Delete) else "registered"
+        self.requests.changed(broker)
+        self._failures.changed(
+            broker, "was lost" if what == "gone" else what, self.seq, self.wall_ns
+        )
         self._add(BrokerChanged, broker=broker, what=what, text=text)
 
     def _deletion_request(self, path: str, one: _Operation, who: str) -> None:
@@ -298,6 +329,14 @@ class ZnodeHistory:
         term = self._terms.current
         epoch = term.epoch if term is not None else 0
         self.facts.append(kind(seq=self.seq, wall_ns=self.wall_ns, epoch=epoch, **fields))  # type: ignore[arg-type]
+
+
+def _replaces(event: ImportedEvent) -> bool:
+    """Whether the transaction of an election also deletes /controller, as refold's does when it
+    takes over from another controller."""
+    if not isinstance(event, Transaction) or not isinstance(event.content, Multi):
+        return False
+    return any(isinstance(one, Delete) for one in event.content.operations)
 
 
 def _entries(data: bytes | None) -> dict[tuple[str, int], tuple[int, ...]]:

@@ -229,3 +229,13 @@ def test_newer_schemas_are_reported(tmp_path: Path, changes: dict[str, object], 
     found = LogReader(tmp_path / "log", Upcasters({"watch_fired": 1})).events()
     with pytest.raises(LogTooNew, match=text):
         list(found)
+
+
+def test_commands_of_one_kind_are_selected(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append([event(1), event(2)], [command(1, 0), command(1, 1, kind="notice")])
+        writer.append([event(3)], [command(2, 0, kind="notice"), command(2, 1)])
+    with LogReader.open(tmp_path / "log") as reader:
+        found = [(one.cause, one.ordinal) for one in reader.commands(kind="notice")]
+        assert found == [(1, 1), (2, 0)]
+        assert [one.cause for one in reader.commands(last_cause=1, kind="notice")] == [1]

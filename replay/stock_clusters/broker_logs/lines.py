@@ -32,12 +32,19 @@ _STACK_TRACE: Final = re.compile(
     r"|[\w.$]+(?:Exception|Error)\b"
 )
 
+_ERROR: Final = re.compile(r"\[[^]]*\] (?:ERROR|FATAL) ")
+_EXCEPTION: Final = re.compile(r"[\w.$]+(?:Exception|Error)\b")
+_EXCEPTION_MAX: Final = 500
+"""Characters: Kafka prints whole maps in the messages of some exceptions."""
+
 
 class Line(NamedTuple):
-    """One line of a log; `time_ms` is its wall clock."""
+    """One line of a log; `time_ms` is its wall clock, `number` counts from 1. The message of an
+    error ends with the first line of its stack trace."""
 
     time_ms: int
     message: str
+    number: int = 0
 
 
 class UnknownLineError(Exception):
@@ -84,18 +91,29 @@ class LineCounts:
 def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:
     """The lines of a file that match the layout, as far as the file can be read. `zone` is the time
     zone of the times."""
+    failed: Line | None = None
     try:
         with _opened(path) as stream:
             while raw := stream.readline(LINE_BYTES_MAX):
                 counts.read += 1
                 text = raw.decode("utf-8", "replace")
-                line = _line(text, zone)
-                if line is not None:
-                    yield line
-                elif not _STACK_TRACE.match(text):
+                line = _line(text, zone, counts.read)
+                if line is None and failed is not None and _EXCEPTION.match(text):
+                    message = f"{failed.message}: {text.strip()[:_EXCEPTION_MAX]}"
+                    failed = failed._replace(message=message)
+                elif line is None and not _STACK_TRACE.match(text):
                     counts.malformed.add(counts.read)
+                if failed is not None:
+                    yield failed
+                    failed = None
+                if line is not None and _ERROR.match(text):
+                    failed = line
+                elif line is not None:
+                    yield line
     except (OSError, EOFError, ZlibError, lzma.LZMAError) as error:
         counts.fault = getattr(error, "strerror", None) or str(error)
+    if failed is not None:
+        yield failed
 
 
 def first_time_ms(path: Path, zone: tzinfo) -> int | None:
@@ -115,12 +133,12 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         yield decompressed_by_content(stream)
 
 
-def _line(text: str, zone: tzinfo) -> Line | None:
+def _line(text: str, zone: tzinfo, number: int) -> Line | None:
     found = _LAYOUT.fullmatch(text)
     if found is None:
         return None
     seconds = _seconds(found[1], zone)
-    return None if seconds is None else Line(seconds * 1000 + int(found[2]), found[4])
+    return None if seconds is None else Line(seconds * 1000 + int(found[2]), found[4], number)
 
 
 @lru_cache(maxsize=1024)

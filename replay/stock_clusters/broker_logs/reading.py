@@ -106,11 +106,11 @@ class BrokerLogs:
             counts.requests += 1
             return request
         except TextFormError:
-            counts.of_text_form.add(counts.read)
+            counts.of_text_form.add(line.number)
         except MalformedLineError:
-            counts.malformed.add(counts.read)
+            counts.malformed.add(line.number)
         except UnknownLineError:
-            counts.unknown.add(counts.read)
+            counts.unknown.add(line.number)
         return None
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from replay.description.phrases import joined
+from replay.description.phrases import counted, joined
 from replay.why.explanations.finding import Finding, after_shutdown, at, last
 from replay.why.facts import AnyFact, BrokerChanged, NoLeader, NoticeIssued, StateWritten
 from replay.why.history import History
@@ -32,7 +32,7 @@ def explain_broker(history: History) -> Finding:
     offline = [
         one.name for one in parts if one.status == "offline" and broker in (one.leader, *one.isr)
     ]
-    tail = f"It has {len(parts)} replicas, leads {leads}, and is "
+    tail = f"It has {counted(len(parts), 'replica')}, leads {leads}, and is "
     tail += f"out of the ISR of {_some(out)}" if out else "in all their ISRs"
     if offline:
         tail += f"; {_some(offline)} {'is' if len(offline) == 1 else 'are'} offline without it"

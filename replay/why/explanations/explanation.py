@@ -8,7 +8,6 @@ from replay.description.choices import Candidate, candidates
 from replay.times import iso_time
 from replay.why.event_reference import log_of, number_in_log, plain_cause
 from replay.why.explanations.broker import explain_broker
-from replay.why.explanations.failures import failures_of, headline
 from replay.why.explanations.finding import Finding
 from replay.why.explanations.partition import explain_partition
 from replay.why.explanations.reassignment import explain_reassignment
@@ -65,11 +64,11 @@ def explanation_of(history: History) -> Explanation:
     """Answer the question about the subject of a history."""
     question, explain = _question(history)
     finding = explain(history)
-    facts = [one for one in failures_of(history) if one not in finding.facts] + finding.facts
+    facts = [one for one in history.failures() if one not in finding.facts] + finding.facts
     chain = [_link(one) for one in sorted(facts, key=lambda one: one.seq)[::-1]]
     cluster = history.cluster
     is_unhealthy = history.subject.is_unhealthy
-    first = "" if is_unhealthy else headline(history)
+    first = "" if is_unhealthy else history.headline()
     return Explanation(
         question,
         f"{first} {finding.summary}".strip(),

@@ -9,7 +9,7 @@ from replay.times import iso_time
 from replay.why.facts import AnyFact, BrokerChanged, Fact, StateWritten
 from replay.why.history import History
 from replay.why.move import Move
-from replay.why.sentences import sentence
+from replay.why.sentences import pending_deletion, sentence
 
 _F = TypeVar("_F", bound=Fact)
 
@@ -44,6 +44,14 @@ def undone(move: Move) -> str:
     if not why:
         why = ": another process wrote that" if move.is_ended_by_others else ""
     return f"{goes} was rolled back at {move.ended}{why}."
+
+
+def pending_deletions(history: History, partition: str) -> str:
+    """Sentences about the replicas that the partition no longer has and that brokers have not
+    deleted yet; "" for none."""
+    found = [one for one in history.cluster.replica_deletions if one.partition == partition]
+    texts = [pending_deletion(one.broker, is_live=one.is_live) for one in found]
+    return "".join(f" {text[0].upper()}{text[1:]}." for text in texts)
 
 
 def at(fact: Fact) -> str:

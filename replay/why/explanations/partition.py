@@ -32,6 +32,7 @@ from replay.why.explanations.finding import (
     last,
     last_undone,
     loss_of,
+    pending_deletions,
     state_changes,
     undone,
     why_lost,
@@ -40,7 +41,6 @@ from replay.why.explanations.replica import why_out_of_isr
 from replay.why.facts import (
     FAILOVERS,
     AnyFact,
-    AssignmentWritten,
     BrokerChanged,
     CancelKnown,
     IsrRequested,
@@ -88,6 +88,9 @@ def explain_partition(history: History) -> Finding:
         first += f" Its move {undone(move)}"
     if view.is_being_reassigned:
         first += f" {_moves(history, view, moves[-1] if moves else None)}"
+    elif moves and moves[-1].outcome == "being rolled back":
+        first += f" Its rollback has not ended; see --reassignment {view.name}."
+    first += pending_deletions(history, view.name)
     return Finding(first, causes_of_state(history, view, moves), moves)
 
 
@@ -215,7 +218,13 @@ def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> 
     head = f"{view.name} has {leader(view.leader)}"
     if not chosen:
         return f"{head} since before this log begins."
-    return f"{head} since {at(chosen[-1])}: {_why_chosen(history, view, chosen)}."
+    one = chosen[-1]
+    if one.before is None and not one.rule and not one.writer:
+        return (
+            f"{head}: the controller found it in ZooKeeper at {at(one)}, where another process had "
+            "written it before."
+        )
+    return f"{head} since {at(one)}: {_why_chosen(history, view, chosen)}."
 
 
 def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten]) -> str:
@@ -343,6 +352,7 @@ def _moves(history: History, view: PartitionView, move: Move | None) -> str:
     live = {one.id: one for one in history.cluster.brokers}
     lacking = lacking_replicas(view, live)
     waits = joined(f"{broker} ({why})" for broker, why in lacking.items()) or "no replica any more"
-    begun = last(history.facts, AssignmentWritten)
-    since = f" since event {begun.seq}" if begun is not None else ""
+    since = ""
+    if move is not None and move.begun is not None:
+        since = f" since event {move.begun.place}"
     return f"It is being reassigned to {target}{since} and waits for {waits}; {more}"

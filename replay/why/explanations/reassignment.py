@@ -6,11 +6,20 @@ from typing import Final
 
 from controller.core.znodes import REASSIGN_CANCEL
 from replay.cluster_view.views import NotInSync, PartitionView, lacking_replicas
+from replay.cluster_view.waiting import seconds_between
 from replay.description.error_names import error_name
 from replay.description.phrases import assignment, listed
-from replay.times import iso_time, nanoseconds_of
+from replay.times import iso_time
 from replay.why.configuration import throttles
-from replay.why.explanations.finding import Finding, at, last, last_undone, undone, why_lost
+from replay.why.explanations.finding import (
+    Finding,
+    at,
+    last,
+    last_undone,
+    pending_deletions,
+    undone,
+    why_lost,
+)
 from replay.why.explanations.partition import causes_of_state
 from replay.why.facts import (
     AssignmentWritten,
@@ -22,9 +31,9 @@ from replay.why.facts import (
 )
 from replay.why.history import History
 from replay.why.move import Move
+from replay.why.rollback_steps import LAST
 from replay.why.sentences import sentence, with_full_stop
 
-_NS: Final = 1_000_000_000
 REFUSALS: Final = {
     "reassignment_refused": "a request for it was rejected",
     "reassignment_failed": "it failed",
@@ -51,7 +60,8 @@ def explain_reassignment(history: History) -> Finding:
         return Finding(_under_way(history, view, move) + _before(moves), facts, moves)
     end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
     facts = [one for one in facts if one.seq <= end]
-    return Finding(_over(history, view, move) + _before(moves), facts, moves)
+    first = _over(history, view, move) + _before(moves)
+    return Finding(first + pending_deletions(history, view.name), facts, moves)
 
 
 def _ended_with_its_topic(view: PartitionView, move: Move) -> str:
@@ -123,7 +133,7 @@ def _waiting(view: PartitionView, move: Move | None) -> str:
 
 def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     begun = last((one for one in history.facts if _begins(one)), AssignmentWritten)
-    since = f", begun at {at(begun)}," if begun is not None else ""
+    since = _since(move, begun)
     origin = listed(view.origin)
     name = f"The reassignment of {view.name} from {origin} to {listed(view.target)}"
     if view.reassignment_status in ("rolled back", "replaced"):
@@ -141,18 +151,26 @@ def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     rest = (
         f" In sync of the target: {listed(done)}." if done else " None of its replicas is in sync."
     )
-    duration = _duration(history, begun)
+    duration = _duration(history, move)
     slow = throttles(history.configuration, view)
     return f"{name}{since} has not ended yet{duration}: {blocking}.{rest}{slow}{more}"
 
 
-def _duration(history: History, begun: AssignmentWritten | None) -> str:
+def _since(move: Move | None, begun: AssignmentWritten | None) -> str:
+    """When a move began, or was found under way."""
+    if move is not None and move.begun is not None:
+        return f", begun at {move.begun},"
+    if move is not None and move.events:
+        return f", found under way at {move.events[0].at},"
+    return f", begun at {at(begun)}," if begun is not None else ""
+
+
+def _duration(history: History, move: Move | None) -> str:
     """How long ago a move began, from its first write to the moment of the question."""
-    if begun is None or not history.cluster.time:
+    if move is None or move.begun is None or not history.cluster.time:
         return ""
-    # The text has no nanoseconds.
-    seconds = max(0, nanoseconds_of(history.cluster.time) - begun.wall_ns) // _NS
-    return f", {seconds:,} s after it began"
+    seconds = int(seconds_between(move.begun.time, history.cluster.time))
+    return f", {max(0, seconds):,} s after it began"
 
 
 def _held_up(history: History) -> str:
@@ -207,6 +225,8 @@ def _over(history: History, view: PartitionView, move: Move | None) -> str:
     if ignored:
         return f"{head}: {ignored}"
     written_last = iso_time(written.wall_ns) if written is not None else ""
+    if move is not None and move.outcome == "being rolled back":
+        return _steps_left(move)
     if move is not None and move.ended is not None and written_last <= move.ended.time:
         return f"{head}: {_how_it_ended(move, view)}"
     if written is None:
@@ -230,6 +250,17 @@ def _how_it_ended(move: Move, view: PartitionView) -> str:
         cancelled = f" It had been cancelled: {move.cancelled.text}." if move.cancelled else ""
         return f"{goes} was completed by another controller, found at {move.ended}.{cancelled}"
     return f"{goes} ended at {move.ended}, when all of these were in sync."
+
+
+def _steps_left(move: Move) -> str:
+    """A rollback that has written the original replicas, and not taken its last step."""
+    why = f": {move.cancelled.text}" if move.cancelled is not None else ""
+    taken = [one for one in move.events if one.step]
+    done = f"; step {taken[-1].step} of {LAST} began at {taken[-1].at}" if taken else ""
+    return (
+        f"The move of {move.partition} from {listed(move.origin)} to {listed(move.target)} is "
+        f"being rolled back{why}. It has its original replicas again{done}."
+    )
 
 
 def _waited(move: Move) -> str:

@@ -1,12 +1,11 @@
 """Why was a controller elected, and why did it resign?"""
 
-from collections.abc import Sequence
 from typing import Final
 
-from controller.core import znodes
 from controller.core.triggers import Expire
 from replay.cluster_view.views import NO_BROKER
 from replay.why.explanations.finding import Finding, at, last
+from replay.why.explanations.takeover import replaced, replaced_by, unseen_term
 from replay.why.facts import AnyFact, NoticeIssued, RoleChanged, SessionChanged
 from replay.why.history import History
 from replay.why.sentences import silence
@@ -23,7 +22,7 @@ def explain_term(history: History) -> Finding:
         wanted = elections[-1].epoch
     begun = next((one for one in elections if one.epoch == wanted), None)
     ended = next((one for one in roles if one.code == "resigned" and one.epoch == wanted), None)
-    unseen = _unseen_term(elections, wanted or 0) if begun is None and ended is None else ""
+    unseen = unseen_term(elections, wanted or 0) if begun is None and ended is None else ""
     if unseen:
         return Finding(unseen, [*roles])
     if begun is None and ended is None:
@@ -33,13 +32,16 @@ def explain_term(history: History) -> Finding:
     if ended is not None:
         first = f"Term {wanted} of broker {who} ended at {at(ended)}: {_why(history, ended)}."
         if begun is not None:
-            first += f" It had begun at {at(begun)}."
-        first += _replaced_by(elections, ended.epoch)
+            first += f" It had begun at {at(begun)}." + replaced(elections, begun)
+        first += replaced_by(elections, ended, ended.epoch)
         return Finding(first, facts)
     assert begun is not None, "one of the two is there"
     why = _why_elected(roles, begun)
     first = f"Broker {who} is controller of term {wanted} since {at(begun)}{why}."
-    first += _replaced(elections, begun) + _replaced_by(elections, begun.epoch)
+    if any(one.epoch > begun.epoch for one in elections):
+        first = f"Broker {who} became controller of term {wanted} at {at(begun)}{why}."
+        first += " No log shows how the term ended."
+    first += replaced(elections, begun) + replaced_by(elections, None, begun.epoch)
     return Finding(first, facts)
 
 
@@ -92,51 +94,3 @@ def _facts(history: History, begun: RoleChanged | None, ended: RoleChanged | Non
 
 
 # Take-overs, and terms of which no log has the role ----------------------------------------------
-
-
-def _replaced_by(elections: Sequence[RoleChanged], term: int) -> str:
-    """A sentence about the controller that followed a term; "" if the log shows none."""
-    followed = [one for one in elections if one.epoch > term]
-    if not followed:
-        return ""
-    one = min(followed, key=lambda each: each.epoch)
-    missing = f", after {_terms(term + 1, one.epoch - 1)}" if one.epoch > term + 1 else ""
-    return (
-        f" Broker {one.broker} took over with term {one.epoch} at {at(one)}{missing}, {_by(one)}."
-    )
-
-
-def _replaced(elections: Sequence[RoleChanged], begun: RoleChanged) -> str:
-    """A sentence about the controller that a new one replaced; "" if the log shows none."""
-    before = [one for one in elections if one.epoch < begun.epoch]
-    if not before:
-        return ""
-    one = max(before, key=lambda each: each.epoch)
-    between = f", after {_terms(one.epoch + 1, begun.epoch - 1)}" * (begun.epoch > one.epoch + 1)
-    return f" It replaced broker {one.broker}, term {one.epoch}{between}, {_by(begun)}."
-
-
-def _unseen_term(elections: Sequence[RoleChanged], term: int) -> str:
-    """The answer about a term between two terms of the logs, which another controller had."""
-    before = [one for one in elections if one.epoch < term]
-    after = [one for one in elections if one.epoch > term]
-    if not before or not after:
-        return ""
-    one, other = max(before, key=lambda each: each.epoch), min(after, key=lambda each: each.epoch)
-    return (
-        f"Term {term} was that of a controller that does not write these logs, such as a broker of "
-        f"the cluster. Before it, broker {one.broker} had term {one.epoch}, since {at(one)}; after "
-        f"it, broker {other.broker} had term {other.epoch}, since {at(other)}."
-    )
-
-
-def _by(elected: RoleChanged) -> str:
-    return (
-        f"by the write that created {znodes.CONTROLLER} and set {znodes.CONTROLLER_EPOCH} to "
-        f"{elected.epoch}"
-    )
-
-
-def _terms(first: int, last: int) -> str:
-    which = f"term {first}" if first == last else f"terms {first} to {last}"
-    return f"{which} of other controllers"

@@ -4,7 +4,7 @@ from typing import Final
 
 from controller.core.state_machines import ReplicaState
 from replay.cluster_view.views import DeletionView, TopicView
-from replay.description.phrases import joined, listed
+from replay.description.phrases import counted, joined, listed
 from replay.subjects import partition_named
 from replay.why.explanations.finding import Finding, at, last, why_lost
 from replay.why.facts import (
@@ -117,11 +117,11 @@ def _partitions(view: TopicView) -> str:
     offline = [one.name for one in view.partitions if one.status == "offline"]
     new = [one.name for one in view.partitions if one.status == "new"]
     short = [
-        f"{one.name} (lacks {listed([id for id in one.replicas if id not in one.isr])})"
+        f"{one.name} (lacks {listed([id for id in one.staying if id not in one.isr])})"
         for one in view.partitions
-        if one.status == "online" and any(id not in one.isr for id in one.replicas)
+        if one.status == "online" and any(id not in one.isr for id in one.staying)
     ]
-    head = f"{view.name} has {len(view.partitions)} partitions"
+    head = f"{view.name} has {counted(len(view.partitions), 'partition')}"
     parts = []
     if offline:
         parts.append(f"{joined(offline)} {'is' if len(offline) == 1 else 'are'} offline")

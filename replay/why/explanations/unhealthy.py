@@ -3,10 +3,11 @@
 from msgspec import Struct
 
 from replay.cluster_view.views import NO_BROKER, PartitionView, why_not_in_sync
+from replay.cluster_view.waiting import silent_broker, stuck_queue
 from replay.description.phrases import counted
-from replay.why.explanations.failures import failures_of, headline, is_stuck
 from replay.why.explanations.finding import Finding, why_lost
 from replay.why.facts import AnyFact, BrokerChanged
+from replay.why.failures import changes_nothing
 from replay.why.history import History
 
 
@@ -35,24 +36,30 @@ def explain_unhealthy(history: History) -> Finding:
     facts: list[AnyFact] = [
         one for one in history.facts if isinstance(one, BrokerChanged) and one.broker not in live
     ]
-    facts = sorted([*facts, *failures_of(history)], key=lambda one: one.seq)
+    facts = sorted([*facts, *history.failures()], key=lambda one: one.seq)
     return Finding(summary, facts)
 
 
 def unhealthy(history: History) -> list[Unhealthy]:
     """The root causes: first failures of the controller, then those with most partitions."""
     causes: dict[str, list[str]] = {}
-    first = headline(history)
-    if first:
-        causes[first] = []
+    for one in _of_controller(history):
+        causes[one] = []
     for view in history.cluster.partitions():
         for cause in _causes(history, view):
             causes.setdefault(cause, []).append(view.name)
-    for one in history.cluster.deletions:
-        for broker in one.offline_brokers:
-            causes.setdefault(_lost(history, broker), []).append(f"deletion of {one.topic}")
+    for deletion in history.cluster.deletions:
+        for broker in deletion.offline_brokers:
+            causes.setdefault(_lost(history, broker), []).append(f"deletion of {deletion.topic}")
     groups = [Unhealthy(cause, list(dict.fromkeys(names))) for cause, names in causes.items()]
-    return sorted(groups, key=lambda one: (one.cause != first, -len(one.affected)))
+    first = _of_controller(history)
+    return sorted(groups, key=lambda one: (one.cause not in first, -len(one.affected)))
+
+
+def _of_controller(history: History) -> list[str]:
+    """What the controller could not do, and the brokers that do not answer it."""
+    silent = [silent_broker(history.cluster, one.broker) for one in history.cluster.unanswered]
+    return [one for one in (history.headline(), *silent) if one]
 
 
 def _causes(history: History, view: PartitionView) -> list[str]:
@@ -62,14 +69,18 @@ def _causes(history: History, view: PartitionView) -> list[str]:
     found: dict[str, None] = {}
     # The followers of a partition without a leader wait for the lost replicas in sync.
     is_led = view.leader in live
-    for broker in view.replicas:
+    for broker in view.staying:
         is_lost = broker not in live
         if is_lost and (broker not in view.isr or not is_led):
             found[_lost(history, broker)] = None
         elif broker not in view.isr and view.leader_epoch != NO_BROKER and is_led:
-            found[_live(history, f"broker {broker}: {why_not_in_sync(view, broker, live)}")] = None
+            found[
+                _live(history, broker, f"broker {broker}: {why_not_in_sync(view, broker, live)}")
+            ] = None
     if not is_led and not found:
-        found[_live(history, "no leader was elected, though replicas are registered")] = None
+        found[
+            _live(history, NO_BROKER, "no leader was elected, though replicas are registered")
+        ] = None
     return list(found)
 
 
@@ -78,6 +89,9 @@ def _lost(history: History, broker: int) -> str:
     return f"broker {broker} is not registered" + (f": {why}" if why else "")
 
 
-def _live(history: History, cause: str) -> str:
-    """The cause; if the controller cannot send requests, that is the cause of it."""
-    return headline(history) if is_stuck(history) else cause
+def _live(history: History, broker: int, cause: str) -> str:
+    """The cause; if the controller changes nothing any more, or the broker does not answer it, that
+    is the cause of it."""
+    if changes_nothing(history.failures()) or stuck_queue(history.cluster):
+        return history.headline()
+    return silent_broker(history.cluster, broker) or cause

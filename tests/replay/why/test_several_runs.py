@@ -296,8 +296,8 @@ def test_stock_term_between_two_runs_is_explained_from_both_sides(tmp_path: Path
     kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
     stock_term(cluster, 9)
     store(tmp_path, cluster, next_run(cluster).start())
-    write = "by the write that created /controller and set /controller_epoch to 3."
-    between = "after term 2 of other controllers"
+    write = "by command 3.0, which created /controller and set /controller_epoch to 3."
+    between = "after term 2 of another controller"
     assert plain(ask(tmp_path, subject=Subject(term=1)).answer).endswith(
         f" Broker 1000 took over with term 3 at event N of run-2, {between}, {write}"
     )
@@ -306,8 +306,8 @@ def test_stock_term_between_two_runs_is_explained_from_both_sides(tmp_path: Path
     )
     assert plain(ask(tmp_path, subject=Subject(term=2)).answer) == (
         "Term 2 was that of a controller that does not write these logs, such as a broker of the "
-        "cluster. Before it, broker 1000 had term 1, since event N of run-1; after it, broker 1000 "
-        "had term 3, since event N of run-2."
+        "cluster. Before it, broker 1000 had term 1, since event N of run-1. Broker 1000 took over "
+        f"with term 3 at event N of run-2, {write}"
     )
     with pytest.raises(ReplayError, match=r"no term 4 .*; this log has 1,3"):
         ask(tmp_path, subject=Subject(term=4))
@@ -332,7 +332,7 @@ def test_logs_of_two_clusters_are_refused(tmp_path: Path) -> None:
 def test_imported_log_among_several_is_refused(tmp_path: Path, log_of: LogOf) -> None:
     [first] = store(tmp_path, moving())
     imported = log_of("reassign-5")
-    with pytest.raises(ReplayError, match="is an imported log: only logs of refold's daemon"):
+    with pytest.raises(ReplayError, match="is an imported log: only --term reads it"):
         ask(first, imported)
 
 

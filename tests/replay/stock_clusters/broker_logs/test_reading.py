@@ -287,6 +287,26 @@ def test_malformed_lines_are_counted_without_stack_traces(tmp_path: Path) -> Non
     ]
 
 
+def test_error_has_the_first_line_of_its_stack_trace(tmp_path: Path) -> None:
+    error = "[Controller id=1] Error processing event BrokerChange"
+    lines = [
+        line(f"{error}{CONTROLLER}", level="ERROR"),
+        "java.lang.IllegalStateException: the batch is not empty",
+        "\tat kafka.controller.KafkaController.process(KafkaController.scala:1)",
+        "Caused by: java.lang.RuntimeException: other",
+        line(f"{error}{CONTROLLER}", level="ERROR"),
+        line(f"[Controller id=1] Resigning{CONTROLLER}"),
+        "java.lang.IllegalStateException: of no error",
+    ]
+    found, notes = read(tmp_path, ("controller.log", lines))
+    assert [one.event.text for one in found if isinstance(one.event, ControllerLogged)] == [
+        f"{error}: java.lang.IllegalStateException: the batch is not empty",
+        error,
+        "[Controller id=1] Resigning",
+    ]
+    assert notes == []
+
+
 def test_rotated_files_are_read_by_time_and_files_are_merged(tmp_path: Path) -> None:
     def resigning(second: float, broker: int = 1) -> str:
         return line(f"[Controller id={broker}] Resigning{CONTROLLER}", second)

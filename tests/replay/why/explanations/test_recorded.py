@@ -216,7 +216,7 @@ def test_why_explains_an_unregistered_broker(cluster: Cluster, tmp_path: Path) -
     cluster.stop_broker(1)
     assert first(cluster, tmp_path, broker=1) == (
         "Broker 1 is not registered since event N: the registration of broker 1 is gone. It has 1 "
-        "replicas, leads 0, and is in all their ISRs; t-0 is offline without it."
+        "replica, leads 0, and is in all their ISRs; t-0 is offline without it."
     )
 
 
@@ -227,7 +227,7 @@ def test_why_explains_a_broker_after_a_controlled_shutdown(
     cluster.stop_broker(1)
     assert first(cluster, tmp_path, broker=1) == (
         "Broker 1 is not registered since event N: the registration of broker 1 is gone, after it "
-        "asked for a controlled shutdown (event N). It has 1 replicas, leads 0, and is out of the "
+        "asked for a controlled shutdown (event N). It has 1 replica, leads 0, and is out of the "
         "ISR of t-0."
     )
 
@@ -288,7 +288,7 @@ def test_why_lists_the_partitions_of_a_topic_with_problems(
         "u has 3 partitions: u-1 is offline. See --partition for the causes."
     )
     assert first(cluster, tmp_path, topic="t") == (
-        "t has 1 partitions: not all in sync: t-0 (lacks 3). See --partition for the causes."
+        "t has 1 partition: not all in sync: t-0 (lacks 3). See --partition for the causes."
     )
 
 
@@ -335,8 +335,8 @@ def test_why_reports_that_another_controller_held_the_role(
     cluster.leave_role(session)
     assert first(cluster, tmp_path).endswith(
         ", and another broker had held the role since. It replaced broker 1000, term 1, after term "
-        "2 of other controllers, by the write that created /controller and set /controller_epoch "
-        "to 3."
+        "2 of another controller, by command 55.0, which created /controller and set "
+        "/controller_epoch to 3."
     )
 
 

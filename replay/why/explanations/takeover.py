@@ -1,0 +1,82 @@
+"""A take-over of the controller role, from both sides, and terms of which no log has the role."""
+
+from collections.abc import Sequence
+
+from controller.core import znodes
+from replay.cluster_view.views import NO_BROKER
+from replay.why.explanations.finding import at
+from replay.why.facts import RoleChanged
+
+
+def replaced_by(elections: Sequence[RoleChanged], ended: RoleChanged | None, term: int) -> str:
+    """A sentence about the controller that followed a term; "" if the log shows none."""
+    followed = [one for one in elections if one.epoch > term]
+    if not followed:
+        if ended is None or ended.other == NO_BROKER:
+            return ""
+        return f" Broker {ended.other} had taken over; this log does not have its term."
+    one = min(followed, key=lambda each: each.epoch)
+    missing = f", after {_between(term, one)}" if one.epoch > term + 1 else ""
+    return (
+        f" Broker {one.broker} took over with term {one.epoch} at {at(one)}{missing}, {_by(one)}."
+    )
+
+
+def replaced(elections: Sequence[RoleChanged], begun: RoleChanged) -> str:
+    """A sentence about the controller that a new one replaced, and the write by which it did; ""
+    if it is the first controller."""
+    before = [one for one in elections if one.epoch < begun.epoch]
+    one = max(before, key=lambda each: each.epoch) if before else None
+    if one is not None and one.epoch == begun.epoch - 1:
+        return f" It replaced broker {one.broker}, term {one.epoch}, {_by(begun)}."
+    if begun.other != NO_BROKER:
+        return f" It replaced broker {begun.other}, term {begun.epoch - 1}, {_by(begun)}."
+    if one is not None:
+        between = f", after {_between(one.epoch, begun)}"
+        return f" It replaced broker {one.broker}, term {one.epoch}{between}, {_by(begun)}."
+    if begun.epoch > 1:
+        term = begun.epoch - 1
+        return f" It followed term {term}, which this log does not have, {_by(begun)}."
+    return ""
+
+
+def unseen_term(elections: Sequence[RoleChanged], term: int) -> str:
+    """The answer about a term of another controller: one between two terms of the logs, or one
+    that a term of the logs replaced."""
+    before = [one for one in elections if one.epoch < term]
+    after = [one for one in elections if one.epoch > term]
+    if not after:
+        return ""
+    other = min(after, key=lambda each: each.epoch)
+    known = other.other if other.epoch == term + 1 else NO_BROKER
+    if not before and known == NO_BROKER:
+        return ""
+    whose = f"broker {known}, which does not write these logs"
+    if known == NO_BROKER:
+        whose = "a controller that does not write these logs, such as a broker of the cluster"
+    text = f"Term {term} was that of {whose}."
+    if before:
+        one = max(before, key=lambda each: each.epoch)
+        text += f" Before it, broker {one.broker} had term {one.epoch}, since {at(one)}."
+    return (
+        f"{text} Broker {other.broker} took over with term {other.epoch} at {at(other)}, "
+        f"{_by(other)}."
+    )
+
+
+def _between(term: int, begun: RoleChanged) -> str:
+    """The terms between a term and a later one."""
+    first, last = term + 1, begun.epoch - 1
+    if first == last:
+        whose = "another controller" if begun.other == NO_BROKER else f"broker {begun.other}"
+        return f"term {first} of {whose}"
+    return f"terms {first} to {last} of other controllers"
+
+
+def _by(elected: RoleChanged) -> str:
+    """The write that made a broker the controller."""
+    what = f"created {znodes.CONTROLLER}"
+    if elected.other != NO_BROKER:
+        what = f"deleted {znodes.CONTROLLER} of broker {elected.other}, created it again"
+    write = f"command {elected.command}, which" if elected.command else "the write that"
+    return f"by {write} {what} and set {znodes.CONTROLLER_EPOCH} to {elected.epoch}"

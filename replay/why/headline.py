@@ -1,0 +1,89 @@
+"""The headline of `refold inspect`: what the controller of a log could not do.
+
+It comes from the stored notices of a recorded log, and from the brokers' logs of an imported one.
+Nothing is folded.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import structs
+
+from controller.core.canonical import decode_command
+from controller.core.commands import Notice
+from eventstore.reader import LogReader
+from eventstore.records import CommandRecord
+from replay.cluster_view.views import NO_BROKER, Cluster
+from replay.cluster_view.waiting import silent_broker
+from replay.errors import ReplayError
+from replay.logs.decode import wall_ns_of
+from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.progress import Progress, unreported
+from replay.why.facts import AnyFact, NoticeIssued, RoleChanged
+from replay.why.history import History
+from replay.why.imported import znode_history
+from replay.why.subject import CONTROLLER_FAILURES, Subject
+
+_ROLES: Final = ("elected", "failover_done", "failover_failed", "resigned")
+_NOTICE: Final = str(Notice.__struct_config__.tag)
+
+
+def headline_of(log: OpenedLog, cluster: Cluster, progress: Progress = unreported) -> str:
+    """Sentences about the failures of the controller up to event `cluster.seq`, a queue that is
+    stuck, and brokers that do not answer; "" for none. Raises ReplayError, LogError."""
+    if isinstance(log, RecordedLog):
+        facts = list(_notices(log.reader, cluster.seq))
+    else:
+        history, _ = znode_history(log, Subject(), cluster.seq, progress)
+        facts = history.facts
+        cluster = structs.replace(cluster, unanswered=history.requests.unanswered())
+    history_of = History(Subject(is_unhealthy=True), cluster, facts)
+    silent = [silent_broker(cluster, one.broker) for one in cluster.unanswered]
+    return " ".join(filter(None, [history_of.headline(), *silent]))
+
+
+def _notices(reader: LogReader, seq: int) -> Iterator[AnyFact]:
+    """The failures of the controller, and its elections. Only the first of several equal failures
+    in a term has a time."""
+    timed: set[tuple[str, int]] = set()
+    for stored in reader.commands(last_cause=seq, kind=_NOTICE):
+        notice = _notice(stored.cause, stored.body)
+        if notice is None or notice.code not in (*_ROLES, *CONTROLLER_FAILURES):
+            continue
+        key = (notice.code, stored.term)
+        wall_ns = 0 if key in timed else wall_ns_of(reader, stored.cause)
+        timed.add(key)
+        yield _fact(notice, stored, wall_ns)
+
+
+def _fact(notice: Notice, stored: CommandRecord, wall_ns: int) -> AnyFact:
+    if notice.code in _ROLES:
+        return RoleChanged(
+            seq=stored.cause,
+            wall_ns=wall_ns,
+            epoch=stored.term,
+            code=notice.code,
+            broker=NO_BROKER,
+            text=notice.text,
+        )
+    return NoticeIssued(
+        seq=stored.cause,
+        wall_ns=wall_ns,
+        epoch=stored.term,
+        level=notice.level,
+        code=notice.code,
+        subject=notice.subject,
+        text=notice.text,
+    )
+
+
+def _notice(cause: int, body: bytes | None) -> Notice | None:
+    """The notice in the body of a command; None if the body is too large to be stored."""
+    if body is None:
+        return None
+    try:
+        command = decode_command(body)
+    except msgspec.DecodeError as error:
+        raise ReplayError(f"a notice of event {cause} cannot be decoded: {error}") from error
+    return command if isinstance(command, Notice) else None

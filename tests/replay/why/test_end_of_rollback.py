@@ -1,0 +1,201 @@
+"""The end of a rollback, and deletions of replicas that brokers have not confirmed."""
+
+from pathlib import Path
+
+import pytest
+
+from controller.core import znodes
+from replay.inspect.at import cluster_at
+from replay.logs.open_log import open_log
+from replay.world.simulation import Delivery
+from tests.controller.core.cluster import Cluster, writes
+from tests.controller.core.procedures.reassignment.dropping import let_time_pass
+from tests.controller.core.procedures.reassignment.interrupting import (
+    cancel_all,
+    interruptible,
+    remove_cancel,
+    submit,
+)
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
+from tests.replay.recorded_log import write_log
+from tests.replay.why.asked import asked, plain, why
+from tests.replay.why.runs import end_session, next_run
+
+MOVE = {"topic": "t", "partition": 0, "is_reassignment": True}
+PARTITION = {"topic": "t", "partition": 0}
+PENDING = (
+    "the deletion of the replica on broker 4 is pending: broker 4 is not alive; it is sent again "
+    "when the broker returns"
+)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """t-0 moves from 2, 1 and 3 to 4, 5 and 2; 5 is in sync."""
+    cluster = interruptible(5, 2, 1, 3)
+    submit(cluster, {T0: [4, 5, 2]})
+    catch_up(cluster, 5)
+    return cluster
+
+
+def kinds(log: Path, at: int | None = None) -> list[str]:
+    """The kinds of the lines of the last move; a step with its number."""
+    story = asked(log, at, **MOVE).moves[-1].events
+    return [f"{one.kind} {one.step}" if one.step else one.kind for one in story]
+
+
+# The end of a rollback ---------------------------------------------------------------------------
+
+
+def test_rollback_ends_after_its_last_step(cluster: Cluster, tmp_path: Path) -> None:
+    cancel_all(cluster)
+    log = write_log(tmp_path / "log", cluster)
+    [move] = asked(log, **MOVE).moves
+    steps = [one for one in move.events if one.step]
+    assert [one.step for one in steps] == [1, 2, 3, 4, 5, 6, 7]
+    assert move.ended == steps[-1].at
+    assert kinds(log)[-2:] == ["step 7", "rolled_back"]
+
+
+def test_rollback_is_under_way_while_the_last_steps_are_not_taken(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cancel_all(cluster)
+    log = write_log(tmp_path / "log", cluster)
+    [move] = asked(log, **MOVE).moves
+    last = next(one for one in move.events if one.step == 7)
+    answer = asked(log, last.at.seq - 1, **MOVE)
+    assert plain(answer.answer).startswith(
+        "The move of t-0 from 2,1,3 to 4,5,2 is being rolled back: /admin/reassign_cancel was "
+        "created (event N, czxid 46). It has its original replicas again; step 6 of 7 began at "
+        "event N."
+    )
+    [move] = answer.moves
+    assert (move.outcome, move.ended) == ("being rolled back", None)
+    assert "Its rollback has not ended" in asked(log, last.at.seq - 1, **PARTITION).answer
+
+
+def test_rollback_interrupted_after_step_5_ends_when_the_next_controller_has_finished_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.lose(writes(znodes.REASSIGN_PARTITIONS), Delivery.SESSION_OVER)
+    cancel_all(cluster)
+    found = kinds(write_log(tmp_path / "log", cluster))
+    assert found[found.index("step 6") :][:6] == [
+        "step 6",
+        "role_lost",
+        "role_taken",
+        "record_found",
+        "record_removed",
+        "rolled_back",
+    ]
+
+
+def test_rollback_interrupted_before_step_7_ends_with_the_next_failover(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.lose(writes(znodes.reassignment_path("t", 0)), Delivery.SESSION_OVER)
+    cancel_all(cluster)
+    found = kinds(write_log(tmp_path / "log", cluster))
+    assert "step 7" not in found
+    assert found.count("rolled_back") == 1
+    assert found.index("rolled_back") > found.index("role_taken")
+
+
+def test_move_that_begins_after_a_rollback_is_another_one(cluster: Cluster, tmp_path: Path) -> None:
+    cancel_all(cluster)
+    remove_cancel(cluster)
+    submit(cluster, {T0: [4, 5, 2]})
+    moves = why(cluster, tmp_path, **MOVE).moves
+    assert [one.outcome for one in moves] == ["rolled back", "under way"]
+
+
+# Deletions that are pending ----------------------------------------------------------------------
+
+
+def test_deletion_on_a_dead_broker_is_pending_until_the_broker_has_confirmed_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.stop_broker(4)
+    cancel_all(cluster)
+    log = write_log(tmp_path / "pending", cluster)
+    answer = asked(log, **MOVE)
+    assert answer.answer.endswith(f" {PENDING[0].upper()}{PENDING[1:]}.")
+    assert asked(log, **PARTITION).answer.endswith(f" {PENDING[0].upper()}{PENDING[1:]}.")
+    assert kinds(log) == [
+        "asked",
+        "begun",
+        "cancelled",
+        "step 1",
+        "step 2",
+        "step 3",
+        "step 4",
+        "deletion_pending",
+        "deletion_confirmed",
+        "step 5",
+        "step 6",
+        "step 7",
+        "rolled_back",
+    ]
+    texts = [one.text for one in answer.moves[-1].events]
+    assert PENDING in texts
+    cluster.start_broker(4)
+    answer = asked(write_log(tmp_path / "returned", cluster), **MOVE)
+    assert "pending" not in answer.answer
+    assert [one.text for one in answer.moves[-1].events][-2:] == [
+        "broker 4 is sent the deletion of its replica again",
+        "broker 4 has deleted its replica",
+    ]
+
+
+def test_pending_deletion_follows_step_4_without_a_request(tmp_path: Path) -> None:
+    cluster = interruptible(4, 2, 1, 3)
+    submit(cluster, {T0: [4, 2, 1]})
+    cluster.stop_broker(4)
+    cancel_all(cluster)
+    log = write_log(tmp_path / "log", cluster)
+    found = kinds(log)
+    assert found[found.index("step 3") :][:4] == ["step 3", "step 4", "deletion_pending", "step 5"]
+
+
+def test_deletion_is_pending_across_a_failover(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.stop_broker(4)
+    cancel_all(cluster)
+    cluster.expire()
+    let_time_pass(cluster)
+    log = write_log(tmp_path / "failover", cluster)
+    assert PENDING[1:] in asked(log, **MOVE).answer
+    assert kinds(log).count("deletion_pending") == 1
+
+
+def test_deletion_found_by_the_next_run_is_pending_in_its_log(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.stop_broker(4)
+    cancel_all(cluster)
+    end_session(cluster)
+    log = write_log(tmp_path / "second", next_run(cluster).start())
+    assert asked(log, **MOVE).answer == (
+        f"t-0 is not being reassigned, and was not in this log. {PENDING[0].upper()}{PENDING[1:]}."
+    )
+
+
+def test_completed_move_has_the_deletion_on_a_dead_broker(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.stop_broker(3)
+    catch_up(cluster, 4)
+    log = write_log(tmp_path / "log", cluster)
+    answer = asked(log, **MOVE)
+    assert answer.moves[-1].outcome == "completed"
+    assert answer.answer.endswith(
+        " The deletion of the replica on broker 3 is pending: broker 3 is not alive; it is sent "
+        "again when the broker returns."
+    )
+    assert "deletion_pending" in kinds(log)
+
+
+def test_inspect_has_the_deletions_of_replicas(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.stop_broker(4)
+    cancel_all(cluster)
+    with open_log(write_log(tmp_path / "log", cluster)) as log:
+        [pending] = cluster_at(log, log.reader.last_seq).replica_deletions
+    assert (pending.partition, pending.broker, pending.is_live) == ("t-0", 4, False)
