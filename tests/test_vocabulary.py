@@ -203,7 +203,7 @@ def test_words_are_found(text: str, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("docs/new.md", "The error is told to clients."),
+        ("docs/index.md", "The error is told to clients."),
         ("tools/new.py", "# The error is told to clients."),
         ("tools/new.py", '"""The error is told to clients."""'),
         ("tools/new.py", 'print("the error is told to clients")'),
