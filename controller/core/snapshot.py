@@ -78,6 +78,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     rollback_waiting: list[tuple[tuple[str, int], str]]
     waiting_reported: dict[str, str]
     extra_waits: bool
+    entries_moved: list[tuple[tuple[str, int], tuple[int, ...]]]
     queued_for_deletion: list[str]
     deletion_started: list[str]
     ineligible_for_deletion: list[str]
@@ -134,6 +135,7 @@ def take_snapshot(fold: Fold) -> bytes:
             rollback_waiting=[(one.key, why) for one, why in context.rollback_waiting.items()],
             waiting_reported=context.waiting_reported,
             extra_waits=context.extra_waits,
+            entries_moved=list(context.entries_moved.items()),
             queued_for_deletion=list(context.queued_for_deletion),
             deletion_started=list(context.deletion_started),
             ineligible_for_deletion=list(context.ineligible_for_deletion),
@@ -190,6 +192,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     context.rollback_waiting = _by_partition(context, snapshot.rollback_waiting)
     context.waiting_reported = snapshot.waiting_reported
     context.extra_waits = snapshot.extra_waits
+    context.entries_moved = dict(snapshot.entries_moved)
     context.queued_for_deletion = dict.fromkeys(snapshot.queued_for_deletion)
     context.deletion_started = dict.fromkeys(snapshot.deletion_started)
     context.ineligible_for_deletion = dict.fromkeys(snapshot.ineligible_for_deletion)

@@ -205,6 +205,8 @@ class ControllerContext:
     - `rollback_waiting`: partitions that cannot be rolled back yet, and why.
     - `waiting_reported`: znodes whose content waits, by path, and the text that was logged.
     - `extra_waits`: /admin/reassign_partitions_extra has entries that could not be moved yet.
+    - `entries_moved`: the entries of /admin/reassign_partitions that this controller moved there
+      from /admin/reassign_partitions_extra.
     - `in_flight`: the requests without a response, of those whose response may matter: every
       LeaderAndIsr, and StopReplica with a deletion.
     """
@@ -237,6 +239,7 @@ class ControllerContext:
         self.rollback_waiting: dict[Partition, str] = {}
         self.waiting_reported: dict[str, str] = {}
         self.extra_waits = False
+        self.entries_moved: dict[tuple[str, int], tuple[int, ...]] = {}
         self.queued_for_deletion: dict[str, None] = {}
         self.deletion_started: dict[str, None] = {}
         self.ineligible_for_deletion: dict[str, None] = {}

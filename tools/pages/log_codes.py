@@ -219,7 +219,8 @@ TEXTS: Final = {
     ),
     "reassignment_ended": Text(
         "another client or controller ended a reassignment",
-        "`refold why LOG --reassignment T-0` shows the end",
+        "`refold why LOG --reassignment T-0` shows the end; `refold reassign --list-strays` finds "
+        "files that dead brokers kept",
     ),
     "reassignment_cancelled": Text(
         "a reassignment that had not begun, or that names no replica, is cancelled"

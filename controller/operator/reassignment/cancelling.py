@@ -1,6 +1,8 @@
 """--cancel and --remove-cancel."""
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from itertools import chain
 
 from controller.core import znodes
 from controller.core.operations import (
@@ -58,7 +60,7 @@ async def cancel_all(
         raise Refused("\n".join(unreadable))
     warn_unreadable_topics(report, state)
     warn_unusable_records(report, state)
-    entries = state.znodes.cancellable
+    entries = _cancellable(state)
     # The znode does not roll back what was submitted after its creation.
     going_back = {
         name: one
@@ -95,6 +97,7 @@ async def cancel_all(
         raise Refused(f"{REASSIGN_CANCEL} could not be written (ZooKeeper code {error})")
     report.say("Successfully submitted cancellation of reassignments.")
     report.awaited = {one: state.origin(one) for one in going_back}
+    report.brokers = _brokers(state, going_back)
     if state.controller.role is Role.NONE:
         report.warn("there is no controller: refold rolls back when it takes the role")
     report.warn(_CANCEL_REMAINS)
@@ -112,6 +115,25 @@ async def _describe_cancellable(cluster: Cluster) -> ClusterState:
     state = await cluster.admin.describe(())
     topics = {topic for topic, _ in state.znodes.cancellable}
     return await cluster.admin.describe(topics) if topics else state
+
+
+def _cancellable(state: ClusterState) -> Entries:
+    """The reassignments that can be rolled back."""
+    entries = state.znodes.cancellable
+    return {name: one for name, one in entries.items() if not state.is_completed_elsewhere(name)}
+
+
+def _brokers(state: ClusterState, partitions: Iterable[Partition]) -> frozenset[int]:
+    """The brokers that these reassignments name: original, present and requested replicas."""
+    entries, assignments = state.znodes.cancellable, state.assignments
+    named: list[tuple[int, ...]] = []
+    for one in partitions:
+        named.append(state.origin(one))
+        if one in entries:
+            named.append(entries[one].replicas)
+        if one in assignments:
+            named.append(assignments[one].replicas)
+    return frozenset(chain.from_iterable(named))
 
 
 def _signal(state: ClusterState, *, force: bool) -> WriteOperation | None:
@@ -167,6 +189,7 @@ def _report_existing_cancel(report: Report, state: ClusterState, entries: Entrie
     """The creation of the znode cancels: entries submitted while it exists wait instead."""
     report.status = NOT_DONE_YET
     report.awaited = {one: state.origin(one) for one in entries}
+    report.brokers = _brokers(state, entries)
     waiting = [one for one in entries if state.waits_for_originals(one) != 0]
     report.warn(
         f"{REASSIGN_CANCEL} exists already. {format_partitions(entries)}: not rolled "
@@ -227,9 +250,10 @@ async def cancel_listed(
     known = [one for one in targets if one in state.assignments]
     active = [one for one in known if state.assignments[one].is_being_reassigned]
     report.data["cancelled"] = [list(one) for one in active]
+    report.brokers = _brokers(state, active)
     steps = [Alter(dict.fromkeys(active))] if active else []
     if dry_run:
-        cleared = [] if preserve_throttles else clearing(state, targets)
+        cleared = [] if preserve_throttles else clearing(state, targets, report.brokers)
         report.print_steps([*steps, *cleared])
         return
     plural = "" if len(active) == 1 else "s"
@@ -246,4 +270,4 @@ async def cancel_listed(
     else:
         report.say("None of the specified partition reassignments are active.")
     if not preserve_throttles:
-        await clear_throttles(cluster.kafka, report, state, targets)
+        await clear_throttles(cluster.admin, report, state, targets)

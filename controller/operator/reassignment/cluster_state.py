@@ -129,6 +129,8 @@ class ClusterState(Struct, frozen=True):
     - `deleted`: topics that are being deleted.
     - `least_in_sync`: min.insync.replicas of the requested topics and of those being rolled back,
       if ZooKeeper has it; otherwise the controller's configuration applies.
+    - `throttled`: the brokers that the throttled replicas of those topics name, by topic. Empty
+      without ZooKeeper.
     - `kip`: None without ZooKeeper.
     """
 
@@ -140,6 +142,7 @@ class ClusterState(Struct, frozen=True):
     deleted: frozenset[str] = frozenset()
     kip: ReassignmentZnodes | None = None
     least_in_sync: dict[str, int] = {}
+    throttled: dict[str, frozenset[int]] = {}
     unreadable_topics: dict[str, str] = {}
 
     @property
@@ -176,6 +179,8 @@ class ClusterState(Struct, frozen=True):
         is unknown.
         """
         kip = self.znodes
+        if self.is_completed_elsewhere(partition):
+            return ""
         record = kip.records.get(partition)
         if partition in kip.pending.entries or (record and record.reassignment.legacy):
             return znodes.REASSIGN_PARTITIONS
@@ -183,7 +188,7 @@ class ClusterState(Struct, frozen=True):
             return KAFKA_API if record.reassignment.api else REASSIGNMENTS
         if partition in kip.extra.entries:
             return REASSIGN_PARTITIONS_EXTRA
-        if any(partition in one.assignments for one in kip.requests.values()):
+        if self._is_requested(partition):
             return REASSIGNMENT_REQUESTS
         assignment = self.assignments.get(partition)
         if assignment is None or not assignment.is_being_reassigned:
@@ -195,11 +200,28 @@ class ClusterState(Struct, frozen=True):
             return UNKNOWN_ROUTE
         return NO_RECORD if self.is_interruptible else KAFKA_API
 
+    def is_completed_elsewhere(self, partition: Partition) -> bool:
+        """Whether another controller completed the reassignment of an entry or a record, and no
+        other was requested since: no cancellation undoes it. refold removes entry and record when
+        it takes the role."""
+        kip = self.znodes
+        if partition in kip.extra.entries or self._is_requested(partition):
+            return False
+        assignment = self.assignments.get(partition)
+        record, entry = kip.records.get(partition), kip.pending.entries.get(partition)
+        if self.is_interruptible or assignment is None or (record is None and entry is None):
+            return False
+        target = record.reassignment.replicas if record else entry.replicas if entry else ()
+        is_on_target = assignment.replicas == target and not assignment.is_being_reassigned
+        return is_on_target and self.origin(partition) != target
+
     def is_cancelled(self, partition: Partition) -> bool:
         """Whether /admin/reassign_cancel rolls the partition back. Entries submitted after the
         cancellation wait: refold has no record of them, even if a stock controller started them."""
         kip = self.znodes
         if not kip.cancel_exists or partition not in kip.cancellable:
+            return False
+        if self.is_completed_elsewhere(partition):
             return False
         if self.is_interruptible:
             return partition in kip.records or partition in kip.unusable
@@ -211,6 +233,9 @@ class ClusterState(Struct, frozen=True):
         is_held_up = self.is_interruptible and self.znodes.cancel_exists
         is_started = self.is_cancelled(partition) or self._is_moving(partition)
         return is_held_up and bool(self.route(partition)) and not is_started
+
+    def _is_requested(self, partition: Partition) -> bool:
+        return any(partition in one.assignments for one in self.znodes.requests.values())
 
     def _is_moving(self, partition: Partition) -> bool:
         assignment = self.assignments.get(partition)
@@ -287,11 +312,21 @@ class ClusterState(Struct, frozen=True):
     @property
     def moving(self) -> list[Partition]:
         """All partitions that are being reassigned, sorted."""
+        return sorted(one for one in self._named if not self.is_completed_elsewhere(one))
+
+    @property
+    def completed_elsewhere(self) -> list[Partition]:
+        """The partitions of `is_completed_elsewhere`, sorted."""
+        return sorted(one for one in self._named if self.is_completed_elsewhere(one))
+
+    @property
+    def _named(self) -> set[Partition]:
+        """The partitions that znodes of reassignments, or the topics' own znodes, name."""
         kip = self.znodes
         named = {*kip.pending.entries, *kip.extra.entries, *kip.records}
         named.update(one for request in kip.requests.values() for one in request.assignments)
         named.update(name for name, one in self.assignments.items() if one.is_being_reassigned)
-        return sorted(named)
+        return named
 
 
 KAFKA_API: Final = "the AlterPartitionReassignments API"

@@ -9,7 +9,11 @@ from controller.operator.reassignment.damaged_znodes import (
     warn_unreadable_topics,
     warn_unusable_records,
 )
-from controller.operator.reassignment.documents import Partition, format_partition
+from controller.operator.reassignment.documents import (
+    Partition,
+    format_partition,
+    format_partitions,
+)
 from controller.operator.reassignment.progress import Progress, progress_of
 from controller.operator.reassignment.report import Report
 
@@ -33,6 +37,13 @@ async def list_reassignments(cluster: Cluster, report: Report) -> None:
     for one in progress:
         report.say(_line(state, one))
         report.say(f"  {one.line}")
+    if completed := state.completed_elsewhere:
+        report.data["completed_elsewhere"] = [list(one) for one in completed]
+        report.warn(
+            f"another controller completed the reassignments of {format_partitions(completed)}: "
+            "--cancel does not undo them, and refold removes their entries and records when it "
+            "takes the role"
+        )
     for text in state.znodes.unreadable.values():
         report.warn(text)
     warn_unreadable_topics(report, state)

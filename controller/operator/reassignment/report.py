@@ -28,7 +28,8 @@ class Report:
     changed.
 
     `data` is the JSON object and `status` the exit status. `awaited` has the replicas of partitions
-    after the command's reassignments have ended.
+    after the command's reassignments have ended. `brokers` are those that the reassignments that
+    the command cancels name: they may have a throttle even if they are dead.
     """
 
     def __init__(self, action: str, print_line: PrintLine, warn: PrintLine) -> None:
@@ -37,6 +38,7 @@ class Report:
         self.data: dict[str, Any] = {"action": action}
         self.status = DONE
         self.awaited: Targets = {}
+        self.brokers: frozenset[int] = frozenset()
 
     def say(self, line: str) -> None:
         """Print a line of the result."""

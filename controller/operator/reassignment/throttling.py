@@ -4,6 +4,7 @@ clearing the limits."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 import anyio
@@ -20,15 +21,16 @@ from controller.operator.reassignment.documents import (
 from controller.operator.reassignment.errors import KafkaUnavailable, Refused
 from controller.operator.reassignment.report import Report
 from controller.operator.reassignment.steps import Configure
+from controller.operator.reassignment.throttle_configs import (
+    FOLLOWER_REPLICAS,
+    LEADER_REPLICAS,
+    TOPIC_KEYS,
+)
 
 ROLLBACK_SECONDS: Final = 2.0
 """How long --cancel waits for a rollback before it clears the throttles."""
 
 _POLL_SECONDS: Final = 0.1
-
-LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
-FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
-TOPIC_KEYS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 
 BROKER_KEYS: Final = (
     "leader.replication.throttled.rate",
@@ -127,33 +129,42 @@ async def limit(cluster: Cluster, report: Report, limits: Sequence[Configure]) -
 async def clear_throttles(
     admin: ClusterAdmin, report: Report, state: ClusterState, targets: Targets
 ) -> None:
-    """Clear the throttles of all brokers and of these topics (clearAllThrottles). It is unknown
-    which brokers took part in earlier reassignments.
+    """Clear the throttles of brokers and of these topics (clearAllThrottles). It is unknown which
+    live brokers took part in earlier reassignments: all of them are cleared.
     """
-    brokers = throttled_before(state, targets)
+    brokers = throttled_before(state, targets, report.brokers)
     topics = sorted({topic for topic, _ in targets})
     text = f"Clearing broker-level throttles on broker{'' if len(brokers) == 1 else 's'}"
     report.say(f"{text} {format_brokers(brokers)}")
     text = f"Clearing topic-level throttles on topic{'' if len(topics) == 1 else 's'}"
     report.say(f"{text} {','.join(topics)}")
-    for step in clearing(state, targets):
+    left: dict[str, list[str]] = {}
+    for step in clearing(state, targets, report.brokers):
         try:
             await admin.configure(step)
         except KafkaUnavailable as fault:
-            report.warn(f"the throttle of {step.entity} remains: {fault}")
-    report.data["throttles_cleared"] = True
+            left[step.entity] = list(step.removed)
+            report.warn(
+                f"the throttle of {step.entity} may remain: {fault}. Clear it with --verify and "
+                "--zookeeper, or with --verify when the broker is alive"
+            )
+    report.data |= {"throttles_left": left} if left else {"throttles_cleared": True}
 
 
-def throttled_before(state: ClusterState, targets: Targets) -> list[int]:
-    """All brokers that may have a throttle."""
-    return sorted({*state.brokers, *(one for replicas in targets.values() for one in replicas)})
+def throttled_before(
+    state: ClusterState, targets: Targets, brokers: Iterable[int] = ()
+) -> list[int]:
+    """All brokers that may have a throttle: the live ones, and also dead ones that the targets,
+    the throttled replicas of their topics or `brokers` name."""
+    named = [*targets.values(), *(state.throttled.get(topic, ()) for topic, _ in targets)]
+    return sorted({*state.brokers, *brokers, *chain.from_iterable(named)})
 
 
-def clearing(state: ClusterState, targets: Targets) -> list[Configure]:
+def clearing(state: ClusterState, targets: Targets, brokers: Iterable[int] = ()) -> list[Configure]:
     """The steps that clear throttles. A topic that does not exist has no configuration."""
     known = {topic for topic, _ in state.assignments}
     existing = {one: replicas for one, replicas in targets.items() if one[0] in known}
-    return clearing_steps(throttled_before(state, targets), existing)
+    return clearing_steps(throttled_before(state, targets, brokers), existing)
 
 
 async def is_anything_under_way(cluster: Cluster, report: Report, state: ClusterState) -> bool:
@@ -212,7 +223,7 @@ async def _throttles_left(
 ) -> dict[str, list[str]]:
     """The throttles that are set, by entity."""
     left: dict[str, list[str]] = {}
-    for step in clearing(state, targets):
+    for step in clearing(state, targets, report.brokers):
         try:
             current = await cluster.zookeeper.configuration(step.entity)
         except Refused as fault:

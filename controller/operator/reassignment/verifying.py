@@ -77,7 +77,7 @@ async def verify(
     if preserve_throttles or await is_anything_under_way(cluster, report, state):
         return
     if dry_run:
-        report.print_steps(clearing(state, targets))
+        report.print_steps(clearing(state, targets, report.brokers))
     else:
         await clear_throttles(cluster.admin, report, state, targets)
 

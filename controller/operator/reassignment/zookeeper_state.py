@@ -44,6 +44,7 @@ from controller.operator.reassignment.cluster_state import (
 )
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.throttle_configs import brokers_of_throttled_replicas
 from controller.operator.zookeeper_client import Znode, ZooKeeperClient
 
 _SINGLE = (
@@ -91,6 +92,7 @@ async def describe(client: ZooKeeperClient, topics: Iterable[str] | None) -> Clu
     kip = _without_contradicting(kip, read.assignments)
     going_back = kip.cancellable if kip.cancel_exists else kip.extra.entries
     rolled_back = {topic for topic, _ in going_back}
+    configs = await _topic_configs(client, sorted({*(topics or ()), *rolled_back}))
     state = ClusterState(
         _controller(controller, brokers),
         brokers,
@@ -99,7 +101,8 @@ async def describe(client: ZooKeeperClient, topics: Iterable[str] | None) -> Clu
         unreadable_topics=read.unreadable,
         deleted=frozenset(await client.children(znodes.DELETE_TOPICS)),
         kip=kip,
-        least_in_sync=await _least_in_sync(client, sorted({*(topics or ()), *rolled_back})),
+        least_in_sync=configs.least_in_sync,
+        throttled=configs.throttled,
     )
     known = [one for one in state.moving if one in state.assignments]
     leaderships = await _leaderships(client, known)
@@ -120,23 +123,31 @@ async def pending_deletions(client: ZooKeeperClient) -> Deletions:
     return found
 
 
-async def _least_in_sync(client: ZooKeeperClient, topics: list[str]) -> dict[str, int]:
-    """min.insync.replicas of those topics for which ZooKeeper has it. Unreadable configurations
-    are ignored."""
+class _TopicConfigs(Struct, frozen=True):
+    """Configurations of topics, as `ClusterState` has them."""
+
+    least_in_sync: dict[str, int] = {}
+    throttled: dict[str, frozenset[int]] = {}
+
+
+async def _topic_configs(client: ZooKeeperClient, topics: list[str]) -> _TopicConfigs:
+    """Unreadable configurations are ignored."""
     paths = (znodes.broker_config_path(None), *map(znodes.topic_config_path, topics))
-    settings: list[str | None] = []
+    configs: list[dict[str, str]] = []
     for path, znode in zip(paths, await client.read(paths), strict=True):
         try:
-            config = znodes.read_config(path, znode.data if znode else None)
+            configs.append(znodes.read_config(path, znode.data if znode else None))
         except ZnodeError:
-            config = {}
-        settings.append(config.get(MIN_INSYNC_REPLICAS))
-    of_cluster, *of_topics = settings
-    return {
-        topic: least_in_sync((one, of_cluster))
-        for topic, one in zip(topics, of_topics, strict=True)
-        if one is not None or of_cluster is not None
-    }
+            configs.append({})
+    of_cluster, *of_topics = configs
+    found = _TopicConfigs()
+    for topic, config in zip(topics, of_topics, strict=True):
+        settings = [one.get(MIN_INSYNC_REPLICAS) for one in (config, of_cluster)]
+        if any(one is not None for one in settings):
+            found.least_in_sync[topic] = least_in_sync(settings)
+        if brokers := brokers_of_throttled_replicas(config):
+            found.throttled[topic] = brokers
+    return found
 
 
 async def _records(

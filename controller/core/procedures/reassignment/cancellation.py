@@ -6,6 +6,7 @@ from controller.core.controller import Controller
 from controller.core.failures import Failures, listed
 from controller.core.pauses import parts, pause
 from controller.core.procedures.reassignment.kip236_requests import (
+    Outcome,
     delete_request,
     list_requests,
     read_requests,
@@ -97,12 +98,7 @@ async def cancel_entries(
         if was_removed
         else ""
     )
-    text = (
-        f"{len(under_way)} reassignments are rolled back, and {len(not_begun)} entries that had "
-        f"not begun are removed{removed}"
-        if under_way or not_begun
-        else f"no reassignment by {LEGACY} is under way: nothing is rolled back{removed}"
-    )
+    text = _numbers(len(under_way), len(not_begun)) + removed
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
     for topic, number in not_begun:
         target = format_brokers(legacy.entries[topic, number].replicas)
@@ -120,6 +116,19 @@ async def cancel_entries(
         await remove_entries(controller, lambda name, target: name in not_begun)
     _report_forced(controller, (one for one in records if one.key in under_way))
     await roll_back_names(controller, list(under_way), _cause(controller))
+
+
+def _numbers(under_way: int, not_begun: int) -> str:
+    """How many reassignments and entries are cancelled."""
+    parts: list[str] = []
+    if under_way:
+        what = "reassignment is" if under_way == 1 else "reassignments are"
+        parts.append(f"{under_way} {what} rolled back")
+    if not_begun:
+        what = "entry that had not begun is" if not_begun == 1 else "entries that had not begun are"
+        parts.append(f"{not_begun} {what} removed")
+    nothing = f"no reassignment by {LEGACY} is under way: nothing is rolled back"
+    return ", and ".join(parts) or nothing
 
 
 def _report_forced(controller: Controller, partitions: Iterable[Partition]) -> None:
@@ -177,7 +186,7 @@ async def _drop_requests(controller: Controller, younger: dict[Name, None]) -> N
     children = await list_requests(controller)
     for queued in await read_requests(controller, children) if children else ():
         if queued.request.legacy and younger.keys().isdisjoint(queued.request.assignments):
-            await delete_request(controller, queued)
+            await delete_request(controller, queued, Outcome.CANCELLED)
 
 
 async def retry_rollbacks(controller: Controller) -> None:

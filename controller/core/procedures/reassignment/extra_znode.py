@@ -147,17 +147,22 @@ async def _move(
             SetData(_PATH, write_entries(rest), version) if rest else Delete(_PATH, version)
         )
     if rest:
-        text = f"{len(rest)} entries wait for a rollback, or for room in {LEGACY}"
+        what = "1 entry waits" if len(rest) == 1 else f"{len(rest)} entries wait"
+        text = f"{what} for a rollback, or for room in {LEGACY}"
         report_waiting(controller, _PATH, text)
     else:
         controller.context.waiting_reported.pop(_PATH, None)
     if not operations:
         return
     errors = await write_together(controller, operations, Reason(_MOVE))
-    if any(one in (BAD_VERSION, NO_NODE, NODE_EXISTS) for one in errors):
+    if not any(errors):
+        controller.context.entries_moved |= {
+            name: one.replicas for name, one in entries.items() if name not in legacy.entries
+        }
+    elif any(one in (BAD_VERSION, NO_NODE, NODE_EXISTS) for one in errors):
         # One of the znodes was written meanwhile.
         controller.enqueue(ExtraReassignments())
-    elif any(errors):
+    else:
         codes = ",".join(map(str, errors))
         text = f"the entries cannot be moved to {LEGACY} (ZooKeeper codes {codes}), and stay"
         controller.notice("error", "entries_not_written", _PATH, text)

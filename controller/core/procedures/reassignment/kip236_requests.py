@@ -1,5 +1,7 @@
 """/admin/reassignment_requests: requests, carried out one after the other (KB 14.5.2)."""
 
+from collections.abc import Collection
+from enum import Enum
 from typing import NamedTuple
 
 from controller.core.commands import Reason
@@ -37,6 +39,16 @@ from controller.core.znodes import (
 from controller.core.zookeeper_io import read_children, read_znodes, write
 
 _RULE = "reassignment requests"
+
+
+class Outcome(Enum):
+    """The outcome of a request, after "the request ..."."""
+
+    CARRIED_OUT = "was carried out"
+    IN_PART = "was carried out except for rejected partitions"
+    REJECTED = "was rejected"
+    CANCELLED = "was cancelled"
+    UNREADABLE = "cannot be read"
 
 
 class Queued(NamedTuple):
@@ -111,20 +123,30 @@ async def read_requests(controller: Controller, children: list[str]) -> list[Que
         except ZnodeError as unreadable:
             text = f"{unreadable}; the znode is deleted; its content was {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
-            await _delete(controller, child, "the request cannot be read")
+            await _delete(controller, child, Outcome.UNREADABLE)
     return requests
 
 
-async def delete_request(controller: Controller, queued: Queued) -> None:
-    """Delete a request that was carried out. If it cannot be deleted, it is emptied."""
+async def delete_request(controller: Controller, queued: Queued, outcome: Outcome) -> None:
+    """Delete a request that is over. If it cannot be deleted, it is emptied."""
     assignments = queued.request.assignments
-    await _delete(controller, queued.child, "the request was carried out", asks=bool(assignments))
+    await _delete(controller, queued.child, outcome, asks=bool(assignments))
     if queued.request.legacy:
         for name, target in assignments.items():
             note_request(controller, name, target, is_waiting=False)
 
 
-async def _delete(controller: Controller, child: str, done: str, *, asks: bool = True) -> None:
+def outcome_of(queued: Queued, rejected: Collection[Name]) -> Outcome:
+    """The outcome of a request of which these partitions were rejected."""
+    if not rejected:
+        return Outcome.CARRIED_OUT
+    is_rejected = len(rejected) == len(queued.request.assignments)
+    return Outcome.REJECTED if is_rejected else Outcome.IN_PART
+
+
+async def _delete(
+    controller: Controller, child: str, outcome: Outcome, *, asks: bool = True
+) -> None:
     path = request_path(child)
     delete = Delete(path, ANY_VERSION)
     [error] = (await write(controller, [delete], Reason("reassignment request: done"))).errors
@@ -135,9 +157,11 @@ async def _delete(controller: Controller, child: str, done: str, *, asks: bool =
     [failed] = (await write(controller, [emptied], reason)).errors
     if failed != OK:
         controller.context.requests_done[child] = None
+    was_carried_out = outcome in (Outcome.CARRIED_OUT, Outcome.IN_PART)
+    then = "is not carried out again" if was_carried_out else "is ignored from now on"
     text = (
-        f"{done}, but its znode cannot be deleted (ZooKeeper code {error}); the request is not "
-        f"carried out again{'' if failed == OK else ' by this controller'}: delete the znode and "
+        f"the request {outcome.value}, but its znode cannot be deleted (ZooKeeper code {error}); "
+        f"the request {then}{'' if failed == OK else ' by this controller'}: delete the znode and "
         "its children"
     )
     controller.notice("error", "request_not_deleted", path, text)
@@ -148,8 +172,11 @@ async def _process(controller: Controller, queued: Queued) -> bool:
     assignments, legacy = queued.request.assignments, queued.request.legacy
     names = controller.order.names(assignments)
     unfounded: set[Name] = set()
+    rejected: set[Name] = set()
     if legacy:
-        unfounded = refuse_unfounded(controller, queued, (await read_legacy(controller)).entries)
+        entries = (await read_legacy(controller)).entries
+        unfounded = _unfounded(queued, entries)
+        rejected = refuse_unfounded(controller, queued, entries)
     verdicts = await submit(
         controller,
         [
@@ -160,26 +187,29 @@ async def _process(controller: Controller, queued: Queued) -> bool:
     )
     if Verdict.WAITS in verdicts.values():
         return False
+    refused = [name for name, one in verdicts.items() if one is Verdict.REFUSED]
     if legacy:
-        refused = [name for name, one in verdicts.items() if one is Verdict.REFUSED]
         await remove_refused(controller, {name: assignments[name] for name in refused})
-    await delete_request(controller, queued)
+    await delete_request(controller, queued, outcome_of(queued, rejected.union(refused)))
     return True
 
 
-def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -> set[Name]:
-    """Refuse the partitions of a legacy request that have no such entry; returns them."""
+def _unfounded(queued: Queued, entries: Entries) -> set[Name]:
+    """The partitions of a legacy request that have no such entry."""
     asked = queued.request.assignments
-    unfounded = {
-        name for name in asked if name not in entries or entries[name].replicas != asked[name]
-    }
-    for name in sorted(unfounded):
-        if _is_on(controller, name, asked[name]):
-            # After a lost reply an entry may have two requests, of which the first has ended.
-            continue
+    return {name for name in asked if name not in entries or entries[name].replicas != asked[name]}
+
+
+def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -> set[Name]:
+    """Refuse the partitions of a legacy request that have no such entry; returns them. After a lost
+    reply an entry may have two requests, of which the first has ended: that is no refusal."""
+    asked = queued.request.assignments
+    unfounded = _unfounded(queued, entries)
+    refused = {name for name in unfounded if not _is_on(controller, name, asked[name])}
+    for name in sorted(refused):
         why = f"{LEGACY} has no such entry"
         reject(controller, name, rejected_text(asked[name], queued.path, why), why)
-    return unfounded
+    return refused
 
 
 def _is_on(controller: Controller, name: Name, target: tuple[int, ...]) -> bool:

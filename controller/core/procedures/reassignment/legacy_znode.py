@@ -79,11 +79,11 @@ async def read_legacy(controller: Controller) -> LegacyZnode:
     stats = await read_stats(controller, [_PATH], _RULE, watch=True)
     controller.context.entries_mzxid = stats.mzxids[0] if stats.errors[0] == OK else 0
     if stats.errors[0] != OK:
-        controller.context.entries_seen = {}
+        _note_ages(controller, {}, 0)
         return LegacyZnode({})
     found = await read_znodes(controller, [_PATH], _RULE)
     if found.errors[0] != OK:
-        controller.context.entries_seen = {}
+        _note_ages(controller, {}, 0)
         return LegacyZnode({})
     data, version = found.data[0], found.versions[0]
     try:
@@ -104,6 +104,12 @@ def _note_ages(controller: Controller, entries: Entries, mzxid: int) -> None:
         if name in before and before[name].replicas == one.replicas
         else EntrySeen(one.replicas, mzxid)
         for name, one in entries.items()
+    }
+    moved = controller.context.entries_moved
+    controller.context.entries_moved = {
+        name: target
+        for name, target in moved.items()
+        if name in entries and entries[name].replicas == target
     }
 
 

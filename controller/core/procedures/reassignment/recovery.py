@@ -13,6 +13,7 @@ from controller.core.procedures.reassignment.kip236_requests import (
     Queued,
     delete_request,
     list_requests,
+    outcome_of,
     read_requests,
     refuse_unfounded,
     remove_refused,
@@ -144,9 +145,12 @@ def _date_entries(controller: Controller, sources: Sources) -> None:
 
 async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
     records = controller.context.reassignments
-    for queued in sources.requests:
-        if queued.request.legacy:
-            refuse_unfounded(controller, queued, sources.legacy.entries)
+    unfounded = [
+        refuse_unfounded(controller, queued, sources.legacy.entries)
+        if queued.request.legacy
+        else set[Name]()
+        for queued in sources.requests
+    ]
     wanted, refused = _merged(controller, sources)
     before = dict(records)
     names = controller.order.names(wanted)
@@ -154,36 +158,39 @@ async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
     begun = [one for one in records if one.key in wanted and records[one] != before.get(one)]
     if Verdict.WAITS in verdicts.values():
         return begun
-    for name, verdict in verdicts.items():
-        if verdict is Verdict.REFUSED and wanted[name].legacy:
-            refused[name] = wanted[name].target
-    await remove_refused(controller, refused)
-    for queued in sources.requests:
-        await delete_request(controller, queued)
+    refused += [wanted[name] for name, one in verdicts.items() if one is Verdict.REFUSED]
+    await remove_refused(controller, {one.name: one.target for one in refused if one.legacy})
+    for queued, rejected in zip(sources.requests, unfounded, strict=True):
+        rejected.update(one.name for one in refused if _requests(queued, one))
+        await delete_request(controller, queued, outcome_of(queued, rejected))
     return begun
+
+
+def _requests(queued: Queued, one: Submission) -> bool:
+    """Whether a request contains a submission."""
+    asked = queued.request
+    return asked.legacy == one.legacy and asked.assignments.get(one.name) == one.target
 
 
 def _merged(
     controller: Controller, sources: Sources
-) -> tuple[dict[Name, Submission], dict[Name, tuple[int, ...]]]:
+) -> tuple[dict[Name, Submission], list[Submission]]:
     """The new submissions, with the last target of the route that has the partition; and the
-    ignored entries."""
+    rejected ones."""
     wanted: dict[Name, Submission] = {}
-    ignored: dict[Name, tuple[int, ...]] = {}
+    rejected: list[Submission] = []
     for one in _submissions(sources):
         before = wanted.get(one.name)
         record = _record(controller, one.name)
         if before is not None and before.legacy != one.legacy:
             _report_ignored(controller, one, before)
-            if one.legacy:
-                ignored[one.name] = one.target
+            rejected.append(one)
         elif record is not None and route_of(record) != one.route:
             refuse_by_other_route(controller, one)
-            if one.legacy:
-                ignored[one.name] = one.target
+            rejected.append(one)
         elif before is not None or record is None or record.replicas != one.target:
             wanted[one.name] = one
-    return wanted, ignored
+    return wanted, rejected
 
 
 def _submissions(sources: Sources) -> list[Submission]:

@@ -25,7 +25,7 @@ from controller.core.replica_assignment import changed_assignment, replicas_to_d
 from controller.core.state import Partition
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.core.values import Assignment, format_brokers
-from controller.core.znodes import Entry, Name, Reassignment
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry, Name, Reassignment
 
 _RULE = "reassignment: begin"
 
@@ -96,7 +96,10 @@ def is_possible(controller: Controller, path: str, name: Name, entry: Entry) -> 
         why = other_route_text(route) if route not in ("", LEGACY) else ""
     if why:
         replicas = format_brokers(entry.replicas)
-        text = f"the entry with replicas {replicas} is removed from {path}: {why}"
+        origin = ""
+        if path == LEGACY and controller.context.entries_moved.get(name) == entry.replicas:
+            origin = f", to which the controller moved the entry from {REASSIGN_PARTITIONS_EXTRA}"
+        text = f"the entry with replicas {replicas} is removed from {path}{origin}: {why}"
         reject(controller, name, text, why, _error_of(controller, name))
     return not why
 

@@ -296,6 +296,13 @@ def _report_ended(controller: Controller, partition: Partition, record: Reassign
         level, what = "warning", f"another controller left the partition on {replicas}"
     target = format_brokers(record.replicas)
     text = f"the reassignment to {target}, requested by {route_of(record)}, has ended: {what}"
+    named = dict.fromkeys((*record.original_replicas, *record.replicas))
+    former = [one for one in named if one not in assignment.replicas]
+    if former:
+        text += (
+            f"; of brokers {format_brokers(former)}, those that were not alive then may still have "
+            "the partition's files: find them with `refold reassign --list-strays`"
+        )
     controller.notice(level, "reassignment_ended", repr(partition), text)
 
 

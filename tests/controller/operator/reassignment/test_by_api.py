@@ -123,6 +123,21 @@ async def test_cancel_ends_active_reassignments_and_clears_throttles(admin: Scri
     ]
 
 
+async def test_cancel_names_the_throttle_of_a_dead_target_and_how_to_clear_it(
+    admin: ScriptedAdmin,
+) -> None:
+    admin.moving["t", 0] = Assignment((9, 2, 3, 1), (9,), (1,))
+    admin.unresponsive.add(9)
+    output = await run_cancel(admin)
+    assert output.lines[1] == "Clearing broker-level throttles on brokers 1,2,3,4,9"
+    assert output.warnings == [
+        "Warning: the throttle of brokers/9 may remain: node 9 does not answer. Clear it with "
+        "--verify and --zookeeper, or with --verify when the broker is alive"
+    ]
+    assert list(output.data["throttles_left"]) == ["brokers/9"]
+    assert "throttles_cleared" not in output.data
+
+
 async def test_cancel_without_active_reassignments_reports_that(admin: ScriptedAdmin) -> None:
     output = await run_cancel(admin, keep=True)
     assert output.lines == ["None of the specified partition reassignments are active."]

@@ -19,7 +19,8 @@ from controller.operator.reassignment.cancelling import cancel_all as cancel
 from controller.operator.reassignment.cancelling import remove_cancel
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.listing import list_reassignments
-from controller.operator.reassignment.report import NOT_DONE_YET
+from controller.operator.reassignment.report import DONE, NOT_DONE_YET
+from controller.operator.reassignment.verifying import verify
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     entries,
@@ -29,7 +30,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     submit_extra,
 )
 from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
-from tests.controller.operator.reassignment.harness import ReassignHarness
+from tests.controller.operator.reassignment.harness import ReassignHarness, targets
 
 
 async def run_cancel(
@@ -356,6 +357,63 @@ async def test_list_shows_no_wait_without_a_replica_in_sync_to_remove() -> None:
         harness.world.unregister(broker)
     await run_list(harness)
     assert "the rollback waits" not in harness.output
+
+
+def completed_by_a_stock_controller() -> ReassignHarness:
+    """While t-0 is being rolled back, broker 2 takes the role and completes the move. Two of three
+    originals are dead."""
+    harness = waiting_for_originals()
+    cancel_all(harness.world)
+    harness.world.seize_role(2)
+    harness.world.change_topic_quietly("t", {0: (4, 5, 6)})
+    harness.world.set_isr("t", 0, (4, 5, 6))
+    for broker in (1, 3):
+        harness.world.unregister(broker)
+    return harness
+
+
+async def test_list_reports_a_move_that_a_stock_controller_completed_as_such() -> None:
+    harness = completed_by_a_stock_controller()
+    data = await run_list(harness)
+    assert harness.lines == ["No partition reassignments found."]
+    assert harness.warnings[0] == (
+        "Warning: another controller completed the reassignments of t-0: --cancel does not undo "
+        "them, and refold removes their entries and records when it takes the role"
+    )
+    assert data["completed_elsewhere"] == [["t", 0]]
+
+
+async def test_list_shows_what_was_requested_after_a_stock_controller_completed_a_move() -> None:
+    harness = completed_by_a_stock_controller()
+    submit_extra(harness.world, {T0: (5, 6)})
+    data = await run_list(harness)
+    assert harness.lines[1].startswith("t-0: replicas: 4,5,6.")
+    assert "completed_elsewhere" not in data
+
+
+async def test_cancel_does_not_name_a_move_that_a_stock_controller_completed() -> None:
+    harness = completed_by_a_stock_controller()
+    harness.world.remove_quietly(REASSIGN_CANCEL)
+    harness.world.remove_quietly("/controller")
+    await run_cancel(harness)
+    assert harness.lines == ["There are no pending reassignments in /admin/reassign_partitions."]
+    assert harness.client.writes == 0
+
+
+async def test_verify_reports_a_move_that_a_stock_controller_completed_as_complete() -> None:
+    harness = completed_by_a_stock_controller()
+    report = harness.report()
+    await verify(
+        harness.cluster,
+        report,
+        targets(t0=(4, 5, 6)),
+        wait=False,
+        preserve_throttles=False,
+        dry_run=False,
+    )
+    assert report.status == DONE
+    assert "Reassignment of partition t-0 is completed." in harness.lines
+    assert report.data["throttles_cleared"] is True
 
 
 async def test_list_reports_a_waiting_conflict_of_the_extra_znode() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from typing import cast
 
 import pytest
 
@@ -11,10 +12,13 @@ from controller.operator.reassignment import throttling
 from controller.operator.reassignment.cancelling import cancel_all
 from controller.operator.reassignment.executing import execute
 from controller.operator.reassignment.throttling import settle_throttles
+from controller.operator.reassignment.verifying import verify
 from tests.controller.core.cluster import DAEMON
 from tests.controller.core.procedures.reassignment.interrupting import request, submit
 from tests.controller.core.procedures.reassignment.reassigning import T0
 from tests.controller.operator.reassignment.harness import ReassignHarness, targets
+
+RATE = "leader.replication.throttled.rate"
 
 
 async def throttled() -> ReassignHarness:
@@ -49,6 +53,60 @@ async def test_cancel_clears_the_throttles_after_the_rollback() -> None:
     assert config(harness, znodes.broker_config_path(4)) == {}
     assert data["throttles_cleared"] is True
     assert "throttles_left" not in data
+
+
+async def dead_targets() -> ReassignHarness:
+    """t-0 moves to [4,5,3] with a throttle, and brokers 5 and 6 fail. Broker 6, which the move
+    does not name, has a throttle of an operator."""
+    harness = ReassignHarness()
+    wanted = targets(t0=(4, 5, 3))
+    await execute(harness.cluster, harness.report(), wanted, 1000, additional=False, dry_run=False)
+    harness.world.put(znodes.broker_config_path(6), znodes.write_config({RATE: "7"}))
+    for broker in (5, 6):
+        harness.world.stop_broker(broker)
+    return harness
+
+
+async def test_cancel_clears_the_throttles_of_dead_brokers_that_the_move_names() -> None:
+    harness = await dead_targets()
+    await cancel_and_settle(harness)
+    assert "Clearing broker-level throttles on brokers 1,2,3,4,5" in harness.lines
+    assert config(harness, znodes.broker_config_path(5)) == {}
+    changes = sorted(await harness.client.children(znodes.CONFIG_CHANGES))
+    last = [harness.world.data(f"{znodes.CONFIG_CHANGES}/{one}") for one in changes[-2:]]
+    assert last == [
+        b'{"version":2,"entity_path":"brokers/5"}',
+        b'{"version":2,"entity_path":"topics/t"}',
+    ]
+    assert config(harness, znodes.broker_config_path(6)) == {RATE: "7"}
+
+
+async def test_cancel_clears_a_dead_target_whose_topic_throttle_was_removed() -> None:
+    harness = await dead_targets()
+    harness.world.put(znodes.topic_config_path("t"), znodes.write_config({}))
+    await cancel_and_settle(harness)
+    assert config(harness, znodes.broker_config_path(5)) == {}
+
+
+async def test_verify_after_a_slow_rollback_clears_the_throttles_of_a_dead_target() -> None:
+    harness = await dead_targets()
+    harness.without_controller()
+    data = await cancel_and_settle(harness)
+    assert "of brokers 1,2,3,4,5;" in harness.warnings[-1]
+    assert "brokers/5" in cast("dict[str, object]", data["throttles_left"])
+    harness.world.change_topic_quietly("t", {0: (1, 2, 3)})
+    for path in (REASSIGN_PARTITIONS, REASSIGNMENTS):
+        harness.world.remove_quietly(path)
+    await verify(
+        harness.cluster,
+        harness.report(),
+        targets(t0=(1, 2, 3)),
+        wait=True,
+        preserve_throttles=False,
+        dry_run=False,
+    )
+    assert config(harness, znodes.broker_config_path(5)) == {}
+    assert config(harness, znodes.broker_config_path(6)) == {RATE: "7"}
 
 
 async def test_cancel_without_throttles_prints_nothing_about_them() -> None:

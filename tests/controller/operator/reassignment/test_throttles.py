@@ -1,5 +1,10 @@
 from controller.core.values import Assignment
 from controller.operator.reassignment.steps import describe_step
+from controller.operator.reassignment.throttle_configs import (
+    FOLLOWER_REPLICAS,
+    LEADER_REPLICAS,
+    brokers_of_throttled_replicas,
+)
 from controller.operator.reassignment.throttling import (
     clearing_steps,
     moves,
@@ -46,6 +51,12 @@ def test_steps_are_described_as_text() -> None:
         f"configuration of brokers/1: {limit}=1000",
         f"configuration of brokers/2: {limit}=1000",
     ]
+
+
+def test_throttled_replicas_name_brokers() -> None:
+    config = {LEADER_REPLICAS: "0:1,0:2, 1:2", FOLLOWER_REPLICAS: "0:14,x,1:y"}
+    assert brokers_of_throttled_replicas(config) == {1, 2, 14}
+    assert brokers_of_throttled_replicas({LEADER_REPLICAS: "*"}) == frozenset()
 
 
 def test_every_broker_and_topic_is_cleared_once() -> None:

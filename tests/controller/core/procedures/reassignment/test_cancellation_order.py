@@ -79,7 +79,7 @@ def test_cancellation_removed_before_it_is_read_rolls_back(kind: type[Cluster]) 
     cluster.run()
     assert assignment(cluster) == "1,2"
     assert seen.texts_of("reassignments_cancelled") == [
-        "1 reassignments are rolled back, and 0 entries that had not begun are removed, although "
+        "1 reassignment is rolled back, although "
         "/admin/reassign_cancel was deleted before the controller read it"
     ]
     assert len(seen.texts_of("reassignment_rolled_back")) == 1
@@ -291,9 +291,7 @@ def test_older_entries_that_have_not_started_are_dropped(kind: type[Cluster]) ->
     cluster.run()
     assert assignment(cluster) == "1,2"
     assert_nothing_is_left(cluster)
-    assert seen.texts_of("reassignments_cancelled") == [
-        "0 reassignments are rolled back, and 1 entries that had not begun are removed"
-    ]
+    assert seen.texts_of("reassignments_cancelled") == ["1 entry that had not begun is removed"]
     remove_cancel(cluster)
     assert assignment(cluster) == "1,2"
     assert records(cluster) == []
@@ -450,6 +448,18 @@ def test_entries_dropped_by_a_failover_are_logged_and_do_not_wait() -> None:
     assert_nothing_is_left(cluster)
 
 
+def test_rolled_back_and_dropped_entries_are_counted() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
+    submit(cluster, {T0: [3, 4]})
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        submit_quietly(cluster, {T0: [3, 4], T1: [4]})
+        cancel_quietly(cluster)
+    assert seen.texts_of("reassignments_cancelled") == [
+        "1 reassignment is rolled back, and 1 entry that had not begun is removed"
+    ]
+
+
 def assert_dropped(seen: Seen) -> None:
     """Each of the two dropped entries is logged."""
     cancelled = [one for one in seen.commands if isinstance(one, Notice)]
@@ -460,9 +470,7 @@ def assert_dropped(seen: Seen) -> None:
         "reassignment does not begin: /admin/reassign_cancel was created after the entry"
         for target in ("3,4", "4")
     ]
-    assert seen.texts_of("reassignments_cancelled") == [
-        "0 reassignments are rolled back, and 2 entries that had not begun are removed"
-    ]
+    assert seen.texts_of("reassignments_cancelled") == ["2 entries that had not begun are removed"]
     assert seen.texts_of("reassignment_waits") == []
 
 

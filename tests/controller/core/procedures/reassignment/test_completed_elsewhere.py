@@ -31,6 +31,14 @@ T1, T2 = ("t", 1), ("t", 2)
 BY_ENTRY = "requested by /admin/reassign_partitions"
 
 
+def strays(brokers: str) -> str:
+    """What the end of a move says about the files of former replicas."""
+    return (
+        f"of brokers {brokers}, those that were not alive then may still have the partition's "
+        "files: find them with `refold reassign --list-strays`"
+    )
+
+
 def three_moves() -> Cluster:
     """t-0, t-1 and t-2, each moving from [1,2] to [3,4]."""
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
@@ -66,7 +74,8 @@ def test_move_completed_by_a_stock_controller_is_reported_and_not_rolled_back(
     for name in (T0, T1, T2):
         assert assignment(cluster, name) == "3,4"
     assert seen.texts_of("reassignment_ended") == [
-        f"the reassignment to 3,4, {BY_ENTRY}, has ended: an earlier controller completed it"
+        f"the reassignment to 3,4, {BY_ENTRY}, has ended: an earlier controller completed it; "
+        f"{strays('1,2')}"
         for number in range(3)
     ]
     too_late = (
@@ -115,7 +124,7 @@ def test_completed_request_is_removed() -> None:
     assert record(cluster) is None
     assert seen.texts_of("reassignment_ended") == [
         "the reassignment to 3,4, requested by /admin/reassignment_requests, has ended: an "
-        "earlier controller completed it"
+        f"earlier controller completed it; {strays('1,2')}"
     ]
 
 
@@ -132,14 +141,14 @@ def test_entry_with_another_target_starts_after_a_completed_move() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "why"),
+    ("replicas", "why", "former"),
     [
-        ([3, 5], "another controller left the partition on 3,5"),
-        ([1, 2], "it was rolled back to 1,2"),
+        ([3, 5], "another controller left the partition on 3,5", "1,2,4"),
+        ([1, 2], "it was rolled back to 1,2", "3,4"),
     ],
 )
 def test_move_that_ended_in_another_term_is_reported_with_the_present_replicas(
-    replicas: list[int], why: str
+    replicas: list[int], why: str, former: str
 ) -> None:
     cluster = Cluster(1, 2, 3, 4, 5, kip_236_enable=True).start()
     cluster.create_topic("t", {0: [1, 2]})
@@ -148,7 +157,7 @@ def test_move_that_ended_in_another_term_is_reported_with_the_present_replicas(
     with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: replicas})
     assert seen.texts_of("reassignment_ended") == [
-        f"the reassignment to 3,4, {BY_ENTRY}, has ended: {why}"
+        f"the reassignment to 3,4, {BY_ENTRY}, has ended: {why}; {strays(former)}"
     ]
     assert_nothing_is_left(cluster)
 
@@ -167,7 +176,7 @@ def test_move_replaced_by_another_controller_continues_to_the_new_target() -> No
         )
     assert seen.texts_of("reassignment_ended") == [
         f"the reassignment to 3,4, {BY_ENTRY}, has ended: another controller replaced it by a "
-        "reassignment to 5"
+        f"reassignment to 5; {strays('3,4')}"
     ]
     assert assignment(cluster) == "5,1,2 adding 5 removing 1,2"
     catch_up(cluster, 5)
@@ -195,6 +204,7 @@ def test_rollback_interrupted_before_step_6_is_reported_as_a_rollback() -> None:
     cluster.leave_role(sessions[0])
     assert assignment(cluster) == "1,2,3"
     assert seen.texts_of("reassignment_ended") == [
-        f"the reassignment to 4,5,6, {BY_ENTRY}, has ended: it was rolled back to 1,2,3"
+        f"the reassignment to 4,5,6, {BY_ENTRY}, has ended: it was rolled back to 1,2,3; "
+        f"{strays('4,5,6')}"
     ]
     assert_nothing_is_left(cluster)

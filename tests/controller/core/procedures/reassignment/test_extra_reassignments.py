@@ -260,6 +260,28 @@ def test_partition_of_another_route_is_refused_with_the_name_of_the_route() -> N
     assert record(cluster, T1).replicas == (4,)  # type: ignore[union-attr]
 
 
+def test_rejection_names_the_extra_znode_of_an_entry_that_the_controller_moved() -> None:
+    cluster = two_partitions()
+    cancel_all(cluster)
+    submit_extra(cluster, {T0: [4]})
+    request(cluster, {T0: [3]})
+    seen = cluster.seen()
+    remove_cancel(cluster)
+    assert record(cluster).replicas == (3,)  # type: ignore[union-attr]
+    why = (
+        "The partition is being reassigned by way of /admin/reassignment_requests: that "
+        "reassignment has to end or be cancelled first."
+    )
+    assert seen.texts_of("reassignment_refused") == [
+        "the entry with replicas 4 is removed from /admin/reassign_partitions, to which the "
+        f"controller moved the entry from /admin/reassign_partitions_extra: {why}"
+    ]
+    submit(cluster, {T0: [4]})
+    assert seen.texts_of("reassignment_refused")[1:] == [
+        f"the entry with replicas 4 is removed from /admin/reassign_partitions: {why}"
+    ]
+
+
 def test_removed_extra_entry_lets_the_move_continue() -> None:
     cluster = interruptible(6, 1, 2, 3)
     set_minimum(cluster, 2)
@@ -285,5 +307,5 @@ def test_waiting_conflict_is_logged_once_with_what_ends_the_wait() -> None:
         "reassignment under way, remove the entry from /admin/reassign_partitions_extra"
     ]
     assert seen.texts_of("reassignment_waits") == [
-        "1 entries wait for a rollback, or for room in /admin/reassign_partitions"
+        "1 entry waits for a rollback, or for room in /admin/reassign_partitions"
     ]

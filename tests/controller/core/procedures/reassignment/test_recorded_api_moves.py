@@ -320,7 +320,8 @@ def test_recorded_move_cancelled_by_a_stock_controller_ends() -> None:
         (
             "t-0",
             f"the reassignment to 4,5,6, requested by {API}, has ended: it was rolled back to "
-            "1,2,3",
+            "1,2,3; of brokers 4,5,6, those that were not alive then may still have the "
+            "partition's files: find them with `refold reassign --list-strays`",
         )
     ]
     assert_nothing_is_left(cluster)

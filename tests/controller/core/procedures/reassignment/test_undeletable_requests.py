@@ -154,14 +154,60 @@ def test_refused_request_that_cannot_be_deleted_is_refused_once() -> None:
     assert len(seen.texts_of("reassignment_refused")) == 1
 
 
+def not_deleted(outcome: str, then: str) -> list[str]:
+    """The report of a request that cannot be deleted."""
+    return [
+        f"the request {outcome}, but its znode cannot be deleted (ZooKeeper code {NOT_EMPTY}); "
+        f"the request {then}: delete the znode and its children"
+    ]
+
+
 def test_unreadable_request_that_cannot_be_deleted_is_not_reported_as_carried_out() -> None:
     cluster = two_replicas()
     path = request_with_child(cluster, 3)
     cluster.put_quietly(path, b"garbage")
     seen = cluster.seen()
     cluster.run()
-    [text] = seen.texts_of("request_not_deleted")
-    assert "it was carried out" not in text
+    texts = seen.texts_of("request_not_deleted")
+    assert texts == not_deleted("cannot be read", "is ignored from now on")
+
+
+@pytest.mark.parametrize("failover", [False, True])
+@pytest.mark.parametrize("legacy", [False, True])
+def test_rejected_request_that_cannot_be_deleted_is_reported_as_rejected(
+    failover: bool, legacy: bool
+) -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    if failover:
+        with OtherControllersTerm(cluster):
+            request_with_child(cluster, 3 if legacy else -1, legacy=legacy)
+    else:
+        request_with_child(cluster, 3 if legacy else -1, legacy=legacy)
+        cluster.run()
+    texts = seen.texts_of("request_not_deleted")
+    assert texts == not_deleted("was rejected", "is ignored from now on")
+
+
+@pytest.mark.parametrize("failover", [False, True])
+def test_request_whose_partitions_were_rejected_in_part_is_reported_so(failover: bool) -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+
+    def ask() -> None:
+        path = request_quietly(cluster, {T0: [3], ("gone", 0): [3]})
+        cluster.put_quietly(f"{path}/child", b"")
+
+    if failover:
+        with OtherControllersTerm(cluster):
+            ask()
+    else:
+        ask()
+        cluster.run()
+    assert reassigning(cluster) == [T0]
+    texts = seen.texts_of("request_not_deleted")
+    outcome = "was carried out except for rejected partitions"
+    assert texts == not_deleted(outcome, "is not carried out again")
 
 
 def test_cancellation_drops_a_legacy_request_that_cannot_be_deleted() -> None:
@@ -170,7 +216,10 @@ def test_cancellation_drops_a_legacy_request_that_cannot_be_deleted() -> None:
         submit_quietly(cluster, {T0: [3]})
         request_with_child(cluster, 3, legacy=True)
         cluster.put_quietly("/admin/reassign_cancel", b"")
+        seen = cluster.seen()
     assert assignment(cluster) == "1,2"
+    texts = seen.texts_of("request_not_deleted")
+    assert texts == not_deleted("was cancelled", "is ignored from now on")
     remove_cancel(cluster)
     cluster.expire()
     assert assignment(cluster) == "1,2"
