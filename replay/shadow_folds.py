@@ -9,6 +9,7 @@ from controller.core.commands import Issued
 from controller.core.fold_observer import FoldObserver
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
+from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions
 from replay.agreement.checkpoint import Checkpointed
 from replay.agreement.comparison import agreeing_on, lost_replies, read_records
 from replay.agreement.conformance import Agreement
@@ -30,12 +31,13 @@ Observer = TypeVar("Observer", bound=FoldObserver)
 
 class ShadowCommand(NamedTuple):
     """A command of a shadow fold, with the record and time at which the fold issued it, and the
-    controller event that the fold was processing."""
+    controller event that the fold was processing since record `since`."""
 
     issued: Issued
     seq: int
     time_ns: int
     cause: str
+    since: int
 
 
 class ShadowObserver(FoldObserver, Checkpointed):
@@ -50,7 +52,8 @@ class ShadowObserver(FoldObserver, Checkpointed):
     def issues(self, issued: Issued) -> None:
         """Note a command with the last record that was folded."""
         fold = self.fold
-        self.commands.append(ShadowCommand(issued, fold.seq, fold.now_ms * _NS_A_MS, fold.cause))
+        now_ns = fold.now_ms * _NS_A_MS
+        self.commands.append(ShadowCommand(issued, fold.seq, now_ns, fold.cause, fold.since))
 
 
 class DerivedWrites(Generic[Write]):
@@ -98,6 +101,7 @@ def shadow_folds(
     settings: Mapping[str, str] | None = None,
     progress: Progress = unreported,
     last: int | None = None,
+    assumptions: Assumptions = NO_ASSUMPTIONS,
 ) -> Iterator[ShadowedRange[Observer]]:
     """Fold each range of an imported log up to record `last`, by Kafka's rules.
 
@@ -105,7 +109,7 @@ def shadow_folds(
     settings that the log does not contain, by Kafka's names. Raises ReplayError, LogError.
     """
     end = reader.last_seq
-    replies = lost_replies(reader, settings, progress)
+    replies = lost_replies(reader, settings, progress, assumptions)
     for log in gap_free_ranges(reader):
         sessions: list[tuple[ControllerTrace, Observer]] = []
 

@@ -18,7 +18,7 @@ from controller.core.commands import (
 )
 from controller.core.protocol_versions import ProtocolVersion
 from controller.core.state import ControllerContext, Partition
-from controller.core.values import LEADER_DURING_DELETE, LeaderAndIsr
+from controller.core.values import LEADER_DURING_DELETE, Assignment, LeaderAndIsr
 
 _by_name = attrgetter("topic", "partition")
 _FIRST_MIXED_STOP_REPLICA = 3
@@ -54,6 +54,23 @@ class RequestBatch:
             if broker >= 0:
                 self._add_entry(self._leader_and_isr.setdefault(broker, {}), partition, is_new)
         self._add_metadata_for_all((partition,))
+
+    def add_former_leader(self, broker: int, partition: Partition) -> None:
+        """Send LeaderAndIsr to a leader that is no replica any more, so that it follows.
+
+        A broker ignores a partition whose replicas do not include it: the request names the broker
+        as a replica that is being removed.
+        """
+        assert partition.leadership is not None, f"{partition} has no leadership to send"
+        topic = partition.topic
+        self._leader_and_isr.setdefault(broker, {})[partition] = LeaderAndIsrPartition(
+            topic.name,
+            topic.id,
+            partition.number,
+            partition.leadership,
+            Assignment((*partition.replicas, broker), removing=(broker,)),
+            is_new=False,
+        )
 
     def add_leader_and_isr_to(
         self, broker: int, partitions: Sequence[Partition], *, is_new: bool

@@ -353,21 +353,14 @@ def why_rollback_waits(
 ) -> TooFewInSync | None:
     """Why replicas other than the originals have to stay; None if they can be removed.
 
-    Other replicas that are in sync, or live and catch up, stay until enough originals are in sync
-    (docs/kip-236-design.md#when-a-rollback-waits). Without a live replica in sync no replica
-    catches up. If one of the others was in sync, an original has to become an unclean leader.
+    They stay until enough originals are in sync, dead or not: a dead replica may return with the
+    only copy (docs/kip-236-design.md#when-a-rollback-waits).
     """
     isr = candidate.current.isr
     is_online = online_test(context, candidate.partition)
     in_sync = tuple(one for one in goal.originals if one in isr and is_online(one))
-    if len(in_sync) >= goal.needed:
-        return None
-    if any(map(is_online, isr)):
-        is_needed = any(one in isr or is_online(one) for one in goal.others)
-    else:
-        may_lead = candidate.allow_unclean and any(map(is_online, goal.originals))
-        is_needed = any(one in isr for one in goal.others) and not may_lead
-    return TooFewInSync(in_sync, goal.needed) if is_needed else None
+    is_enough = len(in_sync) >= goal.needed or not goal.others
+    return None if is_enough else TooFewInSync(in_sync, goal.needed)
 
 
 def rollback_leader(

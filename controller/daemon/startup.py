@@ -30,8 +30,9 @@ from controller.operator.start_checks import (
     check_policies,
     check_start,
     may_be_last_run,
+    with_brokers_min_insync_replicas,
 )
-from controller.operator.status import ZooKeeperStatus
+from controller.operator.status import BrokerStatus, ZooKeeperStatus
 from controller.settings.settings import Settings
 from controller.zookeeper.connection import ZooKeeperConnection
 from controller.zookeeper.session import SessionSettings
@@ -59,7 +60,7 @@ async def run(settings: Settings, snapshot_command: Sequence[str]) -> None:
     cluster_id = ""
     with anyio.CancelScope() as starting:
         _on_signal(lambda _: starting.cancel())
-        cluster_id = await _may_start(settings)
+        cluster_id, settings = await _may_start(settings)
     if starting.cancel_called:
         logger.info("stopped by a signal before the start; nothing was changed")
         return
@@ -98,13 +99,15 @@ def _mirror(settings: Settings) -> MirrorTask | None:
     )
 
 
-async def _may_start(settings: Settings) -> str:
-    """Check that the daemon may start; return the cluster id. Raises StartRefused."""
+async def _may_start(settings: Settings) -> tuple[str, Settings]:
+    """Check that the daemon may start; return the cluster id, and the settings with what is taken
+    from the brokers. Raises StartRefused."""
     status = await probe_zookeeper(settings)
     if may_be_last_run(settings, status):
         status = await _after_last_run(settings, status)
     results = check_start(settings, status)
     brokers = status.cluster.brokers if status.cluster is not None else ()
+    found: Sequence[BrokerStatus] = ()
     if not any(one.level == "error" for one in results):
         found = await probe_brokers(settings, brokers)
         results += [*check_policies(found), *check_broker_settings(settings, found)]
@@ -114,7 +117,7 @@ async def _may_start(settings: Settings) -> str:
     for one in results:
         if one.level == "warning":
             logger.warning("%s", one.line)
-    return _cluster_id(status)
+    return _cluster_id(status), with_brokers_min_insync_replicas(settings, found)
 
 
 async def _after_last_run(settings: Settings, status: ZooKeeperStatus) -> ZooKeeperStatus:

@@ -3,8 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from controller.core.topic_configs import (
+    MIN_INSYNC_REPLICAS,
+    OF_BROKER,
+    ConfigEntry,
+    default_of,
+)
 from controller.operator.status import BrokerStatus, ClusterStatus, ZooKeeperStatus
 from controller.settings.settings import Settings
 from controller.settings.table import POLICIES
@@ -31,7 +37,7 @@ _WITHOUT_POLICY: Final = (
     "policy, remove it from the brokers' files and restart them"
 )
 
-_DYNAMIC: Final = ("min.insync.replicas", "unclean.leader.election.enable")
+_DYNAMIC: Final = (MIN_INSYNC_REPLICAS, "unclean.leader.election.enable")
 """The `DECIDING` settings that Kafka can change at run time for the whole cluster."""
 
 ClusterCheck = Callable[[Settings, ClusterStatus], Iterator[CheckResult]]
@@ -178,7 +184,12 @@ def check_broker_settings(
 ) -> Iterator[CheckResult]:
     """The daemon has the brokers' values of the settings by which a controller decides, since it
     cannot see them in ZooKeeper. It sees the cluster's dynamic default."""
-    own = {one.name: one.value or "" for one in settings.config_entries}
+    used = with_brokers_min_insync_replicas(settings, brokers)
+    if used is not settings:
+        value = used.broker_settings[MIN_INSYNC_REPLICAS]
+        text = f"{MIN_INSYNC_REPLICAS}={value} is taken from the brokers, the daemon has no value"
+        yield CheckResult("broker settings", "ok", text)
+    own = {one.name: one.value or "" for one in used.config_entries}
     differing: dict[tuple[str, str], list[int]] = {}
     for one in brokers:
         for key, value in one.deciding.items():
@@ -190,7 +201,9 @@ def check_broker_settings(
             f"{', '.join(map(str, ids))} and {own[key]} for the daemon, which decides by its own"
         )
         advice = f"set {key}={value} in the file of --config"
-        if key in _DYNAMIC:
+        if key == MIN_INSYNC_REPLICAS and used is not settings:
+            advice = "give all brokers the same value"
+        elif key in _DYNAMIC:
             advice += (
                 ", or as the cluster's dynamic default (kafka-configs --entity-type brokers "
                 f"--entity-default --alter --add-config {key}={value})"
@@ -199,6 +212,29 @@ def check_broker_settings(
     if not differing and any(one.deciding for one in brokers):
         text = "the brokers and the daemon agree in the settings by which a controller decides"
         yield CheckResult("broker settings", "ok", text)
+
+
+def with_brokers_min_insync_replicas(
+    settings: Settings, brokers: Sequence[BrokerStatus]
+) -> Settings:
+    """The settings with the largest min.insync.replicas of the brokers, if the daemon's own
+    configuration has no value.
+
+    A rollback keeps that many replicas in sync (docs/kip-236-design.md#when-a-rollback-waits).
+    """
+    found = [one.deciding.get(MIN_INSYNC_REPLICAS, "").strip() for one in brokers]
+    values = [int(one) for one in found if one.isdecimal()]
+    default = int(default_of(MIN_INSYNC_REPLICAS) or 1)
+    if MIN_INSYNC_REPLICAS in settings.broker_settings or max(values, default=1) <= default:
+        return settings
+    value = str(max(values))
+    entries = [one for one in settings.config_entries if one.name != MIN_INSYNC_REPLICAS]
+    entries.append(ConfigEntry(MIN_INSYNC_REPLICAS, value, OF_BROKER))
+    return structs.replace(
+        settings,
+        broker_settings={**settings.broker_settings, MIN_INSYNC_REPLICAS: value},
+        config_entries=tuple(sorted(entries)),
+    )
 
 
 def _is_same(value: str, own: str) -> bool:

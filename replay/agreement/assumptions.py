@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -52,10 +52,14 @@ class OpenChoice(NamedTuple):
 
 class Assumptions(Struct, frozen=True):
     """The moments of those steps that are not left to the usual choice, and the zxids of writes
-    whose replies were lost."""
+    whose replies were lost. `any_batches`: the fold may write in other batches than Kafka."""
 
     moments: Mapping[Step, int] = MappingProxyType({})
     lost_replies: frozenset[int] = frozenset()
+    any_batches: bool = False
+
+
+NO_ASSUMPTIONS: Final = Assumptions()
 
 
 class Choices:
@@ -69,7 +73,7 @@ class Choices:
     def __init__(
         self, assumptions: Assumptions | None = None, *, is_recorded: bool = False
     ) -> None:
-        self.assumptions = assumptions or Assumptions()
+        self.assumptions = assumptions or NO_ASSUMPTIONS
         self.has_moments = bool(self.assumptions.moments)
         self.made: dict[Step, OpenChoice] = {}
         self.repeated: list[int] = []

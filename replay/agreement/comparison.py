@@ -14,7 +14,7 @@ from controller.core.configuration import Configuration
 from controller.core.errors import ConfigurationError
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
-from replay.agreement.assumptions import Choices
+from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions, Choices
 from replay.agreement.conformance import ConformanceChecker, Follow
 from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.import_report import import_report, repeated_writes
@@ -77,16 +77,20 @@ def agree(
 
 
 def lost_replies(
-    reader: LogReader, settings: Mapping[str, str] | None = None, progress: Progress = unreported
+    reader: LogReader,
+    settings: Mapping[str, str] | None = None,
+    progress: Progress = unreported,
+    begin: Assumptions = NO_ASSUMPTIONS,
 ) -> Choices:
-    """The writes in an imported log whose replies were lost, for `agreeing_on`.
+    """The writes in an imported log whose replies were lost, in addition to the assumptions
+    `begin`, for `agreeing_on`.
 
     Raises ReplayError, LogError.
     """
     if not may_have_lost_replies(reader):
-        return Choices()
+        return Choices(begin)
     compare = _comparison(reader, "", "kafka", settings, progress)
-    return Choices(search(compare, (LostReply(),), reader.last_seq).choices.assumptions)
+    return Choices(search(compare, (LostReply(),), reader.last_seq, begin).choices.assumptions)
 
 
 def _comparison(

@@ -13,7 +13,7 @@ from replay.cli.exit_status import UNUSABLE, errors_in_one_line
 from replay.cli.options import BrokerConfig, broker_settings
 from replay.cli.progress import progress
 from replay.diff.accepted import accept, read_accepted
-from replay.diff.comparing import Comparison, Group, compare
+from replay.diff.comparing import PATIENCE_S, Comparison, Group, compare
 from replay.diff.logs import opened
 from replay.diff.references import WORKING_TREE, cache_folder, find_version
 
@@ -38,6 +38,19 @@ class FailOn(StrEnum):
     UNCOVERED = "uncovered"
     NONE = "none"
 
+
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="The number of processes, at least four; default: one per core."),
+]
+Patience = Annotated[
+    float,
+    typer.Option(
+        min=1,
+        metavar="SECONDS",
+        help="Stop a version that stays at one event of a log for this time.",
+    ),
+]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -78,20 +91,20 @@ def diff_command(
         typer.Option(metavar="FILE", help="Intended changes with their reasons (TOML)."),
     ] = None,
     broker_config: BrokerConfig = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="The number of processes; default: one per core.")
-    ] = None,
+    jobs: Jobs = None,
+    patience: Patience = PATIENCE_S,
 ) -> None:
     """Fold each log with two versions of refold, and report the decisions that differ, with their
     rules, the first cause and the consequences. The report ends with the changed code that no log
     executes.
 
-    Each version runs in separate processes. After its first decision that is not in the log, a
+    Each version folds each log in two processes with different hash seeds, and the report names a
+    version that does not agree with itself. After its first decision that is not in the log, a
     version continues in a simulated cluster. There the events of the cluster keep their times, and
     brokers answer as in the log, or with success. The report lists the assumptions.
 
-    Exit status: 0 no decision differs, 1 decisions differ (see --fail-on), 2 a version, a log or
-    FILE cannot be used.
+    Exit status: 0 no decision differs, 1 decisions differ (see --fail-on) or a version does not
+    agree with itself, 2 a version, a log or FILE cannot be used, or a version was stopped.
     """
     settings = broker_settings(broker_config)
     try:
@@ -100,7 +113,9 @@ def diff_command(
             cache = cache_folder()
             versions = [find_version(one, Path(), cache) for one in (base, head)]
             with opened(logs) as found, progress(what=f"{len(found)} logs") as report:
-                comparison = compare(found, versions[0], versions[1], settings, report, jobs, cache)
+                comparison = compare(
+                    found, versions[0], versions[1], settings, report, jobs, cache, patience
+                )
     except KeyboardInterrupt:
         raise typer.Exit(UNUSABLE) from None
     accept(comparison, entries)
@@ -119,7 +134,8 @@ def _exit_status(comparison: Comparison, failing: list[Group], fail_on: FailOn) 
     if fail_on is FailOn.NONE:
         return _SAME
     is_uncovered = bool(comparison.uncovered or comparison.unmeasured)
-    return _DIFFERS if failing or (is_uncovered and fail_on is FailOn.UNCOVERED) else _SAME
+    differs = bool(failing or comparison.nondeterminism)
+    return _DIFFERS if differs or (is_uncovered and fail_on is FailOn.UNCOVERED) else _SAME
 
 
 def _report(comparison: Comparison, failing: list[Group], as_format: Format) -> str:

@@ -3,11 +3,11 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
-from typing import Final, Self
+from typing import Final, Literal, NamedTuple, Self
 
 from msgspec import Struct, field, structs
 
@@ -25,6 +25,7 @@ from replay.diff.grouping import (
 )
 from replay.diff.logs import GivenLog
 from replay.diff.messages import Decision, Folded, FoldLog, Hello
+from replay.diff.nondeterminism import HASH_SEEDS, Nondeterminism, find_nondeterminism
 from replay.diff.processes import FoldResult, VersionProcess
 from replay.diff.references import Version
 from replay.diff.uncovered import Uncovered
@@ -34,6 +35,9 @@ from replay.subjects import partition_named
 
 BASE: Final = "base"
 HEAD: Final = "head"
+PATIENCE_S: Final = 60.0
+"""How long a version may stay at one event of a log."""
+_SIDES: Final[tuple[Literal["base", "head"], ...]] = ("base", "head")
 
 
 class Instance(Struct):
@@ -47,7 +51,8 @@ class Instance(Struct):
 
 
 class LogResult(Struct):
-    """The result for one log. `left_at` is the event at which base and head left it, 0: never."""
+    """The result for one log. `left_at` is the event at which base and head left it, 0: never.
+    `nondeterminism` has the versions that do not agree with themselves."""
 
     log: str
     events: int = 0
@@ -55,6 +60,7 @@ class LogResult(Struct):
     left_at: tuple[int, int] = (0, 0)
     assumptions: tuple[dict[str, int], dict[str, int]] = ({}, {})
     instances: list[Instance] = field(default_factory=list)
+    nondeterminism: list[Nondeterminism] = field(default_factory=list)
     error: str = ""
 
 
@@ -115,6 +121,11 @@ class Comparison(Struct):
         """The errors of logs that a version could not fold."""
         return [one.error for one in self.logs if one.error]
 
+    @property
+    def nondeterminism(self) -> list[Nondeterminism]:
+        """The versions that do not agree with themselves, for each log."""
+        return [one for result in self.logs for one in result.nondeterminism]
+
     def unaccepted(self, *, with_harmless: bool = False) -> list[Group]:
         """The groups that are not accepted."""
         return [
@@ -132,14 +143,17 @@ def compare(
     progress: Progress,
     jobs: int | None = None,
     cache: Path | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> Comparison:
     """Compare two versions on all logs. The result of a log that cannot be folded has the error.
 
-    `jobs` is the number of processes, by default the number of cores. `cache` is the folder that
-    stores which lines a log executes. Raises DiffError if a version does not start.
+    Each log is folded by four processes. `jobs` is the number of all processes, by default the
+    number of cores. `cache` is the folder that stores which lines a log executes. A version that
+    stays at one event for `patience_s` is stopped. Raises DiffError if a version does not start.
     """
-    pairs = max(1, (jobs or len(os.sched_getaffinity(0))) // 2)
-    with _Pool(base, head, min(pairs, max(1, len(logs))), settings, cache) as pool:
+    teams = (jobs or len(os.sched_getaffinity(0))) // (len(_SIDES) * len(HASH_SEEDS))
+    teams = max(1, min(teams, len(logs)))
+    with _Pool(base, head, teams, settings, cache, patience_s) as pool:
         sides = [
             Side(version.reference, hello.code_version, hello.core_fingerprint)
             for version, hello in zip((base, head), pool.hellos, strict=True)
@@ -165,17 +179,27 @@ def _grouped(results: Sequence[LogResult]) -> list[Group]:
     return sorted(groups.values(), key=lambda one: (one.is_harmless, -len(one.logs)))
 
 
-class _Pair:
-    """A process of each version."""
+class _Team:
+    """The processes that fold a log together: two of each version, with different hash seeds."""
 
-    def __init__(self, base: Version, head: Version) -> None:
-        with ExitStack() as opened:
-            self.base = opened.enter_context(VersionProcess(base))
-            self.head = opened.enter_context(VersionProcess(head))
-            self._opened = opened.pop_all()
+    def __init__(self, base: Version, head: Version, patience_s: float) -> None:
+        """Start all processes at the same time. Raises DiffError."""
+
+        def start(version: Version, seed: int) -> Future[VersionProcess]:
+            return starts.submit(VersionProcess, version, hash_seed=seed, patience_s=patience_s)
+
+        with ThreadPoolExecutor(len(_SIDES) * len(HASH_SEEDS)) as starts:
+            started = [start(one, seed) for seed in HASH_SEEDS for one in (base, head)]
+        self._opened = [one.result() for one in started if one.exception() is None]
+        failed = next((one for one in started if one.exception() is not None), None)
+        if failed is not None:
+            self.close()
+            failed.result()
+        self.base, self.head, self.base_again, self.head_again = self._opened
 
     def close(self) -> None:
-        self._opened.close()
+        for one in self._opened:
+            one.close()
 
 
 class _TotalProgress:
@@ -201,26 +225,27 @@ class _TotalProgress:
 
 
 class _Pool:
-    """Pairs of processes, each of which folds one log at a time. A context manager."""
+    """Teams of processes, each of which folds one log at a time. A context manager."""
 
     def __init__(
         self,
         base: Version,
         head: Version,
-        pairs: int,
+        teams: int,
         settings: Mapping[str, str],
         cache: Path | None,
+        patience_s: float,
     ) -> None:
-        self._base = base
-        self._head = head
-        self._free: SimpleQueue[_Pair | None] = SimpleQueue()
-        first = _Pair(base, head)
+        self._new_team = partial(_Team, base, head, patience_s)
+        self._free: SimpleQueue[_Team | None] = SimpleQueue()
+        first = self._new_team()
         self.hellos: tuple[Hello, Hello] = (first.base.hello, first.head.hello)
         self._free.put(first)
-        for _ in range(pairs - 1):
+        for _ in range(teams - 1):
             self._free.put(None)
-        self._threads = ThreadPoolExecutor(pairs, thread_name_prefix="diff")
-        self._folds = ThreadPoolExecutor(2 * pairs, thread_name_prefix="fold")
+        self._threads = ThreadPoolExecutor(teams, thread_name_prefix="diff")
+        folds = teams * len(_SIDES) * len(HASH_SEEDS)
+        self._folds = ThreadPoolExecutor(folds, thread_name_prefix="fold")
         self._opened = [first]
         try:
             self.coverage = Coverage(
@@ -240,35 +265,44 @@ class _Pool:
     def _compare(
         self, log: GivenLog, settings: Mapping[str, str], in_all: _TotalProgress
     ) -> LogResult:
-        pair = self._free.get()
+        team = self._free.get()
         try:
-            if pair is None:
-                pair = _Pair(self._base, self._head)
-                self._opened.append(pair)
-            return self._result(pair, log, settings, in_all)
+            if team is None:
+                team = self._new_team()
+                self._opened.append(team)
+            return self._result(team, log, settings, in_all)
         except DiffError as error:
             # After an error the processes are not used again.
-            if pair is not None:
-                pair.close()
-            pair = None
+            if team is not None:
+                team.close()
+            team = None
             return LogResult(log.name, error=str(error))
         finally:
-            self._free.put(pair)
+            self._free.put(team)
 
     def _result(
-        self, pair: _Pair, log: GivenLog, settings: Mapping[str, str], in_all: _TotalProgress
+        self, team: _Team, log: GivenLog, settings: Mapping[str, str], in_all: _TotalProgress
     ) -> LogResult:
         request = FoldLog(str(log.path), settings=dict(settings))
         measured = self.coverage.sides_to_measure(log)
-        base, head = self._folded(pair, log, request, in_all, measured)
-        for side, one in ((BASE, base), (HEAD, head)):
+        folds = [
+            _Fold(team.base, BASE, structs.replace(request, with_executed=BASE in measured)),
+            _Fold(team.head, HEAD, structs.replace(request, with_executed=HEAD in measured)),
+            _Fold(team.base_again, f"{BASE} again", request),
+            _Fold(team.head_again, f"{HEAD} again", request),
+        ]
+        base, head, *again = self._folded(log, folds, in_all)
+        for side, one in zip(_SIDES, (base, head), strict=True):
             if side in measured:
                 self.coverage.add(side, log, one.folded)
         result = LogResult(log.name, base.folded.events, len(base.decisions))
+        for side, one, other in zip(_SIDES, (base, head), again, strict=True):
+            found = find_nondeterminism(side, log.name, one.decisions, other.decisions)
+            result.nondeterminism += [found] if found is not None else []
         since = first_difference(base.decisions, head.decisions)
         if since is not None:
             request = structs.replace(request, with_contents=True, since=since)
-            base, head = self._explained(pair, log, request, in_all, (base, head))
+            base, head = self._explained(team, log, request, in_all, (base, head))
             result.instances = _instances(log, base, head)
         result.left_at = (base.folded.left_at, head.folded.left_at)
         result.assumptions = (base.folded.assumptions, head.folded.assumptions)
@@ -276,7 +310,7 @@ class _Pool:
 
     def _explained(
         self,
-        pair: _Pair,
+        team: _Team,
         log: GivenLog,
         request: FoldLog,
         in_all: _TotalProgress,
@@ -284,47 +318,60 @@ class _Pool:
     ) -> tuple[FoldResult, FoldResult]:
         """Fold again with contents, and a third time if the differences affect partitions other
         than those whose states only one version writes."""
+
+        def folded(asked: FoldLog) -> tuple[FoldResult, FoldResult]:
+            folds = [_Fold(team.base, BASE, asked), _Fold(team.head, HEAD, asked)]
+            base, head = self._folded(log, folds, in_all)
+            return base, head
+
         known = b"".join(common_keys(found[0].decisions, found[1].decisions))
         followed = _written_by_one(found[0].decisions, found[1].decisions)
         request = structs.replace(request, known=known, partitions=_named(followed))
-        base, head = self._folded(pair, log, request, in_all)
+        base, head = folded(request)
         all_roots = roots(divergences(base.decisions, head.decisions))
         touched = {name for one in all_roots if one.may_matter for name in one.partitions}
         if not _is_shadow(base, head) and not touched <= followed:
-            request = structs.replace(request, partitions=_named(touched))
-            base, head = self._folded(pair, log, request, in_all)
+            base, head = folded(structs.replace(request, partitions=_named(touched)))
         return base, head
 
     def _folded(
-        self,
-        pair: _Pair,
-        log: GivenLog,
-        request: FoldLog,
-        in_all: _TotalProgress,
-        measured: frozenset[str] = frozenset(),
-    ) -> tuple[FoldResult, FoldResult]:
-        """Fold with both versions at the same time. Versions in `measured` also report the lines
-        that they execute. Raises DiffError."""
-
-        def fold(process: VersionProcess, side: str) -> Future[FoldResult]:
-            asked = structs.replace(request, with_executed=side in measured)
-            return self._folds.submit(process.fold, asked, in_all.of(log.name, side))
-
-        base, head = fold(pair.base, BASE), fold(pair.head, HEAD)
-        failed = base.exception() or head.exception()
-        if failed is not None:
+        self, log: GivenLog, folds: Sequence["_Fold"], in_all: _TotalProgress
+    ) -> list[FoldResult]:
+        """Fold with several processes at the same time. Raises DiffError."""
+        started = [
+            self._folds.submit(one.process.fold, one.request, in_all.of(log.name, one.name))
+            for one in folds
+        ]
+        # Wait for all, because the processes are closed after an error.
+        failures = [error for one in started if (error := one.exception()) is not None]
+        if failures:
             # The path of a packed log is in a temporary folder.
-            raise DiffError(str(failed).replace(request.log, log.name)) from None
-        return base.result(), head.result()
+            text = str(failures[0]).replace(folds[0].request.log, log.name)
+            raise DiffError(text) from None
+        return [_with_effect(one.result()) for one in started]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for pair in self._opened:
-            pair.close()
+        for team in self._opened:
+            team.close()
         self._folds.shutdown()
+
+
+class _Fold(NamedTuple):
+    """One process with its request, and a name for the progress."""
+
+    process: VersionProcess
+    name: str
+    request: FoldLog
+
+
+def _with_effect(found: FoldResult) -> FoldResult:
+    """Leave out fenced writes. A version that writes one by one stops at the first of them."""
+    decisions = [one for one in found.decisions if not one.is_fenced]
+    return FoldResult(decisions, found.folded)
 
 
 def _written_by_one(base: Sequence[Decision], head: Sequence[Decision]) -> set[str]:

@@ -1,5 +1,5 @@
-"""Consequences of a difference: how long partitions were offline or led by another broker, and
-their states at the end."""
+"""Consequences of a difference, without the reaction of brokers: how long partitions were offline
+or led by another broker, and their states at the end."""
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -29,40 +29,76 @@ def consequences(base: Folded, head: Folded) -> list[str]:
 
 
 def _of_partition(base: PartitionTimeline, head: PartitionTimeline, end_ns: int) -> Iterator[str]:
-    ours, theirs = _offline_ns(base.samples, end_ns), _offline_ns(head.samples, end_ns)
+    if not base.samples or not head.samples:
+        return
+    spans = list(_spans(base.samples, head.samples, end_ns))
+    yield from _offline(spans)
+    last, other = base.samples[-1], head.samples[-1]
+    yield from _other_leaders(spans, last.leader, other.leader)
+    if _exists(last) and _exists(other):
+        yield from _end(last, other)
+    elif _exists(last):
+        yield f"{'topic deleted' if any(map(_exists, head.samples)) else 'not created'} with head"
+    elif _exists(other):
+        yield f"{'topic not deleted' if any(map(_exists, base.samples)) else 'created'} with head"
+
+
+def _end(base: Sample, head: Sample) -> Iterator[str]:
+    """How a partition ends that exists with both versions."""
+    if base.is_in_deletion != head.is_in_deletion:
+        yield f"ends in deletion with {'head' if head.is_in_deletion else 'base'} only"
+    elif not base.isr or not head.isr:
+        # Its state was not written with a version, so there is nothing to compare.
+        if base.isr:
+            yield "ends without a leader and ISR with head"
+        elif head.isr:
+            yield f"ends with {_leader(head)} and ISR {format_brokers(head.isr)} with head only"
+    else:
+        if base.leader != head.leader:
+            yield f"ends with {_leader(head)} instead of {_leader(base)}"
+        elif base.is_online != head.is_online:
+            yield f"ends {'online' if head.is_online else 'offline'} with head"
+        if sorted(base.isr) != sorted(head.isr):
+            yield f"ends with ISR {format_brokers(head.isr)} instead of {format_brokers(base.isr)}"
+    if base.replicas != head.replicas:
+        replicas = format_brokers(head.replicas)
+        yield f"ends on brokers {replicas} instead of {format_brokers(base.replicas)}"
+    if base.is_reassigned != head.is_reassigned:
+        yield f"its reassignment {'does not end' if head.is_reassigned else 'ends'} with head"
+
+
+Span = tuple[int, Sample, Sample]
+"""A time in ns in which neither version's state of a partition changes, and both states."""
+
+
+def _spans(base: Sequence[Sample], head: Sequence[Sample], end_ns: int) -> Iterator[Span]:
+    """The times in which the partition exists, and is not being deleted, with both versions."""
+    times = sorted({one.time_ns for one in (*base, *head)})
+    for begin, end in pairwise([*times, end_ns]):
+        ours, theirs = _at(base, begin), _at(head, begin)
+        if ours and theirs and _is_in_use(ours) and _is_in_use(theirs):
+            yield end - begin, ours, theirs
+
+
+def _offline(spans: Sequence[Span]) -> Iterator[str]:
+    """The time without a live leader."""
+    ours = sum(spent_ns for spent_ns, base, _ in spans if not base.is_online)
+    theirs = sum(spent_ns for spent_ns, _, head in spans if not head.is_online)
     if abs(ours - theirs) >= _REPORTED_NS:
         how = "longer" if theirs > ours else "shorter"
         yield (
             f"offline {_seconds(abs(theirs - ours))} {how} with head"
             f" ({_seconds(ours)} with base, {_seconds(theirs)} with head)"
         )
-    if not base.samples or not head.samples:
-        return
-    yield from _other_leaders(base.samples, head.samples, end_ns)
-    last, other = base.samples[-1], head.samples[-1]
-    if last.leader != other.leader:
-        yield f"ends with {_leader(other)} instead of {_leader(last)}"
-    elif last.is_online != other.is_online:
-        yield f"ends {'online' if other.is_online else 'offline'} with head"
-    if sorted(last.isr) != sorted(other.isr):
-        yield f"ends with ISR {format_brokers(other.isr)} instead of {format_brokers(last.isr)}"
-    if last.replicas != other.replicas:
-        replicas = format_brokers(other.replicas)
-        yield f"ends on brokers {replicas} instead of {format_brokers(last.replicas)}"
-    if last.is_reassigned != other.is_reassigned:
-        yield f"its reassignment {'does not end' if other.is_reassigned else 'ends'} with head"
 
 
-def _other_leaders(base: Sequence[Sample], head: Sequence[Sample], end_ns: int) -> Iterator[str]:
-    """The leaders that head has for a time instead of those of base. The leader at the end is a
-    separate sentence."""
+def _other_leaders(spans: Sequence[Span], last: int, other: int) -> Iterator[str]:
+    """The leaders that head has for a time instead of those of base. The leaders at the end (`last`
+    with base, `other` with head) are a separate sentence."""
     spent: Counter[tuple[int, int]] = Counter()
-    times = sorted({one.time_ns for one in (*base, *head)})
-    for begin, end in pairwise([*times, end_ns]):
-        ours, theirs = _at(base, begin), _at(head, begin)
-        if ours and theirs and ours.is_online and theirs.is_online:
-            spent[theirs.leader, ours.leader] += end - begin
-    last, other = base[-1].leader, head[-1].leader
+    for spent_ns, ours, theirs in spans:
+        if ours.is_online and theirs.is_online:
+            spent[theirs.leader, ours.leader] += spent_ns
     found = [
         f"by {theirs} instead of {ours} for {_seconds(spent_ns)}"
         for (theirs, ours), spent_ns in spent.items()
@@ -72,22 +108,18 @@ def _other_leaders(base: Sequence[Sample], head: Sequence[Sample], end_ns: int) 
         yield f"led {' and '.join(found)}" + (", then as before" if last == other else "")
 
 
+def _exists(sample: Sample) -> bool:
+    return bool(sample.replicas)
+
+
+def _is_in_use(sample: Sample) -> bool:
+    return _exists(sample) and not sample.is_in_deletion
+
+
 def _at(samples: Sequence[Sample], time_ns: int) -> Sample | None:
     """The sample that was valid at a time; None before the first."""
     place = bisect_right(samples, time_ns, key=lambda one: one.time_ns)
     return samples[place - 1] if place else None
-
-
-def _offline_ns(samples: Sequence[Sample], end_ns: int) -> int:
-    """The time in which the partition existed and had no live leader."""
-    if not samples:
-        return 0
-    ends = [*(one.time_ns for one in samples[1:]), end_ns]
-    return sum(
-        end - one.time_ns
-        for one, end in zip(samples, ends, strict=True)
-        if one.replicas and not one.is_online
-    )
 
 
 def _leader(sample: Sample) -> str:

@@ -9,9 +9,11 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 
 from replay.description.choices import candidates_in_brief
+from replay.diff.answers import ANSWER, BROKER_ANSWERS, verdicts
 from replay.diff.contents import Compared, DecisionDifference, compared, partitions_of, touched_by
 from replay.diff.matching import Matched, Pair, Reordered, match
 from replay.diff.messages import Decision
+from replay.diff.version.decisions import FAILED
 
 What = Literal["changed", "missing", "new", "reordered"]
 
@@ -22,13 +24,13 @@ _IDS: Final = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
 """The ids in the name of a rule, such as "remove 3 from ISR", but not KIP-236."""
 _TIMERS: Final = ("start_timer", "cancel_timer")
 _TIME: Final = "time"
-_ANSWER: Final = "answer_"
 _PASSED_OVER_MAX: Final = 10
 
 
 class DecisionDivergence(Struct):
     """One decision that differs. `seq` is the event of the log that led to it, and `cause` the
-    controller event that was processed. `details` are sentences about the choice."""
+    controller event that was processed. `details` are sentences about the choice, `verdicts` about
+    requests that only one version accepts."""
 
     what: What
     kind: str
@@ -42,6 +44,7 @@ class DecisionDivergence(Struct):
     differences: tuple[DecisionDifference, ...] = ()
     partitions: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
+    verdicts: tuple[str, ...] = ()
     is_harmless: bool = False
     place: tuple[int, int] = (0, 0)
 
@@ -72,9 +75,35 @@ class Root(Struct):
         return list(dict.fromkeys(names))
 
     @property
+    def verdicts(self) -> list[str]:
+        """The requests that only one version accepts."""
+        every = [one for each in (self.first, *self.followers) for one in each.verdicts]
+        return list(dict.fromkeys(every))
+
+    @property
     def may_matter(self) -> bool:
-        """Whether it can have consequences: the same decisions in another order have none."""
+        """Whether it can have simulated consequences: the same decisions in another order have
+        none."""
         return any(one.what != "reordered" for one in (self.first, *self.followers))
+
+    @property
+    def to_brokers(self) -> list[str]:
+        """The kinds of differing decisions that brokers receive or read, sorted."""
+        return sorted(one for one in self._received if not _is_to_clients(one))
+
+    @property
+    def to_clients(self) -> list[str]:
+        """The kinds of differing answers to admin clients, sorted."""
+        return sorted(filter(_is_to_clients, self._received))
+
+    @property
+    def _received(self) -> set[str]:
+        kinds = {one.kind for one in (self.first, *self.followers) if not one.is_harmless}
+        return kinds.difference(_TIMERS, (FAILED,))
+
+
+def _is_to_clients(kind: str) -> bool:
+    return kind.startswith(ANSWER) and kind not in BROKER_ANSWERS
 
 
 def divergences(base: Sequence[Decision], head: Sequence[Decision]) -> list[DecisionDivergence]:
@@ -111,7 +140,7 @@ def first_difference(base: Sequence[Decision], head: Sequence[Decision]) -> int 
     for ours, theirs in zip_longest(sorted(base, key=_seq_of), sorted(head, key=_seq_of)):
         if ours is None or theirs is None:
             return (ours or theirs).seq
-        if ours.key != theirs.key or abs(ours.time_ns - theirs.time_ns) >= _LATE_NS:
+        if ours.key != theirs.key or _late_ns(ours, theirs):
             return min(ours.seq, theirs.seq)
     return None
 
@@ -125,9 +154,17 @@ def _late(
 ) -> Iterator[tuple[Pair, int]]:
     """The pairs that head decides at another time, and how much later."""
     for pair in matched.pairs:
-        late_ns = head[pair[1]].time_ns - base[pair[0]].time_ns
-        if abs(late_ns) >= _LATE_NS:
+        late_ns = _late_ns(base[pair[0]], head[pair[1]])
+        if late_ns:
             yield pair, late_ns
+
+
+def _late_ns(base: Decision, head: Decision) -> int:
+    """How much later head decides; 0 for less than a second. A version that writes one by one
+    makes the later writes of a rule later, so the first one counts."""
+    late_ns = head.time_ns - base.time_ns
+    begun_ns = (head.begun_ns or head.time_ns) - (base.begun_ns or base.time_ns)
+    return late_ns if min(abs(late_ns), abs(begun_ns)) >= _LATE_NS else 0
 
 
 def roots(found: Iterable[DecisionDivergence]) -> list[Root]:
@@ -147,7 +184,7 @@ def roots(found: Iterable[DecisionDivergence]) -> list[Root]:
             continue
         keys = [of_partition.get(name) for name in one.partitions]
         keys.append(of_event.get((one.seq, one.cause)))
-        if one.kind in _TIMERS or one.kind.startswith(_ANSWER):
+        if one.kind in _TIMERS or one.kind.startswith(ANSWER):
             keys.append(of_cause.get(one.cause))
         root = next((key for key in keys if key is not None), None)
         if root is None:
@@ -211,9 +248,12 @@ def _general(part: str) -> str:
 
 def _of_compared(one: Compared) -> DecisionDivergence:
     what: What = "changed" if one.base and one.head else "missing" if one.base else "new"
-    return _divergence(
+    found = _divergence(
         what, one.base, one.head, one.partitions, tuple(_details(one)), one.differences
     )
+    if one.base and one.head:
+        found.verdicts = tuple(verdicts(one.base, one.head))
+    return found
 
 
 def _of_reordered(
@@ -277,8 +317,8 @@ def _when(late_ns: int) -> str:
 def _details(one: Compared) -> Iterator[str]:
     """The choices of each version that differ, with the replicas that were passed over; and the
     delay between the two decisions."""
-    late_ns = one.head.time_ns - one.base.time_ns if one.base and one.head else 0
-    if one.head and abs(late_ns) >= _LATE_NS:
+    late_ns = _late_ns(one.base, one.head) if one.base and one.head else 0
+    if one.head and late_ns:
         yield f"{_when(late_ns)}, at event {one.head.seq}"
     ours, theirs = _choices(one.base), _choices(one.head)
     for name in dict.fromkeys([*ours, *theirs]):

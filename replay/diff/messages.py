@@ -56,7 +56,9 @@ class Decision(Struct, frozen=True, omit_defaults=True):
     only. `seq` is the last event of the log before it, `turn` the number of the event that the
     version folded, `time_ns` the wall clock of that event, `event` its kind, and `cause` the
     controller event that was processed. `content` has plain values by field name; `choices` are
-    those of the reason.
+    those of the reason. `is_fenced`: a write that was refused because another controller had been
+    elected, so it has no effect. `begun_ns` is the time of the first write of the same rule for the
+    same controller event, 0 if the version does not know it.
     """
 
     key: bytes
@@ -71,6 +73,8 @@ class Decision(Struct, frozen=True, omit_defaults=True):
     cause: str = ""
     content: dict[str, Any] | None = None
     choices: list[dict[str, Any]] = []
+    is_fenced: bool = False
+    begun_ns: int = 0
 
 
 class Decisions(Struct, frozen=True, tag_field="is", tag="decisions"):
@@ -88,7 +92,7 @@ class FoldProgress(Struct, frozen=True, tag_field="is", tag="progress"):
 
 class Sample(Struct, frozen=True):
     """The state of a partition from a time on. `leader` is -1 for none. `is_online`: the leader is
-    alive."""
+    alive. `is_in_deletion`: its topic is queued for deletion."""
 
     time_ns: int
     leader: int
@@ -96,6 +100,7 @@ class Sample(Struct, frozen=True):
     replicas: tuple[int, ...]
     is_online: bool
     is_reassigned: bool = False
+    is_in_deletion: bool = False
 
 
 class PartitionTimeline(Struct, frozen=True):

@@ -4,6 +4,10 @@ import os
 import re
 import subprocess
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Final, Self
 
 import msgspec
@@ -28,6 +32,8 @@ from replay.progress import Progress, unreported
 _NO_PROTOCOL: Final = re.compile(r"No module named '?replay(\.diff(\.protocol)?)?\b(?!\.)")
 """Python's error for a version without the protocol."""
 
+_CHECK_INTERVAL_S: Final = 1.0
+
 
 class FoldResult(Struct):
     """The response of a version for a log."""
@@ -36,10 +42,12 @@ class FoldResult(Struct):
     folded: Folded = Folded(0, 0)
 
 
-def environment_of(version: Version) -> dict[str, str]:
+def environment_of(version: Version, hash_seed: int | None = None) -> dict[str, str]:
     """The environment for a process of a version. The version's code is imported first, whatever
     the current folder is and whatever is installed."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    if hash_seed is not None:
+        environment["PYTHONHASHSEED"] = str(hash_seed)
     if version.folder is None:
         environment["PYTHONSAFEPATH"] = "1"
     else:
@@ -50,23 +58,46 @@ def environment_of(version: Version) -> dict[str, str]:
 class VersionProcess:
     """A process of a version. It folds one log at a time. A context manager."""
 
-    def __init__(self, version: Version) -> None:
-        """Raises DiffError if the version cannot be started or has another protocol."""
+    def __init__(
+        self,
+        version: Version,
+        *,
+        hash_seed: int | None = None,
+        patience_s: float | None = None,
+    ) -> None:
+        """`patience_s` is how long the version may report no progress, by default forever.
+
+        Raises DiffError if the version cannot be started or has another protocol.
+        """
         self.version = version
+        self._patience_s = patience_s
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         self._process = subprocess.Popen(
             [version.python, "-m", "replay.diff.protocol"],
             cwd=version.folder,
-            env=environment_of(version),
+            env=environment_of(version, hash_seed),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
         )
         try:
-            self.hello = self._hello()
+            self.hello = self._watched_hello()
         except BaseException:
             self.close()
             raise
+
+    def _watched_hello(self) -> Hello:
+        if self._patience_s is None:
+            return self._hello()
+        with _watched(self._process, self._patience_s) as watch:
+            try:
+                return self._hello()
+            except DiffError:
+                if not watch.is_hanging:
+                    raise
+                raise DiffError(
+                    f"{self.version.reference} does not start within {self._patience_s:g} s"
+                ) from None
 
     def _hello(self) -> Hello:
         assert self._process.stdout is not None
@@ -90,7 +121,21 @@ class VersionProcess:
         return hello
 
     def fold(self, request: FoldLog, progress: Progress = unreported) -> FoldResult:
-        """Fold a log. Raises DiffError."""
+        """Fold a log. Raises DiffError. After an error the process cannot be used again."""
+        if self._patience_s is None:
+            return self._fold(request, progress)
+        with _watched(self._process, self._patience_s) as watch:
+            try:
+                return self._fold(request, _both(watch.report, progress))
+            except DiffError:
+                if not watch.is_hanging:
+                    raise
+                raise DiffError(
+                    f"{self.version.reference}, {request.log}: no progress for "
+                    f"{self._patience_s:g} s after event {watch.done}; the process was stopped"
+                ) from None
+
+    def _fold(self, request: FoldLog, progress: Progress) -> FoldResult:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         result = FoldResult()
@@ -129,10 +174,6 @@ class VersionProcess:
         places = [one.strip() for one in lines if one.lstrip().startswith("File ")]
         return f"{lines[-1]} ({places[-1]})" if places else lines[-1]
 
-    def kill(self) -> None:
-        """Kill the process, from any thread. A running `fold` raises DiffError."""
-        self._process.kill()
-
     def close(self) -> None:
         """Close the streams and wait for the process; kill it if it does not exit."""
         for stream in (self._process.stdin, self._process.stdout):
@@ -150,3 +191,47 @@ class VersionProcess:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _both(one: Progress, other: Progress) -> Progress:
+    def report(what: str, done: int, total: int | None) -> None:
+        one(what, done, total)
+        other(what, done, total)
+
+    return report
+
+
+class _ProgressWatch:
+    """Records when a version last made progress."""
+
+    def __init__(self) -> None:
+        self.is_hanging = False
+        self.done = 0
+        self.last_progress = time.monotonic()
+
+    def report(self, what: str, done: int, total: int | None) -> None:
+        """Record progress, unless the version is still at the same event."""
+        if done != self.done:
+            self.done = done
+            self.last_progress = time.monotonic()
+
+
+@contextmanager
+def _watched(process: subprocess.Popen[bytes], patience_s: float) -> Iterator[_ProgressWatch]:
+    """Kill the process if it makes no progress."""
+    watch, is_over = _ProgressWatch(), Event()
+
+    def check() -> None:
+        while not is_over.wait(min(_CHECK_INTERVAL_S, patience_s)):
+            if time.monotonic() - watch.last_progress > patience_s:
+                watch.is_hanging = True
+                process.kill()
+                return
+
+    thread = Thread(target=check, name="patience", daemon=True)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        is_over.set()
+        thread.join()

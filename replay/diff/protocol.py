@@ -6,7 +6,10 @@ responses to standard output.
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import IO, Final
 
 import msgspec
@@ -35,8 +38,7 @@ from replay.errors import ReplayError
 from replay.logs.open_log import open_reader
 from replay.progress import Progress
 
-_STEP: Final = 2000
-"""The number of events between two messages about the progress."""
+_PROGRESS_INTERVAL_S: Final = 0.5
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
@@ -68,20 +70,37 @@ def _fold(request: FoldLog, recorder: FoldRecorder, answers: IO[bytes]) -> Folde
     log = Path(request.log)
     for damage in verify(log).damages:
         raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")
-    with open_reader(log) as reader:
+    with open_reader(log) as reader, _reported(answers) as progress:
         if not request.with_executed:
-            return fold_log(reader, recorder, _progress(answers), request.settings, request.since)
+            return fold_log(reader, recorder, progress, request.settings, request.since)
         with ExecutedLines() as executed:
-            folded = fold_log(reader, recorder, _progress(answers), request.settings, request.since)
+            folded = fold_log(reader, recorder, progress, request.settings, request.since)
     return structs.replace(folded, executed=executed.by_file())
 
 
-def _progress(answers: IO[bytes]) -> Progress:
-    def report(what: str, done: int, total: int | None) -> None:
-        if done % _STEP == 0:
-            write(answers, FoldProgress(done, total or 0))
+@contextmanager
+def _reported(answers: IO[bytes]) -> Iterator[Progress]:
+    """Write the progress regularly, from another thread: even if a decision never ends, the last
+    message has the event before it."""
+    last, is_over = FoldProgress(0, 0), Event()
 
-    return report
+    def report(what: str, done: int, total: int | None) -> None:
+        nonlocal last
+        last = FoldProgress(done, total or 0)
+
+    def write_regularly() -> None:
+        # If the comparing version has exited, the fold fails when it writes its result.
+        with suppress(OSError):
+            while not is_over.wait(_PROGRESS_INTERVAL_S):
+                write(answers, last)
+
+    thread = Thread(target=write_regularly, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield report
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def _place_of(error: Exception) -> str:

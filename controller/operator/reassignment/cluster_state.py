@@ -281,10 +281,9 @@ class ClusterState(Struct, frozen=True):
         in_sync = len(self.originals_in_sync(partition))
         if in_sync >= (len(origin) if needed is None else needed):
             return 0
-        isr = self.leaderships.get(partition, Leadership()).isr
         assignment = self.assignments.get(partition)
-        others = [one for one in assignment.replicas if one not in origin] if assignment else []
-        return needed if any(one in isr or one in self.brokers for one in others) else 0
+        has_others = assignment is not None and not set(assignment.replicas) <= set(origin)
+        return needed if has_others else 0
 
     def originals_needed(self, partition: Partition) -> int | None:
         """min(min.insync.replicas, number of originals), at least 1; None if only the controller's

@@ -70,12 +70,35 @@ class WriteBatch:
         return [place for place, error in enumerate(self._errors) if error is None]
 
     @property
+    def is_atomic(self) -> bool:
+        """Whether ZooKeeper does all writes or none."""
+        return self._is_atomic
+
+    @property
     def outcome(self) -> ZnodesWritten | None:
         """The command's outcome when all writes are settled; None before."""
         if self._open:
             return None
         errors = [cast(int, one) for one in self._errors]
         return ZnodesWritten(self._id, 0, errors, self._versions)
+
+    def if_fenced(self) -> dict[str, ZnodesWritten]:
+        """By path: the outcome of each write that was fenced, or will be if it is open."""
+        return {
+            self._writes[place].path: ZnodesWritten(self._id, place, [FENCED], [-1])
+            for place, error in enumerate(self._errors)
+            if error in (None, FENCED)
+        }
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether one of its writes was fenced; the open ones will be."""
+        return self._is_fenced
+
+    @property
+    def open_writes(self) -> list[WriteOperation]:
+        """The writes that are not settled."""
+        return [self._writes[place] for place in self._open]
 
     def paths(self) -> list[str]:
         """The paths of the writes that are not settled."""
@@ -91,18 +114,21 @@ class WriteBatch:
             return None
         if decision.error:
             return [] if self._claim_refused(decision, since_zxid) else None
-        claimed: list[int] = []
-        differences: list[str] = []
-        for path, kafkas in decision.operations:
-            place = self._place_of(kafkas, path, claimed)
-            if place is None:
-                return None
-            claimed.append(place)
-            differences += write_differences(self._writes[place], kafkas, path)
+        found = self._compared(decision)
+        if found is None:
+            return None
+        claimed, differences = found
         for place, (_, kafkas) in zip(claimed, decision.operations, strict=True):
             self._settle(place, operations.OK, kafkas.version if isinstance(kafkas, SetData) else 0)
             self._done.append(place)
         return differences if claimed else None
+
+    def has(self, decision: Decision, since_zxid: int) -> bool:
+        """Whether `claim` would settle writes, without differences."""
+        if decision.error:
+            return self._refused_place(decision, since_zxid) is not None
+        found = self._compared(decision)
+        return found is not None and bool(found[0]) and not found[1]
 
     def can_repeat(self, decision: Decision) -> bool:
         """Whether ZooKeeper would refuse one of the completed writes as in this decision."""
@@ -151,6 +177,19 @@ class WriteBatch:
                 skipped.append(SkippedWrite(write, error))
             self._settle(place, error, -1 if error else version_after(write, self._view))
         return skipped
+
+    def _compared(self, decision: Decision) -> tuple[list[int], list[str]] | None:
+        """The writes that a decision corresponds to, and the differences; None if the batch does
+        not contain them."""
+        claimed: list[int] = []
+        differences: list[str] = []
+        for path, kafkas in decision.operations:
+            place = self._place_of(kafkas, path, claimed)
+            if place is None:
+                return None
+            claimed.append(place)
+            differences += write_differences(self._writes[place], kafkas, path)
+        return claimed, differences
 
     def _place_of(self, kafkas: Operation, path: str, claimed: list[int]) -> int | None:
         for place in self._open:

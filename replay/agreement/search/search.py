@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from replay.agreement.assumptions import Assumptions, Choices
+from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions, Choices
 from replay.agreement.results import AgreementResult
 
 RECORDS_MAX: Final = 500_000
@@ -80,15 +80,21 @@ class Hypothesis(ABC, Generic[Question]):
         """Add what this hypothesis explains to the result."""
 
 
-def search(compare: Compare, hypotheses: Sequence[Hypothesis[Any]], records: int) -> Run:
-    """Compare a log of so many records under the assumptions that explain most divergences."""
+def search(
+    compare: Compare,
+    hypotheses: Sequence[Hypothesis[Any]],
+    records: int,
+    begin: Assumptions = NO_ASSUMPTIONS,
+) -> Run:
+    """Compare a log of so many records under the assumptions that explain most divergences, in
+    addition to those of `begin`."""
     is_recorded = any(one.needs_choices and one.runs(records) for one in hypotheses)
 
     def run(assumptions: Assumptions) -> Run:
         choices = Choices(assumptions, is_recorded=is_recorded)
         return Run(choices, compare(choices))
 
-    best = run(Assumptions())
+    best = run(begin)
     for one in hypotheses:
         best = _Improvement(run, one, best, one.runs(records)).result()
     for one in hypotheses:

@@ -49,6 +49,7 @@ from replay.agreement.trace.compared_writes import ComparedWrites
 from replay.agreement.trace.inferred_triggers import InferredTriggers
 from replay.agreement.trace.pending_events import PendingEvents
 from replay.agreement.trace.shadow_fold import ShadowFold
+from replay.agreement.trace.write_ahead import WriteAhead
 from replay.agreement.znode_view import Change, Overlay, ZnodeView
 from replay.description.events import trigger_name
 from replay.stock_clusters.imported_log.events import RequestInferred
@@ -71,6 +72,7 @@ class ControllerTrace(Checkpointed):
     STATE = (
         "fold",
         "compared",
+        "ahead",
         "unknown_calls",
         "_pending",
         "_triggers",
@@ -97,6 +99,7 @@ class ControllerTrace(Checkpointed):
         self.broker = broker
         self.fold = ShadowFold(session, configuration, view, index, choices)
         self.compared = ComparedWrites(session, broker, self.fold, index)
+        self.ahead = WriteAhead(self.fold, self.compared, choices)
         self.unknown_calls: dict[int, int] = {}
         """By epoch, the first record that reports a request that no log has."""
         self._view = view
@@ -188,8 +191,7 @@ class ControllerTrace(Checkpointed):
     def served(self, number: int) -> None:
         """A request was answered: the controller has processed it."""
         self._note(self.served, number)
-        call = self._pending.served(number, self.fold.now_ms)
-        if call is not None:
+        if (call := self._pending.served(number, self.fold.now_ms)) is not None:
             # One thread processes all events, so it has finished reading for the earlier ones.
             self.fold.answer_all()
             if not self.fold.is_running:
@@ -360,18 +362,18 @@ class ControllerTrace(Checkpointed):
         if decision.what == "fenced" and isinstance(self._begun, (ControllerChange, Reelect)):
             # The controller had not noticed yet that it was deposed.
             self._go_back()
-        early = self.compared.claim_early_write(decision)
-        if early is not None:
+        if (early := self.ahead.claim_early_write(decision)) is not None:
             return self.compared.judge(decision, early)
         while True:
+            self.ahead.go_on()
             if self.fold.batch is not None:
                 differences = self.fold.batch.claim(decision, self._mark_zxid)
                 if differences is not None:
                     return self._claimed(decision, differences)
                 if self.compared.are_written_later(self.fold.batch.paths()):
-                    if self._go_back():
+                    if self.ahead.reach(decision, self._mark_zxid) or self._go_back():
                         continue
-                    if self.fold.batch.claim_repeated(decision):
+                    if self.ahead.claim_repeated(decision):
                         return self._claimed(decision, ())
                     return self.compared.judge(decision, (), "missing")
                 self.compared.skip_batch()
@@ -384,8 +386,7 @@ class ControllerTrace(Checkpointed):
         """The fold makes this write, too. It receives the outcome unless the reply was lost."""
         judgement = self.compared.judge(decision, differences)
         self._delivered = self.fold.batch
-        if not self._choices.is_reply_lost(decision.zxid):
-            self.fold.deliver()
+        self.ahead.claimed(decision)
         return judgement
 
     def _begin_next(self, decision: Decision) -> bool:
@@ -448,6 +449,7 @@ class ControllerTrace(Checkpointed):
     def _begin(self, trigger: Trigger) -> None:
         self._free_ms = self.fold.now_ms
         self._begun = trigger
+        self.ahead.begin_event()
         step = self._pending.step_of(trigger)
         self._pending.record_choice(trigger, self.fold.now_ms)
         self.fold.begin(self._pending.take(trigger), step)
@@ -487,8 +489,7 @@ class ControllerTrace(Checkpointed):
         if self._pending.is_held(checkpoint.event):
             # The event has waited before, and would again and again.
             return False
-        paths = self.fold.batch.paths() if self.fold.batch else ()
-        overlay = self.fold.overlay
+        paths, overlay = self.ahead.all_paths(), self.fold.overlay
         self._checkpoint = None
         self.restore(checkpoint.state)
         self._pending.hold(checkpoint.event, paths)

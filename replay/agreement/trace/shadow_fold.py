@@ -24,7 +24,13 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
-from controller.core.events import BrokerResponded, SessionConnected, TopicIdsDrawn
+from controller.core.events import (
+    BrokerResponded,
+    SessionConnected,
+    TopicIdsDrawn,
+    ZnodesWritten,
+)
+from controller.core.operations import FENCED
 from controller.core.triggers import Trigger
 from replay.agreement.assumptions import Choices, OpenChoice, Step
 from replay.agreement.broker_requests.sent_request import (
@@ -79,6 +85,7 @@ class ShadowFold(Checkpointed):
         "watches",
         "queues",
         "sent",
+        "fenced",
         "inputs",
         "read",
         "step",
@@ -115,6 +122,8 @@ class ShadowFold(Checkpointed):
         self.watches = Watches()
         self.queues = BrokerQueues()
         self.sent: list[SentRequest] = []
+        self.fenced: list[ZnodesWritten] = []
+        """The outcomes with writes that were fenced."""
         self.inputs = FoldInputs()
         self.read: tuple[Issued, Read] | None = None
         self.step = Step(session, "", 0)
@@ -221,6 +230,8 @@ class ShadowFold(Checkpointed):
         """Return the batch's outcome to the fold if all writes are settled."""
         outcome = self.batch.outcome if self.batch is not None else None
         if outcome is not None:
+            if FENCED in outcome.errors:
+                self.fenced.append(outcome)
             self.batch = None
             self._reads_since = self.seq
             self._take(self._fold.feed(outcome, self.now_ms))

@@ -16,6 +16,7 @@ def as_json(comparison: Comparison, failing: list[Group]) -> str:
         "base": comparison.base,
         "head": comparison.head,
         "errors": comparison.errors,
+        "nondeterminism": comparison.nondeterminism,
         "groups": [_group(one) for one in comparison.groups],
         "logs": [
             {
@@ -59,5 +60,7 @@ def _instance(instance: Instance) -> dict[str, Any]:
         "first": instance.root.first,
         "followers": instance.root.followers,
         "partitions": instance.root.partitions,
+        "verdicts": instance.root.verdicts,
         "consequences": None if instance.is_shadow else instance.consequences,
+        "not_simulated": [*instance.root.to_brokers, *instance.root.to_clients],
     }

@@ -14,6 +14,8 @@ def github(comparison: Comparison, failing: list[Group]) -> str:
 def _lines(comparison: Comparison, failing: list[Group]) -> Iterator[str]:
     for error in comparison.errors:
         yield f"::error title=refold diff::{_data(error)}"
+    for text in sentences.nondeterminism(comparison):
+        yield f"::error title=refold diff::{_data(text)}"
     for group in comparison.groups:
         level = "error" if group in failing else "notice"
         first = group.first

@@ -1,4 +1,5 @@
-"""A comparison as JUnit XML: one test per log, which fails if it has unaccepted differences."""
+"""A comparison as JUnit XML: one test per log, which fails if it has unaccepted differences
+or a version does not agree with itself."""
 
 from xml.etree import ElementTree
 
@@ -15,7 +16,7 @@ def junit(comparison: Comparison, failing: list[Group]) -> str:
         "testsuite",
         name=f"refold diff {comparison.base.reference} {comparison.head.reference}",
         tests=str(len(comparison.logs)),
-        failures=str(sum(bool(one) for one in failures.values())),
+        failures=str(sum(bool(failures[one.log] or one.nondeterminism) for one in comparison.logs)),
         errors=str(len(comparison.errors)),
     )
     for result in comparison.logs:
@@ -30,10 +31,12 @@ def _case(suite: ElementTree.Element, result: LogResult, failing: list[Group]) -
     )
     if result.error:
         ElementTree.SubElement(case, "error", message=_legal(result.error))
-    elif failing:
-        message = "; ".join(sentences.title(one) for one in failing)
+    elif failing or result.nondeterminism:
+        unstable = [sentences.of_nondeterminism(one) for one in result.nondeterminism]
+        message = "; ".join([*unstable, *(sentences.title(one) for one in failing)])
         failure = ElementTree.SubElement(case, "failure", message=_legal(message))
-        failure.text = _legal("\n\n".join(_text(one, result.log) for one in failing))
+        texts = [*unstable, *(_text(one, result.log) for one in failing)]
+        failure.text = _legal("\n\n".join(texts))
 
 
 def _text(group: Group, log: str) -> str:

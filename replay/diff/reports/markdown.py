@@ -23,6 +23,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     yield f"- {_plain(sentences.side(BASE, comparison.base))}"
     yield f"- {_plain(sentences.side(HEAD, comparison.head))}"
     yield from (f"- **error**: {_plain(error)}" for error in comparison.errors)
+    yield from (f"- **{_plain(one)}**" for one in sentences.nondeterminism(comparison))
     yield from (f"- {_plain(sentences.unused(one))}" for one in comparison.unused)
     yield from (f"- {_plain(one)}" for one in sentences.coverage(comparison))
     if comparison.groups:

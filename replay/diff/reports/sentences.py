@@ -6,7 +6,8 @@ from typing import Final
 
 from replay.description.phrases import counted, some
 from replay.diff.comparing import BASE, HEAD, Comparison, Group, Instance, Side
-from replay.diff.grouping import DecisionDivergence
+from replay.diff.grouping import DecisionDivergence, Root
+from replay.diff.nondeterminism import Nondeterminism
 from replay.diff.uncovered import Uncovered
 from replay.diff.version.decisions import FAILED
 from replay.subjects import subject_of
@@ -38,9 +39,12 @@ def extent(group: Group) -> str:
 def where(instance: Instance) -> str:
     """The log and event of the first cause."""
     first = instance.root.first
-    event = ", ".join(one for one in (first.event, first.cause) if one)
-    time = iso_time(first.time_ns)
-    return f"{instance.log}, event {first.seq} at {time}" + (f" ({event})" if event else "")
+    return _place_in(instance.log, first)
+
+
+def _place_in(log: str, one: DecisionDivergence | Nondeterminism) -> str:
+    event = ", ".join(each for each in (one.event, one.cause) if each)
+    return f"{log}, event {one.seq} at {iso_time(one.time_ns)}" + (f" ({event})" if event else "")
 
 
 def details(instance: Instance) -> list[str]:
@@ -66,6 +70,21 @@ def _failures(instance: Instance) -> Iterator[str]:
 def unused(entry: str) -> str:
     """An entry of the accepted changes that matches no difference."""
     return f"accepted, but no longer found: {entry}"
+
+
+def nondeterminism(comparison: Comparison) -> list[str]:
+    """The versions that do not agree with themselves, with the first event of each log."""
+    return [of_nondeterminism(one) for one in comparison.nondeterminism]
+
+
+def of_nondeterminism(one: Nondeterminism) -> str:
+    """The first event at which a version does not agree with itself, and both decisions."""
+    first, second = one.decisions
+    if first == second:
+        what = f"{first}, with another content for each hash seed"
+    else:
+        what = f"{first} with one hash seed, {second} with another"
+    return f"{one.side} does not agree with itself: {_place_in(one.log, one)}: {what}"
 
 
 def coverage(comparison: Comparison) -> list[str]:
@@ -103,19 +122,32 @@ def followers(instance: Instance) -> str:
 
 
 def outcome(instance: Instance) -> list[str]:
-    """The consequences. The reaction of brokers to reordered requests is not simulated."""
-    if not instance.root.may_matter:
+    """The requests that only one version accepts, and the consequences. Without any, the sentences
+    say what is not simulated."""
+    root = instance.root
+    if root.first.is_harmless:
         return []
-    if instance.is_shadow:
-        return ["consequences unknown: a version is too old to derive them from an imported log"]
-    if instance.root.partitions and not instance.consequences:
-        return ["no consequences: its partitions have the same leaders for the same time"]
-    return instance.consequences
+    if instance.consequences:
+        return [*root.verdicts, *instance.consequences]
+    if instance.is_shadow and root.may_matter:
+        unknown = "consequences unknown: a version is too old to derive them from an imported log"
+        return [*root.verdicts, unknown]
+    return [*root.verdicts, *_not_simulated(root)]
+
+
+def _not_simulated(root: Root) -> Iterator[str]:
+    if root.to_brokers:
+        yield f"brokers' reaction not simulated: {', '.join(root.to_brokers)}"
+    if root.to_clients:
+        yield f"clients' reaction not simulated: {', '.join(root.to_clients)}"
+    if not root.to_brokers and not root.to_clients:
+        yield "brokers and clients receive nothing else within the log"
 
 
 def outcomes_elsewhere(group: Group) -> str:
     """The number of consequences in other places; "" if there are none."""
-    count = sum(len(outcome(one)) for one in group.instances[1:] if one.consequences)
+    others = group.instances[1:]
+    count = sum(len(one.consequences) + len(one.root.verdicts) for one in others)
     return f"and {count} more consequences in other places (--format json has all)" if count else ""
 
 
@@ -146,6 +178,8 @@ def summary(comparison: Comparison) -> str:
     counts += [f"{accepted} accepted"] if accepted else []
     counts += [f"{harmless} harmless"] if harmless else []
     text += ", ".join(counts) or "no difference"
+    for which in dict.fromkeys(one.side for one in comparison.nondeterminism):
+        text += f"; {which} does not agree with itself"
     if comparison.uncovered:
         text += f"; {counted(len(comparison.uncovered), 'change')} never executed"
     return text + ("; executed lines not measured" if comparison.unmeasured else "")

@@ -25,6 +25,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     yield ""
     for error in comparison.errors:
         yield f"error: {error}"
+    yield from sentences.nondeterminism(comparison)
     for one in comparison.unused:
         yield f"note: {sentences.unused(one)}"
     yield from sentences.coverage(comparison)

@@ -144,9 +144,11 @@ class CommandResponder:
         return self.now_ns // 1_000_000
 
     def adopt(self, id: CommandId, command: Command) -> None:
-        """Add a command from before the version left the log, which has no outcome yet."""
+        """Add a command from before the version left the log, which has no outcome yet. A broker
+        may never answer a request."""
         issued = Issued(id, 0, command, _NO_REASON)
-        self.pending[id] = PendingCommand(issued)
+        if not isinstance(command, BrokerRequest):
+            self.pending[id] = PendingCommand(issued)
         self._log.adopt(issued)
 
     # Events
@@ -168,6 +170,7 @@ class CommandResponder:
             self.turn += 1
             mono_ns = self.now_ns + self._mono_ns
             own = Recorded(self.turn, self.now_ns, mono_ns, self._fold.term, channel, event)
+            self._recorder.take(event)
             issued = fold_event(self._fold, own)
             self._recorder.record(
                 self._fold.controller, issued, self.seq, self.turn, self.now_ns, self.event

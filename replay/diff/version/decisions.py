@@ -6,9 +6,10 @@ out what to do. Each write of a batch is a separate decision.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from controller.core.canonical import digest, encode_command, kind_of
 from controller.core.commands import (
@@ -34,7 +35,8 @@ from controller.core.commands import (
     WriteZnodes,
     target_of,
 )
-from controller.core.operations import Check, WriteOperation
+from controller.core.events import ZnodesWritten
+from controller.core.operations import FENCED, Check, WriteOperation
 from replay.description.as_json import plain_object
 from replay.diff.messages import Decision
 
@@ -53,6 +55,16 @@ FAILED: Final = "procedure_failed"
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
+class Cause(NamedTuple):
+    """A controller event: its name, and a number that differs between successive events."""
+
+    name: str
+    number: int
+
+
+NO_CAUSE: Final = Cause("", 0)
+
+
 class DecisionRecorder:
     """Collects decisions. Decisions with a key in `known`, concatenated keys of 16 bytes, are
     recorded without content."""
@@ -61,6 +73,10 @@ class DecisionRecorder:
         self._with_contents = with_contents
         self._known = {known[place : place + 16] for place in range(0, len(known), 16)}
         self.decisions: list[Decision] = []
+        self._writes: dict[CommandId, int] = {}
+        """The place of the first write of each batch without an outcome."""
+        self._begun: tuple[Cause, str, int] = (NO_CAUSE, "", 0)
+        """The controller event, the rule and the time of the last writes of one rule."""
 
     def record(
         self,
@@ -69,7 +85,7 @@ class DecisionRecorder:
         turn: int,
         time_ns: int,
         event: str,
-        causes: Mapping[CommandId, str],
+        causes: Mapping[CommandId, Cause],
     ) -> None:
         """Add the decisions of an event.
 
@@ -77,6 +93,12 @@ class DecisionRecorder:
         at `time_ns`, of the kind `event`. `causes` are the controller events of the commands.
         """
         for one in issued:
+            cause, begun_ns = causes.get(one.id, NO_CAUSE), 0
+            if isinstance(one.command, WriteZnodes):
+                self._writes[one.id] = len(self.decisions)
+                if self._begun[:2] != (cause, one.reason.rule):
+                    self._begun = (cause, one.reason.rule, time_ns)
+                begun_ns = self._begun[2]
             for key, channel, kind, target, part in parts_of(one.command):
                 content: dict[str, Any] | None = None
                 choices: list[dict[str, Any]] = []
@@ -93,11 +115,21 @@ class DecisionRecorder:
                         turn,
                         time_ns,
                         event,
-                        causes.get(one.id, ""),
+                        cause.name,
                         content,
                         choices,
+                        begun_ns=begun_ns,
                     )
                 )
+
+    def settle(self, outcome: ZnodesWritten) -> None:
+        """Mark the writes that were fenced."""
+        first = self._writes.get(outcome.command)
+        if first is None or FENCED not in outcome.errors:
+            return
+        for place, error in enumerate(outcome.errors, first + outcome.offset):
+            if error == FENCED:
+                self.decisions[place] = structs.replace(self.decisions[place], is_fenced=True)
 
 
 Part = tuple[bytes, str, str, str, Command | WriteOperation]

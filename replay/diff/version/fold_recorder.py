@@ -6,31 +6,33 @@ from msgspec import Struct, field, structs
 
 from controller.core.commands import CommandId, Issued
 from controller.core.controller import Controller
+from controller.core.events import Event, ZnodesWritten
 from controller.core.fold_observer import FoldObserver
 from controller.core.state import Partition
 from controller.core.triggers import ApiCall, Trigger
 from controller.core.values import NO_LEADER
 from replay.diff.messages import PartitionTimeline, Sample
-from replay.diff.version.decisions import DecisionRecorder
+from replay.diff.version.decisions import NO_CAUSE, Cause, DecisionRecorder
 
 
 class CauseRecorder(FoldObserver):
     """Records the controller event of each command, by Kafka's name."""
 
     def __init__(self) -> None:
-        self._cause = ""
-        self._of: dict[CommandId, str] = {}
+        self._cause = NO_CAUSE
+        self._of: dict[CommandId, Cause] = {}
 
     def begins(self, trigger: Trigger) -> None:
         """Note the controller event, which for a request has the name of its API."""
         named = trigger.request if isinstance(trigger, ApiCall) else trigger
-        self._cause = type(named).__name__.removesuffix("Received")
+        name = type(named).__name__.removesuffix("Received")
+        self._cause = Cause(name, self._cause.number + 1)
 
     def issues(self, issued: Issued) -> None:
         """Note the cause of a command."""
         self._of[issued.id] = self._cause
 
-    def take(self) -> dict[CommandId, str]:
+    def take(self) -> dict[CommandId, Cause]:
         """The causes of the commands since the last call."""
         taken, self._of = self._of, {}
         return taken
@@ -57,17 +59,19 @@ class TimelineRecorder:
 
 
 def _sample(controller: Controller, partition: Partition | None, time_ns: int) -> Sample:
-    state = partition.leadership if partition is not None else None
-    if partition is None or state is None:
-        replicas = partition.replicas if partition is not None else ()
-        return Sample(time_ns, NO_LEADER, (), replicas, is_online=False)
+    if partition is None:
+        return Sample(time_ns, NO_LEADER, (), (), is_online=False)
+    state, context = partition.leadership, controller.context
     return Sample(
         time_ns,
-        state.leader,
-        state.isr,
+        state.leader if state is not None else NO_LEADER,
+        state.isr if state is not None else (),
         partition.replicas,
-        is_online=state.leader >= 0 and not controller.context.has_offline_leader(partition),
+        is_online=state is not None
+        and state.leader >= 0
+        and not context.has_offline_leader(partition),
         is_reassigned=partition.assignment.is_being_reassigned,
+        is_in_deletion=context.is_queued(partition),
     )
 
 
@@ -77,6 +81,11 @@ class FoldRecorder(Struct):
     decisions: DecisionRecorder
     timelines: TimelineRecorder
     causes: CauseRecorder = field(default_factory=CauseRecorder)
+
+    def take(self, event: Event) -> None:
+        """Note an event that is about to be folded."""
+        if isinstance(event, ZnodesWritten):
+            self.decisions.settle(event)
 
     def record(
         self,

@@ -42,6 +42,7 @@ def _fold_recorded(reader: LogReader, recorder: FoldRecorder, progress: Progress
     stored_until = _stored_until(reader)
     for event, issued, stored in fold_events(fold, records(reader)):
         seq, now_ns = event.seq, event.wall_ns
+        recorder.take(event.event)
         recorder.record(fold.controller, issued, seq, seq, now_ns, kind_of(event.event))
         progress("folding", seq, last)
         is_cut = seq >= stored_until

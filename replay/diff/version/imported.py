@@ -11,15 +11,19 @@ from itertools import islice
 import msgspec
 from msgspec import Struct
 
+from controller.core.commands import WriteZnodes
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
+from replay.agreement.assumptions import Assumptions
 from replay.agreement.comparison import read_records
 from replay.agreement.conformance import paired
 from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.logs.index import Index
 from replay.agreement.results import AgreementResult, Side, result_of
+from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.agreement.znode_view import ZnodeView
 from replay.diff.messages import Agreed, Disagreement, Folded
+from replay.diff.version.decisions import Cause
 from replay.diff.version.fold_recorder import FoldRecorder
 from replay.diff.version.imported_run import ImportedRun, is_election
 from replay.diff.version.imported_zookeeper import ImportedZooKeeper
@@ -45,8 +49,12 @@ def fold_imported(
     """
     result, last, end_ns = AgreementResult(), reader.last_seq, 0
     elections: dict[int, _FoldedRange] = {}
-    for number, found in enumerate(shadow_folds(reader, ShadowObserver, settings, progress)):
+    assumptions = Assumptions(any_batches=True)
+    folds = shadow_folds(reader, ShadowObserver, settings, progress, assumptions=assumptions)
+    for number, found in enumerate(folds):
         result.go_on(result_of(found.agreement, str(reader.path)))
+        for trace, observer in found.sessions:
+            _write_rest(trace, observer)
         sessions = {trace.session: observer for trace, observer in found.sessions}
         folded = _FoldedRange(number, found.log_index, sessions)
         elections |= dict.fromkeys(_elections(found.log), folded)
@@ -59,14 +67,34 @@ def fold_imported(
     return Folded(last, max(end_ns, run.end_ns), begun, run.assumed, timelines)
 
 
+def _write_rest(trace: ControllerTrace, observer: ShadowObserver) -> None:
+    """At the end of a session, add the writes that the version has begun: one batch has them all
+    from its beginning, but a version that writes one by one waits for the next one."""
+    issued = len(observer.commands)
+    trace.ahead.write_rest()
+    rest = observer.commands[issued:]
+    del observer.commands[issued:]
+    if not rest:
+        return
+    last = observer.commands[-1]
+    observer.commands += [
+        one._replace(seq=last.seq, time_ns=last.time_ns)
+        for one in rest
+        if isinstance(one.issued.command, WriteZnodes)
+        and one.issued.reason.rule == last.issued.reason.rule
+    ]
+
+
 def _record_decisions(folded: "_FoldedRange", recorder: FoldRecorder) -> int:
     """Record the decisions of a range. Return the time of the last one in ns."""
     end_ns = 0
     for observer in folded.sessions.values():
-        for issued, seq, time_ns, cause in observer.commands:
-            turn = issued.id.cause
-            recorder.decisions.record([issued], seq, turn, time_ns, "", {issued.id: cause})
+        for issued, seq, time_ns, cause, since in observer.commands:
+            turn, causes = issued.id.cause, {issued.id: Cause(cause, since)}
+            recorder.decisions.record([issued], seq, turn, time_ns, "", causes)
             end_ns = max(end_ns, time_ns)
+        for outcome in observer.fold.fenced:
+            recorder.decisions.settle(outcome)
     return end_ns
 
 

@@ -104,7 +104,7 @@ class ImportedTerm:
     def _add_commands(self, shadow: ShadowObserver, seq: int) -> None:
         """Add the requests to brokers, the accepted proposals and the draws of this term."""
         commands: dict[CommandId, Command] = {}
-        for issued, at, time_ns, _ in shadow.commands:
+        for issued, at, time_ns, *_ in shadow.commands:
             command = commands[issued.id] = issued.command
             if at >= seq and isinstance(command, BrokerRequest):
                 self._log.add_request(issued.id, command, time_ns)
@@ -157,7 +157,7 @@ class ImportedTerm:
 
 def _usual_ns(shadow: ShadowObserver) -> dict[str, int]:
     """The median time until the response, by kind of request."""
-    sent = {issued.id: (kind_of(issued.command), at_ns) for issued, _, at_ns, _ in shadow.commands}
+    sent = {issued.id: (kind_of(issued.command), at_ns) for issued, _, at_ns, *_ in shadow.commands}
     times: dict[str, list[int]] = defaultdict(list)
     for _, received_ns, one in shadow.fold.inputs:
         if isinstance(one, BrokerResponded):

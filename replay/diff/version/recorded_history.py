@@ -11,6 +11,7 @@ from msgspec import structs
 from controller.core.api_requests.alter_partition import AlterPartitionResponse
 from controller.core.canonical import decode_command
 from controller.core.commands import (
+    BrokerRequest,
     CancelTimer,
     Command,
     CommandId,
@@ -108,7 +109,7 @@ class RecordedHistory:
         match command:
             case DrawTopicIds() | DrawNumbers():
                 self._pending[id] = (command, seq)
-            case _ if isinstance(command, ZooKeeperCommand):
+            case _ if isinstance(command, (ZooKeeperCommand, BrokerRequest)):
                 self._pending[id] = (command, seq)
             case AlterPartitionResponse():
                 self.accepted.update(accepted_proposals(command))
@@ -132,7 +133,7 @@ class RecordedHistory:
                 self.watches.drop(session)
             case TimerFired(timer=timer):
                 self._timers.pop(timer, None)
-            case TopicIdsDrawn() | NumbersDrawn():
+            case TopicIdsDrawn() | NumbersDrawn() | BrokerResponded():
                 self._pending.pop(event.command, None)
             case WatchFired():
                 self._watch(seq, event)

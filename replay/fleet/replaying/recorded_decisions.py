@@ -11,7 +11,7 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.diff.messages import Decision
-from replay.diff.version.decisions import ZOOKEEPER, DecisionRecorder
+from replay.diff.version.decisions import ZOOKEEPER, Cause, DecisionRecorder
 from replay.diff.version.recorded_history import decoded_body
 from replay.logs.decode import recorded
 
@@ -60,7 +60,7 @@ def recorded_decisions(
         if not issued:
             continue
         event = kind_of(recorded(record).event)
-        cause = causes.get(record.seq, "")
+        cause = Cause(causes.get(record.seq, ""), record.seq)
         of_all = {one.id: cause for one in issued}
         recorder.record(issued, record.seq, record.seq, record.wall_ns, event, of_all)
     return RecordedDecisions(recorder.decisions, unknown)

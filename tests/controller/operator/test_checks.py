@@ -5,7 +5,11 @@ from msgspec import structs
 
 from controller.core.values import Broker, Endpoint
 from controller.operator.checks import check_all
-from controller.operator.start_checks import CheckResult, check_broker_settings
+from controller.operator.start_checks import (
+    CheckResult,
+    check_broker_settings,
+    with_brokers_min_insync_replicas,
+)
 from controller.operator.status import (
     BrokerStatus,
     ClusterStatus,
@@ -38,6 +42,7 @@ def cluster(*brokers: Broker, unreadable: tuple[str, ...] = ()) -> ZooKeeperStat
 
 ANSWERS = BrokerStatus(broker=1, versions=OFFERED)
 MIN_INSYNC, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+REBALANCE = "auto.leader.rebalance.enable"
 
 
 def deciding(broker_id: int, key: str, value: str) -> BrokerStatus:
@@ -107,9 +112,9 @@ def test_healthy_cluster_passes() -> None:
             "the policies of broker 1 are unknown: no answer",
         ),
         (
-            changed(brokers=(deciding(1, MIN_INSYNC, "2"), deciding(3, MIN_INSYNC, "2"))),
+            changed(brokers=(deciding(1, REBALANCE, "false"), deciding(3, REBALANCE, "false"))),
             "warning",
-            "min.insync.replicas is 2 on brokers 1, 3 and 1 for the daemon, which decides by its",
+            "auto.leader.rebalance.enable is false on brokers 1, 3 and true for the daemon, which",
         ),
         (
             changed(brokers=(deciding(1, UNCLEAN, "true"),)),
@@ -145,12 +150,35 @@ def test_broker_with_the_daemons_min_insync_replicas_passes(
     assert result.level == "ok"
 
 
-def test_brokers_with_different_settings_are_reported_separately() -> None:
+def test_daemon_takes_the_largest_min_insync_replicas_of_the_brokers() -> None:
     brokers = (deciding(1, MIN_INSYNC, "2"), deciding(2, MIN_INSYNC, "3"))
-    first, second = problems(changed(brokers=brokers))
-    assert "min.insync.replicas is 2 on broker 1 and" in first.text
-    assert "min.insync.replicas is 3 on broker 2 and" in second.text
+    used = with_brokers_min_insync_replicas(settings(), brokers)
+    assert used.configuration().broker_settings[MIN_INSYNC] == "3"
+    assert [one.value for one in used.config_entries if one.name == MIN_INSYNC] == ["3"]
+    taken, differing = check_broker_settings(settings(), brokers)
+    assert (taken.level, differing.level) == ("ok", "warning")
+    assert "min.insync.replicas=3 is taken from the brokers" in taken.text
+    assert "min.insync.replicas is 2 on broker 1 and 3 for the daemon" in differing.text
+    assert differing.advice == "give all brokers the same value"
+
+
+def test_daemon_keeps_its_own_min_insync_replicas(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"{MIN_INSYNC}=1\n")
+    brokers = (deciding(1, MIN_INSYNC, "2"), deciding(2, MIN_INSYNC, "3"))
+    own = settings(config=file)
+    assert with_brokers_min_insync_replicas(own, brokers) == own
+    first, second = check_broker_settings(own, brokers)
+    assert "min.insync.replicas is 2 on broker 1 and 1 for the daemon" in first.text
+    assert "min.insync.replicas is 3 on broker 2 and 1 for the daemon" in second.text
     assert "min.insync.replicas=3 in the file of --config, or as the cluster's" in second.advice
+
+
+@pytest.mark.parametrize("brokers", [(), (deciding(1, MIN_INSYNC, "1"),)], ids=["none", "default"])
+def test_daemon_without_a_larger_value_keeps_the_default(
+    brokers: tuple[BrokerStatus, ...],
+) -> None:
+    assert with_brokers_min_insync_replicas(settings(), brokers) == settings()
 
 
 def test_static_setting_that_differs_is_to_be_set_in_the_file_only() -> None:

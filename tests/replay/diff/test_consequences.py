@@ -1,3 +1,5 @@
+import pytest
+
 from replay.diff.consequences import consequences
 from replay.diff.messages import Folded, PartitionTimeline, Sample
 
@@ -74,6 +76,39 @@ def test_order_of_the_isr_is_no_consequence() -> None:
 
 def test_partition_missing_in_one_version_has_no_consequences() -> None:
     assert consequences(folded(), folded(led(0))) == []
+
+
+GONE = Sample(5 * S, -1, (), (), is_online=False)
+DELETED = Sample(2 * S, -1, (1, 2), (1, 2), is_online=False, is_in_deletion=True)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "text"),
+    [
+        ((led(0), GONE), (led(0),), "topic not deleted with head"),
+        ((led(0),), (led(0), GONE), "topic deleted with head"),
+        ((GONE,), (GONE, led(6 * S)), "created with head"),
+        ((GONE, led(6 * S)), (GONE,), "not created with head"),
+        ((led(0), DELETED, GONE), (led(0), DELETED), "topic not deleted with head"),
+        ((led(0), DELETED), (led(0),), "ends in deletion with base only"),
+        ((led(0),), (led(0), DELETED), "ends in deletion with head only"),
+    ],
+)
+def test_deletion_or_creation_by_one_version_is_the_only_consequence(
+    base: tuple[Sample, ...], head: tuple[Sample, ...], text: str
+) -> None:
+    assert consequences(folded(*base), folded(*head)) == [f"t-0: {text}"]
+
+
+def test_partition_without_a_state_has_no_empty_isr() -> None:
+    new = Sample(0, -1, (), (1, 2), is_online=False)
+    assert consequences(folded(led(0)), folded(new)) == [
+        "t-0: offline 10.0 s longer with head (0.00 s with base, 10.0 s with head)",
+        "t-0: ends without a leader and ISR with head",
+    ]
+    assert consequences(folded(new), folded(led(0)))[1:] == [
+        "t-0: ends with leader 1 and ISR 1,2 with head only"
+    ]
 
 
 def test_equal_consequences_of_partitions_are_one_sentence() -> None:

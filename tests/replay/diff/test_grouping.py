@@ -2,7 +2,14 @@
 
 from msgspec import structs
 
-from replay.diff.grouping import common_keys, divergences, group_id, roots, signature
+from replay.diff.grouping import (
+    common_keys,
+    divergences,
+    first_difference,
+    group_id,
+    roots,
+    signature,
+)
 from tests.replay.diff.samples import decision, request
 
 
@@ -94,6 +101,17 @@ def test_much_later_decision_is_a_difference() -> None:
     base, head = decision(1, time_ns=0), decision(1, time_ns=4_000_000_000)
     [found] = divergences([base], [head])
     assert found.details == ("head makes this decision 4.0 s later",)
+
+
+def test_later_writes_of_a_rule_are_not_late() -> None:
+    second = 1_000_000_000
+    base = [decision(1, time_ns=0)]
+    head = [structs.replace(decision(1, time_ns=4 * second), begun_ns=second // 2)]
+    assert divergences(base, head) == []
+    assert first_difference(base, head) is None
+    late = [structs.replace(decision(1, time_ns=9 * second), begun_ns=4 * second)]
+    [found] = divergences(base, late)
+    assert found.details == ("head makes this decision 9.0 s later",)
 
 
 def test_first_divergence_includes_later_ones_of_its_partitions_and_event() -> None:

@@ -121,11 +121,69 @@ WRITES_ONE_BY_ONE: Final = Edit(
         return done
 """,
 )
+STATES_READ_TWICE: Final = Edit(
+    "controller/core/procedures/elections/leadership.py",
+    "    found = await read_znodes(controller, paths, rule)\n",
+    "    await read_znodes(controller, paths, rule)\n"
+    "    found = await read_znodes(controller, paths, rule)\n",
+)
+"""The states of partitions are read twice before an election."""
+READS_BEFORE_WRITING: Final = Edit(
+    "controller/core/zookeeper_io.py",
+    "    done = Writes(len(operations))\n",
+    "    await read_stats(controller, [one.path for one in operations], reason.rule)\n"
+    "    done = Writes(len(operations))\n",
+)
+"""Every znode is read before it is written."""
+WRITES_IN_PAIRS: Final = Edit(
+    "controller/core/zookeeper_io.py",
+    "    done = Writes(len(operations))\n",
+    """    done = Writes(len(operations))
+    if len(operations) > 2:
+        for place in range(0, len(operations), 2):
+            part = await write(controller, operations[place : place + 2], reason)
+            done.errors[place : place + 2] = part.errors
+            done.versions[place : place + 2] = part.versions
+        return done
+""",
+)
 NO_METADATA_TO_OTHERS: Final = Edit(
     "controller/core/procedures/znode_changes/broker_change.py",
     "    controller.send_metadata(STARTUP, existing)\n",
     "",
 )
+NO_METADATA_TO_STARTED: Final = Edit(
+    "controller/core/procedures/znode_changes/broker_change.py",
+    "    batch.add_update_metadata(new, with_leaders)\n",
+    "",
+)
+"""A started broker is not sent the partitions of the cluster."""
+EPOCH_NOT_RAISED: Final = Edit(
+    "controller/core/election.py",
+    "current.leader_epoch + 1,\n        elected.isr",
+    "current.leader_epoch,\n        elected.isr",
+)
+"""An election does not raise the leader epoch."""
+DEAD_IN_ISR: Final = Edit(
+    "controller/core/election.py",
+    "in_sync = tuple(one for one in isr if is_online(one))",
+    "in_sync = isr",
+)
+"""A dead broker stays in the ISR when another broker becomes leader."""
+NEVER_NEW: Final = Edit("controller/core/batch.py", "is_new or sticks", "False")
+"""isNew is false in each LeaderAndIsr request."""
+REFUSES_DELETION: Final = Edit(
+    "controller/core/procedures/topics/deletion_requests.py",
+    "    return error_codes.NONE\n\n\ndef _find",
+    "    return error_codes.INVALID_REQUEST\n\n\ndef _find",
+)
+"""Requests to delete topics are refused."""
+DELETES_NOTHING: Final = Edit(
+    "controller/core/procedures/topics/deletion.py",
+    "    if topics:\n        await resume_deletions(controller)\n",
+    "",
+)
+"""Topics that clients delete are queued, but not deleted."""
 DOES_NOT_START: Final = Edit("controller/core/fold.py", "class Fold", "class class Fold")
 LACKS_A_MODULE: Final = Edit(
     "replay/diff/protocol.py", "import sys\n", "import sys\n\nimport replay.gone.missing\n"
@@ -138,6 +196,18 @@ FAILS_LATER: Final = Edit(
     "        controller = self.controller\n        controller.begin(",
 )
 """The version fails at an event that only one of the incidents has."""
+ENDLESS: Final = Edit(
+    "controller/core/election.py",
+    "        in_sync = tuple(one for one in isr if is_online(one))\n",
+    "        while True:\n            pass\n",
+)
+"""An election never ends."""
+SET_OF_STRINGS: Final = Edit(
+    "controller/core/election.py",
+    _CLEAN,
+    _CLEAN.replace("(replicas,", "(tuple(map(int, {f'{one}' for one in replicas})),"),
+)
+"""An election considers the replicas in the order of a set of strings."""
 RAISES: Final = Edit(
     "controller/core/election.py",
     "        in_sync = tuple(one for one in isr if is_online(one))\n",

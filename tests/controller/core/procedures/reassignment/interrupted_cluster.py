@@ -331,7 +331,7 @@ class Interrupted(Cluster):
         if issued.reason.rule == "rollback: leader among the originals":
             kept = [one for one in new.isr if self.is_online(one, name)]
             is_forced = self.fold.controller.context.cancel_forced
-            least = min(1 if is_forced else MIN_INSYNC[name[0]], len(originals), len(lives))
+            least = min(1 if is_forced else MIN_INSYNC[name[0]], len(originals))
             assert len(kept) >= least, f"{old.isr} becomes {new.isr}"
             assert new.leader in originals
         is_elected = new.leader not in (NO_LEADER, old.leader)

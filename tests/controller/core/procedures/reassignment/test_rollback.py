@@ -40,6 +40,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     T1,
     Name,
+    as_text,
     ask,
     ask_for_isr,
     assert_no_failures,
@@ -169,10 +170,30 @@ def test_step_2_elects_a_leader_in_OAR_in_place_of_another_leader() -> None:
     ask_for_isr(cluster, 4, 2, 3)
     seen = cluster.seen()
     cancel_all(cluster)
-    assert requests_of(steps_of(seen)[2], LeaderAndIsrRequest) == [1, 2, 3]
+    assert requests_of(steps_of(seen)[2], LeaderAndIsrRequest) == [1, 2, 3, 4]
     assert cluster.leadership("t", 0).leader == 2
     assert cluster.leadership("t", 0).isr == (2, 3)
     assert assignment(cluster) == "1,2,3"
+
+
+def test_step_2_makes_a_leader_outside_of_OAR_follow_in_the_same_batch() -> None:
+    """A broker that is only stopped, not deleted, would go on as leader. It ignores a request whose
+    replicas do not include it."""
+    cluster = half_way(4)
+    for broker in (1, 2, 3):
+        cluster.stop_broker(broker)
+    for broker in (1, 2, 3):
+        cluster.start_broker(broker)
+    ask_for_isr(cluster, 4, 2, 3)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    [(sent, *_)] = [one.partitions for one in seen.leader_and_isr(4)]
+    assert (sent.leadership.leader, sent.leadership.isr) == (2, (2, 3))
+    assert sent.leadership.leader_epoch == cluster.leadership("t", 0).leader_epoch
+    assert as_text(sent.assignment) == "1,2,3,4 removing 4"
+    for broker in (1, 2, 3):
+        [(sent, *_)] = [one.partitions for one in seen.leader_and_isr(broker)]
+        assert as_text(sent.assignment) == "1,2,3"
 
 
 def test_steps_2_and_3_shrink_the_isr_and_raise_the_leader_epoch_in_one_write() -> None:

@@ -3,9 +3,10 @@
 from typing import Any
 
 from controller.core import znodes
+from controller.core.commands import StopReplicaRequest
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.znodes import REASSIGN_CANCEL, Entry
-from tests.controller.core.cluster import Cluster
+from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.procedures.elections.electing import configure, configure_quietly
 from tests.controller.core.procedures.reassignment.interrupting import (
     assert_nothing_is_left,
@@ -119,18 +120,21 @@ def without_a_live_isr_member() -> Cluster:
     return cluster
 
 
-def test_unclean_leader_elected_by_a_rollback_is_reported() -> None:
+def test_rollback_of_an_unclean_topic_follows_the_election_of_an_original() -> None:
     """The topic has just been allowed unclean leaders, and no election has followed yet."""
     cluster = without_a_live_isr_member()
+    cluster.stop_broker(1)
     allowed = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}
     configure_quietly(cluster, "topics/t", allowed)
     seen = cluster.seen()
     cancel_all(cluster)
+    assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
+    cluster.start_broker(1)
     assert assignment(cluster) == "1,2"
-    assert cluster.leadership("t", 0).leader == 1
+    assert cluster.leadership("t", 0).leader in (1, 2)
     assert seen.texts_of("unclean_leader") == [
-        "rollback: leader among the originals: the new leader of t-0 was not in sync: records may "
-        "be lost"
+        "offline partition leader election: the new leader of t-0 was not in sync: records may be "
+        "lost"
     ]
     assert_nothing_is_left(cluster)
 
@@ -160,18 +164,45 @@ def test_rollback_without_a_live_isr_member_waits_if_the_topic_is_not_unclean() 
     assert_nothing_is_left(cluster)
 
 
-def test_rollback_whose_isr_members_are_all_dead_originals_completes_without_a_leader() -> None:
-    """Added replicas have no record that an original lacks, so that none is lost."""
+def test_rollback_whose_isr_members_are_all_dead_originals_waits_for_one() -> None:
+    """The live targets out of sync have the only copies that can be reached."""
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3, 4]})
     cluster.stop_broker(2)
     cluster.stop_broker(1)
+    seen = cluster.seen()
     cancel_all(cluster)
-    assert assignment(cluster) == "1,2"
-    assert_nothing_is_left(cluster)
-    assert cluster.state("t", 0).startswith("leader -1")  # type: ignore[union-attr]
+    assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
+    assert deleted_on(seen) == []
     cluster.start_broker(1)
     assert cluster.leadership("t", 0).leader == 1
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+
+
+def test_waiting_rollback_keeps_the_live_targets_when_the_last_original_in_sync_dies() -> None:
+    cluster = half_way()
+    set_minimum(cluster, 2)
+    for broker in (2, 3):
+        cluster.stop_broker(broker)
+    cancel_all(cluster)
+    under_way = assignment(cluster)
+    seen = cluster.seen()
+    cluster.stop_broker(1)
+    assert cluster.state("t", 0).startswith("leader -1")  # type: ignore[union-attr]
+    assert (assignment(cluster), deleted_on(seen)) == (under_way, [])
+    force_all(cluster)
+    assert (assignment(cluster), deleted_on(seen)) == (under_way, [])
+    cluster.start_broker(1)
+    assert assignment(cluster) == "1,2,3"
+    assert deleted_on(seen) == [4, 5, 6]
+
+
+def deleted_on(seen: Seen) -> list[int]:
+    """The brokers that were sent StopReplica with deletion."""
+    commands = (one.command for _, issued in seen.history for one in issued)
+    stops = [one for one in commands if isinstance(one, StopReplicaRequest)]
+    return [one.broker for one in stops if any(part.delete for part in one.partitions)]
 
 
 def test_rollback_without_a_live_replica_waits_for_an_isr_member() -> None:

@@ -1,0 +1,117 @@
+"""Lets a fold make the writes of one rule in other batches than Kafka, for comparisons of versions.
+
+Kafka sends the writes of a batch in the order of a hash map. A fold that sends them one by one, in
+another order, waits for a write that Kafka makes later. It then receives the outcome early, so that
+it makes its next write. It goes on after the last write when Kafka has made all of them.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from controller.core.events import ZnodesWritten
+from controller.core.operations import Delete
+from replay.agreement.assumptions import Choices
+from replay.agreement.checkpoint import Checkpointed
+from replay.agreement.decisions.write_batch import Decision, WriteBatch
+from replay.agreement.trace.compared_writes import ComparedWrites
+from replay.agreement.trace.shadow_fold import ShadowFold
+from replay.stock_clusters.imports.decisions import kind_of
+
+
+class WriteAhead(Checkpointed):
+    """The writes that the fold has made earlier than Kafka in the present controller event.
+
+    Without the assumption `any_batches` the fold always waits, as `refold agree` requires.
+    """
+
+    STATE = ("_early",)
+
+    def __init__(self, fold: ShadowFold, compared: ComparedWrites, choices: Choices) -> None:
+        self._fold = fold
+        self._compared = compared
+        self._choices = choices
+        self._is_allowed = choices.assumptions.any_batches
+        self._early: dict[str, ZnodesWritten] = {}
+        """By path: the outcome if the write turns out to be fenced."""
+
+    def begin_event(self) -> None:
+        """A controller event begins."""
+        self._early = {}
+
+    def claim_early_write(self, decision: Decision) -> list[str] | None:
+        """As `ComparedWrites.claim_early_write`. After the last early write the fold goes on."""
+        differences = self._compared.claim_early_write(decision)
+        if differences is not None and self._early:
+            for path, _ in decision.operations:
+                self._early.pop(path, None)
+            self._deliver()
+        return differences
+
+    def _deliver(self) -> None:
+        """Return the outcome of a settled batch, unless Kafka has yet to make an early write."""
+        if not self._early:
+            self._fold.deliver()
+
+    def claimed(self, decision: Decision) -> None:
+        """The fold makes a decision, too. It receives the outcome unless the reply was lost. If
+        Kafka was fenced, it never makes the early writes."""
+        if not self._choices.is_reply_lost(decision.zxid):
+            self._deliver()
+        if decision.what == "fenced":
+            self._fold.fenced += self._early.values()
+            self._early = {}
+
+    def go_on(self) -> None:
+        """Return the outcome of a settled batch after all, because Kafka makes another write
+        before the early ones."""
+        if self._early:
+            self._fold.deliver()
+
+    def reach(self, decision: Decision, since_zxid: int) -> bool:
+        """Make the next writes of the rule up to the write of a decision, as for `claim`. False if
+        the rule has no such write; then the fold may have gone too far."""
+        batch = self._fold.batch
+        if batch is None or not self._is_allowed or batch.can_repeat(decision):
+            return False
+        if not decision.error and not _is_of_kind(batch, decision):
+            return False
+        return any(following.has(decision, since_zxid) for following in self._following())
+
+    def claim_repeated(self, decision: Decision) -> bool:
+        """As `WriteBatch.claim_repeated`; False if no batch is open any more."""
+        batch = self._fold.batch
+        return batch is not None and batch.claim_repeated(decision)
+
+    def all_paths(self) -> Sequence[str]:
+        """The paths of all the writes of the rule. The fold makes them, so the trace cannot go on
+        from here, but goes back to a checkpoint or ends."""
+        self.go_on()
+        if self._is_allowed:
+            for _ in self._following():
+                pass
+        return [*self._early, *(self._fold.batch.paths() if self._fold.batch else ())]
+
+    def write_rest(self) -> None:
+        """After the end of the session: make the other writes of the rule that the fold has
+        begun."""
+        batch = self._fold.batch
+        if batch is not None and batch.is_fenced:
+            self._fold.fenced += batch.if_fenced().values()
+        else:
+            self.all_paths()
+
+    def _following(self) -> Iterator[WriteBatch]:
+        """The next batches of the rule, each after the outcome of the one before."""
+        fold, rule, sent = self._fold, self._fold.rule, len(self._fold.sent)
+        while (batch := fold.batch) is not None and not batch.is_atomic and batch.paths():
+            self._early |= batch.if_fenced()
+            self._compared.skip_batch()
+            if fold.batch is None or fold.rule != rule or len(fold.sent) != sent:
+                return
+            yield fold.batch
+
+
+def _is_of_kind(batch: WriteBatch, decision: Decision) -> bool:
+    return any(
+        kind_of(one.path, is_delete=isinstance(one, Delete)) == decision.what
+        for one in batch.open_writes
+    )
