@@ -208,29 +208,21 @@ class MoveObserver(Checkpointed):
             before=before,
             after=after,
             cancellation=self._cause,
-            why_now=self._why_now(partition, before, after.replicas) if is_rollback else "",
+            why_now=self._why_now(partition, after.replicas) if is_rollback else "",
         )
         if is_rollback:
             self._steps = RollbackSteps(partition, after.replicas, before, self._step)
 
-    def _why_now(self, partition: Partition, before: Assignment, originals: tuple[int, ...]) -> str:
+    def _why_now(self, partition: Partition, originals: tuple[int, ...]) -> str:
         """Why a rollback that had to wait for original replicas does not wait any longer."""
         context, isr = self._observer.controller.context, self._isr
         if isr is None:
             isr = partition.leadership.isr if partition.leadership is not None else ()
-
-        def is_online(broker: int) -> bool:
-            return context.is_online(broker, partition)
-
-        in_sync = [one for one in originals if one in isr and is_online(one)]
-        others = [one for one in before.replicas if one not in originals]
-        if in_sync and context.cancel_forced:
-            return f"the rollback is forced, and original replicas are in sync: {listed(in_sync)}"
-        if not any(one in isr or is_online(one) for one in others):
-            return "no other replica is in sync or alive"
-        if in_sync:
-            return f"enough original replicas are in sync: {listed(in_sync)}"
-        return "no replica in sync is alive"
+        in_sync = [one for one in originals if one in isr and context.is_online(one, partition)]
+        if not in_sync:
+            return ""
+        why = "the rollback is forced, and" if context.cancel_forced else "enough"
+        return f"{why} original replicas are in sync: {listed(in_sync)}"
 
     def is_rollback(self, before: Assignment, after: Assignment) -> bool:
         """Whether a move goes back to its original replicas. That includes a move that another

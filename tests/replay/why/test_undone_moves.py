@@ -376,18 +376,6 @@ def test_end_of_a_wait_names_the_force_of_the_operator(tmp_path: Path) -> None:
     )
 
 
-def test_end_of_a_wait_names_the_loss_of_all_other_replicas(tmp_path: Path) -> None:
-    cluster = interruptible(4, 1, 2)
-    set_minimum(cluster, 2)
-    submit(cluster, {T0: [3, 4]})
-    cluster.stop_broker(2)
-    cancel_all(cluster)
-    for broker in (3, 4):
-        cluster.stop_broker(broker)
-    move = last_move(why(cluster, tmp_path, **MOVE))
-    assert move.waited[0].ended_by == "no other replica is in sync or alive"
-
-
 def test_repeated_attempts_of_a_waiting_rollback_are_reported_once(tmp_path: Path) -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
