@@ -65,9 +65,9 @@ def log_of(seq: int) -> str:
 def cause_of(fact: Fact) -> Cause | None:
     """The cause of a fact, as `plain_cause`. A failover that finds what another process wrote is
     not the cause of that write."""
-    if isinstance(fact, AssignmentWritten | StateWritten):
-        is_found = not fact.rule and not fact.writer
-        if is_found and fact.because is not None and fact.because.procedure in FAILOVERS:
+    if isinstance(fact, AssignmentWritten | StateWritten) and not fact.rule and not fact.writer:
+        is_found = fact.because is not None and fact.because.procedure in FAILOVERS
+        if is_found:
             return None
     return plain_cause(fact.because)
 

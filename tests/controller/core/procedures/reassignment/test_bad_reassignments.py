@@ -279,6 +279,8 @@ def test_removed_entries_are_not_restored_during_a_cancellation() -> None:
     cluster.stop_broker(1)
     cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
     cluster.remove(znodes.REASSIGN_PARTITIONS)
+    assert entries(cluster) is None
+    cluster.start_broker(1)
     assert assignment(cluster) == "1"
     assert entries(cluster) is None
     assert_no_failures(cluster)
