@@ -46,6 +46,11 @@ class Cancellation(Struct, frozen=True):
     asks_for: tuple[int, ...] | None = None
     text: str = ""
 
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """The values that distinguish a cancellation from another one of the same move."""
+        return (self.by, self.czxid, self.asks_for)
+
 
 class Fact(Struct, frozen=True, kw_only=True, tag_field="fact"):
     """The fields of every fact. `epoch` is the controller epoch, 0 if there was no controller."""

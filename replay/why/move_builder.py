@@ -1,6 +1,6 @@
 """A move that is built from facts, one after the other."""
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from replay.description.phrases import listed
 from replay.why.event_reference import EventReference, cause_of, reference_to
@@ -74,6 +74,13 @@ class MoveBuilder(Struct):
         fields: dict[str, object] = {"because": cause_of(fact), **more}
         at = reference_to(fact.seq, fact.wall_ns)
         self.events.append((fact.seq, MoveEvent(at, kind, text, **fields)))  # type: ignore[arg-type]
+
+    def goes_on_after(self, kind: str) -> None:
+        """The rollback goes on after a failover, which the last event of this kind shows."""
+        for place, (key, event) in enumerate(self.events):
+            if event.kind == kind and key not in self.went_on_after:
+                self.went_on_after.add(key)
+                self.events[place] = (key, structs.replace(event, text=f"{event.text} and went on"))
 
     @property
     def goes(self) -> str:

@@ -35,7 +35,13 @@ from replay.why.move_builder import MoveBuilder, OpenWait
 from replay.why.noted_facts import API
 from replay.why.rollback_cause import cancellation_of, probable_cause
 from replay.why.rollback_steps import DELETE, LAST, STORE
-from replay.why.sentences import cause_of_rollback, change, deletion, sentence
+from replay.why.sentences import (
+    cause_of_rollback,
+    change,
+    deletion,
+    other_controllers,
+    sentence,
+)
 from replay.why.subject import NOT_CANCELLED
 
 _FOUND: Final = "cancellation_found"
@@ -244,9 +250,9 @@ class _MoveHistory:
         if cancellation is None:
             return
         before, move.cancellation = move.cancellation, cancellation
-        if before is not None and _identity(before) == _identity(cancellation):
+        if before is not None and before.identity == cancellation.identity:
             move.cancellation = before
-            self._went_on(move)
+            move.goes_on_after(_FOUND)
             return
         again = " again" if before is not None else ""
         at = reference_to(cancellation.seq, cancellation.wall_ns)
@@ -257,13 +263,6 @@ class _MoveHistory:
         ]
         for one in removed if cancellation.by == REASSIGN_CANCEL else ():
             move.add_event(one, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
-
-    def _went_on(self, move: MoveBuilder) -> None:
-        """The rollback goes on after a failover that found the cancellation."""
-        for place, (key, event) in enumerate(move.events):
-            if event.kind == _FOUND and key not in move.went_on_after:
-                move.went_on_after.add(key)
-                move.events[place] = (key, structs.replace(event, text=f"{event.text} and went on"))
 
     def _waits(self, fact: LeftUnchanged) -> None:
         move = self._open
@@ -417,7 +416,7 @@ class _MoveHistory:
         move.add_event(fact, "role_taken", text)
 
     def _add_others(self, move: MoveBuilder, elected: RoleChanged) -> None:
-        text = _other_controllers(self._others)
+        text = other_controllers(self._others)
         move.add_event(elected, "other_controllers", text, epochs=self._others, because=None)
 
     def _state(self, fact: StateWritten) -> None:
@@ -494,16 +493,3 @@ class _MoveHistory:
 
 def _back_on(replicas: tuple[int, ...]) -> str:
     return f"rolled back: it is on {listed(replicas)} again"
-
-
-def _identity(one: Cancellation) -> tuple[object, ...]:
-    """The values that distinguish a cancellation from another one of the same move."""
-    return (one.by, one.czxid, one.asks_for)
-
-
-def _other_controllers(epochs: tuple[int, ...]) -> str:
-    if len(epochs) == 1:
-        return f"another controller had the role: controller epoch {epochs[0]} lies between"
-    return (
-        f"other controllers had the role: controller epochs {epochs[0]} to {epochs[-1]} lie between"
-    )

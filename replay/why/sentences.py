@@ -181,6 +181,15 @@ def _czxid(czxid: int, before: str = ", ") -> str:
     return f"{before}czxid {czxid}" + (")" if "(" in before else "")
 
 
+def other_controllers(epochs: tuple[int, ...]) -> str:
+    """The controllers between two terms of the daemon."""
+    if len(epochs) == 1:
+        return f"another controller had the role: controller epoch {epochs[0]} lies between"
+    return (
+        f"other controllers had the role: controller epochs {epochs[0]} to {epochs[-1]} lie between"
+    )
+
+
 def why_rolled_back(one: Cancellation) -> str:
     """The request that undid a move, with its event."""
     if one.by == REASSIGN_CANCEL:
