@@ -2,6 +2,7 @@
 of administrators that the controller rejects."""
 
 import asyncio
+from datetime import timedelta
 from importlib import import_module
 from struct import unpack
 from typing import Any, Final
@@ -108,6 +109,25 @@ def create_topic(
         configs=given,
     )
     return module.CreateTopicsRequest(topics=(topic,))
+
+
+def create_partitions(topic: str, count: int, added: list[list[int]] | None = None) -> Any:
+    """A request for a number of partitions, with the replicas of the added ones."""
+    module = schema("create_partitions", 3)
+    given = added and tuple(
+        module.CreatePartitionsAssignment(broker_ids=tuple(brokers)) for brokers in added
+    )
+    asked = module.CreatePartitionsTopic(name=topic, count=count, assignments=given)
+    return module.CreatePartitionsRequest(
+        topics=(asked,), timeout=timedelta(seconds=_SECONDS_MAX), validate_only=False
+    )
+
+
+def elect_all(*, unclean: bool = False) -> Any:
+    """A request for elections of all partitions."""
+    return schema("elect_leaders", 2).ElectLeadersRequest(
+        election_type=int(unclean), topic_partitions=None
+    )
 
 
 async def ask(port: int, request: Any) -> Any:

@@ -5,6 +5,7 @@ Requests are sent to refold's endpoint, and znodes written, as a faulty or late 
 """
 
 import asyncio
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -215,6 +216,33 @@ async def admin_requests(cluster: IncidentCluster) -> None:
     await cluster.until_in_sync("second")
     partition = {"absent": [0], "moved": [0]}
     await cluster.ask(lambda admin: admin.elect_leaders(0, partition, raise_errors=False))
+
+
+async def rejected_requests(cluster: IncidentCluster) -> None:
+    """Administrators request reassignments and partitions that are rejected, each for another
+    reason. Then they cancel a reassignment that has begun."""
+    targets: tuple[list[int] | None, ...] = ([], [1, 1], [1, -1], [1, UNREGISTERED], None)
+    for target in targets:
+        plan: dict[TopicPartition, Any] = {TopicPartition("moved", 0): target}
+        await cluster.ask(partial(_alter, plan))
+    await cluster.ask(partial(_alter, {TopicPartition("absent", 0): [1, 2]}))
+    await cluster.submit({("moved", 0): [3, UNREGISTERED]})
+    await cluster.until_isr("moved", 0, {1, 2, 3})
+    await cluster.ask(partial(_alter, {TopicPartition("moved", 0): [2, 1]}))
+    await cluster.ask(partial(_alter, {TopicPartition("moved", 0): None}))
+    await cluster.until_assigned("moved", 0, [1, 2])
+    for count, added in ((1, None), (3, [[1], [2]]), (3, [[1, 1]]), (3, [[UNREGISTERED]])):
+        await cluster.send(endpoint.create_partitions("moved", count, added))
+    await cluster.send(endpoint.create_partitions("absent", 2))
+    await cluster.send(endpoint.create_partitions("moved", 3, [[2, 3]]))
+    await cluster.until_partitions("moved", 3)
+    await cluster.send(endpoint.elect_all())
+    await cluster.ask(lambda admin: admin.delete_topics(["absent"], raise_errors=False))
+    await cluster.until_none_is_reassigned()
+
+
+def _alter(plan: dict[TopicPartition, Any], admin: KafkaAdminClient) -> Any:
+    return admin.alter_partition_reassignments(plan)
 
 
 async def added_partitions(cluster: IncidentCluster) -> None:

@@ -275,6 +275,7 @@ INCIDENTS: Final[Mapping[str, Incident]] = {
     "log-dir": Incident(rule_scripts.log_dir, log_dirs=2),
     "stale-requests": Incident(rule_scripts.stale_requests),
     "admin-requests": Incident(rule_scripts.admin_requests),
+    "rejected-requests": Incident(rule_scripts.rejected_requests),
     "added-partitions": Incident(rule_scripts.added_partitions),
     "unreadable-requests": Incident(rule_scripts.unreadable_requests),
     "reassignment-replaced": Incident(rule_scripts.reassignment_replaced),
