@@ -123,6 +123,15 @@ def create_partitions(topic: str, count: int, added: list[list[int]] | None = No
     )
 
 
+def alter_reassignment(topic: str, partition: int, replicas: list[int]) -> Any:
+    """A request for other replicas of a partition."""
+    module = schema("alter_partition_reassignments", 0)
+    asked = module.ReassignablePartition(partition_index=partition, replicas=tuple(replicas))
+    return module.AlterPartitionReassignmentsRequest(
+        topics=(module.ReassignableTopic(name=topic, partitions=(asked,)),)
+    )
+
+
 def elect_all(*, unclean: bool = False) -> Any:
     """A request for elections of all partitions."""
     return schema("elect_leaders", 2).ElectLeadersRequest(

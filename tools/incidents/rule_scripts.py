@@ -22,6 +22,8 @@ REBALANCE = {
 }
 _REBALANCED_S = 7.0
 """The first check of a term is after 5 seconds, the next one 2 seconds later."""
+_PAUSED_S = 1.0
+"""Much less than the session timeout."""
 _LONG_SESSION_MS = 60_000
 _OLD_EPOCH = 1
 _PREFERRED_ELECTION = "/admin/preferred_replica_election"
@@ -209,7 +211,7 @@ async def admin_requests(cluster: IncidentCluster) -> None:
         asyncio.create_task(cluster.send(endpoint.create_topic(name, {0: [1, 2]})))
         for name in ("first", "second")
     )
-    await asyncio.sleep(1)
+    await asyncio.sleep(_PAUSED_S)
     cluster.refold.resume()
     await asyncio.gather(first, second)
     await cluster.until_in_sync("first")
@@ -261,8 +263,16 @@ async def added_partitions(cluster: IncidentCluster) -> None:
 
 
 async def unreadable_requests(cluster: IncidentCluster) -> None:
-    """Clients write requests for elections and reassignments that cannot be read, and one that
-    names a partition twice."""
+    """Clients write requests for elections and reassignments that cannot be read, one of them while
+    refold processes another request. A request names a partition twice."""
+    cluster.refold.pause()
+    request = asyncio.create_task(cluster.send(endpoint.alter_reassignment("moved", 1, [2, 1])))
+    await asyncio.sleep(_PAUSED_S)
+    await cluster.znodes.create(_REASSIGN, "moved")
+    cluster.refold.resume()
+    await request
+    await cluster.until_deleted(_REASSIGN)
+    await cluster.until_assigned("moved", 1, [2, 1])
     for path in (_PREFERRED_ELECTION, _REASSIGN, _EXTRA, f"{_REQUESTS}/request_0000000001"):
         await cluster.znodes.create(path, {"version": 1, "partitions": "moved"})
         await cluster.until_deleted(path)
@@ -274,10 +284,10 @@ async def unreadable_requests(cluster: IncidentCluster) -> None:
     await cluster.until_assigned("moved", 0, [1, 2])
     await cluster.remove_cancel()
     entries = [
-        {"topic": "moved", "partition": 1, "replicas": replicas} for replicas in ([1, 3], [2, 1])
+        {"topic": "moved", "partition": 1, "replicas": replicas} for replicas in ([1, 3], [1, 2])
     ]
     await cluster.znodes.create(_REASSIGN, {"version": 1, "partitions": entries})
-    await cluster.until_assigned("moved", 1, [2, 1])
+    await cluster.until_assigned("moved", 1, [1, 2])
     await cluster.until_deleted(_REASSIGN)
     await cluster.until_none_is_reassigned()
 
@@ -286,21 +296,25 @@ async def unreadable_requests(cluster: IncidentCluster) -> None:
 
 
 async def reassignment_replaced(cluster: IncidentCluster) -> None:
-    """A reassignment is replaced by another one, which removes an added replica that leads. A
-    request by another route is refused."""
-    await cluster.request(1, "moved", 0, [3, UNREGISTERED], legacy=False)
-    await cluster.until_isr("moved", 0, {1, 2, 3})
+    """Requests change the target of a reassignment twice. An administrator replaces another one,
+    whose added replica leads; an entry of /admin/reassign_partitions for it is refused."""
+    for number, target in ((1, [3, UNREGISTERED]), (2, [2, UNREGISTERED]), (3, [2, 1])):
+        await cluster.request(number, "moved", 1, target, legacy=False)
+        await cluster.until_no_request_is_left()
+    await cluster.until_assigned("moved", 1, [2, 1])
+    cluster.broker(2).kill()
+    await cluster.until_no_leader_is(2)
+    await cluster.ask(partial(_alter, {TopicPartition("moved", 0): [3, 2]}))
+    await cluster.until_isr("moved", 0, {1, 3})
     partition = {"moved": [0]}
     await cluster.ask(lambda admin: admin.elect_leaders(0, partition, raise_errors=False))
     await cluster.until_led("moved", 0, by=3)
     await cluster.submit({("moved", 0): [1, 3]})
     await cluster.until_deleted(_REASSIGN)
-    await cluster.request(2, "moved", 0, [2, UNREGISTERED], legacy=False)
-    await cluster.until_assigned("moved", 0, [2, UNREGISTERED, 1])
-    await cluster.request(3, "moved", 0, [2, 1], legacy=False)
+    await cluster.ask(partial(_alter, {TopicPartition("moved", 0): [2, 1]}))
     await cluster.until_assigned("moved", 0, [2, 1])
-    await cluster.until_no_request_is_left()
-    await cluster.until_none_is_reassigned()
+    await cluster.broker(2).start()
+    await cluster.until_in_sync("moved")
 
 
 async def reassignment_adopted(cluster: IncidentCluster) -> None:
