@@ -1,6 +1,5 @@
 """A cluster of three stock brokers with refold as controller, and waiting for its states."""
 
-import asyncio
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -9,7 +8,6 @@ from random import Random
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
-from aiozk.exc import NoNode
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaConnectionError
 
@@ -28,7 +26,6 @@ UNREGISTERED = 9
 """A broker that never registers: a reassignment to it never completes."""
 _SECONDS_MAX = 90.0
 _TRIES = 5
-_ELECTION_SECONDS = 1.0
 
 Answer = TypeVar("Answer")
 Assignments = Mapping[int, list[int]]
@@ -217,15 +214,13 @@ class IncidentCluster:
         await until(holds, _SECONDS_MAX, f"{broker} is controller")
 
     async def elect_refold(self) -> None:
-        """Delete /controller until refold wins the election."""
-
-        async def won() -> bool:
-            with suppress(NoNode):
-                await self._cluster.znodes.delete("/controller")
-            await asyncio.sleep(_ELECTION_SECONDS)
-            return await self._cluster.znodes.controller() == DAEMON_ID
-
-        await until(won, _SECONDS_MAX, "refold is elected")
+        """Delete /controller while the brokers are paused, so that refold wins the election."""
+        for broker in self._cluster.brokers:
+            broker.pause()
+        await self._cluster.znodes.delete("/controller")
+        await self.until_controller_is(DAEMON_ID)
+        for broker in self._cluster.brokers:
+            broker.resume()
 
     async def until_registered(self, broker: int, *, is_registered: bool = True) -> None:
         """Wait until a broker is registered, or is not."""

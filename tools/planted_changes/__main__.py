@@ -125,10 +125,8 @@ async def _try(
             change.rule, change.target, is_innocuous=change.is_innocuous
         )
     progress.advance(task)
-    if not verdict.is_good:
-        progress.console.print(
-            f"{verdict.outcome}: {verdict.change}", markup=False, highlight=False, soft_wrap=True
-        )
+    text = f"{verdict.outcome}: {verdict.change}"
+    progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
     return verdict
 
 
