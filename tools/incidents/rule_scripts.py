@@ -223,11 +223,10 @@ async def admin_requests(cluster: IncidentCluster) -> None:
 async def rejected_requests(cluster: IncidentCluster) -> None:
     """Administrators request reassignments and partitions that are rejected, each for another
     reason. Then they cancel a reassignment that has begun."""
-    targets: tuple[list[int] | None, ...] = ([], [1, 1], [1, -1], [1, UNREGISTERED], None)
-    for target in targets:
-        plan: dict[TopicPartition, Any] = {TopicPartition("moved", 0): target}
-        await cluster.ask(partial(_alter, plan))
-    await cluster.ask(partial(_alter, {TopicPartition("absent", 0): [1, 2]}))
+    for target in ([], [1, 1], [1, -1], [1, UNREGISTERED]):
+        await cluster.send(endpoint.alter_reassignment("moved", 0, target))
+    await cluster.ask(partial(_alter, {TopicPartition("moved", 0): None}))
+    await cluster.send(endpoint.alter_reassignment("absent", 0, [1, 2]))
     await cluster.submit({("moved", 0): [3, UNREGISTERED]})
     await cluster.until_isr("moved", 0, {1, 2, 3})
     await cluster.ask(partial(_alter, {TopicPartition("moved", 0): [2, 1]}))
@@ -264,15 +263,16 @@ async def added_partitions(cluster: IncidentCluster) -> None:
 
 async def unreadable_requests(cluster: IncidentCluster) -> None:
     """Clients write requests for elections and reassignments that cannot be read, one of them while
-    refold processes another request. A request names a partition twice."""
-    cluster.refold.pause()
-    request = asyncio.create_task(cluster.send(endpoint.alter_reassignment("moved", 1, [2, 1])))
-    await asyncio.sleep(_PAUSED_S)
+    requests of administrators wait. A request names a partition twice."""
+    orders = ([2, 1], [1, 2], [2, 1], [1, 2])
+    requests = [
+        asyncio.create_task(cluster.send(endpoint.alter_reassignment("moved", 1, order)))
+        for order in orders
+    ]
+    await cluster.until_logged("reassignment_begun")
     await cluster.znodes.create(_REASSIGN, "moved")
-    cluster.refold.resume()
-    await request
+    await asyncio.gather(*requests)
     await cluster.until_deleted(_REASSIGN)
-    await cluster.until_assigned("moved", 1, [2, 1])
     for path in (_PREFERRED_ELECTION, _REASSIGN, _EXTRA, f"{_REQUESTS}/request_0000000001"):
         await cluster.znodes.create(path, {"version": 1, "partitions": "moved"})
         await cluster.until_deleted(path)
@@ -315,6 +315,15 @@ async def reassignment_replaced(cluster: IncidentCluster) -> None:
     await cluster.until_assigned("moved", 0, [2, 1])
     await cluster.broker(2).start()
     await cluster.until_in_sync("moved")
+
+
+async def replica_removed(cluster: IncidentCluster) -> None:
+    """A reassignment removes a replica and adds none. Then another one changes the order alone."""
+    await cluster.ask(partial(_alter, {TopicPartition(TOPIC, 0): [1, 2]}))
+    await cluster.until_assigned(TOPIC, 0, [1, 2])
+    await cluster.ask(partial(_alter, {TopicPartition(TOPIC, 0): [2, 1]}))
+    await cluster.until_assigned(TOPIC, 0, [2, 1])
+    await cluster.until_none_is_reassigned()
 
 
 async def reassignment_adopted(cluster: IncidentCluster) -> None:
@@ -379,10 +388,10 @@ async def cancellation_unclean(cluster: IncidentCluster) -> None:
 
 
 async def epoch_changed(cluster: IncidentCluster) -> None:
-    """Another client changes /controller_epoch. Then a broker fails: refold's first write is
+    """Another client changes /controller_epoch. Then a broker shuts down: refold's first write is
     rejected, and it takes the role again."""
     await cluster.znodes.set("/controller_epoch", 20)
-    cluster.broker(2).kill()
+    await cluster.broker(2).stop()
     await cluster.until_no_leader_is(2)
     await cluster.broker(2).start()
     await cluster.until_in_sync(TOPIC)

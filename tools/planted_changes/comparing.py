@@ -117,7 +117,7 @@ class Comparer:
             cwd=self._root,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=os.environ,
+            env=os.environ | {"XDG_CACHE_HOME": str(head.parent)},
         )
         try:
             async with asyncio.timeout(_SECONDS_MAX):
