@@ -317,9 +317,25 @@ async def reassignment_replaced(cluster: IncidentCluster) -> None:
     await cluster.until_in_sync("moved")
 
 
+async def extra_same_target(cluster: IncidentCluster) -> None:
+    """/admin/reassign_partitions_extra requests the target that a partition is being reassigned to
+    already. Then the reassignment is cancelled."""
+    await cluster.submit({("moved", 0): [3, UNREGISTERED]})
+    await cluster.until_isr("moved", 0, {1, 2, 3})
+    await cluster.submit({("moved", 0): [3, UNREGISTERED]}, _EXTRA)
+    await cluster.until_deleted(_EXTRA)
+    await cluster.cancel()
+    await cluster.until_assigned("moved", 0, [1, 2])
+    await cluster.remove_cancel()
+
+
 async def replica_removed(cluster: IncidentCluster) -> None:
-    """A reassignment removes a replica and adds none. Then another one changes the order alone."""
+    """A reassignment adds no replica and removes one, and waits for a failed broker. Then another
+    one changes the order alone."""
+    cluster.broker(2).kill()
+    await cluster.until_no_leader_is(2)
     await cluster.ask(partial(_alter, {TopicPartition(TOPIC, 0): [1, 2]}))
+    await cluster.broker(2).start()
     await cluster.until_assigned(TOPIC, 0, [1, 2])
     await cluster.ask(partial(_alter, {TopicPartition(TOPIC, 0): [2, 1]}))
     await cluster.until_assigned(TOPIC, 0, [2, 1])

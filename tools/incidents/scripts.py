@@ -278,6 +278,7 @@ INCIDENTS: Final[Mapping[str, Incident]] = {
     "rejected-requests": Incident(rule_scripts.rejected_requests),
     "added-partitions": Incident(rule_scripts.added_partitions),
     "unreadable-requests": Incident(rule_scripts.unreadable_requests),
+    "extra-same-target": Incident(rule_scripts.extra_same_target),
     "replica-removed": Incident(rule_scripts.replica_removed),
     "reassignment-replaced": Incident(rule_scripts.reassignment_replaced),
     "reassignment-adopted": Incident(rule_scripts.reassignment_adopted),
