@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.diff.core_source import CoreSource, read_core
 from replay.diff.logs import GivenLog
@@ -21,12 +21,12 @@ from replay.diff.references import Version
 from tools.mutations.functions import Function
 from tools.mutations.rules import Rule, Value
 from tools.planted_changes.planting import Planted, changed_copy, planted
-from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of
+from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of, with_part
 
 _FIRST_LOGS: Final = 2
-"""So many logs are compared first: most changes are found in the smallest log that executes
-them."""
-_SECONDS_MAX: Final = 300.0
+"""So many logs are compared first, then twice as many. Most changes are found in one of the
+smallest logs that execute them."""
+_SECONDS_MAX: Final = 1200.0
 
 Lines = dict[str, frozenset[int]]
 """The executed lines by the file's path in the core."""
@@ -65,37 +65,53 @@ class Comparer:
         """Make a change, and compare. Raises MutationError for a change that cannot be made."""
         started = time.monotonic()
         change = planted(rule, target, self._root)
-        verdict = Verdict(rule.rule, rule.function or rule.value, rule.diff, Outcome.FAILED)
+        verdict: Verdict | None = None
         with tempfile.TemporaryDirectory(prefix="planted-") as folder:
             head = Path(folder, "head")
             changed_copy(self._root, head, change)
             for logs in self._parts(target, change, is_innocuous):
-                report = await self._report(head, logs)
-                if isinstance(report, str):
-                    verdict = msgspec.structs.replace(verdict, error=report)
+                part = await self._compared(rule, change, head, logs, is_innocuous=is_innocuous)
+                verdict = with_part(verdict, part)
+                if part.outcome in (Outcome.FOUND, Outcome.FAILED):
                     break
-                outcome, rules = outcome_of(rule, change, report, is_innocuous=is_innocuous)
-                error = "; ".join(report["errors"])
-                verdict = msgspec.structs.replace(
-                    verdict, outcome=outcome, rules=rules, logs=len(logs), error=error
-                )
-                if outcome is Outcome.FOUND:
-                    break
-        return msgspec.structs.replace(verdict, seconds=time.monotonic() - started)
+        assert verdict is not None, "there is at least one part"
+        return structs.replace(verdict, seconds=time.monotonic() - started)
+
+    async def _compared(
+        self,
+        rule: Rule,
+        change: Planted,
+        head: Path,
+        logs: Sequence[GivenLog],
+        *,
+        is_innocuous: bool,
+    ) -> Verdict:
+        """The verdict for some of the logs."""
+        verdict = Verdict(rule.rule, rule.function or rule.value, rule.diff, Outcome.FAILED)
+        report = await self._report(head, logs)
+        if isinstance(report, str):
+            return structs.replace(verdict, error=report)
+        outcome, rules = outcome_of(rule, change, report, is_innocuous=is_innocuous)
+        error = "; ".join(report["errors"])
+        return structs.replace(verdict, outcome=outcome, rules=rules, logs=len(logs), error=error)
 
     def _parts(
         self, target: Function | Value, change: Planted, is_innocuous: bool
     ) -> Iterator[list[GivenLog]]:
-        """The logs to compare, first a few of them: a difference in these is one in all."""
+        """The logs to compare, in parts: a difference in one of them is one in all."""
         fitting = [one.log for one in self._logs if self._executes(one, target, change)]
         if self._whole:
             yield [one.log for one in self._logs]
         elif not fitting:
             yield [self._logs[0].log]
-        else:
-            if not is_innocuous and len(fitting) > _FIRST_LOGS:
-                yield fitting[:_FIRST_LOGS]
+        elif is_innocuous:
             yield fitting
+        else:
+            count = _FIRST_LOGS
+            while fitting:
+                part, fitting = fitting[:count], fitting[count:]
+                count *= 2
+                yield part
 
     def _executes(self, log: MeasuredLog, target: Function | Value, change: Planted) -> bool:
         """Whether a log executes the function. It may use any value."""

@@ -4,24 +4,26 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tools.mutations.rules import Rule
 from tools.planted_changes.planting import Planted
 
 
 class Outcome(StrEnum):
-    """The outcome for a change. The first three are good."""
+    """The outcome for a change. If a change is compared in parts, the first of the outcomes of its
+    parts counts, in this order."""
 
     FOUND = "found"
-    UNCOVERED = "named as uncovered"
-    CLEAN = "clean"
+    FAILED = "FAILED"
+    FALSE_ALARM = "FALSE ALARM"
     OTHER_RULE = "OTHER RULE"
     MISSED = "MISSED"
-    FALSE_ALARM = "FALSE ALARM"
-    FAILED = "FAILED"
+    UNCOVERED = "named as uncovered"
+    CLEAN = "clean"
 
 
+_ORDER: Final = tuple(Outcome)
 _GOOD: Final = (Outcome.FOUND, Outcome.UNCOVERED, Outcome.CLEAN)
 
 
@@ -42,6 +44,19 @@ class Verdict(Struct, frozen=True):
     def is_good(self) -> bool:
         """Whether `refold diff` has done what is expected."""
         return self.outcome in _GOOD
+
+
+def with_part(verdict: Verdict | None, part: Verdict) -> Verdict:
+    """The verdict for a change after one more part of the logs was compared."""
+    if verdict is None:
+        return part
+    return structs.replace(
+        verdict,
+        outcome=min(verdict.outcome, part.outcome, key=_ORDER.index),
+        rules=tuple(dict.fromkeys((*verdict.rules, *part.rules))),
+        logs=verdict.logs + part.logs,
+        error=part.error or verdict.error,
+    )
 
 
 def outcome_of(

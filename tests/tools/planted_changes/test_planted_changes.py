@@ -12,7 +12,7 @@ from tools.mutations.functions import functions_of
 from tools.mutations.rules import Rule, Value
 from tools.planted_changes.planting import Planted, changed_copy, planted
 from tools.planted_changes.table import table
-from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of
+from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of, with_part
 
 ROOT = Path(__file__).parents[3]
 MODULE = '''"""A rule."""
@@ -154,6 +154,25 @@ def test_rules_that_differ_are_named_once_in_both_versions() -> None:
     found = report(group("one", "other"), group("same"), group("same"))
     _, rules = outcome_of(RULE, CHANGE, found, is_innocuous=False)
     assert rules == ("one / other", "same")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome"),
+    [
+        (Outcome.MISSED, Outcome.UNCOVERED, Outcome.MISSED),
+        (Outcome.UNCOVERED, Outcome.UNCOVERED, Outcome.UNCOVERED),
+        (Outcome.OTHER_RULE, Outcome.FOUND, Outcome.FOUND),
+        (Outcome.OTHER_RULE, Outcome.MISSED, Outcome.OTHER_RULE),
+        (Outcome.MISSED, Outcome.FAILED, Outcome.FAILED),
+    ],
+)
+def test_outcome_of_two_parts_of_the_logs(
+    first: Outcome, second: Outcome, outcome: Outcome
+) -> None:
+    verdict = with_part(
+        Verdict("r", "f", "", first, ("one",), 2), Verdict("r", "f", "", second, ("other",), 3)
+    )
+    assert (verdict.outcome, verdict.rules, verdict.logs) == (outcome, ("one", "other"), 5)
 
 
 def test_table_ends_with_what_is_not_found_and_the_counts() -> None:
