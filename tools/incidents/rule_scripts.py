@@ -94,6 +94,8 @@ async def preferred_election(cluster: IncidentCluster) -> None:
     await cluster.znodes.create(_PREFERRED_ELECTION, {"version": 1, "partitions": entries})
     await cluster.until_deleted(_PREFERRED_ELECTION)
     await cluster.until_led("moved", 0, by=2)
+    partition = {"unborn": [0]}
+    await cluster.ask(lambda admin: admin.elect_leaders(0, partition, raise_errors=False))
 
 
 # Brokers ------------------------------------------------------------------------------------------
@@ -119,6 +121,7 @@ async def brokers_together(cluster: IncidentCluster) -> None:
     await cluster.until_in_sync(TOPIC)
     registration = await cluster.znodes.read("/brokers/ids/3")
     registration["endpoints"].append("EXTRA://127.0.0.1:9999")
+    registration["listener_security_protocol_map"]["EXTRA"] = "PLAINTEXT"
     await cluster.znodes.set("/brokers/ids/3", registration)
     await cluster.until_in_sync("moved")
 
@@ -188,8 +191,8 @@ async def stale_requests(cluster: IncidentCluster) -> None:
 async def admin_requests(cluster: IncidentCluster) -> None:
     """Administrators change features and credentials, and create topics with assignments that are
     valid, empty, uneven and repeated. Two requests for topics arrive together."""
-    features = {"version": 2, "status": 1, "features": {"old": 1, "older": 2}}
-    await cluster.znodes.set("/feature", features)
+    levels = {name: {"max_version_level": level} for name, level in (("old", 1), ("older", 2))}
+    await cluster.znodes.set("/feature", {"version": 2, "status": 1, "features": levels})
     for is_dry in (True, False):
         await cluster.send(
             endpoint.update_features(("old", 0, 2), ("new", 1, 1), validate_only=is_dry)
