@@ -192,12 +192,14 @@ async def admin_requests(cluster: IncidentCluster) -> None:
     """Administrators change features and credentials, and create topics with assignments that are
     valid, empty, uneven and repeated. Two requests for topics arrive together."""
     levels = {name: {"max_version_level": level} for name, level in (("old", 1), ("older", 2))}
-    await cluster.znodes.set("/feature", {"version": 2, "status": 1, "features": levels})
-    for is_dry in (True, False):
-        await cluster.send(
-            endpoint.update_features(("old", 0, 2), ("new", 1, 1), validate_only=is_dry)
-        )
-    await cluster.send(endpoint.update_features(("older", 1, 1), ("absent", 0, 3)))
+    # A broker that reads a feature that it does not support exits.
+    with cluster.brokers_paused():
+        await cluster.znodes.set("/feature", {"version": 2, "status": 1, "features": levels})
+        for is_dry in (True, False):
+            changes = (("old", 0, 2), ("new", 1, 1))
+            await cluster.send(endpoint.update_features(*changes, validate_only=is_dry))
+        await cluster.send(endpoint.update_features(("older", 1, 1), ("absent", 0, 3)))
+        await cluster.send(endpoint.update_features(("older", 0, 2)))
     await cluster.send(endpoint.alter_credentials({"alice": 4096, "bob": 100}))
     await cluster.send(endpoint.alter_credentials({}, ("alice", "carol")))
     assignments: tuple[dict[int, list[int]], ...] = (
@@ -259,6 +261,22 @@ async def added_partitions(cluster: IncidentCluster) -> None:
     topic["partitions"]["2"] = [1, 3]
     await cluster.znodes.set(path, topic)
     await cluster.until_logged("partitions_refused")
+    await cluster.broker(2).start()
+    await cluster.until_gone("moved")
+    await cluster.until_in_sync(TOPIC)
+
+
+async def deletion_failover(cluster: IncidentCluster) -> None:
+    """refold is killed while the deletion of a topic waits for a failed broker. refold takes over,
+    and then the broker is restarted."""
+    cluster.broker(2).kill()
+    await cluster.until_no_leader_is(2)
+    await cluster.ask(lambda admin: admin.delete_topics(["moved"], raise_errors=False))
+    await cluster.until_logged("topic_deletion_waits")
+    cluster.refold.kill()
+    await cluster.refold.ended()
+    await cluster.until_controller_is_not(cluster.daemon_id)
+    await cluster.take_over()
     await cluster.broker(2).start()
     await cluster.until_gone("moved")
     await cluster.until_in_sync(TOPIC)
@@ -397,8 +415,9 @@ async def cancellation_unclean(cluster: IncidentCluster) -> None:
     cluster.broker(1).kill()
     await cluster.until_offline("guarded", 0)
     await cluster.broker(2).start()
-    await cluster.until_assigned("guarded", 0, [1, 2])
+    await cluster.until_led("guarded", 0, by=2)
     await cluster.broker(1).start()
+    await cluster.until_assigned("guarded", 0, [1, 2])
     await cluster.until_in_sync("guarded")
     await cluster.remove_cancel()
 

@@ -277,6 +277,7 @@ INCIDENTS: Final[Mapping[str, Incident]] = {
     "admin-requests": Incident(rule_scripts.admin_requests),
     "rejected-requests": Incident(rule_scripts.rejected_requests),
     "added-partitions": Incident(rule_scripts.added_partitions),
+    "deletion-failover": Incident(rule_scripts.deletion_failover),
     "unreadable-requests": Incident(rule_scripts.unreadable_requests),
     "extra-same-target": Incident(rule_scripts.extra_same_target),
     "replica-removed": Incident(rule_scripts.replica_removed),
