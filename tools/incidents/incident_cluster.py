@@ -1,8 +1,8 @@
 """A cluster of three stock brokers with refold as controller, and waiting for its states."""
 
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, Self, TypeVar
@@ -213,22 +213,14 @@ class IncidentCluster:
 
         await until(holds, _SECONDS_MAX, f"{broker} is controller")
 
-    @contextmanager
-    def brokers_paused(self) -> Iterator[None]:
-        """Pause all brokers; for less than the session timeout."""
-        for broker in self._cluster.brokers:
-            broker.pause()
-        try:
-            yield
-        finally:
-            for broker in self._cluster.brokers:
-                broker.resume()
-
     async def elect_refold(self) -> None:
         """Delete /controller while the brokers are paused, so that refold wins the election."""
-        with self.brokers_paused():
-            await self._cluster.znodes.delete("/controller")
-            await self.until_controller_is(DAEMON_ID)
+        for broker in self._cluster.brokers:
+            broker.pause()
+        await self._cluster.znodes.delete("/controller")
+        await self.until_controller_is(DAEMON_ID)
+        for broker in self._cluster.brokers:
+            broker.resume()
 
     async def until_registered(self, broker: int, *, is_registered: bool = True) -> None:
         """Wait until a broker is registered, or is not."""

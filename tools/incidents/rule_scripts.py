@@ -189,17 +189,9 @@ async def stale_requests(cluster: IncidentCluster) -> None:
 
 
 async def admin_requests(cluster: IncidentCluster) -> None:
-    """Administrators change features and credentials, and create topics with assignments that are
-    valid, empty, uneven and repeated. Two requests for topics arrive together."""
-    levels = {name: {"max_version_level": level} for name, level in (("old", 1), ("older", 2))}
-    # A broker that reads a feature that it does not support exits.
-    with cluster.brokers_paused():
-        await cluster.znodes.set("/feature", {"version": 2, "status": 1, "features": levels})
-        for is_dry in (True, False):
-            changes = (("old", 0, 2), ("new", 1, 1))
-            await cluster.send(endpoint.update_features(*changes, validate_only=is_dry))
-        await cluster.send(endpoint.update_features(("older", 1, 1), ("absent", 0, 3)))
-        await cluster.send(endpoint.update_features(("older", 0, 2)))
+    """Administrators change credentials, and create topics with assignments that are valid, empty,
+    uneven and repeated. Two requests for topics arrive together. Then all brokers fail, and
+    features are changed."""
     await cluster.send(endpoint.alter_credentials({"alice": 4096, "bob": 100}))
     await cluster.send(endpoint.alter_credentials({}, ("alice", "carol")))
     assignments: tuple[dict[int, list[int]], ...] = (
@@ -223,6 +215,17 @@ async def admin_requests(cluster: IncidentCluster) -> None:
     await cluster.until_in_sync("second")
     partition = {"absent": [0], "moved": [0]}
     await cluster.ask(lambda admin: admin.elect_leaders(0, partition, raise_errors=False))
+    # A broker that reads a feature that it does not support exits.
+    for broker in (1, 2, 3):
+        cluster.broker(broker).kill()
+    for broker in (1, 2, 3):
+        await cluster.until_registered(broker, is_registered=False)
+    levels = {name: {"max_version_level": level} for name, level in (("old", 1), ("older", 2))}
+    await cluster.znodes.set("/feature", {"version": 2, "status": 1, "features": levels})
+    for is_dry in (True, False):
+        changes = (("old", 0, 2), ("new", 1, 1))
+        await cluster.send(endpoint.update_features(*changes, validate_only=is_dry))
+    await cluster.send(endpoint.update_features(("older", 1, 1), ("absent", 0, 3)))
 
 
 async def rejected_requests(cluster: IncidentCluster) -> None:
