@@ -2,8 +2,9 @@
 
     python -m tools.bench.cancellation_stalls --runs 6
 
-Each run moves partitions from two brokers to two others, of which one never catches up, cancels the
-moves, and kills the controller (kill -9) up to 50 ms after the cancellation was sent. Measured is
+Each run moves partitions from two brokers to two others, of which one never catches up and the
+other one leads every second partition. Then it cancels the moves, and kills the controller
+(kill -9) up to 50 ms after the cancellation was sent. Measured is
 the longest time without an acknowledgement for a producer with acks=all, from the cancellation
 until 3 s after the next controller has the role, and with refold until 3 s after the rollback.
 
@@ -111,6 +112,7 @@ class Stalls:
             admin = KafkaAdmin(await stack.enter_async_context(KafkaClient(addresses, {})))
             await admin.alter({(one, 0): move.target for one in move.topics})
             await self._until_half_way(move)
+            await self._lead_half_by_targets(move)
             assert await self._view.controller() == controller
             # The connection to the controller is open before the cancellation.
             await admin.reassignments()
@@ -153,6 +155,7 @@ class Stalls:
             targets = {(one, 0): Entry(move.target) for one in move.topics}
             await self._view.create(znodes.REASSIGN_PARTITIONS, write_entries(targets).decode())
             await self._until_half_way(move)
+            await self._lead_half_by_targets(move)
             for one in traffic:
                 one.measure_stalls()
             cancel = self._view.create(REASSIGN_CANCEL, CANCEL_CONTENT.decode())
@@ -233,6 +236,19 @@ class Stalls:
 
     async def _until_half_way(self, move: Move) -> None:
         await self._until_in_sync(move, (*move.originals, move.target[0]))
+
+    async def _lead_half_by_targets(self, move: Move) -> None:
+        """Every second partition: its leader leaves with the cancellation."""
+        led = move.topics[::2]
+        names = [{"topic": one, "partition": 0} for one in led]
+        content = json.dumps({"version": 1, "partitions": names})
+        await self._view.create(znodes.PREFERRED_ELECTION, content)
+
+        async def reached() -> bool:
+            states = [(await self._view.states(one)).get(0) for one in led]
+            return all(one is not None and one["leader"] == move.target[0] for one in states)
+
+        await until(reached, _SET_UP_SECONDS, f"{move.target[0]} leads {led}")
 
     async def _until_in_sync(self, move: Move, isr: Sequence[int]) -> None:
         async def reached() -> bool:

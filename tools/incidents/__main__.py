@@ -12,7 +12,7 @@ import typer
 from eventstore.folders import segments_in
 from replay.incidents.incident_folder import IncidentDescription, keep
 from tools.incidents.incident_cluster import IncidentCluster
-from tools.incidents.scripts import PARTITIONS, SCRIPTS, TOPIC
+from tools.incidents.scripts import INCIDENTS, PARTITIONS, TOPIC
 
 _FOLDER = Path("tests/incidents")
 
@@ -29,23 +29,25 @@ def make(
     ] = _FOLDER,
 ) -> None:
     """Run incidents on real servers on this machine, with refold as controller."""
-    for name in names or list(SCRIPTS):
-        if name not in SCRIPTS:
-            typer.echo(f"unknown incident {name}; use one of {', '.join(SCRIPTS)}", err=True)
+    for name in names or list(INCIDENTS):
+        if name not in INCIDENTS:
+            typer.echo(f"unknown incident {name}; use one of {', '.join(INCIDENTS)}", err=True)
             raise typer.Exit(2)
         asyncio.run(_make(name, out / name))
         sys.stdout.write(f"{out / name}\n")
 
 
-async def _make(name: str, folder: Path) -> None:
-    script, protocol = SCRIPTS[name]
+async def _make(name: str, kept: Path) -> None:
+    script, protocol, config, log_dirs = INCIDENTS[name]
     with tempfile.TemporaryDirectory(prefix="incident-") as scratch:
-        async with IncidentCluster(Path(scratch), protocol) as cluster:
+        folder = Path(scratch)
+        made = IncidentCluster(folder, protocol, config=config, log_dirs=log_dirs)
+        async with made as cluster:
             await cluster.make(TOPIC, PARTITIONS)
             await cluster.make("moved", {0: [1, 2], 1: [1, 2]})
             await script(cluster)
             await cluster.hand_back()
-        _keep(cluster.log_dir, folder, name, script.__doc__ or "", protocol)
+        _keep(cluster.log_dir, kept, name, script.__doc__ or "", protocol)
 
 
 def _keep(logs: Path, folder: Path, name: str, title: str, protocol: str) -> None:

@@ -1,19 +1,24 @@
 """A cluster of three stock brokers with refold as controller, and waiting for its states."""
 
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, Self, TypeVar
+from uuid import UUID
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaConnectionError
 
+from tools.incidents import endpoint
 from tools.lab.cluster_view import until
+from tools.lab.ports import HOST, free_port
 from tools.lab.refold import Refold
 from tools.recordings.brokers import RecordedBroker
 from tools.recordings.recorded_cluster import RecordedCluster
 from tools.recordings.setup import Setup
+from tools.recordings.znodes import Znodes
 
 DAEMON_ID = 1000
 BROKERS = 3
@@ -32,11 +37,20 @@ class IncidentCluster:
     """An async context manager that runs the cluster and refold. `log_dir` receives refold's logs.
 
     `mirror` is the cluster that the logs are published to, "own" for this cluster; None: no mirror.
+    `config` are settings of the brokers and of refold; each broker has `log_dirs` directories.
     """
 
     daemon_id = DAEMON_ID
 
-    def __init__(self, folder: Path, protocol: str, *, mirror: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        protocol: str,
+        *,
+        mirror: str | None = None,
+        config: Mapping[str, str] | None = None,
+        log_dirs: int = 1,
+    ) -> None:
         setup = Setup(
             kafka="3.9.1",
             protocol=protocol,
@@ -44,9 +58,12 @@ class IncidentCluster:
             chroot="",
             ending="clean",
             zookeeper={"tickTime": "1000"},
+            log_dirs=log_dirs,
+            config=dict(config or {}),
         )
         self.log_dir = folder / "logs"
         self._mirror = mirror
+        self._port = free_port()
         self.refold: Refold
         self._cluster = RecordedCluster(folder / "servers", setup, "production", Random(0))
         self._open = AsyncExitStack()
@@ -65,7 +82,12 @@ class IncidentCluster:
         await self._open.aclose()
 
     async def take_over(self, *, session_ms: int | None = None) -> None:
-        """Start refold in a separate process, and wait until it is controller. Its ZooKeeper
+        """Start refold, and wait until it is controller."""
+        await self.start_refold(session_ms=session_ms)
+        await self.until_controller_is(DAEMON_ID)
+
+    async def start_refold(self, *, session_ms: int | None = None) -> None:
+        """Start refold in a separate process, to take over from any controller. Its ZooKeeper
         session timeout is `session_ms`, or that of the brokers."""
         config = self._cluster.brokers[0].folder / "server.properties"
         if session_ms is not None:
@@ -78,9 +100,9 @@ class IncidentCluster:
             self.log_dir,
             *("--config", str(config), "--take-over"),
             *self._mirroring(),
+            listeners=f"PLAINTEXT://{HOST}:{self._port}",
         )
         await self.refold.start()
-        await self.until_controller_is(DAEMON_ID)
 
     def _mirroring(self) -> tuple[str, ...]:
         if self._mirror is None:
@@ -101,6 +123,33 @@ class IncidentCluster:
     def broker(self, number: int) -> RecordedBroker:
         """A broker, running or not."""
         return self._cluster.brokers[number - 1]
+
+    @property
+    def znodes(self) -> Znodes:
+        """A ZooKeeper session for changes by hand."""
+        return self._cluster.znodes
+
+    async def state(self, topic: str, partition: int) -> dict[str, Any]:
+        """The state of a partition, with the `version` of its znode."""
+        path = f"/brokers/topics/{topic}/partitions/{partition}/state"
+        content, version = await self._cluster.znodes.versioned(path)
+        return {**content, "version": version}
+
+    async def topic_id(self, topic: str) -> UUID:
+        """The id of a topic."""
+        path = f"/brokers/topics/{topic}"
+        return UUID(bytes=urlsafe_b64decode((await self.znodes.read(path))["topic_id"] + "=="))
+
+    async def broker_epoch(self, broker: int) -> int:
+        """The epoch of a registered broker. Raises LookupError."""
+        registration = await self._cluster.znodes.registration(broker)
+        if registration is None:
+            raise LookupError(f"broker {broker} is not registered")
+        return registration[1]
+
+    async def send(self, request: Any) -> Any:
+        """Send a request to refold's endpoint; returns the response."""
+        return await endpoint.ask(self._port, request)
 
     async def ask(self, question: Callable[[KafkaAdminClient], Answer]) -> Answer:
         """The response to an admin client. Brokers list a killed broker for a while, so a client
@@ -163,6 +212,24 @@ class IncidentCluster:
             return await self._cluster.znodes.controller() == broker
 
         await until(holds, _SECONDS_MAX, f"{broker} is controller")
+
+    async def elect_refold(self) -> None:
+        """Delete /controller while the brokers are paused, so that refold wins the election."""
+        for broker in self._cluster.brokers:
+            broker.pause()
+        await self._cluster.znodes.delete("/controller")
+        await self.until_controller_is(DAEMON_ID)
+        for broker in self._cluster.brokers:
+            broker.resume()
+
+    async def until_registered(self, broker: int, *, is_registered: bool = True) -> None:
+        """Wait until a broker is registered, or is not."""
+
+        async def is_so() -> bool:
+            registration = await self._cluster.znodes.registration(broker)
+            return (registration is not None) == is_registered
+
+        await until(is_so, _SECONDS_MAX, f"broker {broker} is registered: {is_registered}")
 
     async def until_controller_is_not(self, broker: int) -> None:
         """Wait until this broker is not controller."""

@@ -3,11 +3,12 @@ topics."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
+from tools.incidents import rule_scripts
 from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
 
 TOPIC: Final = "orders"
@@ -240,22 +241,50 @@ async def bounced_broker(cluster: IncidentCluster) -> None:
     await cluster.remove_cancel()
 
 
-SCRIPTS: Final[Mapping[str, tuple[Script, str]]] = {
-    "broker-crash": (broker_crash, "3.9"),
-    "broker-crash-2.6": (broker_crash, "2.6"),
-    "controlled-shutdown": (controlled_shutdown, "3.9"),
-    "unclean-election": (unclean_election, "3.9"),
-    "reassignment": (reassignment, "3.9"),
-    "reassignment-end": (reassignment_end, "3.9"),
-    "topic-deletion": (topic_deletion, "3.9"),
-    "failover": (failover, "3.9"),
-    "session-expiry": (session_expiry, "2.8"),
-    "topics": (topics, "3.9"),
-    "cancellation": (cancellation, "3.9"),
-    "cancellation-failover": (cancellation_failover, "3.9"),
-    "extra-conflict": (extra_conflict, "3.9"),
-    "legacy-request": (legacy_request, "3.9"),
-    "shutdown-reassignment": (shutdown_reassignment, "3.9"),
-    "bounced-broker": (bounced_broker, "3.9"),
+class Incident(NamedTuple):
+    """A script, and its cluster: the brokers' inter.broker.protocol.version, further settings of
+    the brokers and of refold, and the number of each broker's log directories."""
+
+    script: Script
+    protocol: str = "3.9"
+    config: Mapping[str, str] = {}
+    log_dirs: int = 1
+
+
+INCIDENTS: Final[Mapping[str, Incident]] = {
+    "broker-crash": Incident(broker_crash),
+    "broker-crash-2.6": Incident(broker_crash, "2.6"),
+    "controlled-shutdown": Incident(controlled_shutdown),
+    "unclean-election": Incident(unclean_election),
+    "reassignment": Incident(reassignment),
+    "reassignment-end": Incident(reassignment_end),
+    "topic-deletion": Incident(topic_deletion),
+    "failover": Incident(failover),
+    "session-expiry": Incident(session_expiry, "2.8"),
+    "topics": Incident(topics),
+    "cancellation": Incident(cancellation),
+    "cancellation-failover": Incident(cancellation_failover),
+    "extra-conflict": Incident(extra_conflict),
+    "legacy-request": Incident(legacy_request),
+    "shutdown-reassignment": Incident(shutdown_reassignment),
+    "bounced-broker": Incident(bounced_broker),
+    "leader-rebalance": Incident(rule_scripts.leader_rebalance, config=rule_scripts.REBALANCE),
+    "unclean-default": Incident(rule_scripts.unclean_default),
+    "preferred-election": Incident(rule_scripts.preferred_election),
+    "brokers-together": Incident(rule_scripts.brokers_together),
+    "log-dir": Incident(rule_scripts.log_dir, log_dirs=2),
+    "stale-requests": Incident(rule_scripts.stale_requests),
+    "admin-requests": Incident(rule_scripts.admin_requests),
+    "rejected-requests": Incident(rule_scripts.rejected_requests),
+    "added-partitions": Incident(rule_scripts.added_partitions),
+    "deletion-failover": Incident(rule_scripts.deletion_failover),
+    "unreadable-requests": Incident(rule_scripts.unreadable_requests),
+    "extra-same-target": Incident(rule_scripts.extra_same_target),
+    "replica-removed": Incident(rule_scripts.replica_removed),
+    "reassignment-replaced": Incident(rule_scripts.reassignment_replaced),
+    "reassignment-adopted": Incident(rule_scripts.reassignment_adopted),
+    "cancellation-unclean": Incident(rule_scripts.cancellation_unclean),
+    "epoch-changed": Incident(rule_scripts.epoch_changed),
+    "failed-failover": Incident(rule_scripts.failed_failover),
 }
-"""By name: the script, and the brokers' inter.broker.protocol.version."""
+"""The incidents by name."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, module_paths, read_functions
 from tools.mutations.operators import mutants_of
-from tools.mutations.rules import read_rules, target_of
+from tools.mutations.rules import named_mutant, read_rules, target_of
 from tools.mutations.settings import Settings, read_settings
 from tools.mutations.survivors import by_short_name, missing_mutants, read_survivors
 
@@ -24,9 +24,11 @@ def list_errors(root: Path) -> list[str]:
 def _rule_errors(root: Path, settings: Settings, functions: list[Function]) -> list[str]:
     modules = module_paths(root, settings)
     errors = []
-    for rule in read_rules(root):
+    for rule in read_rules(root).all:
         try:
-            target_of(rule, functions, modules)
+            target = target_of(rule, functions, modules)
+            if rule.mutant and isinstance(target, Function):
+                named_mutant(rule, target)
         except MutationError as error:
             errors.append(str(error))
     return errors

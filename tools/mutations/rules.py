@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, FunctionNode, function_named
+from tools.mutations.operators import Mutant, mutants_of
 from tools.mutations.patching import ImportedFunctions, replace_value
 
 RULES: Final = "tests/tools/mutations/rules.toml"
@@ -25,47 +26,63 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A required behaviour of the code, and a change that breaks the behaviour, which a test must
     notice.
 
-    The change is one of three:
+    The change is one of four:
 
     - `function` with `body`: statements that run in place of the function's, which they can call
       as `unchanged`.
     - `function` with `result`: an expression that is returned in place of `result`, what the
       function returned.
+    - `function` with `mutant`: the name of a change that an operator makes, without the function.
     - `value` with `becomes`: an expression for a name of a module, in which `old` is the value
       before.
 
-    Names of functions and values are as long as it takes to be unambiguous.
+    Names of functions and values are as long as it takes to be unambiguous. `diff` is a part of the
+    name of the rule by which `refold diff` groups the change; empty: it changes no decision.
     """
 
     rule: str
     function: str = ""
     body: str = ""
     result: str = ""
+    mutant: str = ""
     value: str = ""
     becomes: str = ""
+    diff: str = ""
 
 
-class _Listing(Struct, forbid_unknown_fields=True):
+class Rules(Struct, forbid_unknown_fields=True):
+    """`rule`: a test must notice each. `planted`: changes for tools.planted_changes alone, because
+    an operator makes them. `innocuous`: changes after which every decision is the same."""
+
     rule: list[Rule] = []
+    planted: list[Rule] = []
+    innocuous: list[Rule] = []
+
+    @property
+    def all(self) -> list[Rule]:
+        """The entries of all three."""
+        return [*self.rule, *self.planted, *self.innocuous]
 
 
-def read_rules(root: Path) -> list[Rule]:
+def read_rules(root: Path) -> Rules:
     """The rules of a source tree. Raises MutationError for a bad or too long list."""
     path = root / RULES
     if not path.is_file():
-        return []
+        return Rules()
     try:
-        rules = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _Listing).rule
+        rules = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Rules)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise MutationError(f"{RULES}: {error}") from error
-    if len(rules) > RULES_MAX:
-        raise MutationError(f"{RULES}: {len(rules)} rules; at most {RULES_MAX} are kept by hand")
-    for rule in rules:
-        by_function = bool(rule.function) and bool(rule.body) != bool(rule.result)
-        by_value = bool(rule.value and rule.becomes) and not (rule.body or rule.result)
-        if by_function == by_value or bool(rule.function) == bool(rule.value):
+    if len(rules.all) > RULES_MAX:
+        count = len(rules.all)
+        raise MutationError(f"{RULES}: {count} rules; at most {RULES_MAX} are kept by hand")
+    for rule in rules.all:
+        ways = sum(map(bool, (rule.body, rule.result, rule.mutant, rule.becomes)))
+        by_value = bool(rule.value and rule.becomes)
+        if ways != 1 or by_value == bool(rule.function) or bool(rule.value) != by_value:
             raise MutationError(
-                f"{RULES}: {rule.rule!r} needs function with body or result, or value with becomes"
+                f"{RULES}: {rule.rule!r} needs function with body, result or mutant, or value with "
+                "becomes"
             )
     return rules
 
@@ -119,10 +136,28 @@ def apply(rule: Rule, target: Function | Value, imported: ImportedFunctions) -> 
     if isinstance(target, Value):
         replace_value(target.module, target.name, rule.becomes)
         return
+    change_tree(rule, target)
+    imported.recompile(target)
+
+
+def change_tree(rule: Rule, target: Function) -> None:
+    """Make the change in the function's syntax tree. Raises MutationError for a mutant that the
+    function does not have, SyntaxError for a bad text."""
+    if rule.mutant:
+        named_mutant(rule, target).apply()
+        return
     node = target.node
     body = _parsed(rule.body) if rule.body else _with_result(node, rule.result)
     node.body = [_unchanged(node), *body]
-    imported.recompile(target)
+
+
+def named_mutant(rule: Rule, target: Function) -> Mutant:
+    """The mutant that a rule names. Raises MutationError if the function does not have it."""
+    mutant = next((one for one in mutants_of(target) if one.key == rule.mutant), None)
+    if mutant is None:
+        text = f"{target.full_name} has no mutant {rule.mutant!r}"
+        raise MutationError(f"{RULES}: {rule.rule!r}: {text}")
+    return mutant
 
 
 def _parsed(text: str) -> list[ast.stmt]:

@@ -103,7 +103,7 @@ class Run:
         self, suite: Suite, coverage_map: CoverageMap, imported: ImportedFunctions
     ) -> list[Trial]:
         trials = []
-        for rule in read_rules(self._root):
+        for rule in read_rules(self._root).rule:
             target = target_of(rule, self.functions, self._modules)
             if isinstance(target, Value):
                 tests = coverage_map.smallest_first(suite.tests)

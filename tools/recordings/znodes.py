@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeVar
 
-from aiozk import ZKClient
+from aiozk import ACL, ZKClient
 from aiozk.exc import NoNode
 
 Answer = TypeVar("Answer")
@@ -66,6 +66,11 @@ class Znodes:
         except (NoNode, ValueError):
             return None
 
+    async def versioned(self, path: str) -> tuple[Any, int]:
+        """The JSON of a znode, and its version. Raises NoNode, ValueError."""
+        data, stat = await self._ask(lambda client: client.get(self._chroot + path))
+        return json.loads(data or b"null"), stat.version
+
     async def children(self, path: str) -> list[str]:
         """The names of the children, sorted."""
         try:
@@ -86,6 +91,12 @@ class Znodes:
     async def delete(self, path: str) -> None:
         """Delete a znode, whatever its version is. Raises NoNode."""
         await self._ask(lambda client: client.delete(self._chroot + path, force=True))
+
+    async def permit(self, path: str, *, creation: bool) -> None:
+        """Let every client create children of a znode and change it, or only read it. Raises
+        NoNode."""
+        acl = ACL.make("world", "anyone", True, creation, creation, creation, True)
+        await self._ask(lambda client: client.set_acl(self._chroot + path, [acl], force=True))
 
     async def controller(self) -> int | None:
         """The broker id in /controller."""

@@ -49,6 +49,8 @@ REACH_SECONDS = 10.0
 END_SECONDS = 15.0
 STOCK_SECONDS = 10.0
 SECOND_READING_SECONDS = 5.0
+STALL_SECONDS_MAX = 8.0
+"""How much longer than without a controller a producer may wait. On a quiet machine it is 3 s."""
 
 _FOLLOWER_RATE = "follower.replication.throttled.rate"
 _FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
@@ -161,6 +163,11 @@ class Run:
             for topic in self.topics:
                 outcome = self.outcomes[topic.name]
                 outcome.stall = self._traffic[topic.name].longest_stall
+                if outcome.stall > self._successor_seconds + STALL_SECONDS_MAX:
+                    outcome.violations.append(
+                        f"a producer waited {outcome.stall:.1f} s, the next controller had the "
+                        f"role after {self._successor_seconds:.1f} s"
+                    )
                 outcome.lowest_isr = watch.partitions[topic.name].lowest_isr
                 outcome.violations += watch.violations(topic.name)
             await asyncio.gather(*map(self._check_records, self.topics))

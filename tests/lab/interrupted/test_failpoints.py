@@ -1,12 +1,15 @@
 """The daemon is killed after each of the seven steps of a rollback. Then it is started again,
 another daemon takes the role at once, or a stock controller has the role first."""
 
+import json
 import signal
 
 import pytest
 
+from controller.core import znodes
 from tests.controller.daemon.lab_cluster import OWN_ID
 from tests.lab.default_clusters.cluster import until_more
+from tests.lab.incidents.requests import election_request
 from tests.lab.interrupted.failpoint import program_after_step
 from tests.lab.interrupted.moving import NOBODY, Moving
 from tools.lab.refold import Refold
@@ -89,6 +92,34 @@ async def test_interrupted_rollback_loses_no_acknowledged_record(moving: Moving)
         await daemon.ended()
         await moving.until_stock_controller()
         again = await moving.controlling()
+        await moving.until_assigned(topic, [1, 2])
+        await until_more(traffic)
+        assert await traffic.finish() == set()
+    await assert_rolled_back(moving, topic, again)
+
+
+async def test_producers_continue_without_a_controller_if_the_leader_was_a_target(
+    moving: Moving,
+) -> None:
+    """The leader outside of the originals follows before its replica is deleted."""
+    topic = "led-by-a-target"
+    long_session = {"zookeeper.session.timeout.ms": 30_000}
+    daemon = moving.failing(program_after_step(3), settings=long_session)
+    await daemon.start()
+    await moving.until_controller(OWN_ID, daemon)
+    await moving.create_topic(topic, {0: [1, 2]})
+    async with Traffic(moving.lab.bootstrap, topic) as traffic:
+        await until_more(traffic)
+        await moving.submit({(topic, 0): [3, NOBODY]})
+        await moving.until_isr(topic, {0: 3})
+        request = json.dumps(election_request([(topic, 0)]))
+        await moving.view.create(znodes.PREFERRED_ELECTION, request)
+        await moving.until_led(topic, {0: 3})
+        await moving.reassign("--cancel")
+        assert await daemon.ended() == -signal.SIGKILL
+        await until_more(traffic)
+        assert await moving.view.controller() == OWN_ID, "another controller has taken the role"
+        again = await moving.controlling(broker_id=OTHER_ID)
         await moving.until_assigned(topic, [1, 2])
         await until_more(traffic)
         assert await traffic.finish() == set()

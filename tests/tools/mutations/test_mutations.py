@@ -227,6 +227,13 @@ def test_rule_that_its_tests_notice_is_counted(tree: Path, rule: str) -> None:
     assert "rules by hand: 1, 0 of them not noticed" in output
 
 
+def test_planted_and_innocuous_changes_are_not_tried(tree: Path) -> None:
+    others = RESULT.replace("[[rule]]", "[[planted]]") + RESULT.replace("[[rule]]", "[[innocuous]]")
+    write(tree, f"{LISTS}/rules.toml", RESULT + others)
+    _, output = mutations(tree)
+    assert "rules by hand: 1, 0 of them not noticed" in output
+
+
 def test_rule_that_no_test_notices_fails_the_run(tree: Path) -> None:
     write(tree, f"{LISTS}/rules.toml", RESULT.replace("min(a, b, result)", "max(a, b)"))
     status, output = mutations(tree)
@@ -238,7 +245,12 @@ def test_rule_that_no_test_notices_fails_the_run(tree: Path) -> None:
     ("old", "new", "said"),
     [
         ("rule.larger", "rule.largest", "there is no function rule.largest"),
-        ("result =", "value =", "needs function with body or result, or value with becomes"),
+        (
+            "result =",
+            "value =",
+            "needs function with body, result or mutant, or value with becomes",
+        ),
+        ('result = "min(a, b, result)"', 'mutant = "not: a"', "larger has no mutant 'not: a'"),
         ("rule =", "rules =", "rules.toml"),
     ],
 )

@@ -1,0 +1,212 @@
+"""Planted changes: the changed copy of the code, and what a comparison with it shows."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.mutations.functions import functions_of
+from tools.mutations.rules import Rule, Value
+from tools.planted_changes.planting import Planted, changed_copy, planted
+from tools.planted_changes.table import table
+from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of, with_part
+
+ROOT = Path(__file__).parents[3]
+MODULE = '''"""A rule."""
+
+STEPS = (1, 2)
+
+
+class Rule:
+    # A comment.
+    def limit(self, count: int) -> int:
+        """The limit."""
+        if count < 3:
+            return 3
+        return count
+
+
+def after() -> int:
+    return 1
+'''
+CHANGE = Planted(Path("controller/core/election.py"), "", "imbalanced", frozenset({7, 8}))
+RULE = Rule(rule="a rule", function="election.imbalanced", mutant="m", diff="preferred")
+
+
+def group(base: str, head: str = "", *, is_harmless: bool = False) -> dict[str, Any]:
+    return {"base_rule": base, "head_rule": head or base, "is_harmless": is_harmless}
+
+
+def report(*groups: dict[str, Any], uncovered: Any = (), errors: Any = ()) -> dict[str, Any]:
+    return {"groups": list(groups), "uncovered": list(uncovered), "errors": list(errors)}
+
+
+def uncovered(*lines: int, name: str = "imbalanced", side: str = "head") -> dict[str, Any]:
+    return {"file": "election.py", "name": name, "side": side, "lines": list(lines)}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A tree with the module in controller/core."""
+    for name in ("controller/core", "eventstore", "replay"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "controller/core/rule.py").write_text(MODULE)
+    (tmp_path / "pyproject.toml").write_text("")
+    return tmp_path
+
+
+def plant(tree: Path, rule: Rule) -> Planted:
+    path = tree / "controller/core/rule.py"
+    if rule.value:
+        return planted(rule, Value(path, "controller.core.rule", rule.value), tree)
+    functions = functions_of(path, "controller.core.rule", MODULE)
+    [target] = [one for one in functions if one.name == rule.function]
+    return planted(rule, target, tree)
+
+
+# The changed copy ---------------------------------------------------------------------------------
+
+
+def test_mutant_changes_one_place_of_the_function(tree: Path) -> None:
+    rule = Rule(rule="r", function="Rule.limit", mutant="compare: count < 3 -> count <= 3")
+    change = plant(tree, rule)
+    assert change.text == MODULE.replace("count < 3", "count <= 3")
+    assert change.file_in_core == "rule.py"
+
+
+def test_body_calls_the_unchanged_function(tree: Path) -> None:
+    rule = Rule(rule="r", function="Rule.limit", body="return unchanged(self, count) + 1")
+    content: dict[str, Any] = {}
+    change = plant(tree, rule)
+    exec(change.text, content)
+    assert content["Rule"]().limit(1) == 4
+    assert content["after"]() == 1
+
+
+def test_lines_of_the_unchanged_function_are_not_the_change(tree: Path) -> None:
+    change = plant(tree, Rule(rule="r", function="Rule.limit", result="result + 1"))
+    lines = change.text.splitlines()
+    changed = [lines[number - 1].strip() for number in sorted(change.lines)]
+    assert changed[0].startswith("def limit")
+    assert [one for one in changed if "result" in one] == [
+        "result = unchanged(self, count)",
+        "return result + 1",
+    ]
+    assert "return count" not in changed
+
+
+def test_value_is_replaced_after_its_assignment(tree: Path) -> None:
+    change = plant(tree, Rule(rule="r", value="STEPS", becomes="old[::-1]"))
+    content: dict[str, Any] = {}
+    exec(change.text, content)
+    assert content["STEPS"] == (2, 1)
+
+
+def test_changed_copy_has_the_change_and_the_other_packages(tree: Path) -> None:
+    change = plant(tree, Rule(rule="r", value="STEPS", becomes="()"))
+    changed_copy(tree, tree / "head", change)
+    assert (tree / "head/controller/core/rule.py").read_text() == change.text
+    assert (tree / "head/replay").is_dir()
+    assert (tree / "controller/core/rule.py").read_text() == MODULE
+
+
+# The outcome --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        (report(group("preferred replica leader election")), Outcome.FOUND),
+        (report(group("", "preferred")), Outcome.FOUND),
+        (report(group("broker failure"), uncovered=[uncovered()]), Outcome.OTHER_RULE),
+        (report(uncovered=[uncovered()]), Outcome.UNCOVERED),
+        (report(uncovered=[uncovered(8)]), Outcome.UNCOVERED),
+        (report(uncovered=[uncovered(99, side="base")]), Outcome.UNCOVERED),
+        (report(uncovered=[uncovered(9)]), Outcome.MISSED),
+        (report(uncovered=[uncovered(name="other")]), Outcome.MISSED),
+        (report(group("preferred", is_harmless=True)), Outcome.MISSED),
+        (report(), Outcome.MISSED),
+        (report(errors=["head failed"]), Outcome.FAILED),
+        (report(group("preferred"), errors=["head failed"]), Outcome.FOUND),
+    ],
+)
+def test_outcome_of_a_planted_change(found: dict[str, Any], outcome: Outcome) -> None:
+    assert outcome_of(RULE, CHANGE, found, is_innocuous=False)[0] is outcome
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        (report(), Outcome.CLEAN),
+        (report(uncovered=[uncovered()]), Outcome.CLEAN),
+        (report(group("a rule", is_harmless=True)), Outcome.CLEAN),
+        (report(group("a rule")), Outcome.FALSE_ALARM),
+    ],
+)
+def test_outcome_of_an_innocuous_change(found: dict[str, Any], outcome: Outcome) -> None:
+    assert outcome_of(RULE, CHANGE, found, is_innocuous=True)[0] is outcome
+
+
+def test_rules_that_differ_are_named_once_in_both_versions() -> None:
+    found = report(group("one", "other"), group("same"), group("same"))
+    _, rules = outcome_of(RULE, CHANGE, found, is_innocuous=False)
+    assert rules == ("one / other", "same")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome"),
+    [
+        (Outcome.MISSED, Outcome.UNCOVERED, Outcome.MISSED),
+        (Outcome.UNCOVERED, Outcome.UNCOVERED, Outcome.UNCOVERED),
+        (Outcome.OTHER_RULE, Outcome.FOUND, Outcome.FOUND),
+        (Outcome.OTHER_RULE, Outcome.MISSED, Outcome.OTHER_RULE),
+        (Outcome.MISSED, Outcome.FAILED, Outcome.FAILED),
+    ],
+)
+def test_outcome_of_two_parts_of_the_logs(
+    first: Outcome, second: Outcome, outcome: Outcome
+) -> None:
+    verdict = with_part(
+        Verdict("r", "f", "", first, ("one",), 2), Verdict("r", "f", "", second, ("other",), 3)
+    )
+    assert (verdict.outcome, verdict.rules, verdict.logs) == (outcome, ("one", "other"), 5)
+
+
+def test_table_ends_with_what_is_not_found_and_the_counts() -> None:
+    found = Verdict("first", "election.one", "rule", Outcome.FOUND, ("rule",))
+    missed = Verdict("second", "election.other", "expected rule", Outcome.MISSED)
+    assert table([found, missed]).splitlines() == [
+        "change  outcome             rules that differ",
+        "first   found               rule",
+        "second  MISSED",
+        "",
+        "MISSED: second (election.other), expected: expected rule",
+        "",
+        "2 changes: 1 found, 1 MISSED",
+    ]
+
+
+# The command --------------------------------------------------------------------------------------
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tools.planted_changes", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_command_finds_a_planted_change() -> None:
+    done = run("tests/incidents/unclean-election", "--only", "an unclean leader is rec", "--json")
+    assert done.returncode == 0, done.stderr
+    [verdict] = json.loads(done.stdout)
+    assert verdict["outcome"] == "found"
+
+
+def test_command_with_an_unknown_change_exits_with_2() -> None:
+    done = run("--only", "no such rule")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.strip() == "--only no such rule: no planted change has this text"

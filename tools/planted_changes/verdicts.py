@@ -1,0 +1,92 @@
+"""What a comparison has shown about a planted change."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from tools.mutations.rules import Rule
+from tools.planted_changes.planting import Planted
+
+
+class Outcome(StrEnum):
+    """The outcome for a change. If a change is compared in parts, the first of the outcomes of its
+    parts counts, in this order."""
+
+    FOUND = "found"
+    FAILED = "FAILED"
+    FALSE_ALARM = "FALSE ALARM"
+    OTHER_RULE = "OTHER RULE"
+    MISSED = "MISSED"
+    UNCOVERED = "named as uncovered"
+    CLEAN = "clean"
+
+
+_ORDER: Final = tuple(Outcome)
+_GOOD: Final = (Outcome.FOUND, Outcome.UNCOVERED, Outcome.CLEAN)
+
+
+class Verdict(Struct, frozen=True):
+    """The outcome for one change. `rules` are the rules that differ, `logs` those that were
+    compared, `error` is why the comparison failed."""
+
+    change: str
+    place: str
+    expected: str
+    outcome: Outcome
+    rules: tuple[str, ...] = ()
+    logs: int = 0
+    seconds: float = 0
+    error: str = ""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether `refold diff` has done what is expected."""
+        return self.outcome in _GOOD
+
+
+def with_part(verdict: Verdict | None, part: Verdict) -> Verdict:
+    """The verdict for a change after one more part of the logs was compared."""
+    if verdict is None:
+        return part
+    return structs.replace(
+        verdict,
+        outcome=min(verdict.outcome, part.outcome, key=_ORDER.index),
+        rules=tuple(dict.fromkeys((*verdict.rules, *part.rules))),
+        logs=verdict.logs + part.logs,
+        error=part.error or verdict.error,
+    )
+
+
+def outcome_of(
+    rule: Rule, change: Planted, report: dict[str, Any], *, is_innocuous: bool
+) -> tuple[Outcome, tuple[str, ...]]:
+    """The outcome of a comparison, whose `report` is `refold diff --format json`, and the rules
+    that differ. An innocuous change may cause harmless reorderings."""
+    groups = [one for one in report["groups"] if not one["is_harmless"]]
+    rules = tuple(dict.fromkeys(map(_rule_of, groups)))
+    if report["errors"] and not groups:
+        return Outcome.FAILED, rules
+    if is_innocuous:
+        return (Outcome.FALSE_ALARM if groups else Outcome.CLEAN), rules
+    if any(rule.diff in one for one in rules):
+        return Outcome.FOUND, rules
+    if groups:
+        return Outcome.OTHER_RULE, rules
+    is_named = any(_names(one, change) for one in report["uncovered"])
+    return (Outcome.UNCOVERED if is_named else Outcome.MISSED), rules
+
+
+def _rule_of(group: dict[str, Any]) -> str:
+    """The rule of both versions, or each version's."""
+    rules = dict.fromkeys((group["base_rule"], group["head_rule"]))
+    return " / ".join(filter(None, rules))
+
+
+def _names(uncovered: dict[str, Any], change: Planted) -> bool:
+    lines: Sequence[int] = uncovered["lines"]
+    is_same = uncovered["file"] == change.file_in_core and uncovered["name"] == change.name
+    if uncovered["side"] == "base":
+        return bool(is_same)
+    return bool(is_same and (not lines or not change.lines.isdisjoint(lines)))
