@@ -33,6 +33,9 @@ def make(
         if name not in INCIDENTS:
             typer.echo(f"unknown incident {name}; use one of {', '.join(INCIDENTS)}", err=True)
             raise typer.Exit(2)
+        if (out / name).exists():
+            typer.echo(f"{out / name} exists already: delete it, or name another --out", err=True)
+            raise typer.Exit(2)
         asyncio.run(_make(name, out / name))
         sys.stdout.write(f"{out / name}\n")
 
