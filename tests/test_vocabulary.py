@@ -39,6 +39,7 @@ REPLACE: Final = {
 
 ALLOWED: Final = {
     ("controller/core/procedures/role/", "stand"): "to stand for election",
+    ("tests/incidents/", "stand"): "to stand for election",
     ("tests/controller/operator/test_checks.py", "behind"): "a clock is behind another",
     ("tests/replay/stock_clusters/imports/", "behind"): "a clock is behind another",
 }
