@@ -13,7 +13,7 @@ from controller.core.errors import ZnodeError
 from controller.core.state import ControllerContext, Partition
 from controller.core.values import LeaderAndIsr
 from replay.diff.version import assumptions
-from replay.diff.version.recorded_history import znode_of
+from replay.diff.version.recorded_history import WHOLE_REQUEST, znode_of
 from replay.world.tree import Znode
 
 _ADDED: Final = 1 << 32
@@ -34,9 +34,11 @@ def adapt_request(
 ) -> AdaptedRequests:
     """Adapt a request to the current epochs and leaders of its partitions.
 
-    A partition with another leader moves to a request of that leader. Proposals that the log's
-    controller did not accept (`accepted`) are not changed.
+    A partition with another leader moves to a request of that leader. Proposals and requests that
+    the log's controller did not accept (`accepted`) are not changed.
     """
+    if not accepted.get((request.request, *WHOLE_REQUEST), True):
+        return AdaptedRequests([request], Counter())
     same: list[ProposedState] = []
     others: dict[int, list[ProposedState]] = defaultdict(list)
     assumed: Counter[str] = Counter()

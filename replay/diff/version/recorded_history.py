@@ -25,6 +25,7 @@ from controller.core.commands import (
     WriteZnodes,
     ZooKeeperCommand,
 )
+from controller.core.error_codes import STALE_BROKER_EPOCH
 from controller.core.events import (
     BrokerResponded,
     ChildrenRead,
@@ -221,8 +222,14 @@ def watch(watches: Watches, session: int, command: Command) -> None:
             pass
 
 
+WHOLE_REQUEST: Final = ("", -1)
+"""In place of topic and partition: an AlterPartition with a broker epoch that is not current."""
+
+
 def accepted_proposals(answer: AlterPartitionResponse) -> dict[tuple[int, str, int], bool]:
     """By request, topic and partition: whether the controller accepted the proposed ISR."""
+    if answer.error == STALE_BROKER_EPOCH:
+        return {(answer.request, *WHOLE_REQUEST): False}
     return {
         (answer.request, one.topic_id.hex() if one.topic_id else one.topic, one.partition): (
             not answer.error and not one.error
