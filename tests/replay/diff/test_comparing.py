@@ -22,10 +22,7 @@ EACH_PROCEDURE = [
         "cancellation-failover",
         "deletion-failover",
         "epoch-changed",
-        "extra-conflict",
-        "shutdown-reassignment",
         "topics",
-        "unclean-election",
     )
 ]
 """Incidents that together execute the procedures that read or write many znodes."""
@@ -96,9 +93,7 @@ def test_topic_ids_drawn_later_are_those_of_the_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "edit",
     [
-        versions.READS_TWICE,
         versions.READS_ONE_BY_ONE,
-        versions.STATES_READ_TWICE,
         versions.WRITES_IN_PAIRS,
     ],
 )
@@ -112,7 +107,6 @@ def test_reads_and_batches_are_no_difference_in_an_imported_log(tmp_path: Path, 
     [
         "tests/incidents/stock-unclean-election",
         "tests/recordings/topics-1.tar.xz",  # the order of a batch is that of a hash map
-        "tests/recordings/unclean-3.tar.xz",
         "tests/recordings/chaos-5.tar.xz",  # a batch of a deposed controller is fenced
         "tests/recordings/controller-znode-delete-2.tar.xz",  # a batch is fenced in the middle
         "tests/recordings/controller-70701.tar.xz",  # a controller is killed within a batch

@@ -199,9 +199,9 @@ FAILS_LATER: Final = Edit(
 ENDLESS: Final = Edit(
     "controller/core/election.py",
     "        in_sync = tuple(one for one in isr if is_online(one))\n",
-    "        while True:\n            pass\n",
+    "        import threading\n        threading.Event().wait()\n",
 )
-"""An election never ends."""
+"""An election never ends. It waits, so that tests at the same time have the processors."""
 SET_OF_STRINGS: Final = Edit(
     "controller/core/election.py",
     _CLEAN,
