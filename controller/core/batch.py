@@ -18,7 +18,7 @@ from controller.core.commands import (
 )
 from controller.core.protocol_versions import ProtocolVersion
 from controller.core.state import ControllerContext, Partition
-from controller.core.values import LEADER_DURING_DELETE, Assignment, LeaderAndIsr
+from controller.core.values import LEADER_DURING_DELETE, NO_LEADER, Assignment, LeaderAndIsr
 
 _by_name = attrgetter("topic", "partition")
 _FIRST_MIXED_STOP_REPLICA = 3
@@ -56,11 +56,13 @@ class RequestBatch:
         self._add_metadata_for_all((partition,))
 
     def add_former_leader(self, broker: int, partition: Partition) -> None:
-        """Send LeaderAndIsr to a leader that is no replica any more, so that it follows.
+        """Send LeaderAndIsr to a former leader, so that it follows; only if it is no replica now.
 
         A broker ignores a partition whose replicas do not include it: the request names the broker
         as a replica that is being removed.
         """
+        if broker in (NO_LEADER, *partition.replicas):
+            return
         assert partition.leadership is not None, f"{partition} has no leadership to send"
         topic = partition.topic
         self._leader_and_isr.setdefault(broker, {})[partition] = LeaderAndIsrPartition(

@@ -190,16 +190,15 @@ async def _elect_once(
             await suspend(SLICE)
     reason = Reason(strategy.name, tuple(choices))
     again = []
-    former = {one.partition: one.current.leader for one in candidates}
     for partition, state, error in await write_states(controller, chosen, reason):
         if error == OK:
+            before = partition.leadership
             partition.leadership = results[partition] = state
             failures.recovered(partition)
             recipients = strategy.recipients(controller.context, partition)
             batch.add_leader_and_isr(recipients, partition, is_new=False)
-            leader = former[partition]
-            if strategy.is_rollback and leader not in (NO_LEADER, *partition.replicas):
-                batch.add_former_leader(leader, partition)
+            if strategy.is_rollback and before is not None:
+                batch.add_former_leader(before.leader, partition)
         elif error == BAD_VERSION:
             again.append(partition)
         else:
