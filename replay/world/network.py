@@ -1,0 +1,237 @@
+"""Connections between the processes of a world.
+
+A connection delivers the messages of each direction in the order in which they were sent, as TCP
+does. Each direction between two processes is a *link*, named "sender>receiver"; its messages are
+numbered from 1 on, over all connections between the two. So (link, number) names a message in every
+run with the same inputs, and a forced order is a delay of one message (`Network.delays`).
+
+Faults are of links and processes: a cut breaks connections and refuses new ones, a held link
+delivers nothing until it is released (a half-open connection, if only one of the two is held).
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from replay.world.scheduler import MS, Scheduler
+
+LATENCY_US: Final = MS // 2
+"""One way, between any two processes."""
+
+Message = object
+
+
+class Endpoint(Protocol):
+    """One side of a connection. A process may use one endpoint for each of its connections."""
+
+    def connected(self, connection: "Connection") -> None:
+        """The connection is established; sent to the side that asked for it. A process that has
+        ended meanwhile closes it."""
+
+    def received(self, connection: "Connection", message: Message) -> None:
+        """A message arrived."""
+
+    def disconnected(self, connection: "Connection | None") -> None:
+        """The connection has ended, or could not be established (None)."""
+
+
+Listener = Callable[[str], Endpoint | None]
+"""Takes the name of the process that connects; returns the endpoint that serves the connection, or
+None to refuse it."""
+
+
+class Delivery(NamedTuple):
+    """A message that was delivered: its link and its number there.
+
+    Deliveries are numbered from 1 on. `cause` is the delivery during which the message was sent, 0
+    if it was sent at another time.
+    """
+
+    id: int
+    at_us: int
+    link: str
+    number: int
+    cause: int
+    message: Message
+
+
+class _Link:
+    """One direction between two processes."""
+
+    __slots__ = ("free_us", "held", "name", "sent", "waiting")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sent = 0
+        self.free_us = 0
+        """When the last message arrives: later ones arrive later."""
+        self.held = False
+        self.waiting: list[Callable[[], None]] = []
+
+
+class Connection:
+    """One connection, as one of its sides sees it."""
+
+    __slots__ = ("_network", "endpoint", "is_open", "local", "other", "remote")
+
+    def __init__(self, network: "Network", local: str, remote: str, endpoint: Endpoint) -> None:
+        self._network = network
+        self.local = local
+        self.remote = remote
+        self.endpoint = endpoint
+        self.other: Connection
+        self.is_open = True
+
+    def send(self, message: Message) -> None:
+        """Send a message. It is lost if the connection has ended, or ends before it arrives."""
+        if self.is_open:
+            self._network.send(self, message)
+
+    def close(self) -> None:
+        """End the connection. The other side learns it after all that was sent before."""
+        if self.is_open:
+            self.is_open = False
+            self._network.closed(self)
+
+
+class Network:
+    """All processes that listen, and all connections between processes.
+
+    `delays`: by link and number, how many microseconds later a message arrives. `observe` is called
+    with each delivery, before it.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._listeners: dict[str, Listener] = {}
+        self._links: dict[str, _Link] = {}
+        self._connections: dict[Connection, None] = {}
+        self._cut: dict[frozenset[str], None] = {}
+        self.delays: dict[tuple[str, int], int] = {}
+        self.observe: Callable[[Delivery], None] = lambda delivery: None
+        self._deliveries = 0
+        self.current = 0
+        """The delivery that is being handled, 0 between deliveries. An action that a process
+        schedules for later may set it back to what it was, so that causes stay known."""
+
+    def listen(self, process: str, listener: Listener) -> None:
+        """Accept connections to a process."""
+        self._listeners[process] = listener
+
+    def connect(self, local: str, remote: str, endpoint: Endpoint) -> None:
+        """Connect to a process. `endpoint` learns the result after a round trip."""
+        self._scheduler.after(2 * LATENCY_US, lambda: self._establish(local, remote, endpoint))
+
+    def send(self, connection: Connection, message: Message) -> None:
+        """Called by `Connection.send`."""
+        link = self._link(connection.local, connection.remote)
+        link.sent += 1
+        number, cause = link.sent, self.current
+        late_us = self.delays.get((link.name, number), 0) if self.delays else 0
+
+        def deliver() -> None:
+            receiving = connection.other
+            if receiving.is_open:
+                self._deliver(link.name, number, cause, receiving, message)
+
+        self._arrive(link, LATENCY_US + late_us, deliver)
+
+    def closed(self, connection: Connection) -> None:
+        """Called by `Connection.close`."""
+        self._connections.pop(connection, None)
+        self._connections.pop(connection.other, None)
+        link = self._link(connection.local, connection.remote)
+        self._arrive(link, LATENCY_US, lambda: _end(connection.other))
+
+    # Faults
+
+    def end_process(self, process: str) -> None:
+        """The process ends: it no longer listens, and its connections end. It is informed of
+        nothing any more."""
+        self._listeners.pop(process, None)
+        for connection in [one for one in self._connections if one.local == process]:
+            connection.close()
+
+    def cut(self, one: str, other: str) -> None:
+        """Break all connections between two processes and refuse new ones, until `heal`. Both sides
+        learn it at once."""
+        self._cut[frozenset((one, other))] = None
+        self.reset(one, other)
+
+    def reset(self, one: str, other: str) -> None:
+        """Break all connections between two processes. Both sides learn it at once; messages on the
+        way are lost."""
+        names = {one, other}
+        broken = [each for each in self._connections if {each.local, each.remote} == names]
+        for connection in broken:
+            self._connections.pop(connection, None)
+        for connection in broken:
+            _end(connection)
+
+    def heal(self, one: str, other: str) -> None:
+        """Allow connections between two processes again."""
+        self._cut.pop(frozenset((one, other)), None)
+
+    def hold(self, sender: str, receiver: str) -> None:
+        """Deliver nothing from one process to another, until `release`. Neither side learns it."""
+        self._link(sender, receiver).held = True
+
+    def release(self, sender: str, receiver: str) -> None:
+        """Deliver what waits, in order, and everything later."""
+        link = self._link(sender, receiver)
+        link.held = False
+        waiting, link.waiting = link.waiting, []
+        for arrival in waiting:
+            arrival()
+
+    def sent(self) -> dict[str, int]:
+        """How many messages were sent on each link."""
+        return {name: link.sent for name, link in self._links.items()}
+
+    def _link(self, sender: str, receiver: str) -> _Link:
+        name = f"{sender}>{receiver}"
+        link = self._links.get(name)
+        if link is None:
+            link = self._links[name] = _Link(name)
+        return link
+
+    def _arrive(self, link: _Link, delay_us: int, arrival: Callable[[], None]) -> None:
+        link.free_us = max(link.free_us, self._scheduler.now_us + delay_us)
+
+        def arrive() -> None:
+            if link.held:
+                link.waiting.append(arrival)
+            else:
+                arrival()
+
+        self._scheduler.at(link.free_us, arrive)
+
+    def _establish(self, local: str, remote: str, endpoint: Endpoint) -> None:
+        listener = self._listeners.get(remote)
+        held = self._link(local, remote).held or self._link(remote, local).held
+        is_cut = held or frozenset((local, remote)) in self._cut
+        serving = listener(local) if listener is not None and not is_cut else None
+        if serving is None:
+            endpoint.disconnected(None)
+            return
+        here = Connection(self, local, remote, endpoint)
+        there = Connection(self, remote, local, serving)
+        here.other, there.other = there, here
+        self._connections[here] = self._connections[there] = None
+        endpoint.connected(here)
+
+    def _deliver(
+        self, link: str, number: int, cause: int, receiving: Connection, message: Message
+    ) -> None:
+        self._deliveries += 1
+        self.current = self._deliveries
+        self.observe(
+            Delivery(self._deliveries, self._scheduler.now_us, link, number, cause, message)
+        )
+        receiving.endpoint.received(receiving, message)
+        self.current = 0
+
+
+def _end(connection: Connection) -> None:
+    if connection.is_open:
+        connection.is_open = False
+        connection.endpoint.disconnected(connection)
