@@ -35,6 +35,9 @@ from replay.stock_clusters.imports.importing import Selection, import_source
 
 Rules = Literal["kafka", "refold"]
 
+_DECODED_MAX: Final = 20_000
+"""A log of at most this many records is decoded only once for all comparisons."""
+
 
 @contextmanager
 def imported(source: Path, selection: Selection, progress: Progress) -> Iterator[Path]:
@@ -102,11 +105,19 @@ def _comparison(
 ) -> Compare:
     tried = count(1)
     last = reader.last_seq
+    decoded: dict[int, list[tuple[EventRecord, ImportedEvent]]] = {}
+
+    def with_records(log: ImportedLog) -> ImportedLog:
+        if last > _DECODED_MAX:
+            return log
+        if log.first_seq not in decoded:
+            decoded[log.first_seq] = list(log.events())
+        return structs.replace(log, decoded=decoded[log.first_seq])
 
     def compare(choices: Choices) -> AgreementResult:
         result = AgreementResult(source=source)
         what = f"trying order {next(tried)}" if choices.has_moments else "comparing"
-        for log in gap_free_ranges(reader):
+        for log in map(with_records, gap_free_ranges(reader)):
             checker = agreeing_on(log, last, rules, settings, progress, replies=choices)
             agreement = checker.run(read_records(log, what, last, progress))
             of_range = result_of(agreement, result.source)
