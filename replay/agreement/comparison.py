@@ -1,6 +1,6 @@
 """Compares an imported log, or a source that is imported first, with the fold."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -35,8 +35,8 @@ from replay.stock_clusters.imports.importing import Selection, import_source
 
 Rules = Literal["kafka", "refold"]
 
-_DECODED_MAX: Final = 20_000
-"""A log of at most this many records is decoded only once for all comparisons."""
+_DECODED_BYTES_MAX: Final = 8 << 20
+"""A log whose records have at most this size is decoded only once for all comparisons."""
 
 
 @contextmanager
@@ -105,13 +105,11 @@ def _comparison(
 ) -> Compare:
     tried = count(1)
     last = reader.last_seq
-    decoded: dict[int, list[tuple[EventRecord, ImportedEvent]]] = {}
+    decoded: dict[int, Sequence[tuple[EventRecord, ImportedEvent]] | None] = {}
 
     def with_records(log: ImportedLog) -> ImportedLog:
-        if last > _DECODED_MAX:
-            return log
         if log.first_seq not in decoded:
-            decoded[log.first_seq] = list(log.events())
+            decoded[log.first_seq] = _decoded(log)
         return structs.replace(log, decoded=decoded[log.first_seq])
 
     def compare(choices: Choices) -> AgreementResult:
@@ -127,6 +125,18 @@ def _comparison(
         return result
 
     return compare
+
+
+def _decoded(log: ImportedLog) -> Sequence[tuple[EventRecord, ImportedEvent]] | None:
+    """The records of a range; None if they are too large to be kept."""
+    found = []
+    size = 0
+    for record, event in log.events():
+        size += len(record.payload)
+        if size > _DECODED_BYTES_MAX:
+            return None
+        found.append((record, event))
+    return found
 
 
 def agreeing_on(
