@@ -12,7 +12,7 @@ from controller.core.commands import CommandId, ZooKeeperCommand
 from controller.core.events import Event
 from controller.zookeeper.session import Phase, Session, SessionSettings
 from replay.world.network import Connection, Message, Network
-from replay.world.scheduler import MS, Scheduled, Scheduler
+from replay.world.scheduler import MS, Clock, Scheduled
 
 ZOOKEEPER: Final = "zookeeper"
 """The process of the ensemble."""
@@ -36,7 +36,7 @@ class SessionDriver:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: Clock,
         network: Network,
         process: str,
         on_event: OnEvent,
