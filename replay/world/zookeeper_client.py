@@ -10,7 +10,7 @@ from typing import Protocol
 from controller.core.events import WatchFired
 from replay.world.network import Network
 from replay.world.requests import Reply, Request
-from replay.world.scheduler import Scheduler
+from replay.world.scheduler import Clock
 
 OnReply = Callable[[Reply | None], None]
 """Takes the reply; None if the connection was lost before it came (the request may have been
@@ -41,7 +41,7 @@ class ZooKeeperClient:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: Clock,
         network: Network,
         process: str,
         owner: SessionOwner,
