@@ -10,18 +10,13 @@ from typing import Final
 
 import msgspec
 
-from controller.core import znodes
-from controller.core.releases import release_named
-from replay.world.admin import Admin
-from replay.world.controller_process import ControllerProcess
-from replay.world.controller_run import History, RunSettings
+from replay.world.controller_run import History
 from replay.world.faults import Faults
-from replay.world.inputs import Delay, Input
+from replay.world.inputs import Input
 from replay.world.network import Network
 from replay.world.observer import Observer
-from replay.world.scenario import ControllerSpec, Scenario
+from replay.world.scenario import Scenario
 from replay.world.scheduler import MS, Scheduler
-from replay.world.start_state import start_state
 
 _API_VERSIONS: Final = (
     ((3, 9), 1, 17),

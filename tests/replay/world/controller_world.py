@@ -88,9 +88,7 @@ class SmallWorld:
     ) -> None:
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler)
-        scenario = Scenario(
-            brokers=(BrokerSpec(1), BrokerSpec(2)), topics=(TOPIC,), controllers=()
-        )
+        scenario = Scenario(brokers=(BrokerSpec(1), BrokerSpec(2)), topics=(TOPIC,), controllers=())
         self.zookeeper = Ensemble(self.scheduler, self.network, start_state(scenario))
         self.brokers = {number: ObedientBroker(self, number) for number in (1, 2)}
         kind = "stock" if configuration.is_broker else "refold"
@@ -140,5 +138,3 @@ class SmallWorld:
         path = znodes.state_path("t", partition)
         data = self.data(path)
         return znodes.read_state(path, data, 0).leader if data is not None else None
-
-
