@@ -112,4 +112,3 @@ class Log:
         """The broker starts again; the records from `end` on are lost."""
         self.high_watermark = self.checkpoint
         self.truncate(end)
-        self.flushed = end
