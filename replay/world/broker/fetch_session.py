@@ -89,7 +89,7 @@ class FetchSession:
                     position.partition.expand_isr(self.replica)
         if self._ready:
             self._respond()
-        elif self._timer is None:
+        if self._waiting and self._timer is None:
             self._wait()
 
     def end(self) -> None:
@@ -140,9 +140,11 @@ class FetchSession:
             self._detach(position)
             position.partition = partition
             partition.readers[self] = position
+            self._stale[name] = position
             self.note(position, partition)
         if self._failure(position, partition) is not None:
             self._ready[name] = position
+            self._release(partition)
             return
         if self.is_follower:
             partition.fetched(self, asked.offset)
@@ -198,12 +200,9 @@ class FetchSession:
         batches = log.read(offset, end) if offset < end else ()
         return FetchedPartition(name, codes.NONE, log.high_watermark, batches)
 
-    def _respond(self) -> None:
-        ready = self._ready
-        if self._stale:
-            ready = self._stale | ready
-            self._stale = {}
-        self._ready = {}
+    def _respond(self, *, is_due: bool = False) -> None:
+        """Answer the fetch that waits, unless there is nothing to send and it is not due."""
+        ready, self._ready = self._ready, {}
         number, fetched = self._waiting, []
         for name, position in ready.items():
             one = self._read(name, position)
@@ -211,13 +210,15 @@ class FetchSession:
                 fetched.append(one)
                 if one.error or one.batches or one.diverging:
                     self._sent[name] = position
-        if not fetched and self._timer is not None and not self._timed_out():
+        if not fetched and not is_due:
             return
+        stale, self._stale = self._stale, {}
+        for name, position in stale.items():
+            one = None if name in ready else self._read(name, position)
+            if one is not None:
+                fetched.append(one)
         self._waiting = 0
         self._send(FetchResponse(number, tuple(fetched)))
-
-    def _timed_out(self) -> bool:
-        return self._context.clock.now_us - self.fetch_us >= self._context.settings.fetch_wait_us
 
     def _wait(self) -> None:
         due_us = self.fetch_us + self._context.settings.fetch_wait_us
@@ -227,9 +228,10 @@ class FetchSession:
         self._timer = None
         if not self._waiting:
             return
-        if self._timed_out():
-            self.fetch_us = self._context.clock.now_us
-            self._respond()
+        now_us = self._context.clock.now_us
+        if now_us - self.fetch_us >= self._context.settings.fetch_wait_us:
+            self.fetch_us = now_us
+            self._respond(is_due=True)
         else:
             self._wait()
 
@@ -246,6 +248,10 @@ class FetchSession:
         if partition is None:
             return
         partition.readers.pop(self, None)
+        self._release(partition)
+
+    def _release(self, partition: Partition) -> None:
+        """Later fetches of the session say nothing about this partition."""
         remote = partition.remotes.get(self.replica)
         if remote is not None and remote.session is self:
             remote.settle(partition.log.end)

@@ -107,8 +107,3 @@ class Log:
             self.epochs.pop()
         self.flushed = min(self.flushed, end)
         self.high_watermark = min(self.high_watermark, end)
-
-    def restart(self, end: int) -> None:
-        """The broker starts again; the records from `end` on are lost."""
-        self.high_watermark = self.checkpoint
-        self.truncate(end)

@@ -214,10 +214,12 @@ class Partition:
     def _raise_high_watermark(self) -> None:
         """Committed is what all members of the maximal ISR have, and the followers that are about
         to join the ISR (maybeIncrementLeaderHW)."""
-        if not self.is_leader or self._is_under_min_isr(self.isr):
+        context = self._context
+        if not self.is_leader or (
+            context.settings.protocol.has_alter_partition and self._is_under_min_isr(self.isr)
+        ):
             return
         end = high_watermark = self.log.end
-        context = self._context
         for remote in self.remotes.values():
             if remote.end < high_watermark and (
                 remote.id in self.maximal_isr
