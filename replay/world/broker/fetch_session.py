@@ -1,5 +1,6 @@
-"""What a broker does with the fetches of one connection (ReplicaManager.fetchMessages, DelayedFetch,
-and the fetch sessions of KIP-227).
+"""What a broker does with the fetches of one connection.
+
+The models are ReplicaManager.fetchMessages, DelayedFetch, and the fetch sessions of KIP-227.
 
 A fetch is answered at once if it gets records or errors, otherwise when there is something, or
 after the maximal wait. Kafka looks at each partition of the session at each fetch. Here partitions

@@ -213,9 +213,11 @@ class Fetcher:
     def _refused(self, name: Name, one: _Following, fetched: FetchedPartition) -> None:
         if fetched.error == messages.OFFSET_OUT_OF_RANGE:
             # fetchOffsetAndTruncate; the leader's log begins at 0.
-            end = min(fetched.leader_end, one.partition.log.end)
-            one.partition.truncate(end)
-            one.offset = end
+            if fetched.leader_end >= one.partition.log.end:
+                self._delay(name, one)
+                return
+            one.partition.truncate(fetched.leader_end)
+            one.offset = fetched.leader_end
             self._changed[name] = one
         elif fetched.error == codes.FENCED_LEADER_EPOCH:
             # markPartitionFailed: not fetched until the next LeaderAndIsr request.

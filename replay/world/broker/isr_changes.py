@@ -89,7 +89,7 @@ class AlterPartitions:
         self._send()
 
     def _send(self) -> None:
-        if self._in_flight or self._is_delayed or not self._proposals:
+        if self._in_flight or not self._proposals:
             return
         self._in_flight = dict(self._proposals)
         by_id = all(one.topic_id is not None for one in self._in_flight.values())
@@ -108,34 +108,31 @@ class AlterPartitions:
         self._channel.send(request, self._answered)
 
     def _answered(self, response: ApiResponse) -> None:
+        """All proposals without an answer are sent again, and also what was proposed meanwhile."""
         assert isinstance(response, AlterPartitionResponse), response
-        in_flight, self._in_flight = self._in_flight, {}
-        if response.error:
-            # All of it is sent again, also what was proposed meanwhile.
-            self._send_later()
-            return
-        answers = {_key(one): one for one in response.partitions}
-        retries = []
-        for name, proposal in in_flight.items():
-            answer = answers.get((proposal.topic_id, name[1])) or answers.get(name)
-            if answer is not None:
-                del self._proposals[name]
-                if self._settle(proposal, answer):
-                    retries.append(proposal)
-        for one in retries:
-            if one.partition.pending is one.pending and one.partition.name not in self._proposals:
-                # Kafka tries again at once, endlessly; the pause keeps the world fast.
-                self._is_delayed = True
-                self.submit(one.partition, one.pending)
-        if self._is_delayed:
-            self._is_delayed = False
-            self._send_later()
-        else:
+        is_delayed = bool(response.error)
+        if not is_delayed:
+            answers = {_key(one): one for one in response.partitions}
+            for name, proposal in self._in_flight.items():
+                answer = answers.get((proposal.topic_id or name[0], name[1])) or answers.get(name)
+                if answer is not None:
+                    del self._proposals[name]
+                    if self._settle(proposal, answer):
+                        # Kafka tries again at once; the pause keeps the world fast.
+                        is_delayed = True
+                        self.submit(proposal.partition, proposal.pending)
+        self._in_flight = {}
+        if not is_delayed:
             self._send()
+        elif not self._is_delayed:
+            self._is_delayed = True
+            self._context.clock.after(RETRY_US, self._retry)
 
     def _settle(self, proposal: _Proposal, answer: AlteredPartition) -> bool:
         """Whether to try again."""
         partition, pending = proposal.partition, proposal.pending
+        if partition.pending is not pending:
+            return False
         if answer.error == codes.NONE:
             committed = LeaderAndIsr(
                 answer.leader,
@@ -150,11 +147,6 @@ class AlterPartitions:
         is_over = answer.error in _NEVER_APPLIED
         partition.isr_refused(pending, is_over=is_over)
         return not is_over and answer.error not in _NOT_RETRIED
-
-    def _send_later(self) -> None:
-        if not self._is_delayed:
-            self._is_delayed = True
-            self._context.clock.after(RETRY_US, self._retry)
 
     def _retry(self) -> None:
         self._is_delayed = False
@@ -175,8 +167,7 @@ class ZooKeeperIsrChanges:
         self._context = context
         self._requests = requests
         self._unreported: dict[Name, None] = {}
-        self._changed_us = 0
-        self._reported_us = 0
+        self._changed_us = self._reported_us = context.clock.now_us
         self._timer: Scheduled | None = None
 
     def submit(self, partition: Partition, pending: PendingIsr) -> None:
