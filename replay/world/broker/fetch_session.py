@@ -162,20 +162,21 @@ class FetchSession:
         if error:
             return FetchedPartition(asked.name, error)
         log = partition.log
-        out_of_range = FetchedPartition(
+        is_unknown = False
+        if asked.last_epoch != NO_EPOCH:
+            epoch, end = log.end_of(asked.last_epoch)
+            is_unknown = (epoch, end) == UNKNOWN_END
+            if not is_unknown and (epoch < asked.last_epoch or end < asked.offset):
+                return FetchedPartition(
+                    asked.name, codes.NONE, log.high_watermark, (), (epoch, end)
+                )
+        if not is_unknown and asked.offset <= log.end:
+            return None
+        return FetchedPartition(
             asked.name,
             messages.OFFSET_OUT_OF_RANGE,
             leader_end=log.end if self.is_follower else log.high_watermark,
         )
-        if asked.last_epoch != NO_EPOCH:
-            epoch, end = log.end_of(asked.last_epoch)
-            if (epoch, end) == UNKNOWN_END:
-                return out_of_range
-            if epoch < asked.last_epoch or end < asked.offset:
-                return FetchedPartition(
-                    asked.name, codes.NONE, log.high_watermark, (), (epoch, end)
-                )
-        return out_of_range if asked.offset > log.end else None
 
     def _error(self, asked: FetchPartition, partition: Partition) -> int:
         if asked.topic_id is not None and partition.log.topic_id not in (None, asked.topic_id):
