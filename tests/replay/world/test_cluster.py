@@ -187,7 +187,7 @@ def partitions_of(cluster: Cluster, topic: str) -> dict[int, tuple[int, ...]]:
 
 
 def check_healthy(cluster: Cluster) -> None:
-    """Every partition has a leader and a full ISR, and somebody controls."""
+    """Every partition has a leader and a full ISR, and there is a controller."""
     assert data(cluster, znodes.CONTROLLER) is not None
     topics = [
         path.rpartition("/")[2] for path in cluster.zookeeper.state.dump() if znodes.topic_of(path)
