@@ -270,7 +270,7 @@ def test_successor_takes_the_role() -> None:
     assert not cluster.controllers["refold 100"].is_running
 
 
-def test_nobody_succeeds_a_controller_that_stays_down() -> None:
+def test_controller_without_a_successor_stays_down() -> None:
     cluster, _ = run(SCENARIO, CrashController(0, "refold 100", 9, successor="none"))
     assert data(cluster, znodes.CONTROLLER) is None
 
