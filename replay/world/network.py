@@ -57,10 +57,11 @@ class Delivery(NamedTuple):
 class _Link:
     """One direction between two processes."""
 
-    __slots__ = ("free_us", "held", "name", "sent", "waiting")
+    __slots__ = ("free_us", "held", "name", "receiver", "sent", "waiting")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, receiver: str) -> None:
         self.name = name
+        self.receiver = receiver
         self.sent = 0
         self.free_us = 0
         """When the last message arrives: later ones arrive later."""
@@ -71,7 +72,7 @@ class _Link:
 class Connection:
     """One connection, as one of its sides sees it."""
 
-    __slots__ = ("_network", "endpoint", "is_open", "local", "other", "remote")
+    __slots__ = ("_network", "endpoint", "is_open", "local", "other", "outgoing", "remote")
 
     def __init__(self, network: "Network", local: str, remote: str, endpoint: Endpoint) -> None:
         self._network = network
@@ -79,6 +80,7 @@ class Connection:
         self.remote = remote
         self.endpoint = endpoint
         self.other: Connection
+        self.outgoing: _Link
         self.is_open = True
 
     def send(self, message: Message) -> None:
@@ -106,8 +108,9 @@ class Network:
         self._links: dict[str, _Link] = {}
         self._connections: dict[Connection, None] = {}
         self._cut: dict[frozenset[str], None] = {}
+        self._paused: dict[str, list[Callable[[], None]]] = {}
         self.delays: dict[tuple[str, int], int] = {}
-        self.observe: Callable[[Delivery], None] = lambda delivery: None
+        self.observe: Callable[[Delivery], None] | None = None
         self._deliveries = 0
         self.current = 0
         """The delivery that is being handled, 0 between deliveries. An action that a process
@@ -123,24 +126,29 @@ class Network:
 
     def send(self, connection: Connection, message: Message) -> None:
         """Called by `Connection.send`."""
-        link = self._link(connection.local, connection.remote)
+        link = connection.outgoing
         link.sent += 1
-        number, cause = link.sent, self.current
+        number = link.sent
         late_us = self.delays.get((link.name, number), 0) if self.delays else 0
-
-        def deliver() -> None:
-            receiving = connection.other
-            if receiving.is_open:
-                self._deliver(link.name, number, cause, receiving, message)
-
-        self._arrive(link, LATENCY_US + late_us, deliver)
+        self._arrive(
+            link,
+            LATENCY_US + late_us,
+            _InTransit(self, link, number, self.current, connection.other, message),
+        )
 
     def closed(self, connection: Connection) -> None:
         """Called by `Connection.close`."""
         self._connections.pop(connection, None)
         self._connections.pop(connection.other, None)
-        link = self._link(connection.local, connection.remote)
-        self._arrive(link, LATENCY_US, lambda: _end(connection.other))
+        link = connection.outgoing
+
+        def arrive() -> None:
+            if link.held:
+                link.waiting.append(arrive)
+            else:
+                self._end(connection.other)
+
+        self._arrive(link, LATENCY_US, arrive)
 
     # Faults
 
@@ -148,6 +156,7 @@ class Network:
         """The process ends: it no longer listens, and its connections end. It is informed of
         nothing any more."""
         self._listeners.pop(process, None)
+        self._paused.pop(process, None)
         for connection in [one for one in self._connections if one.local == process]:
             connection.close()
 
@@ -165,11 +174,21 @@ class Network:
         for connection in broken:
             self._connections.pop(connection, None)
         for connection in broken:
-            _end(connection)
+            self._end(connection)
 
     def heal(self, one: str, other: str) -> None:
         """Allow connections between two processes again."""
         self._cut.pop(frozenset((one, other)), None)
+
+    def pause(self, process: str) -> None:
+        """The process does not run: all that arrives at it waits, also the ends of connections.
+        Others can connect to it."""
+        self._paused.setdefault(process, [])
+
+    def resume(self, process: str) -> None:
+        """The process runs again, and receives what waits in the order of its arrival."""
+        for arrival in self._paused.pop(process, ()):
+            arrival()
 
     def hold(self, sender: str, receiver: str) -> None:
         """Deliver nothing from one process to another, until `release`. Neither side learns it."""
@@ -191,47 +210,120 @@ class Network:
         name = f"{sender}>{receiver}"
         link = self._links.get(name)
         if link is None:
-            link = self._links[name] = _Link(name)
+            link = self._links[name] = _Link(name, receiver)
         return link
 
     def _arrive(self, link: _Link, delay_us: int, arrival: Callable[[], None]) -> None:
-        link.free_us = max(link.free_us, self._scheduler.now_us + delay_us)
+        due_us = self._scheduler.now_us + delay_us
+        if due_us > link.free_us:
+            link.free_us = due_us
+        self._scheduler.at(link.free_us, arrival)
 
-        def arrive() -> None:
-            if link.held:
-                link.waiting.append(arrival)
-            else:
-                arrival()
+    def waits(self, process: str, arrival: Callable[[], None]) -> bool:
+        """Whether a process is paused. What arrives at it follows when it runs again."""
+        waiting = self._paused.get(process) if self._paused else None
+        if waiting is None:
+            return False
+        waiting.append(arrival)
+        return True
 
-        self._scheduler.at(link.free_us, arrive)
+    def _handle(self, process: str, arrival: Callable[[], None]) -> None:
+        if not self.waits(process, arrival):
+            arrival()
 
     def _establish(self, local: str, remote: str, endpoint: Endpoint) -> None:
         listener = self._listeners.get(remote)
         held = self._link(local, remote).held or self._link(remote, local).held
         is_cut = held or frozenset((local, remote)) in self._cut
-        serving = listener(local) if listener is not None and not is_cut else None
+        # The operating system of a paused process accepts connections for it.
+        waits = remote in self._paused
+        serving: Endpoint | None = None
+        if listener is not None and not is_cut:
+            serving = _Unaccepted() if waits else listener(local)
         if serving is None:
-            endpoint.disconnected(None)
+            self._handle(local, lambda: endpoint.disconnected(None))
             return
         here = Connection(self, local, remote, endpoint)
         there = Connection(self, remote, local, serving)
         here.other, there.other = there, here
+        here.outgoing, there.outgoing = self._link(local, remote), self._link(remote, local)
         self._connections[here] = self._connections[there] = None
-        endpoint.connected(here)
+        if waits:
+            self._handle(remote, lambda: self._accept(there))
+        self._handle(local, lambda: endpoint.connected(here))
 
-    def _deliver(
-        self, link: str, number: int, cause: int, receiving: Connection, message: Message
-    ) -> None:
-        self._deliveries += 1
-        self.current = self._deliveries
-        self.observe(
-            Delivery(self._deliveries, self._scheduler.now_us, link, number, cause, message)
-        )
-        receiving.endpoint.received(receiving, message)
+    def _accept(self, connection: Connection) -> None:
+        """A process that was paused when another one connected accepts or refuses it."""
+        listener = self._listeners.get(connection.local)
+        serving = listener(connection.remote) if listener is not None else None
+        if serving is None:
+            connection.close()
+        else:
+            connection.endpoint = serving
+
+    def _end(self, connection: Connection) -> None:
+        if connection.is_open:
+            connection.is_open = False
+            self._handle(connection.local, lambda: connection.endpoint.disconnected(connection))
+
+    def deliver(self, transit: "_InTransit") -> None:
+        """Called by a message when it has arrived at a process that runs."""
+        receiving = transit.receiving
+        if not receiving.is_open:
+            return
+        self._deliveries = self.current = self._deliveries + 1
+        if self.observe is not None:
+            self.observe(
+                Delivery(
+                    self.current,
+                    self._scheduler.now_us,
+                    transit.link.name,
+                    transit.number,
+                    transit.cause,
+                    transit.message,
+                )
+            )
+        receiving.endpoint.received(receiving, transit.message)
         self.current = 0
 
 
-def _end(connection: Connection) -> None:
-    if connection.is_open:
-        connection.is_open = False
-        connection.endpoint.disconnected(connection)
+class _InTransit:
+    """A message between its sending and its arrival."""
+
+    __slots__ = ("_network", "cause", "link", "message", "number", "receiving")
+
+    def __init__(
+        self,
+        network: Network,
+        link: _Link,
+        number: int,
+        cause: int,
+        receiving: Connection,
+        message: Message,
+    ) -> None:
+        self._network = network
+        self.link = link
+        self.number = number
+        self.cause = cause
+        self.receiving = receiving
+        self.message = message
+
+    def __call__(self) -> None:
+        """The message arrives."""
+        if self.link.held:
+            self.link.waiting.append(self)
+        elif not self._network.waits(self.link.receiver, self):
+            self._network.deliver(self)
+
+
+class _Unaccepted:
+    """The endpoint of a connection to a process that is paused."""
+
+    def connected(self, connection: Connection) -> None:
+        """Not called: the other side connects."""
+
+    def received(self, connection: Connection, message: Message) -> None:
+        """Not called: all that arrives waits until the acceptance."""
+
+    def disconnected(self, connection: Connection | None) -> None:
+        """Not called, as `received`."""

@@ -6,7 +6,7 @@ orders them, so the same calls give the same run.
 
 import heapq
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 Action = Callable[[], None]
 
@@ -18,15 +18,25 @@ SECOND: Final = 1_000_000
 class Scheduled:
     """An action that is due at a time, until it is cancelled."""
 
-    __slots__ = ("action", "at_us")
+    __slots__ = ("action", "at_us", "clock")
 
-    def __init__(self, at_us: int, action: Action) -> None:
+    def __init__(self, at_us: int, action: Action, clock: "ProcessClock | None" = None) -> None:
         self.at_us = at_us
         self.action: Action | None = action
+        self.clock = clock
 
     def cancel(self) -> None:
         """Do not run the action. Does nothing if it has run."""
         self.action = None
+
+
+class Clock(Protocol):
+    """What a process uses of the clock."""
+
+    @property
+    def now_us(self) -> int: ...
+    def at(self, at_us: int, action: Action) -> Scheduled: ...
+    def after(self, delay_us: int, action: Action) -> Scheduled: ...
 
 
 class Scheduler:
@@ -39,9 +49,14 @@ class Scheduler:
 
     def at(self, at_us: int, action: Action) -> Scheduled:
         """Schedule an action; a time that is over means now, after all that is due now."""
-        scheduled = Scheduled(max(at_us, self.now_us), action)
+        return self.add(at_us, Scheduled(at_us, action))
+
+    def add(self, at_us: int, scheduled: Scheduled) -> Scheduled:
+        """As `at`."""
+        if at_us < self.now_us:
+            at_us = scheduled.at_us = self.now_us
         self._order += 1
-        heapq.heappush(self._due, (scheduled.at_us, self._order, scheduled))
+        heapq.heappush(self._due, (at_us, self._order, scheduled))
         return scheduled
 
     def after(self, delay_us: int, action: Action) -> Scheduled:
@@ -51,13 +66,19 @@ class Scheduler:
     def step(self, until_us: int) -> bool:
         """Run the next action that is due up to `until_us`. False: there is none, and the clock is
         at `until_us`."""
-        while self._due and self._due[0][0] <= until_us:
-            at_us, _, scheduled = heapq.heappop(self._due)
-            action, scheduled.action = scheduled.action, None
-            if action is not None:
-                self.now_us = at_us
+        due = self._due
+        while due and due[0][0] <= until_us:
+            at_us, _, scheduled = heapq.heappop(due)
+            action = scheduled.action
+            if action is None:
+                continue
+            self.now_us = at_us
+            if scheduled.clock is None:
+                scheduled.action = None
                 action()
-                return True
+            else:
+                scheduled.clock.run(scheduled)
+            return True
         self.now_us = max(self.now_us, until_us)
         return False
 
@@ -65,3 +86,57 @@ class Scheduler:
         """Run everything that is due up to `until_us`."""
         while self.step(until_us):
             pass
+
+
+class ProcessClock:
+    """The clock of one run of a process, which can be paused and ended.
+
+    While the process is paused, actions that are due wait. They run when it continues, in the order
+    in which they were due. After the end nothing runs.
+    """
+
+    __slots__ = ("_is_ended", "_is_paused", "_scheduler", "_waiting")
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._is_paused = self._is_ended = False
+        self._waiting: list[Scheduled] = []
+
+    @property
+    def now_us(self) -> int:
+        """The time of the world."""
+        return self._scheduler.now_us
+
+    def at(self, at_us: int, action: Action) -> Scheduled:
+        """As `Scheduler.at`. The action is lost if the process ends before."""
+        return self._scheduler.add(at_us, Scheduled(at_us, action, self))
+
+    def after(self, delay_us: int, action: Action) -> Scheduled:
+        """As `Scheduler.after`."""
+        return self.at(self._scheduler.now_us + delay_us, action)
+
+    def pause(self) -> None:
+        """Run nothing until `resume`."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Run what was due meanwhile, and everything later."""
+        self._is_paused = False
+        waiting, self._waiting = self._waiting, []
+        for scheduled in waiting:
+            self.run(scheduled)
+
+    def end(self) -> None:
+        """Run nothing any more."""
+        self._is_ended = True
+        self._waiting.clear()
+
+    def run(self, scheduled: Scheduled) -> None:
+        """Run an action of this process that is due, now or when the process runs again."""
+        if self._is_ended or scheduled.action is None:
+            return
+        if self._is_paused:
+            self._waiting.append(scheduled)
+            return
+        action, scheduled.action = scheduled.action, None
+        action()

@@ -1,0 +1,89 @@
+"""The start of a run: brokers, topics, load, controllers, and how long the run takes.
+
+A scenario is a value that msgspec reads from TOML or JSON. It says nothing about what goes wrong;
+that is the inputs (`inputs`).
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from controller.core.configuration import Configuration
+from controller.core.protocol_versions import LATEST
+
+
+class BrokerSpec(Struct, frozen=True):
+    """A broker and its rack."""
+
+    id: int
+    rack: str | None = None
+
+
+class TopicSpec(Struct, frozen=True):
+    """A topic that exists at the start: the replicas of each partition, and the configuration
+    overrides. No partition has a leader yet, unless `Scenario.znodes` has its state."""
+
+    name: str
+    assignment: tuple[tuple[int, ...], ...]
+    configs: dict[str, str] = {}
+
+
+class ControllerSpec(Struct, frozen=True):
+    """A controller: "refold N", or, if the configuration has `is_broker`, "stock N" in broker N.
+
+    `runs`: from the start; otherwise an input starts it. `starts_after_ms`: so long after the
+    brokers. `restarts`: a supervisor starts a refold again after it has exited with an error.
+    The protocol version is that of the scenario.
+    """
+
+    configuration: Configuration
+    runs: bool = True
+    starts_after_ms: int = 0
+    restarts: bool = True
+    session_timeout_ms: int = 6_000
+
+    @property
+    def process(self) -> str:
+        """The name of the process."""
+        kind = "stock" if self.configuration.is_broker else "refold"
+        return f"{kind} {self.configuration.broker_id}"
+
+
+class Load(Struct, frozen=True):
+    """Clients: one producer for each of `acks`, all of which send to all partitions in turn, and
+    consumers that read all partitions."""
+
+    acks: tuple[Literal[0, 1, -1], ...] = (-1, 1)
+    records_per_second: int = 20
+    """Of all producers together."""
+    consumers: int = 1
+
+
+class Scenario(Struct, frozen=True, kw_only=True):
+    """The start of a run.
+
+    `znodes`: further znodes at the start with their data, or those that replace the ones that
+    follow from `topics`. Parents are created. `seed`: for the numbers that controllers draw.
+    Faults and acts happen in the first `active_ms`. Then all faults that have an end are ended, and
+    the run goes on for `quiet_ms`, in which the cluster must recover.
+    """
+
+    name: str = ""
+    seed: int = 0
+    protocol: str = LATEST
+    zookeeper: str = "3.9"
+    zookeeper_members: int = 3
+    brokers: tuple[BrokerSpec, ...]
+    broker_settings: dict[str, str] = {}
+    """Kafka's settings of all brokers, such as replica.lag.time.max.ms."""
+    topics: tuple[TopicSpec, ...] = ()
+    znodes: dict[str, str] = {}
+    controllers: tuple[ControllerSpec, ...]
+    load: Load | None = Load()
+    active_ms: int = 60_000
+    quiet_ms: int = 60_000
+
+    @property
+    def end_ms(self) -> int:
+        """When the run ends."""
+        return self.active_ms + self.quiet_ms
