@@ -9,6 +9,7 @@ error. The server answers with the exit status, negative for a signal.
 
 import atexit
 import gc
+import importlib
 import json
 import os
 import signal
@@ -26,6 +27,16 @@ from replay.cli.main import main as run_refold
 
 ROOT = Path(__file__).parents[3]
 _MESSAGE_BYTES_MAX = 1 << 20
+_ALSO = {
+    "fleet": (
+        "replay.fleet.analysis.analyse",
+        "replay.fleet.ingest",
+        "replay.fleet.replaying.replay",
+        "replay.fleet.report.write",
+        "replay.fleet.session",
+    ),
+}
+"""More modules that most commands of a name import."""
 
 
 class ForkServer:
@@ -80,6 +91,8 @@ def serve(connection: socket.socket) -> dict[str, Any] | None:
             prepared.add(name)
             # The help imports what every command of this name imports.
             CliRunner().invoke(app, [name, "--help"])
+            for module in _ALSO.get(name, ()):
+                importlib.import_module(module)
             gc.freeze()
         child = os.fork()
         if not child:
