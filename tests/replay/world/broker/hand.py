@@ -269,9 +269,7 @@ class Hand:
         version: int | None = None,
     ) -> list[ControlResponse]:
         """Make a broker the leader: LeaderAndIsr to all, then UpdateMetadata."""
-        self.versions[name] = (
-            version if version is not None else self.versions.get(name, -1) + 1000
-        )
+        self.versions[name] = version if version is not None else self.versions.get(name, -1) + 1000
         state = LeaderAndIsr(leader, epoch, tuple(isr), self.versions[name], self.controller_epoch)
         self.states[name] = state
         partition = LeaderAndIsrPartition(
@@ -290,9 +288,7 @@ class Hand:
         self, broker: int, epoch: int, *, delete: bool = False, name: Name = T0
     ) -> ControlResponse:
         partition = StopReplicaPartition(*name, epoch, delete)
-        request = StopReplicaRequest(
-            broker, -1, 4, CONTROLLER, self.controller_epoch, (partition,)
-        )
+        request = StopReplicaRequest(broker, -1, 4, CONTROLLER, self.controller_epoch, (partition,))
         return self.send(broker, request)
 
     # Clients
