@@ -34,15 +34,31 @@ acts = st.lists(
 
 
 class Committed(Seen):
-    """The highest high watermark that any broker knew; followers must not truncate below it."""
+    """The records below the highest high watermark of any broker. No truncation may remove them."""
 
-    highest = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.committed: list[tuple[int, int]] = []
+        self.logs: dict[str, list[tuple[int, int]]] = {}
+
+    def appended(
+        self, process: str, partition: Name, offset: int, leader_epoch: int, records: Sequence[int]
+    ) -> None:
+        log = self.logs.setdefault(process, [])
+        assert len(log) == offset
+        # A record that was sent again may be at the same offset, in another leader epoch.
+        log.extend((leader_epoch, record) for record in records)
 
     def high_watermark_changed(self, process: str, partition: Name, offset: int) -> None:
-        self.highest = max(self.highest, offset)
+        log, known = self.logs[process], len(self.committed)
+        assert len(log) >= offset
+        self.committed += log[known:offset]
+        assert self.committed[:offset][-20:] == log[:offset][-20:]
 
     def truncated(self, process: str, partition: Name, end: int, cause: str) -> None:
-        assert end >= self.highest, (process, end, self.highest)
+        removed = zip(self.logs[process][end:], self.committed[end:], strict=False)
+        assert all(one != committed for one, committed in removed)
+        del self.logs[process][end:]
 
 
 class CarefulHand(Hand):
