@@ -18,7 +18,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 SAME: Final = "same"
-NOBODY: Final = "none"
+NONE: Final = "none"
 
 _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -56,10 +56,12 @@ class StopBroker(_Input, frozen=True):
 
 class FailLogDirectory(_Input, frozen=True):
     """The log directory of some partitions fails on a broker, which reports it by a znode below
-    /log_dir_event_notification. Without `partitions`: of all that the broker has."""
+    /log_dir_event_notification. Without `partitions`: of all that the broker has. The directory is
+    repaired and the broker restarted after `repaired_after_ms`; None: never."""
 
     broker: int
     partitions: tuple[tuple[str, int], ...] = ()
+    repaired_after_ms: int | None = 20_000
 
 
 # Faults of any process ----------------------------------------------------------------------------
@@ -88,7 +90,7 @@ class ExpireSession(_Input, frozen=True):
 
 class LoseReply(_Input, frozen=True):
     """ZooKeeper carries out the next write of a process, then the connection breaks before the
-    reply arrives."""
+    reply is sent."""
 
     process: str
 
@@ -115,12 +117,14 @@ class HoldLink(_Input, frozen=True):
 
 
 class LagZooKeeper(_Input, frozen=True):
-    """The server that a process is connected to is some transactions behind the leader, for
-    `ms`."""
+    """For `ms`, the server that a process is connected to applies a transaction late: `lag_ms`
+    after its commit, or once `transactions` later ones are committed, whichever is first. 0 is no
+    limit."""
 
     process: str
     transactions: int
     ms: int
+    lag_ms: int = 0
 
 
 class HangZooKeeper(_Input, frozen=True):
@@ -144,9 +148,11 @@ class StopZooKeeperMember(_Input, frozen=True):
 
 
 class DelayEphemeralDeletion(_Input, frozen=True):
-    """The ephemeral znodes of the next session that expires are deleted only `ms` later
-    (ZOOKEEPER-1740)."""
+    """For `ms`: if a session of the process expires, its ephemeral znodes are deleted only
+    `delay_ms` later (ZOOKEEPER-1740)."""
 
+    process: str
+    delay_ms: int
     ms: int
 
 
@@ -306,8 +312,8 @@ class DeleteStrays(_Input, frozen=True):
 
 
 class ElectLeaders(_Input, frozen=True):
-    """An administrator requests elections. Without `partitions`: of all partitions. Route "znode" is
-    /admin/preferred_replica_election, which has no unclean elections."""
+    """An administrator requests elections. Without `partitions`: of all partitions. The route
+    "znode" is /admin/preferred_replica_election, which has no unclean elections."""
 
     partitions: tuple[tuple[str, int], ...] = ()
     election: Literal["preferred", "unclean"] = "preferred"

@@ -28,7 +28,7 @@ from replay.world.ensemble.protocol import (
 )
 from replay.world.network import Connection, Message, Network
 from replay.world.requests import Exists, GetChildren, GetData, Reply, Request, SetWatches
-from replay.world.scheduler import MS, Scheduled, Scheduler
+from replay.world.scheduler import MS, Clock, Scheduled
 
 PAUSE_MS_MAX: Final = 1_000
 PING_MS_MAX: Final = 10_000
@@ -64,7 +64,7 @@ class ZooKeeperClient:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: Clock,
         network: Network,
         process: str,
         owner: SessionOwner,

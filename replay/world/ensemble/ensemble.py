@@ -57,6 +57,10 @@ class Ensemble:
         self.is_old = is_old
         self.on_transaction: Callable[[Transaction], None] = lambda transaction: None
         """Called with each transaction, before its watch events and its reply are sent."""
+        self.may_write: Callable[[str, Write | Multi], bool] = lambda process, request: True
+        """Called with each write of a client, before it. False: the process has ended meanwhile."""
+        self.has_written: Callable[[str], None] = lambda process: None
+        """Called after each write of a client, before the reply is sent."""
         self._sessions = Sessions()
         self._closing: dict[int, Session] = {}
         """Sessions that expired, but whose ephemeral znodes still exist."""
@@ -92,18 +96,21 @@ class Ensemble:
         """The member that a process is connected to, None if it is not connected."""
         for session in reversed(self._sessions.of(process)):
             if session.client is not None:
-                return session.client.member.number
+                return session.client.member_number
         return None
 
     # Faults
 
-    def lag(self, where: int | str, *, transactions: int = 0, ms: int = 0) -> None:
+    def lag(self, where: int | str, *, transactions: int = 0, ms: int = 0) -> int:
         """From now on a member applies transactions late: `ms` after their commit, or once so many
         later ones are committed, whichever is first. Without both, it lags no more.
 
-        `where` is the number of a member, or a process: the member that serves it, or will.
+        `where` is the number of a member, or a process: the member that serves it, or will. Returns
+        the number.
         """
-        self._member(where).lag(transactions, ms * MS)
+        member = self._member(where)
+        member.lag(transactions, ms * MS)
+        return member.number
 
     def hang(self, ms: int, where: int | str | None = None) -> None:
         """A member, or the whole ensemble, does nothing for `ms`. Connections remain, and messages
@@ -169,21 +176,26 @@ class Ensemble:
         """The connection ends after the next transaction of the process, before the reply."""
         self._losing[process] = self._losing.get(process, 0) + 1
 
+    def end_faults(self) -> None:
+        """Lose no more replies, and delete ephemeral znodes in time."""
+        self._losing.clear()
+        self._late_us.clear()
+
     # Members and clients call these
 
     def defers(self, action: Callable[[], None]) -> bool:
-        """Whether the whole ensemble hangs: then it does the action later."""
+        """See Leading."""
         if self._deferred is None:
             return False
         self._deferred.append(action)
         return True
 
     def touch(self, session: Session) -> None:
-        """A message of the session arrived."""
+        """See Leading."""
         self._sessions.touch(session, self.scheduler.now_us // MS)
 
     def greet(self, client: Client, greeting: Greeting) -> Greeted:
-        """Start or resume the session of a client. Sets `client.session`, unless it is over."""
+        """See Leading."""
         timeout_ms = negotiated(greeting.timeout_ms)
         if greeting.session == NO_SESSION:
             session = self._create(client, timeout_ms)
@@ -203,17 +215,19 @@ class Ensemble:
     def write(
         self, client: Client, session: Session, request: Write | Multi | CloseSession
     ) -> Reply | None:
-        """Commit a transaction of a client. None: its connection has ended, and the reply is
-        lost."""
+        """See Leading."""
         if isinstance(request, CloseSession):
             return self._close(session)
+        if not self.may_write(client.process, request):
+            return None
         reply = self.state.apply(session.id, request, self.wall_ms)
         is_lost = bool(self._losing.get(client.process))
         if is_lost:
             self._losing[client.process] -= 1
             client.lose()
         self._committed(session, request, reply)
-        return None if is_lost else reply
+        self.has_written(client.process)
+        return None if is_lost or client.is_over else reply
 
     # Inner parts
 
@@ -300,7 +314,7 @@ class Ensemble:
         client = session.client
         if not late_us:
             self._close(session)
-            if client is not None and not client.member.lags:
+            if client is not None and not client.member_lags:
                 client.end()
             return
         self._sessions.remove(session.id)
