@@ -57,10 +57,11 @@ class Delivery(NamedTuple):
 class _Link:
     """One direction between two processes."""
 
-    __slots__ = ("free_us", "held", "name", "sent", "waiting")
+    __slots__ = ("free_us", "held", "name", "receiver", "sent", "waiting")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, receiver: str) -> None:
         self.name = name
+        self.receiver = receiver
         self.sent = 0
         self.free_us = 0
         """When the last message arrives: later ones arrive later."""
@@ -106,6 +107,7 @@ class Network:
         self._links: dict[str, _Link] = {}
         self._connections: dict[Connection, None] = {}
         self._cut: dict[frozenset[str], None] = {}
+        self._paused: dict[str, list[Callable[[], None]]] = {}
         self.delays: dict[tuple[str, int], int] = {}
         self.observe: Callable[[Delivery], None] = lambda delivery: None
         self._deliveries = 0
@@ -140,7 +142,7 @@ class Network:
         self._connections.pop(connection, None)
         self._connections.pop(connection.other, None)
         link = self._link(connection.local, connection.remote)
-        self._arrive(link, LATENCY_US, lambda: _end(connection.other))
+        self._arrive(link, LATENCY_US, lambda: self._end(connection.other))
 
     # Faults
 
@@ -148,6 +150,7 @@ class Network:
         """The process ends: it no longer listens, and its connections end. It is informed of
         nothing any more."""
         self._listeners.pop(process, None)
+        self._paused.pop(process, None)
         for connection in [one for one in self._connections if one.local == process]:
             connection.close()
 
@@ -165,11 +168,21 @@ class Network:
         for connection in broken:
             self._connections.pop(connection, None)
         for connection in broken:
-            _end(connection)
+            self._end(connection)
 
     def heal(self, one: str, other: str) -> None:
         """Allow connections between two processes again."""
         self._cut.pop(frozenset((one, other)), None)
+
+    def pause(self, process: str) -> None:
+        """The process does not run: all that arrives at it waits, also the ends of connections.
+        Others can connect to it."""
+        self._paused.setdefault(process, [])
+
+    def resume(self, process: str) -> None:
+        """The process runs again, and receives what waits in the order of its arrival."""
+        for arrival in self._paused.pop(process, ()):
+            arrival()
 
     def hold(self, sender: str, receiver: str) -> None:
         """Deliver nothing from one process to another, until `release`. Neither side learns it."""
@@ -181,7 +194,7 @@ class Network:
         link.held = False
         waiting, link.waiting = link.waiting, []
         for arrival in waiting:
-            arrival()
+            self._handle(receiver, arrival)
 
     def sent(self) -> dict[str, int]:
         """How many messages were sent on each link."""
@@ -191,7 +204,7 @@ class Network:
         name = f"{sender}>{receiver}"
         link = self._links.get(name)
         if link is None:
-            link = self._links[name] = _Link(name)
+            link = self._links[name] = _Link(name, receiver)
         return link
 
     def _arrive(self, link: _Link, delay_us: int, arrival: Callable[[], None]) -> None:
@@ -201,23 +214,50 @@ class Network:
             if link.held:
                 link.waiting.append(arrival)
             else:
-                arrival()
+                self._handle(link.receiver, arrival)
 
         self._scheduler.at(link.free_us, arrive)
+
+    def _handle(self, process: str, arrival: Callable[[], None]) -> None:
+        waiting = self._paused.get(process)
+        if waiting is None:
+            arrival()
+        else:
+            waiting.append(arrival)
 
     def _establish(self, local: str, remote: str, endpoint: Endpoint) -> None:
         listener = self._listeners.get(remote)
         held = self._link(local, remote).held or self._link(remote, local).held
         is_cut = held or frozenset((local, remote)) in self._cut
-        serving = listener(local) if listener is not None and not is_cut else None
+        # The operating system of a paused process accepts connections for it.
+        waits = remote in self._paused
+        serving: Endpoint | None = None
+        if listener is not None and not is_cut:
+            serving = _Unaccepted() if waits else listener(local)
         if serving is None:
-            endpoint.disconnected(None)
+            self._handle(local, lambda: endpoint.disconnected(None))
             return
         here = Connection(self, local, remote, endpoint)
         there = Connection(self, remote, local, serving)
         here.other, there.other = there, here
         self._connections[here] = self._connections[there] = None
-        endpoint.connected(here)
+        if waits:
+            self._handle(remote, lambda: self._accept(there))
+        self._handle(local, lambda: endpoint.connected(here))
+
+    def _accept(self, connection: Connection) -> None:
+        """A process that was paused when another one connected accepts or refuses it."""
+        listener = self._listeners.get(connection.local)
+        serving = listener(connection.remote) if listener is not None else None
+        if serving is None:
+            connection.close()
+        else:
+            connection.endpoint = serving
+
+    def _end(self, connection: Connection) -> None:
+        if connection.is_open:
+            connection.is_open = False
+            self._handle(connection.local, lambda: connection.endpoint.disconnected(connection))
 
     def _deliver(
         self, link: str, number: int, cause: int, receiving: Connection, message: Message
@@ -231,7 +271,14 @@ class Network:
         self.current = 0
 
 
-def _end(connection: Connection) -> None:
-    if connection.is_open:
-        connection.is_open = False
-        connection.endpoint.disconnected(connection)
+class _Unaccepted:
+    """The endpoint of a connection to a process that is paused."""
+
+    def connected(self, connection: Connection) -> None:
+        """Not called: the other side connects."""
+
+    def received(self, connection: Connection, message: Message) -> None:
+        """Not called: all that arrives waits behind the acceptance."""
+
+    def disconnected(self, connection: Connection | None) -> None:
+        """Not called, as `received`."""

@@ -6,7 +6,7 @@ orders them, so the same calls give the same run.
 
 import heapq
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 Action = Callable[[], None]
 
@@ -27,6 +27,15 @@ class Scheduled:
     def cancel(self) -> None:
         """Do not run the action. Does nothing if it has run."""
         self.action = None
+
+
+class Clock(Protocol):
+    """What a process uses of the clock."""
+
+    @property
+    def now_us(self) -> int: ...
+    def at(self, at_us: int, action: Action) -> Scheduled: ...
+    def after(self, delay_us: int, action: Action) -> Scheduled: ...
 
 
 class Scheduler:
@@ -65,3 +74,58 @@ class Scheduler:
         """Run everything that is due up to `until_us`."""
         while self.step(until_us):
             pass
+
+
+class ProcessClock:
+    """The clock of one run of a process, which can be paused and ended.
+
+    While the process is paused, actions that are due wait. They run when it continues, in the order
+    in which they were due. After the end nothing runs.
+    """
+
+    __slots__ = ("_is_ended", "_is_paused", "_scheduler", "_waiting")
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._is_paused = self._is_ended = False
+        self._waiting: list[Scheduled] = []
+
+    @property
+    def now_us(self) -> int:
+        """The time of the world."""
+        return self._scheduler.now_us
+
+    def at(self, at_us: int, action: Action) -> Scheduled:
+        """As `Scheduler.at`. The action is lost if the process ends before."""
+        mine = Scheduled(at_us, action)
+        self._scheduler.at(at_us, lambda: self._due(mine))
+        return mine
+
+    def after(self, delay_us: int, action: Action) -> Scheduled:
+        """As `Scheduler.after`."""
+        return self.at(self._scheduler.now_us + delay_us, action)
+
+    def pause(self) -> None:
+        """Run nothing until `resume`."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Run what was due meanwhile, and everything later."""
+        self._is_paused = False
+        waiting, self._waiting = self._waiting, []
+        for scheduled in waiting:
+            self._due(scheduled)
+
+    def end(self) -> None:
+        """Run nothing any more."""
+        self._is_ended = True
+        self._waiting.clear()
+
+    def _due(self, scheduled: Scheduled) -> None:
+        if self._is_ended or scheduled.action is None:
+            return
+        if self._is_paused:
+            self._waiting.append(scheduled)
+            return
+        action, scheduled.action = scheduled.action, None
+        action()
