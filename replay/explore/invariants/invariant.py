@@ -148,6 +148,9 @@ class Invariant:
     def restarted(self, broker: int, run: int) -> None:
         """A broker's process started."""
 
+    def isr_proposed(self, broker: int, name: Name, isr: tuple[int, ...]) -> None:
+        """A leader asks for another ISR."""
+
     # Clients
 
     def acknowledged(self, one: Acknowledged) -> None:

@@ -61,6 +61,13 @@ class Known:
         self.drops_before_isr: Callable[[str], bool] = lambda process: False
         """Whether a process is a controller that drops a replica before the ISR does (KB 7.8.1)."""
 
+    def requests_of(self, name: Name) -> Requests:
+        """What was requested for a partition."""
+        found = self.requests.get(name)
+        if found is None:
+            found = self.requests[name] = Requests()
+        return found
+
     def topic_of(self, name: Name) -> TopicKnown | None:
         """The topic of a partition."""
         return self.topics.get(name[0])
@@ -73,6 +80,21 @@ class Known:
     def is_queued(self, topic: str) -> bool:
         """Whether the deletion of a topic is requested."""
         return znodes.delete_topic_path(topic) in self.admin
+
+    def entries_of(self, path: str) -> dict[Name, tuple[int, ...]]:
+        """The entries of /admin/reassign_partitions or its KIP-236 counterpart."""
+        return parsed_entries(path, self.admin.get(path))
+
+    def request_of(self, path: str) -> dict[Name, tuple[int, ...]]:
+        """The targets of a request below /admin/reassignment_requests."""
+        return parsed_request(path, self.admin.get(path))
+
+    def deletion_broker(self, path: str) -> int | None:
+        """The broker of a child of /admin/replica_deletions."""
+        try:
+            return znodes.read_deletion(path, self.admin.get(path)).broker
+        except ZnodeError:
+            return None
 
     def is_cancelling(self) -> bool:
         """Whether /admin/reassign_cancel exists."""
@@ -101,3 +123,20 @@ def parsed_epoch(data: bytes | None) -> int | None:
         return znodes.read_controller_epoch(data)
     except ZnodeError:
         return None
+
+
+def parsed_entries(path: str, data: bytes | None) -> dict[Name, tuple[int, ...]]:
+    """The entries of a reassignment znode; none if it cannot be parsed."""
+    try:
+        entries = znodes.read_entries(path, data).entries if data is not None else {}
+    except ZnodeError:
+        return {}
+    return {name: entry.replicas for name, entry in entries.items()}
+
+
+def parsed_request(path: str, data: bytes | None) -> dict[Name, tuple[int, ...]]:
+    """The targets of a request; none if it cannot be parsed."""
+    try:
+        return znodes.read_request(path, data).assignments if data is not None else {}
+    except ZnodeError:
+        return {}

@@ -8,8 +8,10 @@ from replay.explore.invariants.invariant import (
     AssignmentWrite,
     Invariant,
     Replica,
+    Report,
     StateWrite,
 )
+from replay.explore.invariants.known import Known
 
 
 class IsrWithinAssignment(Invariant):
@@ -51,6 +53,18 @@ class NoIneligibleInIsr(Invariant):
         "not registered or in controlled shutdown, or has restarted since the leader's request."
     )
 
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._runs: dict[int, int] = {}
+        self._proposed: dict[Name, dict[int, int | None]] = {}
+        """By partition the run of each member's broker when the leader asked for this ISR."""
+
+    def restarted(self, broker: int, run: int) -> None:
+        self._runs[broker] = run
+
+    def isr_proposed(self, broker: int, name: Name, isr: tuple[int, ...]) -> None:
+        self._proposed[name] = {one: self._runs.get(one) for one in isr}
+
     def state_written(self, write: StateWrite) -> None:
         before = write.before
         if before is None or not write.is_controller:
@@ -66,6 +80,16 @@ class NoIneligibleInIsr(Invariant):
                     f"{write.process} added broker {broker} to the ISR, which is not registered "
                     "or in controlled shutdown",
                 )
+            elif self._has_restarted(write.name, broker):
+                self.violated(
+                    _text(write.name),
+                    f"{write.process} added broker {broker} to the ISR, which has restarted since "
+                    "the leader asked for that",
+                )
+
+    def _has_restarted(self, name: Name, broker: int) -> bool:
+        run = self._proposed.get(name, {}).get(broker)
+        return run is not None and run != self._runs.get(broker)
 
 
 class AssignedReplicasKept(Invariant):
