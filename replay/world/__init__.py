@@ -4,5 +4,8 @@
   `owners` and `requests` are its parts
 - `outcomes` carries out a controller's commands on it
 - `brokers`: what brokers do with a controller's requests
+- `scheduler` and `network`: virtual time, and messages between processes
+- `ensemble`: the process "zookeeper": its members, sessions and faults
+- `zookeeper_client`: the session of a broker or an admin; `session_driver`: that of a refold daemon
 - `simulation` runs the fold in such a cluster
 """

@@ -306,8 +306,8 @@ class DeleteStrays(_Input, frozen=True):
 
 
 class ElectLeaders(_Input, frozen=True):
-    """An administrator requests elections. Without `partitions`: of all partitions. Route "znode" is
-    /admin/preferred_replica_election, which has no unclean elections."""
+    """An administrator requests elections. Without `partitions`: of all partitions. The route
+    "znode" is /admin/preferred_replica_election, which has no unclean elections."""
 
     partitions: tuple[tuple[str, int], ...] = ()
     election: Literal["preferred", "unclean"] = "preferred"

@@ -1,6 +1,6 @@
 """What the processes of a world report while it runs.
 
-A world has one observer. It must not change the world. Calls come in the order of virtual time; each
+A world has one observer. It must not change the world. Calls come in the order of virtual time. Each
 has the name of the process ("broker 1", "producer 0", "consumer 0") and plain values. A method that
 a subclass does not override does nothing.
 """

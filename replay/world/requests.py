@@ -54,6 +54,22 @@ class AddWatch(Struct, frozen=True, gc=False):
     recursive: bool = False
 
 
+class SetWatches(Struct, frozen=True):
+    """Set the watches of a session again on a new connection, and fire those that would have fired
+    since `relative_zxid`. The zxid of these events is -1.
+
+    `data`, `exist` and `child` are one-shot watches on the data of a znode, on the creation of a
+    missing one, and on children.
+    """
+
+    relative_zxid: int
+    data: tuple[str, ...] = ()
+    exist: tuple[str, ...] = ()
+    child: tuple[str, ...] = ()
+    persistent: tuple[str, ...] = ()
+    recursive: tuple[str, ...] = ()
+
+
 class Sync(Struct, frozen=True, gc=False):
     """Bring the server up to date. Succeeds whether the znode exists or not."""
 
@@ -63,7 +79,7 @@ class Sync(Struct, frozen=True, gc=False):
 Write = Create | CreateSequential | SetData | Delete
 WriteInMulti = Write | Check
 Read = GetData | Exists | GetChildren
-Request = Write | Multi | Read | MultiRead | AddWatch | Sync
+Request = Write | Multi | Read | MultiRead | AddWatch | SetWatches | Sync
 
 
 class Stat(NamedTuple):

@@ -11,11 +11,9 @@ from typing import Final
 from controller.core.commands import CommandId, ZooKeeperCommand
 from controller.core.events import Event
 from controller.zookeeper.session import Phase, Session, SessionSettings
+from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.network import Connection, Message, Network
 from replay.world.scheduler import MS, Clock, Scheduled
-
-ZOOKEEPER: Final = "zookeeper"
-"""The process of the ensemble."""
 
 PAUSE_MS_MIN: Final = 100
 PAUSE_MS_MAX: Final = 1_000

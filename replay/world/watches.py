@@ -42,6 +42,12 @@ class _Table:
         self._replace(path, left)
         return watchers
 
+    def move(self, session: int, to: Self) -> None:
+        for path, watchers in self._watches.items():
+            if session in watchers:
+                to.add(path, session, watchers[session])
+        self.drop(session)
+
     def drop(self, session: int) -> None:
         for path, watchers in list(self._watches.items()):
             if session in watchers:
@@ -88,6 +94,15 @@ class Watches:
         watchers = self._recursive.get(path, ())
         if session not in watchers:
             self._recursive[path] = (*watchers, session)
+
+    def move(self, session: int, to: Self) -> None:
+        """Move all watches of a session to those of another server."""
+        self._data.move(session, to._data)
+        self._child.move(session, to._child)
+        for path, watchers in self._recursive.items():
+            if session in watchers:
+                to.watch_subtree(session, path)
+        self.drop(session)
 
     def drop(self, session: int) -> None:
         """Remove all watches of a session."""

@@ -5,8 +5,8 @@ standalone ZooKeeper 3.9; tests/replay/world compares the two. It does not imple
 container and TTL znodes and the session time-out; the caller ends sessions with `end_session`.
 """
 
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Iterable, Mapping
+from typing import Final, Self
 
 from controller.core.events import WatchFired
 from controller.core.operations import (
@@ -32,6 +32,7 @@ from replay.world.requests import (
     Reply,
     Request,
     Result,
+    SetWatches,
     Sync,
     Write,
     WriteInMulti,
@@ -39,9 +40,11 @@ from replay.world.requests import (
 from replay.world.tree import Refused, Tree, Znode
 from replay.world.watches import Change, Watches
 
-_Changes = list[tuple[Change, str]]
+Changes = list[tuple[Change, str]]
+"""The znodes that a transaction changed, and how."""
 
 _DONE = Result()
+_NO_ZXID: Final = -1
 
 
 class ZooKeeper:
@@ -53,6 +56,8 @@ class ZooKeeper:
         self._inboxes: dict[int, list[WatchFired]] = {}
         self._last_session = 0
         self.zxid = 0
+        self.changes: Changes = []
+        """The changes of the last transaction, in order; empty if it was refused."""
 
     @classmethod
     def load(cls, znodes: Mapping[str, Znode], zxid: int) -> Self:
@@ -82,7 +87,22 @@ class ZooKeeper:
         copy._inboxes = {session: events.copy() for session, events in self._inboxes.items()}
         copy._last_session = self._last_session
         copy.zxid = self.zxid
+        copy.changes = self.changes
         return copy
+
+    def split(self, sessions: Iterable[int]) -> Self:
+        """A copy that receives the same transactions later: a server that lags. The watches of its
+        sessions move to it."""
+        copy = self.copy()
+        copy._watches = Watches()
+        for session in sessions:
+            self._watches.move(session, copy._watches)
+        return copy
+
+    def join(self, copy: Self, sessions: Iterable[int]) -> None:
+        """Take the watches of these sessions back from a copy."""
+        for session in sessions:
+            copy._watches.move(session, self._watches)
 
     # Sessions
 
@@ -96,6 +116,7 @@ class ZooKeeper:
         assert session not in self._inboxes, f"session {session:#x} exists already"
         self._inboxes[session] = []
         self.zxid += 1
+        self.changes = []
         return session
 
     def is_live(self, session: int) -> bool:
@@ -117,11 +138,15 @@ class ZooKeeper:
         self.disconnect(session)
         del self._inboxes[session]
         self.zxid += 1
-        changes: _Changes = []
+        changes = self.changes = []
         for path in self._tree.ephemerals(session):
             self._tree.delete(path, ANY_VERSION, self.zxid)
             changes.append(("deleted", path))
         self._publish(changes)
+
+    def notified(self) -> list[int]:
+        """The sessions that have watch events to take."""
+        return [session for session, events in self._inboxes.items() if events]
 
     def take_events(self, session: int) -> list[WatchFired]:
         """Return and remove the watch events that the session has not received yet, in order.
@@ -157,6 +182,9 @@ class ZooKeeper:
             case AddWatch(path=path):
                 self._watches.watch_always(session, path)
                 results = (_DONE,)
+            case SetWatches():
+                self._set_watches(session, request)
+                results = (_DONE,)
             case Sync(path=path):
                 results = (Result(path=path),)
             case _:
@@ -165,7 +193,8 @@ class ZooKeeper:
 
     def _apply_single(self, session: int, operation: Write, now_ms: int) -> Result:
         self.zxid += 1
-        changes: _Changes = []
+        changes: Changes = []
+        self.changes = []
         try:
             result = self._write(session, operation, now_ms, changes)
         except Refused as refusal:
@@ -177,7 +206,8 @@ class ZooKeeper:
         self, session: int, operations: tuple[WriteInMulti, ...], now_ms: int
     ) -> tuple[Result, ...]:
         self.zxid += 1
-        changes: _Changes = []
+        changes: Changes = []
+        self.changes = []
         results: list[Result] = []
         self._tree.begin()
         for operation in operations:
@@ -193,7 +223,7 @@ class ZooKeeper:
         return tuple(results)
 
     def _write(
-        self, session: int, operation: WriteInMulti, now_ms: int, changes: _Changes
+        self, session: int, operation: WriteInMulti, now_ms: int, changes: Changes
     ) -> Result:
         tree, zxid = self._tree, self.zxid
         match operation:
@@ -237,7 +267,35 @@ class ZooKeeper:
                     self._watches.watch_children(session, path)
                 return Result(stat=stat, children=tree.children(path))
 
-    def _publish(self, changes: _Changes) -> None:
+    def _set_watches(self, session: int, request: SetWatches) -> None:
+        """The rules of ZooKeeper's DataTree.setWatches."""
+        watches, since = self._watches, request.relative_zxid
+        missed: list[tuple[str, str]] = []
+        for path in request.data:
+            node = self.find(path)
+            if node is None or node.mzxid > since:
+                missed.append((path, "deleted" if node is None else "data"))
+            else:
+                watches.watch_data(session, path)
+        for path in request.exist:
+            if self.find(path) is not None:
+                missed.append((path, "created"))
+            else:
+                watches.watch_data(session, path)
+        for path in request.child:
+            node = self.find(path)
+            if node is None or node.pzxid > since:
+                missed.append((path, "deleted" if node is None else "children"))
+            else:
+                watches.watch_children(session, path)
+        for path in request.persistent:
+            watches.watch_always(session, path)
+        for path in request.recursive:
+            watches.watch_subtree(session, path)
+        self._inboxes[session] += [WatchFired(*one, _NO_ZXID) for one in missed]
+
+    def _publish(self, changes: Changes) -> None:
+        self.changes = changes
         for change, path in changes:
             for session, event in self._watches.fire(change, path, self.zxid):
                 self._inboxes[session].append(event)

@@ -2,15 +2,38 @@
 
 Requests and replies are the values of `requests`. Watches are one-shot, as stock brokers use them.
 The client reconnects without being asked, and starts a new session after one has expired.
+
+The rules are those of ZooKeeper's own client: a session is over only when a server says so; after a
+third of the time-out without a request a ping is sent; after two thirds without an answer the
+connection is closed; before a reconnect there is a pause of up to one second.
 """
 
+from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+from zlib import crc32
 
 from controller.core.events import WatchFired
-from replay.world.network import Network
-from replay.world.requests import Reply, Request
-from replay.world.scheduler import Scheduler
+from controller.core.operations import NO_NODE, OK
+from replay.world.ensemble.protocol import (
+    NO_PASSWORD,
+    NO_SESSION,
+    ZOOKEEPER,
+    Answered,
+    Asked,
+    CloseSession,
+    Greeted,
+    Greeting,
+    Ping,
+)
+from replay.world.network import Connection, Message, Network
+from replay.world.requests import Exists, GetChildren, GetData, Reply, Request, SetWatches
+from replay.world.scheduler import MS, Clock, Scheduled
+
+PAUSE_MS_MAX: Final = 1_000
+PING_MS_MAX: Final = 10_000
+PING_XID: Final = -2
+SET_WATCHES_XID: Final = -8
 
 OnReply = Callable[[Reply | None], None]
 """Takes the reply; None if the connection was lost before it came (the request may have been
@@ -41,22 +64,274 @@ class ZooKeeperClient:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: Clock,
         network: Network,
         process: str,
         owner: SessionOwner,
         timeout_ms: int = 18_000,
     ) -> None:
-        raise NotImplementedError
+        self._scheduler = scheduler
+        self._network = network
+        self._process = process
+        self._owner = owner
+        self._requested_ms = self._timeout_ms = timeout_ms
+        self._session, self._password = NO_SESSION, NO_PASSWORD
+        self._last_zxid = 0
+        self._xid = 0
+        self._connections = 0
+        self._connection: Connection | None = None
+        self._is_established = False
+        self._is_closing = self._is_over = False
+        self._pending: deque[tuple[Request, OnReply]] = deque()  # bounded by the process
+        self._watches = _Watches()
+        self._heard_us = self._sent_us = 0
+        self._ping_in_flight = False
+        self._timer: Scheduled | None = None
+        self._paused: deque[Callable[[], None]] | None = None  # bounded by the pause
+
+    @property
+    def session(self) -> int:
+        """The session, 0 if there is none. Its end may not be known yet."""
+        return self._session
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether requests are sent now, and not answered with None."""
+        return self._is_established
 
     def start(self) -> None:
         """Connect; `session_started` follows."""
+        self._connect()
 
     def submit(self, request: Request, on_reply: OnReply) -> None:
         """Send a request. Without a connection `on_reply` gets None at once."""
+        if not self._is_established or self._connection is None:
+            on_reply(None)
+            return
+        self._xid += 1
+        self._pending.append((request, on_reply))
+        self._send(Asked(self._xid, request))
 
     def close(self) -> None:
-        """Close the session cleanly: its ephemeral znodes are deleted at once."""
+        """Close the session cleanly: its ephemeral znodes are deleted at once. Replies to earlier
+        requests still arrive; then nothing is called any more."""
+        if self._is_established and self._connection is not None:
+            self._is_established = False
+            self._is_closing = True
+            self._send(Asked(0, CloseSession()))
+        else:
+            self.crash()
 
     def crash(self) -> None:
         """The process ends without closing its session. Nothing is called any more."""
+        self._is_over = True
+        self._is_established = False
+        self._pending.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def pause(self) -> None:
+        """The process stops for a while, as for a garbage collection: it sends nothing, and reads
+        nothing from its connection. Its owner must not submit requests meanwhile."""
+        if self._paused is None:
+            self._paused = deque()  # bounded by the pause
+
+    def resume(self) -> None:
+        """The process goes on: it reads what has arrived, and then looks at the clock."""
+        waiting, self._paused = self._paused, None
+        for action in waiting or ():
+            action()
+
+    # The network calls these
+
+    def connected(self, connection: Connection) -> None:
+        """See Endpoint."""
+        if self._is_over:
+            connection.close()
+        elif not self._waits(lambda: self.connected(connection)):
+            self._connection = connection
+            self._heard_us = self._scheduler.now_us
+            self._send(Greeting(self._last_zxid, self._requested_ms, self._session, self._password))
+            self._look_later()
+
+    def received(self, connection: Connection, message: Message) -> None:
+        """See Endpoint."""
+        if self._is_over or self._waits(lambda: self.received(connection, message)):
+            return
+        if connection is not self._connection:
+            return
+        self._heard_us = self._scheduler.now_us
+        if isinstance(message, Answered):
+            self._answered(message)
+        elif isinstance(message, WatchFired):
+            if self._watches.fired(message):
+                self._owner.watch_fired(message)
+        else:
+            assert isinstance(message, Greeted)
+            self._greeted(message)
+
+    def disconnected(self, connection: Connection | None) -> None:
+        """See Endpoint."""
+        if self._is_over or self._waits(lambda: self.disconnected(connection)):
+            return
+        if connection is self._connection:
+            self._lose()
+
+    # Inner parts
+
+    def _waits(self, action: Callable[[], None]) -> bool:
+        """Whether the process is paused: then the action follows later."""
+        if self._paused is None:
+            return False
+        self._paused.append(action)
+        return True
+
+    def _connect(self) -> None:
+        if not self._is_over and not self._waits(self._connect):
+            self._connections += 1
+            self._network.connect(self._process, ZOOKEEPER, self)
+
+    def _send(self, message: Message) -> None:
+        assert self._connection is not None
+        self._sent_us = self._scheduler.now_us
+        self._connection.send(message)
+
+    def _greeted(self, answer: Greeted) -> None:
+        if not answer.timeout_ms:
+            self._expire()
+            return
+        is_new = self._session == NO_SESSION
+        self._session, self._password = answer.session, answer.password
+        self._timeout_ms = answer.timeout_ms
+        self._is_established = True
+        if is_new:
+            self._owner.session_started(self._session)
+            return
+        if self._watches:
+            self._send(Asked(SET_WATCHES_XID, self._watches.to_set(self._last_zxid)))
+        self._owner.session_resumed()
+
+    def _answered(self, message: Answered) -> None:
+        xid, reply = message.xid, message.reply
+        if xid == PING_XID:
+            self._ping_in_flight = False
+            return
+        if reply.zxid > 0:
+            self._last_zxid = reply.zxid
+        if xid == 0:
+            self.crash()
+        elif xid != SET_WATCHES_XID:
+            request, on_reply = self._pending.popleft()
+            self._watches.add(request, reply)
+            on_reply(reply)
+
+    def _lose(self) -> None:
+        """The connection is lost, or could not be established."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        was_established, self._is_established = self._is_established, False
+        self._ping_in_flight = False
+        pending, self._pending = self._pending, deque()  # bounded by the process
+        if not self._is_closing:
+            # ZooKeeper's client draws the pause.
+            draw = crc32(f"{self._process} {self._connections}".encode())
+            self._scheduler.after(draw % PAUSE_MS_MAX * MS, self._connect)
+        for _, on_reply in pending:
+            if not self._is_over:
+                on_reply(None)
+        if self._is_closing:
+            self.crash()
+        if was_established and not self._is_over:
+            self._owner.connection_lost()
+
+    def _expire(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self._session, self._password = NO_SESSION, NO_PASSWORD
+        self._last_zxid = 0
+        self._watches = _Watches()
+        self._connect()
+        self._owner.session_expired()
+
+    def _look_later(self) -> None:
+        """Schedule a look at the clock. One that is due too early does nothing but this."""
+        if self._connection is None:
+            return
+        timeout_us = self._timeout_ms * MS
+        due_us = self._heard_us + timeout_us * 2 // 3
+        if not self._is_established:
+            due_us = self._heard_us + timeout_us // 3
+        elif not self._ping_in_flight:
+            due_us = min(due_us, self._sent_us + self._ping_us)
+        if self._timer is not None:
+            if self._timer.at_us <= due_us:
+                return
+            self._timer.cancel()
+        self._timer = self._scheduler.at(due_us, self._look)
+
+    @property
+    def _ping_us(self) -> int:
+        return min(self._timeout_ms // 3, PING_MS_MAX) * MS
+
+    def _look(self) -> None:
+        """End a silent connection, or send a ping."""
+        self._timer = None
+        if self._is_over or self._connection is None or self._waits(self._look):
+            return
+        now_us = self._scheduler.now_us
+        silent_us = now_us - self._heard_us
+        allowed_us = self._timeout_ms * MS * (2 if self._is_established else 1) // 3
+        if silent_us >= allowed_us:
+            self._lose()
+            return
+        is_idle = self._is_established and now_us - self._sent_us >= self._ping_us
+        if is_idle and not self._ping_in_flight:
+            self._ping_in_flight = True
+            self._send(Asked(PING_XID, Ping()))
+        self._look_later()
+
+
+class _Watches:
+    """The one-shot watches of a session, by path, which are set again after a reconnect."""
+
+    def __init__(self) -> None:
+        self._data: dict[str, None] = {}
+        self._exist: dict[str, None] = {}
+        self._child: dict[str, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._data or self._exist or self._child)
+
+    def add(self, request: Request, reply: Reply) -> None:
+        """The reply to a request arrived: it may have set a watch."""
+        if not isinstance(request, GetData | Exists | GetChildren) or not request.watch:
+            return
+        error = reply.result.error
+        if error == OK:
+            watches = self._child if isinstance(request, GetChildren) else self._data
+            watches[request.path] = None
+        elif error == NO_NODE and isinstance(request, Exists):
+            self._exist[request.path] = None
+
+    def fired(self, event: WatchFired) -> bool:
+        """An event arrived. Whether there was a watch for it: the server may have two for one
+        change, a data and a child watch, and sends one event."""
+        path, change = event.path, event.change
+        tables: tuple[dict[str, None], ...] = (self._data, self._exist)
+        if change == "children":
+            tables = (self._child,)
+        elif change == "deleted":
+            tables = (self._data, self._exist, self._child)
+        was_set = [path in table for table in tables]
+        for table in tables:
+            table.pop(path, None)
+        return any(was_set)
+
+    def to_set(self, last_zxid: int) -> SetWatches:
+        """The request that sets the watches again."""
+        return SetWatches(last_zxid, tuple(self._data), tuple(self._exist), tuple(self._child))

@@ -1,0 +1,232 @@
+"""A client's connection to a member, on the side of the member.
+
+Replies are in the order of the requests. A member that lags answers a write, a sync or a handshake
+only after it has applied that transaction; the requests that follow wait for it.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from controller.core.events import WatchFired
+from replay.world.ensemble.codec import BadRequest, ServerCodec, Unimplemented, unimplemented
+from replay.world.ensemble.protocol import (
+    Answered,
+    Asked,
+    CloseSession,
+    FromServer,
+    Greeted,
+    Greeting,
+    Ping,
+)
+from replay.world.ensemble.sessions import Session
+from replay.world.network import Connection, Message
+from replay.world.requests import (
+    AddWatch,
+    Exists,
+    GetChildren,
+    GetData,
+    MultiRead,
+    Reply,
+    SetWatches,
+    Sync,
+)
+
+if TYPE_CHECKING:
+    from replay.world.ensemble.ensemble import Ensemble
+    from replay.world.ensemble.member import Member
+
+LOCAL = (Ping, GetData, Exists, GetChildren, MultiRead, AddWatch, SetWatches)
+"""Requests that a member answers from its own state."""
+
+
+class _Waiting(NamedTuple):
+    """A message that must wait until the member has applied `zxid`: a handshake's answer, or the
+    reply to a request. Without a reply, the request is then answered from the member's state."""
+
+    zxid: int
+    greeted: Greeted | None = None
+    asked: Asked | None = None
+    reply: Reply | None = None
+
+
+class Client:
+    """One connection of a process."""
+
+    __slots__ = (
+        "_codec",
+        "_ensemble",
+        "_output",
+        "_waiting",
+        "connection",
+        "is_over",
+        "member",
+        "process",
+        "session",
+    )
+
+    def __init__(self, ensemble: "Ensemble", member: "Member", process: str) -> None:
+        self._ensemble = ensemble
+        self._codec: ServerCodec | None = None
+        self._output: list[bytes] = []
+        # The session limits the requests in flight.
+        self._waiting: deque[_Waiting] = deque()  # bounded by the client
+        self.member = member
+        self.process = process
+        self.connection: Connection | None = None
+        self.session: Session | None = None
+        self.is_over = False
+
+    # The network calls these
+
+    def connected(self, connection: Connection) -> None:
+        """Never called: the client connects."""
+
+    def received(self, connection: Connection, message: Message) -> None:
+        """See Endpoint."""
+        self.connection = connection
+        if self.is_over:
+            connection.close()
+        elif not self.member.defers(lambda: self._receive(message)):
+            self._receive(message)
+
+    def disconnected(self, connection: Connection | None) -> None:
+        """See Endpoint."""
+        if not self.is_over and not self.member.defers(self.end):
+            self.end()
+
+    # The ensemble calls these
+
+    def fire(self, events: Iterable[WatchFired]) -> None:
+        """Send watch events."""
+        for event in events:
+            self._send(event)
+        self.flush()
+
+    def applied(self, zxid: int) -> None:
+        """The member has applied the transactions up to `zxid`: send what waited for it."""
+        waiting = self._waiting
+        while waiting and waiting[0].zxid <= zxid and not self.is_over:
+            _, greeted, asked, reply = waiting.popleft()
+            if greeted is not None:
+                self._send(greeted)
+            elif asked is not None:
+                self._answer(asked, reply or self._local(asked))
+        self.flush()
+
+    def end(self) -> None:
+        """End the connection. Its watches are dropped, and nothing that waits is sent."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self.member.left(self)
+        if self.session is not None and self.session.client is self:
+            self.session.client = None
+        if self.connection is not None:
+            self.flush()
+            self.connection.close()
+
+    def lose(self) -> None:
+        """End the connection, and lose what was not sent yet."""
+        self._output.clear()
+        self.end()
+
+    def flush(self) -> None:
+        """Send the encoded output as one message."""
+        if self._output and self.connection is not None:
+            self.connection.send(b"".join(self._output))
+            self._output.clear()
+
+    # Inner parts
+
+    def _receive(self, message: Message) -> None:
+        if self.is_over:
+            return
+        if self.session is not None:
+            self._ensemble.touch(self.session)
+        if not isinstance(message, bytes):
+            self._handle(message)
+            return
+        if self._codec is None:
+            self._codec = ServerCodec(is_old=self._ensemble.is_old)
+        try:
+            for one in self._codec.read(message):
+                self._handle(one)
+                if self.is_over:
+                    return
+            self.flush()
+        except Unimplemented as error:
+            self._output.append(unimplemented(error.xid, self.member.view.zxid))
+            self.end()
+        except BadRequest:
+            self.end()
+
+    def _handle(self, message: Message) -> None:
+        if isinstance(message, Asked) and self.session is not None:
+            self._handle_request(message, self.session)
+        elif isinstance(message, Greeting) and self.session is None:
+            self._greet(message)
+        else:
+            self.end()
+
+    def _greet(self, greeting: Greeting) -> None:
+        """A client that has seen a later transaction than the member is not served
+        (ZooKeeperServer.processConnectRequest)."""
+        if greeting.last_zxid > self.member.view.zxid:
+            self.end()
+            return
+        greeted = self._ensemble.greet(self, greeting)
+        if self.session is None:
+            self._send(greeted)
+            self.end()
+        else:
+            self._after(_Waiting(self.session.created, greeted=greeted))
+
+    def _handle_request(self, asked: Asked, session: Session) -> None:
+        request = asked.request
+        if isinstance(request, LOCAL):
+            if self._waiting:
+                self._waiting.append(_Waiting(0, asked=asked))
+            else:
+                self._answer(asked, self._local(asked))
+            return
+        if isinstance(request, Sync):
+            reply = self._ensemble.state.apply(session.id, request, 0)
+        else:
+            assert not isinstance(request, Ping | SetWatches)
+            maybe = self._ensemble.write(self, session, request)
+            if maybe is None:
+                return
+            reply = maybe
+        self._after(_Waiting(reply.zxid, asked=asked, reply=reply))
+
+    def _after(self, waiting: _Waiting) -> None:
+        self._waiting.append(waiting)
+        self.member.await_zxid(waiting.zxid)
+        self.applied(self.member.view.zxid)
+
+    def _local(self, asked: Asked) -> Reply:
+        request, view = asked.request, self.member.view
+        if isinstance(request, Ping):
+            return Reply(view.zxid, ())
+        assert not isinstance(request, CloseSession)
+        assert self.session is not None
+        reply = view.apply(self.session.id, request, 0)
+        if isinstance(request, SetWatches):
+            for event in view.take_events(self.session.id):
+                self._send(event)
+        return reply
+
+    def _answer(self, asked: Asked, reply: Reply) -> None:
+        if self._codec is None:
+            self._send(Answered(asked.xid, reply))
+        else:
+            self._output.append(self._codec.write(Answered(asked.xid, reply), asked.forms))
+        if isinstance(asked.request, CloseSession):
+            self.end()
+
+    def _send(self, message: FromServer) -> None:
+        if self._codec is not None:
+            self._output.append(self._codec.write(message))
+        elif self.connection is not None:
+            self.connection.send(message)

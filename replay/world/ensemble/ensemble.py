@@ -1,0 +1,340 @@
+"""The ensemble: its leader's state, its transactions, its sessions, and its faults.
+
+The leader's state is one `ZooKeeper`. A client connects to the process "zookeeper" and is served by
+one member: "broker 1" by member 1, and by the next member at each further connection. A member that
+is down refuses, so a client has to try again.
+
+Without a majority of members, and while a leader is elected, no member serves. Then all connections
+end and new ones are refused.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from replay.world.ensemble.client import Client
+from replay.world.ensemble.member import Member
+from replay.world.ensemble.protocol import (
+    NO_PASSWORD,
+    NO_SESSION,
+    ZOOKEEPER,
+    CloseSession,
+    CreateSession,
+    Greeted,
+    Greeting,
+    password_of,
+)
+from replay.world.ensemble.sessions import TICK_MS, Session, Sessions, negotiated
+from replay.world.ensemble.transactions import Transaction
+from replay.world.network import Endpoint, Network
+from replay.world.requests import Multi, Reply, Write
+from replay.world.scheduler import MS, Scheduler
+from replay.world.zookeeper import ZooKeeper
+
+START_MS: Final = 1_700_000_000_000
+"""The wall-clock time at the start of a world."""
+
+ELECTION_MS: Final = 500
+"""How long nothing is served after the leader ended."""
+
+
+class Ensemble:
+    """The process "zookeeper". Listens from the start."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        network: Network,
+        state: ZooKeeper | None = None,
+        *,
+        members: int = 3,
+        is_old: bool = False,
+    ) -> None:
+        """`state`: the znodes at the start. `is_old`: all members are older than ZooKeeper 3.6."""
+        self.scheduler = scheduler
+        self.network = network
+        self.state = state or ZooKeeper()
+        self.is_old = is_old
+        self.on_transaction: Callable[[Transaction], None] = lambda transaction: None
+        """Called with each transaction, before its watch events and its reply are sent."""
+        self._sessions = Sessions()
+        self._closing: dict[int, Session] = {}
+        """Sessions that expired, but whose ephemeral znodes still exist."""
+        self._late_us: dict[str, int] = {}
+        self._losing: dict[str, int] = {}
+        self._connections: dict[str, int] = {}
+        self._members = [Member(self, number) for number in range(members)]
+        self._leader = 0
+        self._serves = True
+        self._down_until_us = 0
+        self._hung_until_us = 0
+        self._deferred: deque[Callable[[], None]] | None = None  # bounded by the hang
+        network.listen(ZOOKEEPER, self._accept)
+        scheduler.at(TICK_MS * MS, self._tick)
+
+    # For invariants and tests
+
+    @property
+    def wall_ms(self) -> int:
+        """The wall-clock time."""
+        return START_MS + self.scheduler.now_us // MS
+
+    @property
+    def leader(self) -> int:
+        """The number of the member that leads."""
+        return self._leader
+
+    def sessions_of(self, process: str) -> list[int]:
+        """The sessions of a process that have not expired, in the order of their start."""
+        return [one.id for one in self._sessions.of(process)]
+
+    def member_of(self, process: str) -> int | None:
+        """The member that a process is connected to, None if it is not connected."""
+        for session in reversed(self._sessions.of(process)):
+            if session.client is not None:
+                return session.client.member.number
+        return None
+
+    # Faults
+
+    def lag(self, where: int | str, *, transactions: int = 0, ms: int = 0) -> None:
+        """From now on a member applies transactions late: `ms` after their commit, or once so many
+        later ones are committed, whichever is first. Without both, it lags no more.
+
+        `where` is the number of a member, or a process: the member that serves it, or will.
+        """
+        self._member(where).lag(transactions, ms * MS)
+
+    def hang(self, ms: int, where: int | str | None = None) -> None:
+        """A member, or the whole ensemble, does nothing for `ms`. Connections remain, and messages
+        are handled afterwards. After a hang of the whole ensemble, the sessions whose time-out is
+        over expire first, as in a leader that was stopped by a garbage collection."""
+        if where is not None:
+            member = self._member(where)
+            member.hang()
+            self.scheduler.after(ms * MS, member.wake)
+            return
+        if self._deferred is None:
+            self._deferred = deque()  # bounded by the hang
+        self._hung_until_us = max(self._hung_until_us, self.scheduler.now_us + ms * MS)
+        self.scheduler.at(self._hung_until_us, self._wake)
+
+    def kill(self, number: int, election_ms: int = ELECTION_MS) -> None:
+        """A member ends. If it leads, another leader is elected."""
+        member = self._members[number]
+        if not member.is_alive:
+            return
+        member.is_alive = False
+        member.stop()
+        if number == self._leader or not self._has_majority:
+            self.change_leader(election_ms)
+
+    def restart(self, number: int, election_ms: int = ELECTION_MS) -> None:
+        """A member starts again. If this restores the majority, a leader is elected."""
+        member = self._members[number]
+        if member.is_alive:
+            return
+        member.is_alive = True
+        if self._serves:
+            member.start()
+        else:
+            self.change_leader(election_ms)
+
+    def change_leader(self, ms: int = ELECTION_MS) -> None:
+        """The leader resigns. All connections end and nothing is served for `ms`; then the time-out
+        of every session starts again. Called again, it prolongs that."""
+        self._serves = False
+        alive = [one.number for one in self._members if one.is_alive]
+        later = [one for one in alive if one > self._leader]
+        self._leader = (later or alive or [self._leader])[0]
+        for member in self._members:
+            member.stop()
+        self._down_until_us = max(self._down_until_us, self.scheduler.now_us + ms * MS)
+        self.scheduler.at(self._down_until_us, self._serve)
+
+    def expire(self, process: str) -> None:
+        """The newest session of a process expires now."""
+        if self.defers(lambda: self.expire(process)):
+            return
+        for session in self._sessions.of(process)[-1:]:
+            self._expire(session)
+
+    def delay_ephemerals(self, process: str, ms: int) -> None:
+        """When a session of the process expires, its client is informed at once, but its ephemeral
+        znodes are deleted `ms` later (ZOOKEEPER-1740). A change of the leader meanwhile revives the
+        session for another time-out, since its end was not committed. 0 ends the fault."""
+        self._late_us[process] = ms * MS
+
+    def lose_reply(self, process: str) -> None:
+        """The connection ends after the next transaction of the process, before the reply."""
+        self._losing[process] = self._losing.get(process, 0) + 1
+
+    # Members and clients call these
+
+    def defers(self, action: Callable[[], None]) -> bool:
+        """Whether the whole ensemble hangs: then it does the action later."""
+        if self._deferred is None:
+            return False
+        self._deferred.append(action)
+        return True
+
+    def touch(self, session: Session) -> None:
+        """A message of the session arrived."""
+        self._sessions.touch(session, self.scheduler.now_us // MS)
+
+    def greet(self, client: Client, greeting: Greeting) -> Greeted:
+        """Start or resume the session of a client. Sets `client.session`, unless it is over."""
+        timeout_ms = negotiated(greeting.timeout_ms)
+        if greeting.session == NO_SESSION:
+            session = self._create(client, timeout_ms)
+        else:
+            found = self._sessions.find(greeting.session)
+            if found is None or greeting.password != password_of(found.id):
+                return Greeted(0, NO_SESSION, NO_PASSWORD)
+            session = found
+            if session.client is not None:
+                session.client.end()
+            session.timeout_ms = timeout_ms
+            self.touch(session)
+        client.session = session
+        session.client = client
+        return Greeted(timeout_ms, session.id, password_of(session.id))
+
+    def write(
+        self, client: Client, session: Session, request: Write | Multi | CloseSession
+    ) -> Reply | None:
+        """Commit a transaction of a client. None: its connection has ended, and the reply is
+        lost."""
+        if isinstance(request, CloseSession):
+            return self._close(session)
+        reply = self.state.apply(session.id, request, self.wall_ms)
+        is_lost = bool(self._losing.get(client.process))
+        if is_lost:
+            self._losing[client.process] -= 1
+            client.lose()
+        self._committed(session, request, reply)
+        return None if is_lost else reply
+
+    # Inner parts
+
+    @property
+    def _has_majority(self) -> bool:
+        return 2 * sum(one.is_alive for one in self._members) > len(self._members)
+
+    def _member(self, where: int | str) -> Member:
+        if isinstance(where, int):
+            return self._members[where]
+        number = self.member_of(where)
+        return self._members[self._next_member(where) if number is None else number]
+
+    def _next_member(self, process: str) -> int:
+        """The member that serves the next connection of a process."""
+        digits = process.rpartition(" ")[2]
+        first = int(digits) if digits.isdecimal() else 0
+        return (first + self._connections.get(process, 0)) % len(self._members)
+
+    def _accept(self, process: str) -> Endpoint | None:
+        member = self._members[self._next_member(process)]
+        self._connections[process] = self._connections.get(process, 0) + 1
+        if not self._serves or not member.is_alive:
+            return None
+        client = Client(self, member, process)
+        member.joined(client)
+        return client
+
+    def _create(self, client: Client, timeout_ms: int) -> Session:
+        id_ = self.state.create_session()
+        session = Session(id_, client.process, timeout_ms, self.state.zxid)
+        self._sessions.add(session, self.scheduler.now_us // MS)
+        self._committed(session, CreateSession(), Reply(self.state.zxid, ()))
+        return session
+
+    def _close(self, session: Session) -> Reply:
+        """Commit the end of a session. Its connection is ended by the caller, or by the member once
+        it has applied this transaction."""
+        self._sessions.remove(session.id)
+        self._closing.pop(session.id, None)
+        if self.state.is_live(session.id):
+            self.state.end_session(session.id)
+            self._committed(session, CloseSession(), Reply(self.state.zxid, ()))
+        return Reply(self.state.zxid, ())
+
+    def _committed(
+        self, session: Session, request: Write | Multi | CreateSession | CloseSession, reply: Reply
+    ) -> None:
+        state = self.state
+        transaction = Transaction(
+            state.zxid,
+            self.scheduler.now_us,
+            self.wall_ms,
+            session.process,
+            session.id,
+            request,
+            reply,
+            state.changes,
+            self.network.current,
+        )
+        self.on_transaction(transaction)
+        for id_ in state.notified():
+            events = state.take_events(id_)
+            notified = self._sessions.find(id_)
+            if notified is not None and notified.client is not None:
+                notified.client.fire(events)
+        for member in self._members:
+            if member.lags:
+                member.committed(transaction)
+
+    def _tick(self) -> None:
+        """Expire the sessions whose time-out is over."""
+        self.scheduler.after(TICK_MS * MS, self._tick)
+        if self._serves and self._deferred is None:
+            self._expire_due()
+
+    def _expire_due(self) -> None:
+        now_ms = self.scheduler.now_us // MS
+        for session in self._sessions.expired(now_ms // TICK_MS * TICK_MS):
+            self._expire(session)
+
+    def _expire(self, session: Session) -> None:
+        late_us = self._late_us.get(session.process, 0)
+        client = session.client
+        if not late_us:
+            self._close(session)
+            if client is not None and not client.member.lags:
+                client.end()
+            return
+        self._sessions.remove(session.id)
+        self._closing[session.id] = session
+        if client is not None:
+            client.end()
+        self.scheduler.after(late_us, lambda: self._delete_ephemerals(session))
+
+    def _delete_ephemerals(self, session: Session) -> None:
+        """The late end of a session, unless a change of the leader has revived it."""
+        if session.id not in self._closing:
+            return
+        if not self.defers(lambda: self._delete_ephemerals(session)) and self._serves:
+            self._close(session)
+
+    def _wake(self) -> None:
+        if self._deferred is None or self.scheduler.now_us < self._hung_until_us:
+            return
+        deferred, self._deferred = self._deferred, None
+        if self._serves:
+            self._expire_due()
+        for action in deferred:
+            action()
+
+    def _serve(self) -> None:
+        """The new leader serves."""
+        if self._serves or self.scheduler.now_us < self._down_until_us or not self._has_majority:
+            return
+        self._serves = True
+        now_ms = self.scheduler.now_us // MS
+        closing, self._closing = self._closing, {}
+        for session in closing.values():
+            self._sessions.add(session, now_ms)
+        self._sessions.touch_all(now_ms)
+        for member in self._members:
+            if member.is_alive:
+                member.start()
