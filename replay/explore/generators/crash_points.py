@@ -9,7 +9,6 @@ from typing import Final
 
 from replay.explore.coverage import Act
 from replay.explore.generators.attempt import Attempts
-from replay.explore.generators.mix import mix
 from replay.explore.numbers import Numbers
 from replay.world.inputs import NOBODY, SAME, CrashController, Input
 from replay.world.scenario import Scenario
@@ -21,8 +20,8 @@ _RESTARTS_MS: Final = (50, 2_000, 8_000)
 
 
 def crash_points(attempts: Attempts, numbers: Numbers) -> None:
-    """Run a random mix, then the same with a crash at one of the acts of its controllers."""
-    inputs = mix(attempts.scenario, numbers)
+    """Run base inputs, then the same with a crash at one of the acts of its controllers."""
+    inputs = attempts.inputs(numbers)
     acts = attempts.traced(inputs).acts
     for crash in _chosen(attempts.scenario, acts, numbers):
         attempts.run([crash, *inputs])

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from replay.explore.generators.attempt import Attempts
-from replay.explore.generators.mix import mix
 from replay.explore.numbers import Numbers
 from replay.world.inputs import Delay, Input
 
@@ -25,8 +24,8 @@ _DELAYS_MS: Final = (1, 2, 5, 10, 30, 100, 500, 2_000, 7_000)
 
 
 def pct(attempts: Attempts, numbers: Numbers) -> None:
-    """Run a random mix, then the same mix with other orders of its messages."""
-    inputs = mix(attempts.scenario, numbers)
+    """Run base inputs, then the same with other orders of its messages."""
+    inputs = attempts.inputs(numbers)
     sent = attempts.traced(inputs).sent
     for _ in range(RUNS):
         attempts.run([*inputs, *change_points(sent, numbers)])

@@ -7,7 +7,6 @@ whose tool Sieve replays states that a Kubernetes controller has already passed.
 from typing import Final
 
 from replay.explore.generators.attempt import Attempts
-from replay.explore.generators.mix import mix
 from replay.explore.numbers import Numbers
 from replay.world.inputs import Input, LagZooKeeper
 from replay.world.network import Delivery
@@ -21,8 +20,8 @@ _FOR_MS: Final = (20, 100, 500, 2_000, 6_000)
 
 
 def staleness(attempts: Attempts, numbers: Numbers) -> None:
-    """Run a random mix, then the same with servers that lag at moments of reads."""
-    inputs = mix(attempts.scenario, numbers)
+    """Run base inputs, then the same with servers that lag at moments of reads."""
+    inputs = attempts.inputs(numbers)
     reads = moments(attempts.traced(inputs).deliveries)
     if not reads:
         return

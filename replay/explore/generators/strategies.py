@@ -6,6 +6,8 @@ A job is a function of the seed and its number, so it does not depend on the wor
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from replay.explore.coverage import Coverage
 from replay.explore.generators.attempt import Attempts
 from replay.explore.generators.crash_points import crash_points
@@ -14,6 +16,7 @@ from replay.explore.generators.pct import pct
 from replay.explore.generators.scenarios import generic, random_scenario
 from replay.explore.generators.staleness import staleness
 from replay.explore.generators.systematic import systematic
+from replay.explore.generators.variation import varied
 from replay.explore.numbers import Numbers, seed_of
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
@@ -24,9 +27,9 @@ _RANDOM_RUNS: Final = 10
 
 
 def random(attempts: Attempts, numbers: Numbers) -> None:
-    """Run random mixes."""
+    """Run inputs as they are."""
     for _ in range(_RANDOM_RUNS):
-        attempts.run(mix(attempts.scenario, numbers))
+        attempts.run(attempts.inputs(numbers))
 
 
 STRATEGIES: Final[dict[str, Strategy]] = {
@@ -38,28 +41,29 @@ STRATEGIES: Final[dict[str, Strategy]] = {
 }
 
 _TURNS: Final = ("random", "crash-points", "pct", "staleness", "random", "systematic")
-"""Which strategy each job uses, in turn, unless one is chosen."""
+"""Which strategy each job uses, in turn, unless some are chosen."""
 
 
-class Start(Sequence[str]):
-    """Placeholder."""
+class Start(Struct, frozen=True):
+    """What an exploration starts from. Without a scenario, each job makes one. Without inputs, each
+    job makes a random mix; otherwise it varies these."""
+
+    scenario: Scenario | None = None
+    inputs: tuple[Input, ...] = ()
+    strategies: tuple[str, ...] = ()
 
 
-def do_job(
-    seed: int,
-    job: int,
-    *,
-    scenario: Scenario | None,
-    inputs: Sequence[Input],
-    strategies: Sequence[str],
-    on_run: Callable[[Coverage], bool],
-) -> None:
+def do_job(start: Start, seed: int, job: int, on_run: Callable[[Coverage], bool]) -> None:
     """Do one job. Raises Found, BudgetSpent."""
-    names = strategies or _TURNS
+    names: Sequence[str] = start.strategies or _TURNS
     name = names[job % len(names)]
     job_seed = seed_of(seed, job)
     numbers = Numbers(job_seed)
-    own = numbers.split()
+    scenario = start.scenario
     if scenario is None:
-        scenario = generic(own.below(1 << 32)) if own.chance(50) else random_scenario(own)
-    STRATEGIES[name](Attempts(scenario, name, job_seed, on_run), numbers)
+        of_cluster = numbers.split()
+        is_generic = of_cluster.chance(50)
+        scenario = generic(of_cluster.below(1 << 32)) if is_generic else random_scenario(of_cluster)
+    given = start.inputs
+    base = (lambda _, more: varied(given, more)) if given else mix
+    STRATEGIES[name](Attempts(scenario, name, job_seed, base, on_run), numbers)

@@ -11,7 +11,6 @@ from collections import deque
 from typing import Final
 
 from replay.explore.generators.attempt import Attempts
-from replay.explore.generators.mix import mix
 from replay.explore.generators.trace import Race, Trace
 from replay.explore.numbers import Numbers
 from replay.world.inputs import Delay, Input
@@ -30,8 +29,8 @@ _AROUND_MS: Final = (50, 4_000)
 
 
 def systematic(attempts: Attempts, numbers: Numbers) -> None:
-    """Run a random mix, then reverse the races of its runs, breadth first."""
-    inputs = mix(attempts.scenario, numbers)
+    """Run base inputs, then reverse the races of its runs, breadth first."""
+    inputs = attempts.inputs(numbers)
     seen: dict[int, None] = {}
     # Bounded by the number of runs times the races of each.
     waiting: deque[tuple[Input, ...]] = deque([()])
