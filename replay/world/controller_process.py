@@ -10,10 +10,10 @@ from typing import Final
 
 from replay.world.controller_run import ControllerRun, History, RunSettings
 from replay.world.draws import Draws
+from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.network import Endpoint, Network
 from replay.world.observer import Observer
 from replay.world.scheduler import MS, SECOND, Scheduled, Scheduler
-from replay.world.session_driver import ZOOKEEPER
 
 RESTART_US: Final = 2 * SECOND
 """The pause of the supervisor."""
@@ -118,6 +118,10 @@ class ControllerProcess:
     def crash_at(self, act: int, crash: Callable[[], None], *, is_before: bool) -> None:
         """Call `crash`, which ends the process, before or after the `act`-th act from now on."""
         self._crash_points.append(_CrashPoint(self.acts + act, crash, is_before=is_before))
+
+    def end_faults(self) -> None:
+        """Crash at no act any more."""
+        self._crash_points.clear()
 
     # Acts
 

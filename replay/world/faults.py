@@ -8,10 +8,12 @@ A stock controller and its broker are one process in reality: what happens to "b
 happens to "stock N" too.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import Protocol, assert_never
 
+from replay.world.admin import Admin
+from replay.world.controller_process import ControllerProcess
 from replay.world.ensemble.ensemble import Ensemble
 from replay.world.inputs import (
     NOBODY,
@@ -42,16 +44,58 @@ from replay.world.inputs import (
     StopZooKeeperMember,
     ZooKeeperFault,
 )
-from replay.world.scheduler import MS
+from replay.world.network import Network
+from replay.world.observer import Observer
+from replay.world.scenario import Scenario
+from replay.world.scheduler import MS, Scheduler
 
-if TYPE_CHECKING:
-    from replay.world.cluster import Cluster
+
+class Pausable(Protocol):
+    """A process that can be paused."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+class FaultyBroker(Pausable, Protocol):
+    """What can happen to a broker."""
+
+    def start(self) -> None: ...
+    def crash(self, *, loses_unflushed: bool) -> None: ...
+    def shut_down(self, *, restart_after_us: int | None) -> None: ...
+    def slow_disk(self, write_us: int) -> None: ...
+    def fail_log_directory(self, names: Iterable[tuple[str, int]] | None) -> None: ...
+
+
+class World(Protocol):
+    """What the inputs act on."""
+
+    @property
+    def scenario(self) -> Scenario: ...
+    @property
+    def inputs(self) -> Sequence[Input]: ...
+    @property
+    def observer(self) -> Observer: ...
+    @property
+    def scheduler(self) -> Scheduler: ...
+    @property
+    def network(self) -> Network: ...
+    @property
+    def zookeeper(self) -> Ensemble: ...
+    @property
+    def brokers(self) -> Mapping[int, FaultyBroker]: ...
+    @property
+    def controllers(self) -> Mapping[str, ControllerProcess]: ...
+    @property
+    def admin(self) -> Admin: ...
+    def pausable(self, process: str) -> Pausable | None: ...
+    def start_controller(self, process: str) -> None: ...
 
 
 class Faults:
     """The inputs of one cluster."""
 
-    def __init__(self, cluster: "Cluster") -> None:
+    def __init__(self, cluster: World) -> None:
         self._cluster = cluster
         self._quiet_us = cluster.scenario.active_ms * MS
         self._depths: dict[Hashable, int] = {}
@@ -97,9 +141,9 @@ class Faults:
                 if restart_after_ms is not None:
                     self._after(restart_after_ms, broker.start)
             case StopBroker(restart_after_ms=restart_after_ms):
-                broker.shut_down(None if restart_after_ms is None else restart_after_ms * MS)
+                broker.shut_down(restart_after_us=self._clamped_us(restart_after_ms))
             case FailLogDirectory(partitions=partitions):
-                broker.fail_log_directory(partitions)
+                broker.fail_log_directory(partitions or None)
             case unknown:
                 assert_never(unknown)
 
@@ -157,26 +201,32 @@ class Faults:
             return
         match one:
             case CrashController(act=act, when=when):
-                process.crash_at(act, lambda: self._succeed(one), is_before=when == "before")
+                process.crash_at(act, partial(self._succeed, one), is_before=when == "before")
             case KillController():
                 process.kill()
                 self._succeed(one)
             case StartController():
-                process.start()
+                self._cluster.start_controller(one.process)
             case ShutDownController(restart_after_ms=restart_after_ms):
                 process.shut_down()
                 if restart_after_ms is not None:
-                    self._after(restart_after_ms, process.start)
+                    self._after(restart_after_ms, partial(process.start, 0))
             case unknown:
                 assert_never(unknown)
 
     def _succeed(self, one: CrashController | KillController) -> None:
-        """A controller has ended: its successor starts."""
-        controllers = self._cluster.controllers
+        """A controller has ended, a stock one with its broker: its successor starts."""
+        cluster = self._cluster
+        process = cluster.controllers[one.process]
+        start = partial(cluster.start_controller, one.process)
+        if process.is_stock:
+            broker = cluster.brokers[process.settings.configuration.broker_id]
+            broker.crash(loses_unflushed=False)
+            start = broker.start
         if one.successor == SAME:
-            self._after(one.restart_after_ms, controllers[one.process].start)
-        elif one.successor != NOBODY and one.successor in controllers:
-            controllers[one.successor].start()
+            self._after(one.restart_after_ms, start)
+        elif one.successor != NOBODY:
+            cluster.start_controller(one.successor)
 
     # Parts
 
@@ -199,7 +249,8 @@ class Faults:
             controller.set_append_ms(latency_ms)
             self._until(("disk", process), ms, lambda: controller.set_append_ms(1))
             return
-        broker = self._cluster.broker_of(process)
+        kind, _, number = process.rpartition(" ")
+        broker = self._cluster.brokers.get(int(number)) if kind == "broker" else None
         if broker is not None:
             broker.slow_disk(latency_ms * MS)
             self._until(("disk", process), ms, lambda: broker.slow_disk(0))
@@ -218,6 +269,9 @@ class Faults:
                 end()
 
         self._after(ms, finish)
+
+    def _clamped_us(self, ms: int | None) -> int | None:
+        return None if ms is None else self._clamped_ms(ms) * MS
 
     def _clamped_ms(self, ms: int) -> int:
         return max(0, min(ms, (self._quiet_us - self._cluster.scheduler.now_us) // MS))
