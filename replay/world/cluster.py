@@ -21,6 +21,7 @@ from replay.world.admin import Admin
 from replay.world.broker.broker import Broker
 from replay.world.broker.run import World
 from replay.world.broker.settings import LISTENER, settings_of
+from replay.world.cluster_clients import Clients
 from replay.world.controller_process import ControllerProcess
 from replay.world.controller_run import History, RunSettings
 from replay.world.ensemble.ensemble import Ensemble
@@ -61,7 +62,8 @@ class Cluster:
     - `zookeeper`: the ZooKeeper process
     - `brokers`: by id
     - `controllers`: by the name of the process
-    - `producers`, `consumers`, `admin`: clients
+    - `clients`: producers and consumers
+    - `admin`: administrators
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class Cluster:
         self.brokers = self._make_brokers()
         self.controllers = {one.process: self._make_controller(one) for one in scenario.controllers}
         self.admin = Admin(self.scheduler, self.network, self.process_of, scenario.seed)
-        self.producers, self.consumers = self._make_clients()
+        self.clients = Clients(scenario, self.scheduler, self.network, self.observer)
         self._min_isr: dict[str, tuple[int, int | None]] = {}
         self._faults = Faults(self)
         self._faults.schedule()
@@ -108,7 +110,7 @@ class Cluster:
         kind, _, number = process.rpartition(" ")
         if kind == "broker":
             return self.brokers.get(int(number))
-        return self.controllers.get(process)
+        return self.controllers.get(process) or self.clients.pausable(process)
 
     def histories(self) -> dict[str, list[History]]:
         """The events and commands of each run of each controller."""
@@ -189,6 +191,7 @@ class Cluster:
 
     def _start(self) -> None:
         self.admin.start()
+        self.clients.start()
         for broker in self.brokers.values():
             broker.start()
         for spec in self.scenario.controllers:

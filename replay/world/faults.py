@@ -13,6 +13,7 @@ from functools import partial
 from typing import Protocol, assert_never
 
 from replay.world.admin import Admin
+from replay.world.cluster_clients import Clients
 from replay.world.controller_process import ControllerProcess
 from replay.world.ensemble.ensemble import Ensemble
 from replay.world.inputs import (
@@ -24,6 +25,8 @@ from replay.world.inputs import (
     ControllerFault,
     CrashBroker,
     CrashController,
+    CreatePartitions,
+    CreateTopic,
     CutConnection,
     Delay,
     DelayEphemeralDeletion,
@@ -88,6 +91,8 @@ class World(Protocol):
     def controllers(self) -> Mapping[str, ControllerProcess]: ...
     @property
     def admin(self) -> Admin: ...
+    @property
+    def clients(self) -> Clients: ...
     def pausable(self, process: str) -> Pausable | None: ...
     def start_controller(self, process: str) -> None: ...
 
@@ -128,6 +133,10 @@ class Faults:
             self._apply_to_controller(one)
         elif isinstance(one, AdminAct):
             cluster.admin.carry_out(one)
+            if isinstance(one, CreateTopic):
+                cluster.clients.add_partitions(one.topic, len(one.assignment))
+            elif isinstance(one, CreatePartitions):
+                cluster.clients.add_partitions(one.topic, len(one.added))
 
     # Kinds
 
