@@ -69,7 +69,7 @@ class _Incident:
         self._content: dict[str, bytes] = {}
         self._brokers: dict[int, int] = {}
         self._stopping: dict[int, None] = {}
-        self._entries: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._entries: dict[tuple[str, str, int], tuple[int, ...]] = {}
         self._disconnected_ns = 0
 
     def fold(self, event: Recorded) -> None:
@@ -119,10 +119,12 @@ class _Incident:
         new = {
             name: replicas
             for name, replicas in entries.items()
-            if self._entries.get(name) != replicas
+            if self._entries.get((route, *name)) != replicas
+            # The controller moves extra entries to /admin/reassign_partitions.
+            and self._entries.get(("extra", *name)) != replicas
         }
-        # The controller moves entries of one znode to another: they are known by then.
-        self._entries |= new
+        for name, replicas in new.items():
+            self._entries[route, *name] = replicas
         if new and self.has_begun:
             at_ms = self.schedule.at(event.wall_ns)
             self.schedule.add(Reassign(at_ms, targets_of(new), route))  # type: ignore[arg-type]
