@@ -1,6 +1,6 @@
 """A broker over all its runs, and what can happen to it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from replay.world.broker.context import process_of
 from replay.world.broker.control_requests import Replicas
@@ -27,6 +27,8 @@ class Broker:
         self._restart: Scheduled | None = None
         self._restart_after_us: int | None = None
         self._is_paused = False
+        self.on_end: Callable[[], None] = lambda: None
+        """Called after the process has ended."""
 
     @property
     def is_running(self) -> bool:
@@ -75,6 +77,7 @@ class Broker:
     def _gone(self, restart_after_us: int | None) -> None:
         self._run = None
         self._is_paused = False
+        self.on_end()
         if restart_after_us is not None:
             self._restart = self._world.scheduler.after(restart_after_us, self.start)
 

@@ -40,6 +40,8 @@ class World(NamedTuple):
     process_of_controller: ProcessOfController
     """The process of a controller by its broker id."""
     min_isr: MinIsr = lambda topic: None
+    on_start: Callable[[int], None] = lambda broker: None
+    """Called once a run of a broker has registered: its controller starts then."""
 
 
 class BrokerRun:
@@ -68,7 +70,7 @@ class BrokerRun:
         self._fetchers = Fetchers(context)
         self.replicas = Replicas(context, disk, changes, self._fetchers)
         self._zookeeper = ZooKeeperClient(
-            world.scheduler, world.network, context.process, self, world.settings.session_timeout_ms
+            self._clock, world.network, context.process, self, world.settings.session_timeout_ms
         )
         self._requests.use(self._zookeeper)
         self._registration = Registration(
@@ -145,6 +147,7 @@ class BrokerRun:
         self._world.observer.registered(self.context.process, broker_epoch)
         if not self._is_listening:
             self._is_listening = True
+            self._world.on_start(self.context.id)
             self._clock.after(self._world.settings.accepts_after_us, self._listen)
 
     def _conflict(self) -> None:
@@ -167,13 +170,11 @@ class BrokerRun:
         """The process does nothing; what arrives waits."""
         self._clock.pause()
         self._world.network.pause(self.context.process)
-        self._zookeeper.pause()
         self._world.observer.paused(self.context.process)
 
     def resume(self) -> None:
         """The process goes on."""
         self._world.observer.resumed(self.context.process)
-        self._zookeeper.resume()
         self._world.network.resume(self.context.process)
         self._clock.resume()
 
