@@ -1,8 +1,8 @@
 """Which losses of records Kafka does not prevent: the exceptions of the invariants about records.
 
 Kafka keeps an acknowledged record while one member of the ISR keeps its data. If every member of an
-ISR has failed, and one of them has lost unflushed data or its log directory, that one may be
-elected (KIP-966 describes the gap). The election of a leader outside of the ISR loses records, too.
+ISR has failed since it joined, and one of them has lost unflushed data, that one may be elected
+(KIP-966 describes the gap). The election of a leader outside of the ISR loses records, too.
 """
 
 from typing import NamedTuple
