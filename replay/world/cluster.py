@@ -75,7 +75,8 @@ class Cluster:
         self.observer = observer or Observer()
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler)
-        self.network.observe = self.observer.delivered
+        if type(self.observer).delivered is not Observer.delivered:
+            self.network.observe = self.observer.delivered
         self.is_quiet = False
         self._end_us = scenario.end_ms * MS
         self.zookeeper = self._make_zookeeper()
