@@ -227,11 +227,11 @@ def test_replica_that_shuts_down_and_joins_the_isr_is_reported() -> None:
     live = {1: None, 2: None, 3: None}
     history.known.live_brokers_of = lambda process: live
     history.state(1, 1, (1,))
-    history.state(1, 1, (1, 2))
+    history.invariant.decided("refold 100", NAME, (1, 2))
     assert not history.reported
     del live[3]
-    history.state(1, 1, (1, 2, 3))
-    assert "added broker 3 to the ISR" in history.reported[0]
+    history.invariant.decided("refold 100", NAME, (1, 3))
+    assert "adds broker 3 to the ISR" in history.reported[0]
 
 
 def test_replica_that_restarted_since_the_request_is_reported() -> None:
@@ -240,7 +240,7 @@ def test_replica_that_restarted_since_the_request_is_reported() -> None:
     history.invariant.restarted(2, 1)
     history.invariant.isr_proposed(1, NAME, (1, 2))
     history.invariant.restarted(2, 2)
-    history.state(1, 1, (1, 2))
+    history.invariant.decided("refold 100", NAME, (1, 2))
     assert "which has restarted" in history.reported[0]
 
 
