@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.core import znodes
-from controller.core.api_requests import AlterPartitionReassignmentsReceived
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.commands import (
     BrokerRequest,
     Issued,
@@ -90,9 +90,7 @@ class Monitor(Observer):
 
     def _of(self, fact: str) -> list[Any]:
         base = getattr(Invariant, fact)
-        return [
-            getattr(one, fact) for one in self._always if getattr(type(one), fact) is not base
-        ]
+        return [getattr(one, fact) for one in self._always if getattr(type(one), fact) is not base]
 
     def _report(self, invariant: str, subject: str, text: str) -> None:
         if self.violation is None:

@@ -124,9 +124,7 @@ class TopicIdsKept(Invariant):
     def topic_id_written(self, topic: TopicKnown, before: bytes | None, after: bytes) -> None:
         first = self._ids.setdefault((topic.name, topic.czxid), before or after)
         if first != after:
-            self.violated(
-                topic.name, f"the topic id {first.hex()} was replaced by {after.hex()}"
-            )
+            self.violated(topic.name, f"the topic id {first.hex()} was replaced by {after.hex()}")
 
 
 def _text(name: Name) -> str:
