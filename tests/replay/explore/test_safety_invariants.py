@@ -171,7 +171,7 @@ def test_lost_record_is_excused_only_if_the_whole_isr_failed(
     _acknowledge(history)
     for broker in failed:
         history.known.losses.failed(broker)
-    history.known.losses.lost(2, NAME, 0)
+    history.known.losses.lost(2, NAME, 0, 1)
     history.invariant.lost(replica(2), 0)
     history.invariant.leads(replica(2), 2)
     assert bool(history.reported) is not is_excused
@@ -181,7 +181,7 @@ def test_record_is_excused_if_all_members_of_a_later_isr_failed_since_they_joine
     history = History(AcknowledgedRecordsKept)
     _log(history, {2: []})
     _acknowledge(history)
-    history.known.losses.lost(2, NAME, 0)
+    history.known.losses.lost(2, NAME, 0, 1)
     history.state(2, 2, (2,))
     history.invariant.leads(replica(2), 2)
     assert not history.reported
