@@ -26,7 +26,7 @@ from replay.explore.invariants.recovery import (
     PartitionsLed,
     ReassignmentsEnded,
     Recovery,
-    SomebodyControls,
+    ControllerActive,
 )
 from replay.explore.invariants.replicas import (
     AssignedReplicasKept,
@@ -55,7 +55,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
 """Hold after every step of a run."""
 
 RECOVERY: Final[tuple[type[Recovery], ...]] = (
-    SomebodyControls,
+    ControllerActive,
     PartitionsLed,
     IsrsFull,
     ReassignmentsEnded,

@@ -11,9 +11,7 @@ from replay.explore.run import breaks
 from replay.world.inputs import CrashBroker
 from tests.replay.explore.defects import leader_outside_of_isr, plant
 
-_START = Start(
-    structs.replace(generic(), active_ms=9_000), (CrashBroker(6_000, 1),), ("random",)
-)
+_START = Start(structs.replace(generic(), active_ms=9_000), (CrashBroker(6_000, 1),), ("random",))
 
 
 def test_one_worker_runs_in_this_process_until_the_budget_is_spent() -> None:

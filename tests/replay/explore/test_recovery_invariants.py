@@ -12,7 +12,7 @@ from replay.explore.invariants.recovery import (
     PartitionsLed,
     ReassignmentsEnded,
     Recovery,
-    SomebodyControls,
+    ControllerActive,
 )
 from tests.replay.explore.facts import NAME, Recovering
 
@@ -23,7 +23,7 @@ def test_healthy_cluster_lacks_nothing(invariant: type[Recovery]) -> None:
 
 
 def test_controller_znode_without_a_controller_is_missed() -> None:
-    cluster = Recovering(SomebodyControls)
+    cluster = Recovering(ControllerActive)
     cluster.view.controller = None
     assert cluster.missing() == [
         ("/controller", "has the broker id 100, and no process acts with epoch 1")

@@ -123,5 +123,6 @@ def test_coverage_adds_up() -> None:
     assert len(total.partition_transitions) <= PARTITION_TRANSITIONS
     assert len(total.replica_transitions) <= REPLICA_TRANSITIONS
     assert total.crash_points_tried <= len(total.crash_points)
-    assert all(one.split(" to ")[0] in PartitionState.__members__ for one in
-               total.partition_transitions)
+    assert all(
+        one.split(" to ")[0] in PartitionState.__members__ for one in total.partition_transitions
+    )

@@ -197,7 +197,7 @@ def test_failure_without_a_loss_excuses_nothing() -> None:
     assert history.reported
 
 
-def test_other_record_at_a_read_offset_is_reported() -> None:
+def test_second_record_at_a_read_offset_is_reported() -> None:
     history = History(ReadRecordsStable)
     history.state(1, 1, (1, 2))
     history.invariant.consumed("consumer 0", NAME, 5, 70)
@@ -306,7 +306,7 @@ def test_reassignment_given_up_is_reported() -> None:
     history = History(ReassignmentNotGivenUp)
     history.assign((4, 1, 2, 3), (4,), (1,))
     history.assign((1, 2, 3))
-    assert "nobody cancelled it" in history.reported[0]
+    assert "no cancellation was requested" in history.reported[0]
 
 
 def test_cancelled_reassignment_is_not_given_up() -> None:
