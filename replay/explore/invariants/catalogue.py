@@ -20,13 +20,13 @@ from replay.explore.invariants.metadata import MetadataForward
 from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecordsStable
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
+    ControllerActive,
     DeletionsEnded,
     IsrsFull,
     MetadataCurrent,
     PartitionsLed,
     ReassignmentsEnded,
     Recovery,
-    ControllerActive,
 )
 from replay.explore.invariants.replicas import (
     AssignedReplicasKept,

@@ -6,13 +6,13 @@ from controller.core.values import Assignment, LeaderAndIsr
 from replay.explore.invariants.catalogue import RECOVERY
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
+    ControllerActive,
     DeletionsEnded,
     IsrsFull,
     MetadataCurrent,
     PartitionsLed,
     ReassignmentsEnded,
     Recovery,
-    ControllerActive,
 )
 from tests.replay.explore.facts import NAME, Recovering
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,9 +29,8 @@ def small() -> Scenario:
 
 
 @pytest.fixture
-def _defect(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _defect(monkeypatch: pytest.MonkeyPatch) -> None:
     leader_outside_of_isr(monkeypatch.setattr)
-    yield
 
 
 def test_healthy_run_recovers_and_everything_is_checked() -> None:
