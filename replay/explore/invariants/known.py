@@ -96,6 +96,14 @@ class Known:
         except ZnodeError:
             return None
 
+    def is_legacy_move(self, name: Name) -> bool:
+        """Whether the record of a reassignment says that /admin/reassign_partitions began it."""
+        path = znodes.reassignment_path(*name)
+        try:
+            return znodes.read_reassignment(path, self.admin.get(path)).legacy
+        except ZnodeError:
+            return False
+
     def is_cancelling(self) -> bool:
         """Whether /admin/reassign_cancel exists."""
         return znodes.REASSIGN_CANCEL in self.admin

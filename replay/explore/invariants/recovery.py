@@ -128,8 +128,8 @@ class ReassignmentsEnded(Recovery):
 
     NAME: ClassVar[str] = "reassignments-ended"
     STATEMENT: ClassVar[str] = (
-        "Every reassignment whose replicas are all live has ended. After a cancellation that is "
-        "still in ZooKeeper, a reassignment that had not begun may wait."
+        "Every reassignment whose replicas are all live has ended. While /admin/reassign_cancel "
+        "exists, only those that it cancels: the others wait."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -141,7 +141,9 @@ class ReassignmentsEnded(Recovery):
                 continue
             for number, assignment in topic.assignments.items():
                 name = topic.name, number
-                if assignment.is_being_reassigned and self._replicas_live(name):
+                if not assignment.is_being_reassigned or not self._replicas_live(name):
+                    continue
+                if not known.is_cancelling() or known.is_legacy_move(name):
                     text = f"to {list(assignment.target)} has not ended"
                     yield f"{topic.name}-{number}", f"the reassignment {text}"
         if not known.is_cancelling():
