@@ -36,7 +36,6 @@ class ZooKeeperFacts:
         self._topic_id_written = of("topic_id_written")
         self._epoch_written = of("epoch_written")
         self._topic_deleted = of("topic_deleted")
-        self._admin_written = of("admin_written")
 
     def load(self) -> None:
         """The state at the start of the run, which is not checked."""
@@ -60,7 +59,7 @@ class ZooKeeperFacts:
             elif path.count("/") == 3:
                 self._topic_changed(process, path, node)
         elif path.startswith(ADMIN):
-            self._admin_changed(process, path, node)
+            self._admin_changed(path, node)
         elif path.startswith(_BROKERS):
             broker = path.removeprefix(_BROKERS)
             if node is None:
@@ -141,7 +140,7 @@ class ZooKeeperFacts:
             for check in self._assignment_written:
                 check(write)
 
-    def _admin_changed(self, process: str, path: str, node: Znode | None) -> None:
+    def _admin_changed(self, path: str, node: Znode | None) -> None:
         known = self._known
         data = node.data if node is not None else None
         if node is None:
@@ -162,5 +161,3 @@ class ZooKeeperFacts:
             if path == znodes.REASSIGN_PARTITIONS_EXTRA:
                 # An entry for a partition that is being reassigned rolls that back first.
                 requests.is_cancelled = True
-        for check in self._admin_written:
-            check(path, data, process)

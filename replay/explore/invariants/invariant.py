@@ -119,9 +119,6 @@ class Invariant:
     def topic_deleted(self, topic: TopicKnown) -> None:
         """A topic's znode was deleted."""
 
-    def admin_written(self, path: str, data: bytes | None, process: str) -> None:
-        """A znode under /admin was created, set, or deleted (None)."""
-
     # Controllers
 
     def decided(self, process: str, name: Name, isr: tuple[int, ...]) -> None:

@@ -46,7 +46,6 @@ class Known:
         self.brokers: dict[int, int] = {}
         """The registered brokers with their broker epochs."""
         self.controller: int | None = None
-        self.controller_owner = 0
         self.epoch = 0
         self.admin: dict[str, bytes] = {}
         """The znodes under /admin that tools and the controller create and delete."""
