@@ -146,6 +146,32 @@ def _put(one: RecordedMove, *, is_known: bool) -> Create | SetData:
     return SetData(path, data, ANY_VERSION) if is_known else Create(path, data)
 
 
+async def unset_leader_epochs(controller: Controller, partitions: Iterable[Partition]) -> None:
+    """Remove the leader epochs from the records, before leaders are sent other replicas than the
+    assignment in ZooKeeper has.
+
+    A controller that continues the reassignments must send the assignment with a new leader epoch
+    (`_is_informed_by_failover`): leaders ignore another assignment with the leader epoch that they
+    have (KB 12.4.2).
+    """
+    if not _can_be_informed(controller):
+        return
+    known = controller.context.reassignments
+    writes: list[WriteOperation] = [
+        SetData(
+            znodes.reassignment_path(*one.key), znodes.write_reassignment(known[one]), ANY_VERSION
+        )
+        for one in partitions
+        if one in known
+    ]
+    if not writes:
+        return
+    written = await write(controller, writes, Reason("reassignment: unset the leader epoch"))
+    for operation, error in zip(writes, written.errors, strict=True):
+        if error not in (OK, NO_NODE):
+            raise ProcedureError(f"{operation.path} cannot be written (ZooKeeper code {error})")
+
+
 async def remove_records(controller: Controller, partitions: Iterable[Partition]) -> None:
     """Remove the records of reassignments that are over, and the parents that become empty."""
     known = controller.context.reassignments
@@ -270,17 +296,19 @@ def _is_informed_by_failover(
     controller: Controller, partition: Partition, path: str, data: bytes | None
 ) -> bool:
     """Whether brokers already have a leader epoch that was written after the reassignment was
-    stored. The failover's LeaderAndIsr request contains that epoch.
-
-    Below IBP 2.7-IV2 leaders write the ISR themselves: each state has to be watched, which
-    continuing the reassignment does.
+    stored, and no rollback began since. The failover's LeaderAndIsr request contains that epoch.
     """
-    if not controller.protocol.has_alter_partition:
-        return False
-    if not REASSIGNMENTS_TOGETHER.applies(controller.configuration):
+    if not _can_be_informed(controller):
         return False
     before, state = znodes.read_leader_epoch(path, data), partition.leadership
     return before is not None and state is not None and state.leader_epoch > before
+
+
+def _can_be_informed(controller: Controller) -> bool:
+    """Below IBP 2.7-IV2 leaders write the ISR themselves: each state has to be watched, which
+    continuing the reassignment does."""
+    together = REASSIGNMENTS_TOGETHER.applies(controller.configuration)
+    return together and controller.protocol.has_alter_partition
 
 
 def _report_ended(controller: Controller, partition: Partition, record: Reassignment) -> None:

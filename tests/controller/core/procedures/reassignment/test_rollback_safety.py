@@ -11,6 +11,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
 from controller.core.znodes import CANCEL_CONTENT, FORCED_CANCEL_CONTENT, REASSIGN_CANCEL, Entry
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.procedures.elections.electing import configure
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -19,8 +20,10 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     entries,
     force_all,
+    half_way,
     interruptible,
     remove_cancel,
+    remove_cancel_quietly,
     set_minimum,
     submit,
 )
@@ -363,3 +366,21 @@ def test_failed_write_of_the_state_makes_the_rollback_wait() -> None:
     cancel_all(cluster)
     assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
     assert len(seen.texts_of("rollback_waits")) == 1
+
+
+def test_move_that_goes_on_after_an_interrupted_rollback_is_sent_with_a_new_leader_epoch() -> None:
+    """The rollback has deleted the targets, and the leader knows only the originals. The next
+    controller finds no cancellation. Brokers ignore an assignment without a new leader epoch."""
+    cluster = half_way(4)
+    seen = cluster.seen()
+    cluster.once(writes(znodes.topic_path("t")), lambda: remove_cancel_quietly(cluster))
+    cluster.lose(writes(znodes.topic_path("t")), Delivery.SESSION_OVER)
+    cancel_all(cluster)
+    assert assignment(cluster) == UNDER_WAY
+    sent = [
+        (one.leadership.leader_epoch, one.assignment.replicas)
+        for request in seen.leader_and_isr(1)
+        for one in request.partitions
+    ]
+    fewer = max(epoch for epoch, replicas in sent if replicas == (1, 2, 3))
+    assert max(epoch for epoch, replicas in sent if replicas == (4, 5, 6, 1, 2, 3)) > fewer
