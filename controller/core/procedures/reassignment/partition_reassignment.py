@@ -29,7 +29,11 @@ from controller.core.procedures.reassignment.replica_deletion import (
 )
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment_znodes.records import holder, remove_records
+from controller.core.procedures.reassignment_znodes.records import (
+    holder,
+    remove_records,
+    unset_leader_epochs,
+)
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState, ReplicaState
@@ -224,6 +228,7 @@ def _without(assignment: Assignment, dropped: tuple[int, ...]) -> Assignment:
 
 async def _start_replicas(controller: Controller, partitions: list[Partition]) -> Errors:
     errors = await raise_leader_epochs(controller, partitions)
+    await unset_leader_epochs(controller, errors)
     raised = [one for one in partitions if one not in errors]
     if not raised:
         return errors

@@ -39,11 +39,7 @@ from controller.core.procedures.reassignment.replica_deletion import (
     store_deletions,
 )
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment_znodes.records import (
-    holder,
-    remove_records,
-    unset_leader_epochs,
-)
+from controller.core.procedures.reassignment_znodes.records import holder, remove_records
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
 from controller.core.procedures.topics.topics import topic_content
 from controller.core.state import ControllerContext, Partition
@@ -134,7 +130,6 @@ async def roll_back(
         await _forget(controller, resting)
     routes = {one: holder(controller, one) for one in rollback.partitions}
     mark_ineligible(context, dict.fromkeys(one.topic.name for one in rollback.partitions))
-    await unset_leader_epochs(controller, rollback.partitions)
     for step in STEPS:
         if rollback.originals:
             await step(controller, rollback)

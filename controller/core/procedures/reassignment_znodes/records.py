@@ -147,15 +147,9 @@ def _put(one: RecordedMove, *, is_known: bool) -> Create | SetData:
 
 
 async def unset_leader_epochs(controller: Controller, partitions: Iterable[Partition]) -> None:
-    """Remove the leader epochs from the records, before leaders are sent other replicas than the
-    assignment in ZooKeeper has.
-
-    A controller that continues the reassignments must send the assignment with a new leader epoch
-    (`_is_informed_by_failover`): leaders ignore another assignment with the leader epoch that they
-    have (KB 12.4.2).
+    """Remove the leader epochs from records, because the leader epoch was not increased after the
+    record was written. A rollback would be the first to increase it (`_is_informed_by_failover`).
     """
-    if not _can_be_informed(controller):
-        return
     known = controller.context.reassignments
     writes: list[WriteOperation] = [
         SetData(
@@ -258,6 +252,7 @@ async def load_records(controller: Controller) -> list[Partition]:
     found = await read_znodes(controller, paths, _RULE)
     ended: list[Partition] = []
     unusable: list[znodes.Name] = []
+    not_increased: list[Partition] = []
     for place, (name, path) in enumerate(zip(names, paths, strict=True)):
         error, data = found.errors[place], found.data[place]
         if error != OK:
@@ -283,32 +278,38 @@ async def load_records(controller: Controller) -> list[Partition]:
         assignment = partition.assignment
         if assignment.is_being_reassigned and assignment.target == record.replicas:
             controller.context.reassigning[partition] = None
-            if _is_informed_by_failover(controller, partition, path, data):
+            increased = _epochs_since_begin(partition, path, data)
+            if _is_informed_by_failover(controller, increased):
                 controller.context.informed_by_failover[partition] = None
+            elif increased is not None and increased <= 0:
+                not_increased.append(partition)
         else:
             _report_ended(controller, partition, record)
             ended.append(partition)
     await _delete(controller, unusable)
+    await unset_leader_epochs(controller, not_increased)
     return ended
 
 
-def _is_informed_by_failover(
-    controller: Controller, partition: Partition, path: str, data: bytes | None
-) -> bool:
-    """Whether brokers already have a leader epoch that was written after the reassignment was
-    stored, and no rollback began since. The failover's LeaderAndIsr request contains that epoch.
-    """
-    if not _can_be_informed(controller):
-        return False
+def _epochs_since_begin(partition: Partition, path: str, data: bytes | None) -> int | None:
+    """How often the leader epoch was increased since the reassignment was stored. None: unknown."""
     before, state = znodes.read_leader_epoch(path, data), partition.leadership
-    return before is not None and state is not None and state.leader_epoch > before
+    return None if before is None or state is None else state.leader_epoch - before
 
 
-def _can_be_informed(controller: Controller) -> bool:
-    """Below IBP 2.7-IV2 leaders write the ISR themselves: each state has to be watched, which
-    continuing the reassignment does."""
-    together = REASSIGNMENTS_TOGETHER.applies(controller.configuration)
-    return together and controller.protocol.has_alter_partition
+def _is_informed_by_failover(controller: Controller, increased: int | None) -> bool:
+    """Whether the leader epoch that brokers have is the one that began the reassignment. The
+    failover's LeaderAndIsr request contains that epoch.
+
+    A later epoch may be that of a rollback, whose leader knows only the originals. Brokers ignore
+    the assignment in a request with the leader epoch that they have (KB 12.4.2).
+
+    Below IBP 2.7-IV2 leaders write the ISR themselves: each state has to be watched, which
+    continuing the reassignment does.
+    """
+    if not controller.protocol.has_alter_partition:
+        return False
+    return REASSIGNMENTS_TOGETHER.applies(controller.configuration) and increased == 1
 
 
 def _report_ended(controller: Controller, partition: Partition, record: Reassignment) -> None:

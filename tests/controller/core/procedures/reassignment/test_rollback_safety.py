@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import WriteZnodes
+from controller.core.commands import Issued, WriteZnodes
 from controller.core.znodes import CANCEL_CONTENT, FORCED_CANCEL_CONTENT, REASSIGN_CANCEL, Entry
 from replay.world.simulation import Delivery
-from tests.controller.core.cluster import Cluster, by_rule, writes
+from tests.controller.core.cluster import Cluster, Seen, by_rule, writes, writes_state
 from tests.controller.core.procedures.elections.electing import configure
 from tests.controller.core.procedures.reassignment.interrupting import (
     Refusing,
@@ -368,19 +368,48 @@ def test_failed_write_of_the_state_makes_the_rollback_wait() -> None:
     assert len(seen.texts_of("rollback_waits")) == 1
 
 
-def test_move_that_goes_on_after_an_interrupted_rollback_is_sent_with_a_new_leader_epoch() -> None:
-    """The rollback has deleted the targets, and the leader knows only the originals. The next
-    controller finds no cancellation. Brokers ignore an assignment without a new leader epoch."""
-    cluster = half_way(4)
-    seen = cluster.seen()
+def interrupt_rollback(cluster: Cluster) -> None:
+    """The next rollback ends before step 5: the session ends, and the cancellation is withdrawn
+    before the next controller looks."""
     cluster.once(writes(znodes.topic_path("t")), lambda: remove_cancel_quietly(cluster))
     cluster.lose(writes(znodes.topic_path("t")), Delivery.SESSION_OVER)
-    cancel_all(cluster)
-    assert assignment(cluster) == UNDER_WAY
+
+
+def assert_leader_knows_the_move(seen: Seen) -> None:
+    """Brokers ignore another assignment with the leader epoch that they have."""
     sent = [
         (one.leadership.leader_epoch, one.assignment.replicas)
         for request in seen.leader_and_isr(1)
         for one in request.partitions
     ]
-    fewer = max(epoch for epoch, replicas in sent if replicas == (1, 2, 3))
-    assert max(epoch for epoch, replicas in sent if replicas == (4, 5, 6, 1, 2, 3)) > fewer
+    of_rollback = max(epoch for epoch, replicas in sent if replicas == (1, 2, 3))
+    assert max(epoch for epoch, replicas in sent if replicas == (4, 5, 6, 1, 2, 3)) > of_rollback
+
+
+def test_move_that_goes_on_after_an_interrupted_rollback_is_sent_with_a_new_leader_epoch() -> None:
+    """The rollback has deleted the targets, and the leader knows only the originals."""
+    cluster = half_way(4)
+    seen = cluster.seen()
+    interrupt_rollback(cluster)
+    cancel_all(cluster)
+    assert assignment(cluster) == UNDER_WAY
+    assert_leader_knows_the_move(seen)
+
+
+def test_move_that_was_stored_but_not_begun_is_sent_with_a_new_leader_epoch() -> None:
+    """The first controller fails before it increases the leader epoch, the second one during the
+    rollback. The rollback was the first to increase it."""
+    cluster = interruptible(6, 1, 2, 3)
+    seen = cluster.seen()
+
+    def end_at_once(issued: Issued) -> Delivery:
+        if not writes_state("t", 0)(issued):
+            return Delivery.ANSWERED
+        cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
+        interrupt_rollback(cluster)
+        return Delivery.SESSION_OVER
+
+    cluster.delivery = end_at_once
+    submit(cluster, {T0: [4, 5, 6]})
+    assert assignment(cluster) == UNDER_WAY
+    assert_leader_knows_the_move(seen)
