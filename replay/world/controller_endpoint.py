@@ -1,21 +1,23 @@
 """The endpoint of a controller: requests of brokers and administrators, and their responses."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from controller.core.api_requests import ApiResponse
+from controller.core.events import Event
 from replay.world.messages import ControllerRequest, ControllerResponse
 from replay.world.network import Connection, Message
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from replay.world.controller_run import Put
+Put = Callable[[Event, str], None]
+"""Takes an event and its channel."""
 
 
 class ControllerEndpoint:
     """Numbers the requests of one run as they arrive, and sends each response back on the
     connection of its request. A response is lost if that connection has ended."""
 
-    def __init__(self, put: "Put") -> None:
+    def __init__(self, put: Put) -> None:
         self._put = put
         self._requests = 0
         self._connections = 0

@@ -49,8 +49,6 @@ _CLOSE_US_MAX: Final = 5 * SECOND
 """How long the daemon waits until its session is closed."""
 
 History = list[tuple[Recorded, list[Issued]]]
-Put = Callable[[Event, str], None]
-"""Takes an event and its channel."""
 
 
 class RunSettings(msgspec.Struct, frozen=True):

@@ -88,7 +88,7 @@ class ExpireSession(_Input, frozen=True):
 
 class LoseReply(_Input, frozen=True):
     """ZooKeeper carries out the next write of a process, then the connection breaks before the
-    reply arrives."""
+    reply is sent."""
 
     process: str
 
@@ -115,12 +115,14 @@ class HoldLink(_Input, frozen=True):
 
 
 class LagZooKeeper(_Input, frozen=True):
-    """The server that a process is connected to is some transactions behind the leader, for
-    `ms`."""
+    """For `ms`, the server that a process is connected to applies a transaction late: `lag_ms`
+    after its commit, or once `transactions` later ones are committed, whichever is first. 0 is no
+    limit."""
 
     process: str
     transactions: int
     ms: int
+    lag_ms: int = 0
 
 
 class HangZooKeeper(_Input, frozen=True):
@@ -144,9 +146,11 @@ class StopZooKeeperMember(_Input, frozen=True):
 
 
 class DelayEphemeralDeletion(_Input, frozen=True):
-    """The ephemeral znodes of the next session that expires are deleted only `ms` later
-    (ZOOKEEPER-1740)."""
+    """For `ms`: if a session of the process expires, its ephemeral znodes are deleted only
+    `delay_ms` later (ZOOKEEPER-1740)."""
 
+    process: str
+    delay_ms: int
     ms: int
 
 

@@ -1,20 +1,17 @@
 """What the processes of a world report while it runs.
 
-A world has one observer. It must not change the world. Calls come in the order of virtual time. Each
-has the name of the process ("broker 1", "producer 0", "consumer 0") and plain values. A method that
-a subclass does not override does nothing.
+A world has one observer. It must not change the world. Calls come in the order of virtual time.
+Each has the name of the process ("broker 1", "producer 0", "consumer 0") and plain values. A method
+that a subclass does not override does nothing.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from controller.core.commands import BrokerRequest, Issued, UpdateMetadataRequest
 from controller.core.events import Recorded
-
-if TYPE_CHECKING:
-    from replay.world.cluster import Cluster
-    from replay.world.inputs import Input
-    from replay.world.network import Delivery
+from replay.world.inputs import Input
+from replay.world.network import Delivery
 
 Name = tuple[str, int]
 """A partition: its topic and number."""
@@ -28,19 +25,19 @@ class Observer:
 
     # The run
 
-    def begins(self, cluster: "Cluster") -> None:
-        """The cluster was put together; nothing has run."""
+    def begins(self, cluster: Any) -> None:
+        """The `Cluster` was put together; nothing has run."""
 
     def stepped(self) -> None:
         """One scheduled action has run."""
 
-    def input_applied(self, one: "Input") -> None:
+    def input_applied(self, one: Input) -> None:
         """An input takes effect now."""
 
     def quiet_begins(self) -> None:
         """All faults that have an end have ended."""
 
-    def delivered(self, delivery: "Delivery") -> None:
+    def delivered(self, delivery: Delivery) -> None:
         """A message is about to be handled by its receiver."""
 
     # Controllers

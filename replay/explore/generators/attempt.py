@@ -1,12 +1,12 @@
 """How a strategy runs inputs, and how a violation ends its search."""
 
-import time
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from replay.explore.coverage import Act, Coverage
 from replay.explore.invariants.invariant import Violation
+from replay.explore.numbers import Numbers
 from replay.explore.run import Run, Tracing
 from replay.world.inputs import Input
 from replay.world.network import Delivery
@@ -44,20 +44,30 @@ class Traced(Struct):
 
 
 class Attempts:
-    """Runs the inputs of one job. `on_run` is called with the coverage of each run, and returns
-    whether there is budget for another one."""
+    """Runs the inputs of one job.
+
+    `base` makes the inputs that a strategy begins with: a random mix, or a variation of those of a
+    log. `on_run` is called with the coverage of each run, and returns whether there is budget for
+    another one.
+    """
 
     def __init__(
         self,
         scenario: Scenario,
         strategy: str,
         seed: int,
+        base: Callable[[Scenario, Numbers], list[Input]],
         on_run: Callable[[Coverage], bool] = lambda coverage: True,
     ) -> None:
+        self._base = base
         self.scenario = scenario
         self.strategy = strategy
         self.seed = seed
         self._on_run = on_run
+
+    def inputs(self, numbers: Numbers) -> list[Input]:
+        """Inputs to begin with."""
+        return self._base(self.scenario, numbers)
 
     def run(self, inputs: Sequence[Input]) -> None:
         """Run inputs. Raises Found, BudgetSpent."""
@@ -79,11 +89,3 @@ class Attempts:
             raise Found(case, outcome.violation)
         if not may_go_on:
             raise BudgetSpent
-
-
-def deadline_of(seconds: float | None) -> Callable[[], bool]:
-    """Whether there is time left. None: always."""
-    if seconds is None:
-        return lambda: True
-    end = time.monotonic() + seconds
-    return lambda: time.monotonic() < end

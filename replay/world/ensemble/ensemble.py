@@ -57,6 +57,10 @@ class Ensemble:
         self.is_old = is_old
         self.on_transaction: Callable[[Transaction], None] = lambda transaction: None
         """Called with each transaction, before its watch events and its reply are sent."""
+        self.may_write: Callable[[str, Write | Multi], bool] = lambda process, request: True
+        """Called with each write of a client, before it. False: the process has ended meanwhile."""
+        self.has_written: Callable[[str], None] = lambda process: None
+        """Called after each write of a client, before the reply is sent."""
         self._sessions = Sessions()
         self._closing: dict[int, Session] = {}
         """Sessions that expired, but whose ephemeral znodes still exist."""
@@ -97,13 +101,16 @@ class Ensemble:
 
     # Faults
 
-    def lag(self, where: int | str, *, transactions: int = 0, ms: int = 0) -> None:
+    def lag(self, where: int | str, *, transactions: int = 0, ms: int = 0) -> int:
         """From now on a member applies transactions late: `ms` after their commit, or once so many
         later ones are committed, whichever is first. Without both, it lags no more.
 
-        `where` is the number of a member, or a process: the member that serves it, or will.
+        `where` is the number of a member, or a process: the member that serves it, or will. Returns
+        the number.
         """
-        self._member(where).lag(transactions, ms * MS)
+        member = self._member(where)
+        member.lag(transactions, ms * MS)
+        return member.number
 
     def hang(self, ms: int, where: int | str | None = None) -> None:
         """A member, or the whole ensemble, does nothing for `ms`. Connections remain, and messages
@@ -207,13 +214,16 @@ class Ensemble:
         lost."""
         if isinstance(request, CloseSession):
             return self._close(session)
+        if not self.may_write(client.process, request):
+            return None
         reply = self.state.apply(session.id, request, self.wall_ms)
         is_lost = bool(self._losing.get(client.process))
         if is_lost:
             self._losing[client.process] -= 1
             client.lose()
         self._committed(session, request, reply)
-        return None if is_lost else reply
+        self.has_written(client.process)
+        return None if is_lost or client.is_over else reply
 
     # Inner parts
 
