@@ -56,23 +56,25 @@ def planted(replacements: Sequence[Replacement]) -> Iterator[None]:
     _REACHED.take()
     with ExitStack() as stack:
         for one in replacements:
-            for owner, name, original in _places(one):
-                setattr(owner, name, one.make(original))
+            original, places = _places(one)
+            new = one.make(original)
+            for owner, name in places:
+                setattr(owner, name, new)
                 stack.callback(setattr, owner, name, original)
         yield
 
 
-def _places(replacement: Replacement) -> list[tuple[Any, str, Any]]:
-    """The objects that have what is replaced, its name there, and what it is."""
+def _places(replacement: Replacement) -> tuple[Any, list[tuple[Any, str]]]:
+    """What is replaced, and each class or module that has it, with its name there."""
     module_name, _, path = replacement.target.partition(":")
     module = sys.modules[module_name]
     class_name, _, name = path.rpartition(".")
     if class_name:
         owner = getattr(module, class_name)
-        return [(owner, name, owner.__dict__[name])]
+        return owner.__dict__[name], [(owner, name)]
     original = getattr(module, name)
-    return [
-        (one, attribute, original)
+    return original, [
+        (one, attribute)
         for one in list(sys.modules.values())
         if getattr(one, "__name__", "").startswith(_CODE)
         for attribute, value in list(vars(one).items())
