@@ -10,10 +10,10 @@ from typing import Final
 
 from replay.world.controller_run import ControllerRun, History, RunSettings
 from replay.world.draws import Draws
+from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.network import Endpoint, Network
 from replay.world.observer import Observer
 from replay.world.scheduler import MS, SECOND, Scheduled, Scheduler
-from replay.world.session_driver import ZOOKEEPER
 
 RESTART_US: Final = 2 * SECOND
 """The pause of the supervisor."""

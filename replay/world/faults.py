@@ -8,10 +8,12 @@ A stock controller and its broker are one process in reality: what happens to "b
 happens to "stock N" too.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import Protocol, assert_never
 
+from replay.world.admin import Admin
+from replay.world.controller_process import ControllerProcess
 from replay.world.ensemble.ensemble import Ensemble
 from replay.world.inputs import (
     NOBODY,
@@ -42,16 +44,58 @@ from replay.world.inputs import (
     StopZooKeeperMember,
     ZooKeeperFault,
 )
-from replay.world.scheduler import MS
+from replay.world.network import Network
+from replay.world.observer import Observer
+from replay.world.scenario import Scenario
+from replay.world.scheduler import MS, Scheduler
 
-if TYPE_CHECKING:
-    from replay.world.cluster import Cluster
+
+class Pausable(Protocol):
+    """A process that can be paused."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+class FaultyBroker(Pausable, Protocol):
+    """What can happen to a broker."""
+
+    def start(self) -> None: ...
+    def crash(self, *, loses_unflushed: bool) -> None: ...
+    def shut_down(self, restart_after_us: int | None) -> None: ...
+    def slow_disk(self, write_us: int) -> None: ...
+    def fail_log_directory(self, partitions: Sequence[tuple[str, int]]) -> None: ...
+
+
+class World(Protocol):
+    """What the inputs act on."""
+
+    @property
+    def scenario(self) -> Scenario: ...
+    @property
+    def inputs(self) -> Sequence[Input]: ...
+    @property
+    def observer(self) -> Observer: ...
+    @property
+    def scheduler(self) -> Scheduler: ...
+    @property
+    def network(self) -> Network: ...
+    @property
+    def zookeeper(self) -> Ensemble: ...
+    @property
+    def brokers(self) -> Mapping[int, FaultyBroker]: ...
+    @property
+    def controllers(self) -> Mapping[str, ControllerProcess]: ...
+    @property
+    def admin(self) -> Admin: ...
+    def pausable(self, process: str) -> Pausable | None:
+        """A process that runs, or None."""
 
 
 class Faults:
     """The inputs of one cluster."""
 
-    def __init__(self, cluster: "Cluster") -> None:
+    def __init__(self, cluster: World) -> None:
         self._cluster = cluster
         self._quiet_us = cluster.scenario.active_ms * MS
         self._depths: dict[Hashable, int] = {}
@@ -199,7 +243,8 @@ class Faults:
             controller.set_append_ms(latency_ms)
             self._until(("disk", process), ms, lambda: controller.set_append_ms(1))
             return
-        broker = self._cluster.broker_of(process)
+        kind, _, number = process.rpartition(" ")
+        broker = self._cluster.brokers.get(int(number)) if kind == "broker" else None
         if broker is not None:
             broker.slow_disk(latency_ms * MS)
             self._until(("disk", process), ms, lambda: broker.slow_disk(0))

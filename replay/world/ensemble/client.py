@@ -105,14 +105,9 @@ class Client:
 
     def applied(self, zxid: int) -> None:
         """The member has applied the transactions up to `zxid`: send what waited for it."""
-        waiting = self._waiting
-        while waiting and waiting[0].zxid <= zxid and not self.is_over:
-            _, greeted, asked, reply = waiting.popleft()
-            if greeted is not None:
-                self._send(greeted)
-            elif asked is not None:
-                self._answer(asked, reply or self._local(asked))
-        self.flush()
+        if self._waiting:
+            self._release(zxid)
+            self.flush()
 
     def end(self) -> None:
         """End the connection. Its watches are dropped, and nothing that waits is sent."""
@@ -203,7 +198,16 @@ class Client:
     def _after(self, waiting: _Waiting) -> None:
         self._waiting.append(waiting)
         self.member.await_zxid(waiting.zxid)
-        self.applied(self.member.view.zxid)
+        self._release(self.member.view.zxid)
+
+    def _release(self, zxid: int) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0].zxid <= zxid and not self.is_over:
+            _, greeted, asked, reply = waiting.popleft()
+            if greeted is not None:
+                self._send(greeted)
+            elif asked is not None:
+                self._answer(asked, reply or self._local(asked))
 
     def _local(self, asked: Asked) -> Reply:
         request, view = asked.request, self.member.view

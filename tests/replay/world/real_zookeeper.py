@@ -18,6 +18,7 @@ from replay.world.requests import (
     Reply,
     Request,
     Result,
+    SetWatches,
     Stat,
     Sync,
     WriteInMulti,
@@ -34,6 +35,7 @@ CHECK: Final = 13
 MULTI: Final = 14
 CREATE_2: Final = 15
 MULTI_READ: Final = 22
+SET_WATCHES_2: Final = 105
 ADD_WATCH: Final = 106
 CLOSE: Final = -11
 FAILED: Final = -1
@@ -72,14 +74,8 @@ class RealSession:
 
     def apply(self, request: Request) -> Reply:
         """Sends a request and reads its reply; earlier watch events are kept."""
-        opcode, body = _encode(request)
-        packet = self.exchange(opcode, body)
-        zxid, error = packet.long_number(), packet.number()
-        if error:
-            return Reply(zxid, (Result(error),))
-        if opcode in (MULTI, MULTI_READ):
-            return Reply(zxid, tuple(packet.multi_results()))
-        return Reply(zxid, (packet.result(opcode),))
+        opcode, body = encode(request)
+        return self.exchange(opcode, body).reply(opcode)
 
     def close(self) -> None:
         """Closes the session."""
@@ -100,16 +96,16 @@ class RealSession:
     def await_events(self, count: int) -> list[WatchFired]:
         """Waits for this many watch events while no request is in flight."""
         while len(self._events) < count:
-            packet = _Packet(self._receive())
+            packet = Packet(self._receive())
             assert packet.number() == WATCH_XID
             self._events.append(packet.event())
         return self.take_events()
 
-    def exchange(self, opcode: int, body: bytes) -> "_Packet":
+    def exchange(self, opcode: int, body: bytes) -> "Packet":
         self._xid += 1
         self._send(struct.pack(">ii", self._xid, opcode) + body)
         while True:
-            packet = _Packet(self._receive())
+            packet = Packet(self._receive())
             xid = packet.number()
             if xid == self._xid:
                 return packet
@@ -133,8 +129,8 @@ class RealSession:
         return received
 
 
-class _Packet:
-    """Reads a packet field by field."""
+class Packet:
+    """Reads a packet of a server field by field."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -145,6 +141,15 @@ class _Packet:
 
     def long_number(self) -> int:
         return int(self._unpack(">q")[0])
+
+    def reply(self, opcode: int) -> Reply:
+        """The rest of a reply, after its xid."""
+        zxid, error = self.long_number(), self.number()
+        if error:
+            return Reply(zxid, (Result(error),))
+        if opcode in (MULTI, MULTI_READ):
+            return Reply(zxid, tuple(self.multi_results()))
+        return Reply(zxid, (self.result(opcode),))
 
     def event(self) -> WatchFired:
         zxid = self.long_number()
@@ -198,7 +203,7 @@ class _Packet:
         return values
 
 
-def _encode(request: Request) -> tuple[int, bytes]:
+def encode(request: Request) -> tuple[int, bytes]:
     match request:
         case Multi(operations=operations):
             return MULTI, _multi([_encode_write(one) for one in operations])
@@ -208,6 +213,9 @@ def _encode(request: Request) -> tuple[int, bytes]:
             return _encode_read(request, in_multi=False)
         case AddWatch(path, recursive):
             return ADD_WATCH, _string(path) + struct.pack(">i", recursive)
+        case SetWatches(zxid, data, exist, child, persistent, recursives):
+            lists = (data, exist, child, persistent, recursives)
+            return SET_WATCHES_2, struct.pack(">q", zxid) + b"".join(map(_strings, lists))
         case Sync(path):
             return SYNC, _string(path)
         case _:
@@ -247,6 +255,10 @@ def _create(path: str, data: bytes, ephemeral: bool, sequential: bool) -> bytes:
 def _multi(operations: list[tuple[int, bytes]]) -> bytes:
     parts = [struct.pack(">i?i", opcode, False, -1) + body for opcode, body in operations]
     return b"".join(parts) + struct.pack(">i?i", -1, True, -1)
+
+
+def _strings(texts: tuple[str, ...]) -> bytes:
+    return struct.pack(">i", len(texts)) + b"".join(map(_string, texts))
 
 
 def _string(text: str) -> bytes:

@@ -1,5 +1,6 @@
 """The simulated ZooKeeper and a real server have the same replies and watch events."""
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -20,6 +21,7 @@ from msgspec import structs
 
 from controller.core.events import WatchFired
 from controller.core.operations import Check, Create, Delete, SetData
+from replay.world.ensemble.sessions import TICK_MS, Session, Sessions
 from replay.world.requests import (
     AddWatch,
     CreateSequential,
@@ -31,6 +33,7 @@ from replay.world.requests import (
     Reply,
     Request,
     Result,
+    SetWatches,
     Stat,
     Sync,
 )
@@ -101,6 +104,9 @@ SEED: tuple[Request, ...] = (
 LIFETIME = 20
 """The number of requests before a session or connection may end, so that watches exist."""
 
+NO_ZXID = -1
+"""The zxid of an event that setWatches fires."""
+
 _EXAMPLES, _STEPS = 12, 100
 
 
@@ -144,6 +150,23 @@ class Conformance(RuleBasedStateMachine):
         type(self).operations += 1
         self.compare(self.sessions[which], rooted(request, self.root))
 
+    @rule(
+        which=st.integers(0, SESSIONS - 1),
+        transactions=st.integers(0, 20),
+        paths=st.lists(st.sampled_from(GOOD_PATHS), min_size=5, max_size=10),
+    )
+    def set_watches(self, which: int, transactions: int, paths: list[str]) -> None:
+        """Set watches again as of so many transactions ago; each list has a fifth of the paths."""
+        type(self).operations += 1
+        lists = [tuple(self.root + one for one in paths[place::5]) for place in range(5)]
+        session, since = self.sessions[which], self.world.zxid - transactions
+        answered = session.apply(SetWatches(since + self.zxid_before, *lists))
+        assert self.comparable(answered) == self.world.apply(
+            session.id, SetWatches(since, *lists), 0
+        )
+        for each in self.sessions:
+            assert self.server_events(each) == self.world_events(each)
+
     @precondition(lambda self: self.lived >= LIFETIME)
     @rule(which=st.integers(0, SESSIONS - 1))
     def end_session(self, which: int) -> None:
@@ -180,7 +203,8 @@ class Conformance(RuleBasedStateMachine):
         return [(one.path, one.change, one.zxid) for one in events]
 
     def comparable_event(self, event: WatchFired) -> tuple[str, str, int]:
-        return event.path, event.change, event.zxid - self.zxid_before
+        zxid = event.zxid if event.zxid == NO_ZXID else event.zxid - self.zxid_before
+        return event.path, event.change, zxid
 
     def comparable(self, reply: Reply) -> Reply:
         results = tuple(self.comparable_result(one) for one in reply.results)
@@ -259,6 +283,37 @@ def test_thousand_operations_have_the_same_replies_and_events(port: int) -> None
 @pytest.mark.timeout(300)
 def test_ten_thousand_operations_have_the_same_replies_and_events(port: int) -> None:
     compare_operations(port, 10_000)
+
+
+async def test_sessions_expire_at_the_tick_that_the_simulation_computes(lab: Lab) -> None:
+    """The server's clock is CLOCK_MONOTONIC, as Python's."""
+    port = (await lab.start_zookeeper(config={"tickTime": f"{TICK_MS}"})).port
+    watching = RealSession(port)
+    watching.apply(Create("/expiries"))
+    watching.apply(AddWatch("/expiries", recursive=True))
+    expected: dict[str, int] = {}
+    for number in range(4):
+        dying = RealSession(port, timeout_ms=4_000 + 500 * number)
+        path = f"/expiries/{number}"
+        dying.apply(Create(path, b"", True))
+        session = Session(dying.id, "", 4_000 + 500 * number, 0)
+        Sessions().touch(session, now_ms())
+        expected[path] = session.expires_ms
+        dying.abandon()
+        time.sleep(0.9)
+    watching.await_events(len(expected))
+    expired: dict[str, int] = {}
+    while len(expired) < 4:
+        for event in watching.await_events(1):
+            if event.change == "deleted":
+                expired[event.path] = now_ms()
+    watching.close()
+    late = [expired[path] - at for path, at in expected.items()]
+    assert all(0 <= one < 500 for one in late), (late, expected, expired)
+
+
+def now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 def test_session_that_times_out_ends_as_in_the_simulation(port: int) -> None:
