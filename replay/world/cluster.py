@@ -10,13 +10,29 @@ from typing import Final
 
 import msgspec
 
-from replay.world.controller_run import History
-from replay.world.faults import Faults
+from controller.core import znodes
+from controller.core.configuration import Configuration
+from controller.core.errors import ZnodeError
+from controller.core.operations import Check
+from controller.core.releases import Release, release_named
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
+from controller.core.values import Endpoint
+from replay.world.admin import Admin
+from replay.world.broker.broker import Broker
+from replay.world.broker.run import World
+from replay.world.broker.settings import LISTENER, settings_of
+from replay.world.cluster_clients import Clients
+from replay.world.controller_process import ControllerProcess
+from replay.world.controller_run import History, RunSettings
+from replay.world.ensemble.ensemble import Ensemble
+from replay.world.faults import Faults, Pausable
 from replay.world.inputs import Input
 from replay.world.network import Network
 from replay.world.observer import Observer
-from replay.world.scenario import Scenario
+from replay.world.requests import Multi, Write
+from replay.world.scenario import ControllerSpec, Scenario
 from replay.world.scheduler import MS, Scheduler
+from replay.world.start_state import start_state
 
 _API_VERSIONS: Final = (
     ((3, 9), 1, 17),
@@ -36,6 +52,8 @@ _API_VERSIONS: Final = (
 )
 """The API version by which a controller recognises a release (core/releases.py)."""
 
+_FIRST_BULK_ZOOKEEPER: Final = (3, 6)
+
 
 class Cluster:
     """One run.
@@ -44,7 +62,8 @@ class Cluster:
     - `zookeeper`: the ZooKeeper process
     - `brokers`: by id
     - `controllers`: by the name of the process
-    - `producers`, `consumers`, `admin`: clients
+    - `clients`: producers and consumers
+    - `admin`: administrators
     """
 
     def __init__(
@@ -58,9 +77,16 @@ class Cluster:
         self.network.observe = self.observer.delivered
         self.is_quiet = False
         self._end_us = scenario.end_ms * MS
-        self._put_together()
+        self.zookeeper = self._make_zookeeper()
+        self.brokers = self._make_brokers()
+        self.controllers = {one.process: self._make_controller(one) for one in scenario.controllers}
+        self.admin = Admin(self.scheduler, self.network, self.process_of, scenario.seed)
+        self.clients = Clients(scenario, self.scheduler, self.network, self.observer)
+        self._min_isr: dict[str, tuple[int, int | None]] = {}
         self._faults = Faults(self)
-        self._schedule_inputs()
+        self._faults.schedule()
+        self.scheduler.at(scenario.active_ms * MS, self._become_quiet)
+        self._start()
         self.observer.begins(self)
 
     def step(self) -> bool:
@@ -79,6 +105,13 @@ class Cluster:
         """The process of a controller by its id: a broker's, or a refold."""
         return f"stock {controller}" if controller in self.brokers else f"refold {controller}"
 
+    def pausable(self, process: str) -> Pausable | None:
+        """A process that can be paused, if there is one of this name."""
+        kind, _, number = process.rpartition(" ")
+        if kind == "broker":
+            return self.brokers.get(int(number))
+        return self.controllers.get(process) or self.clients.pausable(process)
+
     def histories(self) -> dict[str, list[History]]:
         """The events and commands of each run of each controller."""
         return {name: one.histories for name, one in self.controllers.items()}
@@ -88,3 +121,152 @@ class Cluster:
         state = self.zookeeper.state.dump()
         content = (self.scheduler.now_us, self.histories(), [repr(one) for one in state.items()])
         return hashlib.sha256(msgspec.msgpack.encode(content)).hexdigest()
+
+    def start_controller(self, process: str) -> None:
+        """Start a controller, if it does not run; a stock one only if its broker runs."""
+        controller = self.controllers.get(process)
+        if controller is None:
+            return
+        broker = self.brokers.get(controller.settings.configuration.broker_id)
+        if broker is None or broker.is_running:
+            controller.start()
+
+    # The parts
+
+    def _make_zookeeper(self) -> Ensemble:
+        scenario = self.scenario
+        zookeeper = Ensemble(
+            self.scheduler,
+            self.network,
+            start_state(scenario),
+            members=scenario.zookeeper_members,
+            is_old=release_named(scenario.zookeeper) < _FIRST_BULK_ZOOKEEPER,
+        )
+        zookeeper.may_write = self._may_write
+        zookeeper.has_written = self._has_written
+        return zookeeper
+
+    def _make_brokers(self) -> dict[int, Broker]:
+        scenario = self.scenario
+        world = World(
+            self.scheduler,
+            self.network,
+            settings_of(scenario.protocol, scenario.broker_settings),
+            self.observer,
+            self.process_of,
+            self._topic_min_isr,
+        )
+        brokers = {one.id: Broker(one.id, world, one.rack) for one in scenario.brokers}
+        for broker in brokers.values():
+            broker.on_change = self._broker_changed
+        return brokers
+
+    def _make_controller(self, spec: ControllerSpec) -> ControllerProcess:
+        configuration = self._configuration(spec.configuration)
+        settings = RunSettings(
+            spec.process,
+            configuration,
+            spec.session_timeout_ms,
+            self.scenario.zookeeper_members,
+            _versions_of(release_named(self.scenario.protocol)),
+        )
+        return ControllerProcess(
+            self.scheduler,
+            self.network,
+            settings,
+            self.scenario.seed,
+            self.observer,
+            restarts=spec.restarts,
+            holds_role=lambda: self._controller_id() == configuration.broker_id,
+        )
+
+    def _configuration(self, given: Configuration) -> Configuration:
+        """With the scenario's protocol version, and an address by which brokers find it."""
+        address = Endpoint(LISTENER, "PLAINTEXT", f"refold{given.broker_id}", 9092)
+        return msgspec.structs.replace(
+            given,
+            inter_broker_protocol_version=self.scenario.protocol,
+            endpoints=() if given.is_broker else given.endpoints or (address,),
+        )
+
+    def _start(self) -> None:
+        self.admin.start()
+        self.clients.start()
+        for broker in self.brokers.values():
+            broker.start()
+        for spec in self.scenario.controllers:
+            if spec.runs and not spec.configuration.is_broker:
+                self.controllers[spec.process].start(spec.starts_after_ms * MS)
+
+    def _become_quiet(self) -> None:
+        self.is_quiet = True
+        self.zookeeper.end_faults()
+        for controller in self.controllers.values():
+            controller.end_faults()
+        self.observer.quiet_begins()
+
+    # What the parts ask for
+
+    def _broker_changed(self, broker: Broker) -> None:
+        """A stock controller lives as long as its broker."""
+        process = self.process_of(broker.id)
+        stock = self.controllers.get(process)
+        if stock is None:
+            return
+        if not broker.is_running:
+            stock.kill("broker")
+            return
+        spec = next(one for one in self.scenario.controllers if one.process == process)
+        if spec.runs:
+            stock.start(spec.starts_after_ms * MS)
+
+    def _may_write(self, process: str, request: Write | Multi) -> bool:
+        controller = self.controllers.get(process)
+        if controller is None:
+            return True
+        return controller.may_act(_text_of(request))
+
+    def _has_written(self, process: str) -> None:
+        controller = self.controllers.get(process)
+        if controller is not None:
+            controller.has_acted()
+
+    def _controller_id(self) -> int | None:
+        found = self.zookeeper.state.find(znodes.CONTROLLER)
+        content = znodes.read_controller(found.data) if found is not None else None
+        return content.brokerid if content is not None else None
+
+    def _topic_min_isr(self, topic: str) -> int | None:
+        """min.insync.replicas of a topic as its znode says; brokers know it at once."""
+        path = znodes.topic_config_path(topic)
+        found = self.zookeeper.state.find(path)
+        if found is None:
+            return None
+        known = self._min_isr.get(topic)
+        if known is None or known[0] != found.mzxid:
+            try:
+                configured = znodes.read_config(path, found.data).get(MIN_INSYNC_REPLICAS)
+            except ZnodeError:
+                configured = None
+            value = int(configured) if configured is not None else None
+            known = self._min_isr[topic] = (found.mzxid, value)
+        return known[1]
+
+
+def _text_of(request: Write | Multi) -> str:
+    """A write for people."""
+    operations = request.operations if isinstance(request, Multi) else (request,)
+    writes = [one for one in operations if not isinstance(one, Check)]
+    if not writes:
+        return "check"
+    more = f" and {len(writes) - 1} more" if len(writes) > 1 else ""
+    return f"{type(writes[0]).__name__} {writes[0].path}{more}"
+
+
+def _versions_of(release: Release) -> tuple[tuple[int, int], ...]:
+    """The API versions of brokers of a release, as far as a controller looks at them."""
+    highest: dict[int, int] = {}
+    for since, api_key, version in _API_VERSIONS:
+        if release >= since:
+            highest[api_key] = max(version, highest.get(api_key, 0))
+    return tuple(sorted(highest.items()))

@@ -119,6 +119,10 @@ class ControllerProcess:
         """Call `crash`, which ends the process, before or after the `act`-th act from now on."""
         self._crash_points.append(_CrashPoint(self.acts + act, crash, is_before=is_before))
 
+    def end_faults(self) -> None:
+        """Crash at no act any more."""
+        self._crash_points.clear()
+
     # Acts
 
     def may_act(self, what: str) -> bool:

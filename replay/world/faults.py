@@ -8,11 +8,12 @@ A stock controller and its broker are one process in reality: what happens to "b
 happens to "stock N" too.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, assert_never
 
 from replay.world.admin import Admin
+from replay.world.cluster_clients import Clients
 from replay.world.controller_process import ControllerProcess
 from replay.world.ensemble.ensemble import Ensemble
 from replay.world.inputs import (
@@ -24,6 +25,8 @@ from replay.world.inputs import (
     ControllerFault,
     CrashBroker,
     CrashController,
+    CreatePartitions,
+    CreateTopic,
     CutConnection,
     Delay,
     DelayEphemeralDeletion,
@@ -62,9 +65,9 @@ class FaultyBroker(Pausable, Protocol):
 
     def start(self) -> None: ...
     def crash(self, *, loses_unflushed: bool) -> None: ...
-    def shut_down(self, restart_after_us: int | None) -> None: ...
+    def shut_down(self, *, restart_after_us: int | None) -> None: ...
     def slow_disk(self, write_us: int) -> None: ...
-    def fail_log_directory(self, partitions: Sequence[tuple[str, int]]) -> None: ...
+    def fail_log_directory(self, names: Iterable[tuple[str, int]] | None) -> None: ...
 
 
 class World(Protocol):
@@ -88,8 +91,10 @@ class World(Protocol):
     def controllers(self) -> Mapping[str, ControllerProcess]: ...
     @property
     def admin(self) -> Admin: ...
-    def pausable(self, process: str) -> Pausable | None:
-        """A process that runs, or None."""
+    @property
+    def clients(self) -> Clients: ...
+    def pausable(self, process: str) -> Pausable | None: ...
+    def start_controller(self, process: str) -> None: ...
 
 
 class Faults:
@@ -128,6 +133,10 @@ class Faults:
             self._apply_to_controller(one)
         elif isinstance(one, AdminAct):
             cluster.admin.carry_out(one)
+            if isinstance(one, CreateTopic):
+                cluster.clients.add_partitions(one.topic, len(one.assignment))
+            elif isinstance(one, CreatePartitions):
+                cluster.clients.add_partitions(one.topic, len(one.added))
 
     # Kinds
 
@@ -141,9 +150,9 @@ class Faults:
                 if restart_after_ms is not None:
                     self._after(restart_after_ms, broker.start)
             case StopBroker(restart_after_ms=restart_after_ms):
-                broker.shut_down(None if restart_after_ms is None else restart_after_ms * MS)
+                broker.shut_down(restart_after_us=self._clamped_us(restart_after_ms))
             case FailLogDirectory(partitions=partitions):
-                broker.fail_log_directory(partitions)
+                broker.fail_log_directory(partitions or None)
             case unknown:
                 assert_never(unknown)
 
@@ -201,26 +210,32 @@ class Faults:
             return
         match one:
             case CrashController(act=act, when=when):
-                process.crash_at(act, lambda: self._succeed(one), is_before=when == "before")
+                process.crash_at(act, partial(self._succeed, one), is_before=when == "before")
             case KillController():
                 process.kill()
                 self._succeed(one)
             case StartController():
-                process.start()
+                self._cluster.start_controller(one.process)
             case ShutDownController(restart_after_ms=restart_after_ms):
                 process.shut_down()
                 if restart_after_ms is not None:
-                    self._after(restart_after_ms, process.start)
+                    self._after(restart_after_ms, partial(process.start, 0))
             case unknown:
                 assert_never(unknown)
 
     def _succeed(self, one: CrashController | KillController) -> None:
-        """A controller has ended: its successor starts."""
-        controllers = self._cluster.controllers
+        """A controller has ended, a stock one with its broker: its successor starts."""
+        cluster = self._cluster
+        process = cluster.controllers[one.process]
+        start = partial(cluster.start_controller, one.process)
+        if process.is_stock:
+            broker = cluster.brokers[process.settings.configuration.broker_id]
+            broker.crash(loses_unflushed=False)
+            start = broker.start
         if one.successor == SAME:
-            self._after(one.restart_after_ms, controllers[one.process].start)
-        elif one.successor != NOBODY and one.successor in controllers:
-            controllers[one.successor].start()
+            self._after(one.restart_after_ms, start)
+        elif one.successor != NOBODY:
+            cluster.start_controller(one.successor)
 
     # Parts
 
@@ -263,6 +278,9 @@ class Faults:
                 end()
 
         self._after(ms, finish)
+
+    def _clamped_us(self, ms: int | None) -> int | None:
+        return None if ms is None else self._clamped_ms(ms) * MS
 
     def _clamped_ms(self, ms: int) -> int:
         return max(0, min(ms, (self._quiet_us - self._cluster.scheduler.now_us) // MS))

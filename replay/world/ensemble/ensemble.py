@@ -176,6 +176,11 @@ class Ensemble:
         """The connection ends after the next transaction of the process, before the reply."""
         self._losing[process] = self._losing.get(process, 0) + 1
 
+    def end_faults(self) -> None:
+        """Lose no more replies, and delete ephemeral znodes in time."""
+        self._losing.clear()
+        self._late_us.clear()
+
     # Members and clients call these
 
     def defers(self, action: Callable[[], None]) -> bool:

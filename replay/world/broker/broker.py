@@ -1,0 +1,103 @@
+"""A broker over all its runs, and what can happen to it."""
+
+from collections.abc import Iterable
+
+from replay.world.broker.context import process_of
+from replay.world.broker.control_requests import Replicas
+from replay.world.broker.disk import Disk
+from replay.world.broker.run import BrokerRun, World
+from replay.world.observer import Name
+from replay.world.scheduler import Scheduled
+
+
+class Broker:
+    """The broker with one id. Its disk survives the end of a run.
+
+    A supervisor starts it again if it exits with an error. After a crash or a shutdown it starts
+    again only if the caller says when, or calls `start`.
+    """
+
+    def __init__(self, id: int, world: World, rack: str | None = None) -> None:
+        self.id = id
+        self.process = process_of(id)
+        self.disk = Disk()
+        self._rack = rack
+        self._world = world
+        self._run: BrokerRun | None = None
+        self._restart: Scheduled | None = None
+        self._restart_after_us: int | None = None
+        self._is_paused = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process exists, paused or not."""
+        return self._run is not None
+
+    @property
+    def replicas(self) -> Replicas | None:
+        """The replicas of the current run."""
+        return self._run.replicas if self._run else None
+
+    @property
+    def broker_epoch(self) -> int:
+        """The broker epoch of the last registration of this run, -1 if there is none."""
+        return self._run.context.epoch if self._run else -1
+
+    def start(self) -> None:
+        """Start the process, unless it runs."""
+        if self._restart is not None:
+            self._restart.cancel()
+            self._restart = None
+        if self._run is None:
+            self._restart_after_us = None
+            self._run = BrokerRun(self.id, self._rack, self.disk, self._world, self._ended)
+
+    def crash(self, *, loses_unflushed: bool = False, restart_after_us: int | None = None) -> None:
+        """The process ends without closing its session. `loses_unflushed`: its machine fails, too,
+        and what is not on the disk is lost."""
+        if self._run is None:
+            return
+        self._run.crash()
+        if loses_unflushed:
+            self.disk.lose_unflushed(self.process, self._world.observer)
+        self._gone(restart_after_us)
+
+    def shut_down(self, *, restart_after_us: int | None = None) -> None:
+        """A controlled shutdown begins."""
+        if self._run is not None:
+            self._restart_after_us = restart_after_us
+            self._run.shut_down()
+
+    def _ended(self, cause: str) -> None:
+        is_error = cause == "exit"
+        self._gone(self._world.settings.restart_us if is_error else self._restart_after_us)
+
+    def _gone(self, restart_after_us: int | None) -> None:
+        self._run = None
+        self._is_paused = False
+        if restart_after_us is not None:
+            self._restart = self._world.scheduler.after(restart_after_us, self.start)
+
+    def pause(self) -> None:
+        """The process does nothing until `resume`: it becomes a zombie if its session expires."""
+        if self._run is not None and not self._is_paused:
+            self._is_paused = True
+            self._run.pause()
+
+    def resume(self) -> None:
+        """The process goes on."""
+        if self._run is not None and self._is_paused:
+            self._is_paused = False
+            self._run.resume()
+
+    def slow_disk(self, write_us: int) -> None:
+        """Each write takes so much longer from now on, until the process ends or this is set to
+        0."""
+        if self._run is not None:
+            self._run.context.write_us = write_us
+
+    def fail_log_directory(self, names: Iterable[Name] | None = None) -> None:
+        """The log directories of some partitions fail, or of all partitions. The broker has another
+        one for new partitions. They are repaired before the next run, without loss."""
+        if self._run is not None:
+            self._run.fail_log_directories(names)

@@ -1,0 +1,96 @@
+"""Requests of a broker to its controller (NodeToControllerChannelManager of Kafka)."""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from controller.core import error_codes as codes
+from controller.core.api_requests import ApiRequest, ApiResponse
+from controller.core.api_requests.alter_partition import AlterPartitionResponse
+from replay.world.broker.context import Context
+from replay.world.broker.peer import Peer
+from replay.world.messages import ControllerRequest, ControllerResponse
+from replay.world.network import Message
+from replay.world.scheduler import MS
+
+ProcessOfController = Callable[[int], str]
+"""Takes the broker id of a controller; returns its process."""
+
+RETRY_US: Final = 50 * MS
+"""Measured: a broker looks the controller up about 18 times a second."""
+
+
+class OnResponse(Protocol):
+    """Takes the response to a request."""
+
+    def __call__(self, response: ApiResponse) -> None: ...
+
+
+class ControllerChannel:
+    """Sends one request at a time, again and again until the controller has answered it. The
+    controller is the one that the last UpdateMetadata request named."""
+
+    def __init__(self, context: Context, process_of_controller: ProcessOfController) -> None:
+        self._context = context
+        self._process_of_controller = process_of_controller
+        self._queued: tuple[ApiRequest, OnResponse] | None = None
+        self._peer: Peer | None = None
+
+    def send(self, request: ApiRequest, on_response: OnResponse) -> None:
+        """Send a request; there must be no other one."""
+        assert self._queued is None
+        self._queued = (request, on_response)
+        self._try()
+
+    def close(self) -> None:
+        """Drop the request."""
+        self._queued = None
+        self._disconnect()
+
+    def _try(self) -> None:
+        if self._queued is None:
+            return
+        context = self._context
+        controller = context.metadata.known_controller()
+        if controller is None:
+            self._retry()
+            return
+        process = self._process_of_controller(controller)
+        if self._peer is not None and self._peer.remote != process:
+            self._disconnect()
+        if self._peer is None:
+            self._peer = Peer(
+                context.clock,
+                context.network,
+                context.process,
+                process,
+                self._received,
+                self._failed,
+                context.settings.socket_timeout_us,
+            )
+        request, _ = self._queued
+        self._peer.send(lambda number: ControllerRequest(number, request))
+
+    def _received(self, message: Message) -> None:
+        assert isinstance(message, ControllerResponse), message
+        if self._queued is None:
+            return
+        response = message.response
+        if isinstance(response, AlterPartitionResponse) and response.error == codes.NOT_CONTROLLER:
+            self._disconnect()
+            self._retry()
+            return
+        _, on_response = self._queued
+        self._queued = None
+        on_response(response)
+
+    def _failed(self) -> None:
+        self._peer = None
+        self._retry()
+
+    def _retry(self) -> None:
+        self._context.clock.after(RETRY_US, self._try)
+
+    def _disconnect(self) -> None:
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.close()

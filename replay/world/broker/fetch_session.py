@@ -1,0 +1,268 @@
+"""What a broker does with the fetches of one connection.
+
+The models are ReplicaManager.fetchMessages, DelayedFetch, and the fetch sessions of KIP-227.
+
+A fetch is answered at once if it gets records or errors, otherwise when there is something, or
+after the maximal wait. Kafka looks at each partition of the session at each fetch. Here partitions
+report themselves when something changes, so that a fetch costs only what changed.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from controller.core import error_codes as codes
+from controller.core.values import NO_EPOCH
+from replay.world.broker import messages
+from replay.world.broker.context import Context
+from replay.world.broker.log import UNKNOWN_END
+from replay.world.broker.messages import (
+    Fetch,
+    FetchedPartition,
+    FetchPartition,
+    FetchResponse,
+)
+from replay.world.broker.partition import Partition
+from replay.world.observer import Name
+from replay.world.scheduler import Scheduled
+
+RECORDS_MAX: Final = 1000
+"""The most records of one partition in one response."""
+
+FindPartition = Callable[[Name], Partition | int]
+"""Returns the partition, or the error code if the broker does not host it."""
+SendResponse = Callable[[FetchResponse], None]
+
+
+class Position:
+    """One partition of a session: what its reader asked for last, and what it was sent."""
+
+    __slots__ = ("asked", "high_watermark", "partition")
+
+    def __init__(self, asked: FetchPartition) -> None:
+        self.asked = asked
+        self.partition: Partition | None = None
+        """Where the position is one of the readers."""
+        self.high_watermark = -1
+
+
+class FetchSession:
+    """The fetches of one follower or consumer on one connection. `fetch_us` is the time of the last
+    one."""
+
+    def __init__(
+        self, context: Context, replica: int, find: FindPartition, send: SendResponse
+    ) -> None:
+        self.replica = replica
+        self.is_follower = replica != messages.CONSUMER
+        self.fetch_us = context.clock.now_us
+        self._context = context
+        self._find = find
+        self._send = send
+        self._positions: dict[Name, Position] = {}
+        self._ready: dict[Name, Position] = {}
+        """Positions with records, an error, or a change that may be one."""
+        self._stale: dict[Name, Position] = {}
+        """Positions whose reader does not know the high watermark."""
+        self._outside: dict[Name, Position] = {}
+        """Positions of a follower that is not in the ISR."""
+        self._sent: dict[Name, Position] = {}
+        """Positions that were in the last response, until the reader asks for other offsets."""
+        self._waiting = 0
+        """The number of the fetch that waits, 0: none."""
+        self._timer: Scheduled | None = None
+
+    def fetch(self, request: Fetch) -> None:
+        """Handle a fetch."""
+        self.fetch_us = self._context.clock.now_us
+        self._waiting = request.number
+        for name in request.forgotten:
+            self._forget(name)
+        # A position that the reader did not change has the same outcome as before.
+        for name, position in self._sent.items():
+            if name in self._positions:
+                self._ready[name] = position
+        self._sent = {}
+        for asked in request.partitions:
+            self._ask(asked)
+        if self._outside:
+            for position in list(self._outside.values()):
+                if position.partition is not None:
+                    position.partition.expand_isr(self.replica)
+        if self._ready:
+            self._respond()
+        if self._waiting and self._timer is None:
+            self._wait()
+
+    def end(self) -> None:
+        """The connection has ended."""
+        self._waiting = 0
+        for name in list(self._positions):
+            self._forget(name)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # Called by partitions
+
+    def mark(self, position: Position) -> None:
+        """Something changed for a position: answer the fetch that waits."""
+        self._ready[position.asked.name] = position
+        if self._waiting:
+            self._respond()
+
+    def high_watermark_changed(self, position: Position) -> None:
+        """A consumer can read more. A follower gets the high watermark with the next response."""
+        if self.is_follower:
+            self._stale[position.asked.name] = position
+        else:
+            self.mark(position)
+
+    def note(self, position: Position, partition: Partition) -> None:
+        """The ISR of the partition is another one."""
+        replica, name = self.replica, position.asked.name
+        if replica in partition.remotes and replica not in partition.maximal_isr:
+            self._outside[name] = position
+        else:
+            self._outside.pop(name, None)
+
+    # Reading
+
+    def _ask(self, asked: FetchPartition) -> None:
+        name = asked.name
+        position = self._positions.get(name)
+        if position is None:
+            position = self._positions[name] = Position(asked)
+        position.asked = asked
+        self._ready.pop(name, None)
+        partition = self._find(name)
+        if isinstance(partition, int):
+            self._ready[name] = position
+            return
+        if position.partition is not partition:
+            self._detach(position)
+            position.partition = partition
+            partition.readers[self] = position
+            self._stale[name] = position
+            self.note(position, partition)
+        if self._failure(position, partition) is not None:
+            self._ready[name] = position
+            self._release(partition)
+            return
+        if self.is_follower:
+            partition.fetched(self, asked.offset)
+        if asked.offset < self._limit(partition):
+            self._ready[name] = position
+
+    def _limit(self, partition: Partition) -> int:
+        return partition.log.end if self.is_follower else partition.log.high_watermark
+
+    def _failure(self, position: Position, partition: Partition) -> FetchedPartition | None:
+        """The error of a read, or that the logs diverge (Partition.fetchRecords)."""
+        asked = position.asked
+        error = self._error(asked, partition)
+        if error:
+            return FetchedPartition(asked.name, error)
+        log = partition.log
+        out_of_range = FetchedPartition(
+            asked.name,
+            messages.OFFSET_OUT_OF_RANGE,
+            leader_end=log.end if self.is_follower else log.high_watermark,
+        )
+        if asked.last_epoch != NO_EPOCH:
+            epoch, end = log.end_of(asked.last_epoch)
+            if (epoch, end) == UNKNOWN_END:
+                return out_of_range
+            if epoch < asked.last_epoch or end < asked.offset:
+                return FetchedPartition(
+                    asked.name, codes.NONE, log.high_watermark, (), (epoch, end)
+                )
+        return out_of_range if asked.offset > log.end else None
+
+    def _error(self, asked: FetchPartition, partition: Partition) -> int:
+        if asked.topic_id is not None and partition.log.topic_id not in (None, asked.topic_id):
+            return messages.INCONSISTENT_TOPIC_ID
+        error = epoch_error(asked.leader_epoch, partition)
+        if not error and self.is_follower and self.replica not in partition.remotes:
+            return messages.UNKNOWN_LEADER_EPOCH
+        return error
+
+    def _read(self, name: Name, position: Position) -> FetchedPartition | None:
+        """The response for a position, None if its reader has everything."""
+        partition = self._find(name)
+        if isinstance(partition, int):
+            return FetchedPartition(name, partition)
+        failure = self._failure(position, partition)
+        if failure is not None:
+            return failure
+        log, offset = partition.log, position.asked.offset
+        end = min(self._limit(partition), offset + RECORDS_MAX)
+        if offset >= end and position.high_watermark == log.high_watermark:
+            return None
+        position.high_watermark = log.high_watermark
+        batches = log.read(offset, end) if offset < end else ()
+        return FetchedPartition(name, codes.NONE, log.high_watermark, batches)
+
+    def _respond(self, *, is_due: bool = False) -> None:
+        """Answer the fetch that waits, unless there is nothing to send and it is not due."""
+        ready, self._ready = self._ready, {}
+        number, fetched = self._waiting, []
+        for name, position in ready.items():
+            one = self._read(name, position)
+            if one is not None:
+                fetched.append(one)
+                if one.error or one.batches or one.diverging:
+                    self._sent[name] = position
+        if not fetched and not is_due:
+            return
+        stale, self._stale = self._stale, {}
+        for name, position in stale.items():
+            one = None if name in ready else self._read(name, position)
+            if one is not None:
+                fetched.append(one)
+        self._waiting = 0
+        self._send(FetchResponse(number, tuple(fetched)))
+
+    def _wait(self) -> None:
+        due_us = self.fetch_us + self._context.settings.fetch_wait_us
+        self._timer = self._context.clock.at(due_us, self._time_out)
+
+    def _time_out(self) -> None:
+        self._timer = None
+        if not self._waiting:
+            return
+        now_us = self._context.clock.now_us
+        if now_us - self.fetch_us >= self._context.settings.fetch_wait_us:
+            self.fetch_us = now_us
+            self._respond(is_due=True)
+        else:
+            self._wait()
+
+    def _forget(self, name: Name) -> None:
+        position = self._positions.pop(name, None)
+        if position is not None:
+            self._detach(position)
+        for positions in (self._ready, self._stale, self._sent):
+            positions.pop(name, None)
+
+    def _detach(self, position: Position) -> None:
+        partition, position.partition = position.partition, None
+        self._outside.pop(position.asked.name, None)
+        if partition is None:
+            return
+        partition.readers.pop(self, None)
+        self._release(partition)
+
+    def _release(self, partition: Partition) -> None:
+        """Later fetches of the session say nothing about this partition."""
+        remote = partition.remotes.get(self.replica)
+        if remote is not None and remote.session is self:
+            remote.settle(partition.log.end)
+            remote.session = None
+
+
+def epoch_error(leader_epoch: int, partition: Partition) -> int:
+    """The error of a request to a leader at a leader epoch (checkCurrentLeaderEpoch)."""
+    if leader_epoch != NO_EPOCH and leader_epoch != partition.leader_epoch:
+        if leader_epoch < partition.leader_epoch:
+            return codes.FENCED_LEADER_EPOCH
+        return messages.UNKNOWN_LEADER_EPOCH
+    return codes.NONE if partition.is_leader else messages.NOT_LEADER_OR_FOLLOWER

@@ -1,0 +1,224 @@
+"""One run of a broker: from the start of its process to its end."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from controller.core import znodes
+from controller.core.events import WatchFired
+from controller.core.operations import CreateSequential
+from replay.world.broker.context import Context, MinIsr
+from replay.world.broker.control_requests import Replicas
+from replay.world.broker.controlled_shutdown import ControlledShutdown
+from replay.world.broker.controller_channel import ControllerChannel, ProcessOfController
+from replay.world.broker.disk import Disk
+from replay.world.broker.fetcher import Fetchers
+from replay.world.broker.isr_changes import AlterPartitions, ZooKeeperIsrChanges
+from replay.world.broker.partition import IsrChanges
+from replay.world.broker.registration import Registration, registration_of
+from replay.world.broker.serving import Served
+from replay.world.broker.settings import BrokerSettings
+from replay.world.broker.zookeeper_requests import ZooKeeperRequests
+from replay.world.network import Endpoint, Network
+from replay.world.observer import Name, Observer
+from replay.world.scheduler import MS, ProcessClock, Scheduler
+from replay.world.zookeeper_client import ZooKeeperClient
+
+START_MS: Final = 1_700_000_000_000
+"""The wall-clock time at which the virtual time begins."""
+_FAILURE: Final = 1
+
+
+class World(NamedTuple):
+    """What all brokers of a world share."""
+
+    scheduler: Scheduler
+    network: Network
+    settings: BrokerSettings
+    observer: Observer
+    process_of_controller: ProcessOfController
+    """The process of a controller by its broker id."""
+    min_isr: MinIsr = lambda topic: None
+
+
+class BrokerRun:
+    """`on_end` gets the cause: "shutdown", or "exit" if the broker could not register."""
+
+    def __init__(
+        self, id: int, rack: str | None, disk: Disk, world: World, on_end: Callable[[str], None]
+    ) -> None:
+        self._world = world
+        self._rack = rack
+        self._disk = disk
+        self._on_end = on_end
+        self._clock = ProcessClock(world.scheduler)
+        self._is_registered = self._is_listening = False
+        self._expirations = 0
+        self.context = context = Context(
+            id, self._clock, world.network, world.settings, world.observer, world.min_isr
+        )
+        self._requests = ZooKeeperRequests()
+        self._channel = ControllerChannel(context, world.process_of_controller)
+        changes: IsrChanges
+        if world.settings.protocol.has_alter_partition:
+            changes = AlterPartitions(context, self._channel)
+        else:
+            changes = ZooKeeperIsrChanges(context, self._requests)
+        self._fetchers = Fetchers(context)
+        self.replicas = Replicas(context, disk, changes, self._fetchers)
+        self._zookeeper = ZooKeeperClient(
+            world.scheduler, world.network, context.process, self, world.settings.session_timeout_ms
+        )
+        self._requests.use(self._zookeeper)
+        self._registration = Registration(
+            self._requests, id, self._make_data, self._registered, self._conflict
+        )
+        self._shutdown: ControlledShutdown | None = None
+        disk.start()
+        self._clock.after(world.settings.start_us, self._begin)
+        self._repeat(world.settings.lag_us // 2, self._shrink_isrs)
+        self._repeat(world.settings.checkpoint_us, disk.checkpoint)
+        self._repeat(world.settings.flush_us, self._write_back)
+
+    def _begin(self) -> None:
+        self._world.observer.started(self.context.process)
+        self._zookeeper.start()
+
+    def _make_data(self) -> bytes:
+        now_ms = START_MS + self._clock.now_us // MS
+        return registration_of(self.context.id, self._rack, self._world.settings.protocol, now_ms)
+
+    def _repeat(self, period_us: int, action: Callable[[], None]) -> None:
+        def act() -> None:
+            action()
+            self._repeat(period_us, action)
+
+        self._clock.after(period_us, act)
+
+    def _shrink_isrs(self) -> None:
+        for partition in list(self.replicas.hosted.values()):
+            partition.shrink_isr()
+
+    def _write_back(self) -> None:
+        """A slow disk is late."""
+        write_back = self._disk.write_back
+        process, observer = self.context.process, self._world.observer
+        if self.context.write_us:
+            self._clock.after(self.context.write_us, lambda: write_back(process, observer))
+        else:
+            write_back(process, observer)
+
+    # The session
+
+    def session_started(self, session: int) -> None:
+        """Register, for the first time or after an expiry."""
+        self._registration.begin(session)
+        self._requests.reconnected()
+
+    def session_resumed(self) -> None:
+        """Repeat the requests that were not answered."""
+        self._requests.reconnected()
+
+    def connection_lost(self) -> None:
+        """The client reconnects by itself."""
+
+    def session_expired(self) -> None:
+        """The broker goes on, and registers again in the next session. If it cannot, it is of no
+        use until it is started again."""
+        self._is_registered = False
+        self._expirations += 1
+        expirations = self._expirations
+        self._clock.after(self._world.settings.unregistered_us, lambda: self._give_up(expirations))
+
+    def watch_fired(self, event: WatchFired) -> None:
+        """A broker of the world watches nothing."""
+
+    def _give_up(self, expirations: int) -> None:
+        if not self._is_registered and self._expirations == expirations:
+            self.crash("exit")
+            self._on_end("exit")
+
+    def _registered(self, broker_epoch: int) -> None:
+        self._is_registered = True
+        self.context.epoch = broker_epoch
+        self._world.observer.registered(self.context.process, broker_epoch)
+        if not self._is_listening:
+            self._is_listening = True
+            self._clock.after(self._world.settings.accepts_after_us, self._listen)
+
+    def _conflict(self) -> None:
+        """At the start Kafka exits. Later it stays unregistered (KAFKA-14845)."""
+        if not self._is_listening:
+            self.crash("exit")
+            self._on_end("exit")
+
+    def _listen(self) -> None:
+        if self._shutdown is None:
+            self._world.network.listen(self.context.process, self._accept)
+            self._registration.rewrite()
+
+    def _accept(self, process: str) -> Endpoint:
+        return Served(self.context, self.replicas)
+
+    # Faults and the end
+
+    def pause(self) -> None:
+        """The process does nothing; what arrives waits."""
+        self._clock.pause()
+        self._world.network.pause(self.context.process)
+        self._zookeeper.pause()
+        self._world.observer.paused(self.context.process)
+
+    def resume(self) -> None:
+        """The process goes on."""
+        self._world.observer.resumed(self.context.process)
+        self._zookeeper.resume()
+        self._world.network.resume(self.context.process)
+        self._clock.resume()
+
+    def fail_log_directories(self, names: Iterable[Name] | None) -> Sequence[Name]:
+        """The log directories of some partitions, or of all, fail; report it to the controller
+        (handleLogDirFailure)."""
+        failed = self.replicas.fail(list(self._disk.logs) if names is None else names)
+        if failed:
+            self._world.observer.log_directory_failed(self.context.process, failed)
+            for name in failed:
+                self._fetchers.stop(name)
+            event = {"version": 1, "broker": self.context.id, "event": _FAILURE}
+            path = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
+            self._requests.submit(
+                CreateSequential(path, msgspec.json.encode(event)), lambda results: None
+            )
+        return failed
+
+    def shut_down(self) -> None:
+        """Stop after the controller has moved the leaders, or has not answered in time."""
+        if self._shutdown is None:
+            self.context.is_shutting_down = True
+            self._shutdown = ControlledShutdown(
+                self.context, self._world.process_of_controller, self._stop
+            )
+
+    def _stop(self) -> None:
+        self._disk.checkpoint()
+        self._disk.write_back(self.context.process, self._world.observer)
+        # The request to close the session arrives before the end of the connection.
+        self._zookeeper.close()
+        self._end("shutdown")
+        self._on_end("shutdown")
+
+    def crash(self, cause: str = "crash") -> None:
+        """The process ends. Its session stays until it expires."""
+        self._zookeeper.crash()
+        self._end(cause)
+
+    def _end(self, cause: str) -> None:
+        self._clock.end()
+        self._requests.forget()
+        self._fetchers.close()
+        self._channel.close()
+        if self._shutdown is not None:
+            self._shutdown.close()
+        self._world.network.end_process(self.context.process)
+        self._world.observer.ended(self.context.process, cause)

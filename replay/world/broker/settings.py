@@ -1,0 +1,69 @@
+"""The settings of a broker that change what it does."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from controller.core.protocol_versions import LATEST, ProtocolVersion
+from replay.world.scheduler import MS, SECOND
+
+LISTENER: Final = "PLAINTEXT"
+"""The only listener of the world's brokers and controllers."""
+
+_LATEST: Final = ProtocolVersion(LATEST)
+
+_BY_KAFKA_NAME: Final = {
+    "replica.lag.time.max.ms": ("lag_us", MS),
+    "replica.fetch.wait.max.ms": ("fetch_wait_us", MS),
+    "replica.fetch.backoff.ms": ("fetch_backoff_us", MS),
+    "replica.socket.timeout.ms": ("socket_timeout_us", MS),
+    "replica.high.watermark.checkpoint.interval.ms": ("checkpoint_us", MS),
+    "log.flush.interval.ms": ("flush_us", MS),
+    "min.insync.replicas": ("min_isr", 1),
+    "zookeeper.session.timeout.ms": ("session_timeout_ms", 1),
+    "controlled.shutdown.max.retries": ("shutdown_attempts", 1),
+    "controlled.shutdown.retry.backoff.ms": ("shutdown_backoff_us", MS),
+}
+
+
+class BrokerSettings(Struct, frozen=True, kw_only=True):
+    """The defaults are those of Kafka where Kafka has the setting.
+
+    `flush_us` is how often the operating system writes records to the disk: Kafka does not flush.
+    `start_us` is the time from the start of the process to its connection to ZooKeeper,
+    `accepts_after_us` the time from the registration to the first connection that the broker
+    accepts. A supervisor starts a broker again `restart_us` after it has exited because of an
+    error, or has not been registered for `unregistered_us`.
+    """
+
+    protocol: ProtocolVersion = _LATEST
+    session_timeout_ms: int = 18_000
+    lag_us: int = 30 * SECOND
+    fetch_wait_us: int = 500 * MS
+    fetch_backoff_us: int = SECOND
+    socket_timeout_us: int = 30 * SECOND
+    checkpoint_us: int = 5 * SECOND
+    flush_us: int = 5 * SECOND
+    min_isr: int = 1
+    shutdown_attempts: int = 3
+    shutdown_backoff_us: int = 5 * SECOND
+    start_us: int = SECOND
+    accepts_after_us: int = 600 * MS
+    restart_us: int = 5 * SECOND
+    unregistered_us: int = 60 * SECOND
+
+    @property
+    def truncates_on_fetch(self) -> bool:
+        """Whether a fetch response says where logs diverge (isTruncationOnFetchSupported)."""
+        return self.protocol.at_least("2.7-IV1")
+
+
+def settings_of(protocol: str, kafka: Mapping[str, str]) -> BrokerSettings:
+    """The settings by Kafka's names; settings with other names have no effect in the world."""
+    known = {
+        field: int(kafka[name]) * unit
+        for name, (field, unit) in _BY_KAFKA_NAME.items()
+        if name in kafka
+    }
+    return BrokerSettings(protocol=ProtocolVersion(protocol), **known)
