@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 _POLL_US: Final = 500 * MS
 """How often the invariants about recovery are evaluated."""
 
+_STARTS_US: Final = 5_000 * MS
+"""How long processes that were down take to start after the last fault."""
+
 _SENT: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 
@@ -60,6 +63,7 @@ class Monitor(Observer):
         self._now: Callable[[], int] = lambda: 0
         self._quiet_us: int | None = None
         self._next_poll_us = 0
+        self._unchecked: list[str] = []
         self._logs: dict[tuple[int, Name], list[int]] = {}
         self._topic_ids: dict[tuple[int, Name], bytes | None] = {}
         self._always = [one(self.known, self._report) for one in ALWAYS]
@@ -125,33 +129,35 @@ class Monitor(Observer):
         self.also.quiet_begins()
 
     def poll(self) -> None:
-        """Evaluate the invariants about recovery that have not held yet."""
-        now = self._now()
+        """Evaluate the invariants about recovery."""
         assert self._quiet_us is not None
+        now = self._now()
         self._next_poll_us = now + _POLL_US
-        left: list[Recovery] = []
+        since_us = self._quiet_us + _STARTS_US
         self.unmet = {}
+        self._unchecked = []
         active = self.processes.active()
+        is_kafka = active is not None and self.processes.is_kafka(active)
         for one in self._recovery:
-            if one.ONLY_REFOLD and (active is None or self.processes.is_kafka(active)):
-                left.append(one)
+            if one.ONLY_REFOLD and (active is None or is_kafka):
+                self._unchecked.append(one.NAME)
                 continue
             missing = next(one.missing(), None)
             if missing is None:
                 continue
-            left.append(one)
             self.unmet[one.NAME] = ": ".join(missing)
-            if now - self._quiet_us >= one.WITHIN_MS * MS:
+            if now - since_us >= one.WITHIN_MS * MS:
                 one.violated(
                     missing[0], f"{missing[1]}, {one.WITHIN_MS // 1000} s after the last fault"
                 )
-        self._recovery = left
-        self.is_settled = not left
+        self.is_settled = now >= since_us and not self.unmet and not self._unchecked
 
     def not_checked(self) -> list[str]:
         """The invariants about recovery for which the run was too short, or whose controller
         followed Kafka's rules."""
-        return [one.NAME for one in self._recovery]
+        if self._quiet_us is None:
+            return [one.NAME for one in self._recovery]
+        return [*self.unmet, *self._unchecked]
 
     def input_applied(self, one: "Input") -> None:
         self.also.input_applied(one)

@@ -11,11 +11,14 @@ REFOLD: Final = 100
 """The id of the first refold; no broker has it."""
 
 _ACTIVE_MS: Final = 30_000
-_QUIET_MS: Final = 60_000
+_QUIET_MS: Final = 90_000
 _BEFORE_2_7: Final = "2.6-IV0"
 """Leaders write their ISRs to ZooKeeper, and topics have no ids."""
 
-_BROKER_SETTINGS: Final = {"replica.lag.time.max.ms": "10000"}
+_BROKER_SETTINGS: Final = {
+    "replica.lag.time.max.ms": "10000",
+    "zookeeper.session.timeout.ms": "9000",
+}
 
 
 def generic(seed: int = 0) -> Scenario:
