@@ -10,6 +10,7 @@ from controller.core.fold import Fold
 from controller.core.operations import (
     CONNECTION_LOSS,
     OK,
+    Check,
     Create,
     Delete,
     SetData,
@@ -28,7 +29,9 @@ from controller.core.triggers import (
 )
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_znodes, write_atomically
-from replay.world.tree import Refused, Tree
+from replay.world.requests import Result, WriteInMulti
+from replay.world.tree import Refused
+from replay.world.zookeeper import ZooKeeper
 from tests.races.defect import Defect
 from tests.races.planting import Replacement, reach
 
@@ -38,17 +41,22 @@ _RULE: Final = "controller election"
 
 # R5 -----------------------------------------------------------------------------------------------
 
+Apply = Callable[..., Result]
 
-def _without_guard(check: Callable[[Tree, str, int], None]) -> Callable[[Tree, str, int], None]:
+
+def _without_guard(write: Apply) -> Apply:
     """A check of the version of /controller_epoch always succeeds: a write without a guard."""
 
-    def planted(tree: Tree, path: str, version: int) -> None:
+    def planted(
+        server: ZooKeeper, session: int, operation: WriteInMulti, now_ms: int, changes: Any
+    ) -> Result:
         try:
-            check(tree, path, version)
+            return write(server, session, operation, now_ms, changes)
         except Refused:
-            if path != znodes.CONTROLLER_EPOCH:
+            if not isinstance(operation, Check) or operation.path != znodes.CONTROLLER_EPOCH:
                 raise
             reach()
+            return Result(OK)
 
     return planted
 
@@ -164,7 +172,7 @@ DEFECTS: Final = (
             "partitions-kept",
             "isr-within-assignment",
         ),
-        replacements=(Replacement("replay.world.tree:Tree.check", _without_guard),),
+        replacements=(Replacement("replay.world.zookeeper:ZooKeeper._write", _without_guard),),
     ),
     Defect(
         id="R6",

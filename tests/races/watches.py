@@ -12,7 +12,7 @@ from controller.core.events import ChildrenRead, Recorded
 from controller.core.fold import Fold
 from controller.core.operations import OK
 from controller.core.outcomes import Children, Znodes
-from controller.core.state import Partition
+from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import BrokerChange, TopicChange, Trigger
 from controller.core.values import Broker
 from controller.core.zookeeper_io import read_znodes
@@ -52,15 +52,17 @@ def _without_bounces(read_brokers: ReadBrokers) -> ReadBrokers:
 class _Early:
     """The children that a controller has read when it queued a change of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, context: ControllerContext) -> None:
+        self.context = context
         self.reads: dict[CommandId, str] = {}
         self.children: dict[str, list[str]] = {}
 
     @classmethod
     def of(cls, controller: Controller) -> "_Early":
+        """Those of the current term."""
         found: _Early | None = controller.__dict__.get("early")
-        if found is None:
-            found = controller.__dict__["early"] = cls()
+        if found is None or found.context is not controller.context:
+            found = controller.__dict__["early"] = cls(controller.context)
         return found
 
 
@@ -75,7 +77,8 @@ def _read_when_queued(
     enqueue: Callable[[Controller, Trigger], None],
 ) -> Callable[[Controller, Trigger], None]:
     def planted(controller: Controller, trigger: Trigger) -> None:
-        if trigger not in controller.triggers and controller.is_connected:
+        can_read = controller.is_active and controller.is_connected
+        if can_read and trigger not in controller.triggers:
             for kind, path, rule in _LISTED:
                 if isinstance(trigger, kind):
                     read = controller.issue(ReadChildren(path, True), Reason(rule))
