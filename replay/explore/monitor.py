@@ -83,6 +83,7 @@ class Monitor(Observer):
         self._isr_proposed = self._of("isr_proposed")
         self._acknowledged = self._of("acknowledged")
         self._consumed = self._of("consumed")
+        self._controller_writes = self._of("controller_writes")
 
     def _of(self, fact: str) -> list[Any]:
         base = getattr(Invariant, fact)
@@ -114,10 +115,18 @@ class Monitor(Observer):
 
         def committed(transaction: Any) -> None:
             before(transaction)
+            if self._controller_writes and transaction.changes:
+                self._check_writer(transaction.process, transaction.changes[0][1])
             facts.committed(transaction.process, transaction.changes)
 
         cluster.zookeeper.on_transaction = committed
         self.also.begins(cluster)
+
+    def _check_writer(self, process: str, path: str) -> None:
+        term = self.processes.term_of(process)
+        if term:
+            for check in self._controller_writes:
+                check(process, term, path)
 
     def stepped(self) -> None:
         self.also.stepped()
@@ -395,6 +404,20 @@ class Processes:
         """Whether a process that can become controller runs."""
         return any(one.run is not None for one in self._cluster.controllers.values())
 
+    def term_of(self, process: str) -> int:
+        """The controller epoch with which a process acts; 0: it is no active controller."""
+        controller = self._cluster.controllers.get(process)
+        run = controller.run if controller is not None else None
+        return run.fold.term if run is not None else 0
+
+    def busy_controllers(self) -> Sequence[str]:
+        """The controllers that run a procedure, or have queued events."""
+        return [
+            process
+            for process, one in self._cluster.controllers.items()
+            if one.run is not None and not one.run.fold.is_idle
+        ]
+
     def active(self) -> str | None:
         """The controller that acts with the epoch in /controller_epoch; None: none."""
         for process, one in self._cluster.controllers.items():
@@ -410,6 +433,10 @@ class Processes:
     def running_brokers(self) -> Sequence[int]:
         """The brokers whose process runs."""
         return list(self._running)
+
+    def broker_epoch(self, broker: int) -> int:
+        """The broker epoch that a running broker has been sent."""
+        return self._cluster.brokers[broker].broker_epoch
 
     def is_live(self, broker: int, name: Name) -> bool:
         """Whether a broker is registered, runs, and its log directory of the partition works."""

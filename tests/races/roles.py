@@ -6,7 +6,7 @@ from typing import Any, Final
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
-from controller.core.fold import Fold
+from controller.core.fold import Fold, _break_off
 from controller.core.operations import (
     CONNECTION_LOSS,
     OK,
@@ -120,17 +120,24 @@ def _resign_later(
 
 
 def _keep_queue(end_term: Callable[[Fold], None]) -> Callable[[Fold], None]:
-    """At the end of a session, what is queued stays."""
+    """At the end of a session, what is queued stays, and so does the event that is handled."""
 
     def planted(fold: Fold) -> None:
         controller = fold.controller
-        callbacks = [one for one in controller.triggers if _is_callback(one)]
-        end_term(fold)
-        if controller.is_active:
-            controller.triggers.extendleft(reversed(callbacks))
-            if callbacks:
-                reach()
-                controller.context.epoch_version = ANY_VERSION
+        running = [] if fold._trigger is None or fold._procedure is None else [fold._trigger]
+        triggers = [*running, *controller.triggers]
+        callbacks = [one for one in triggers if _is_callback(one)]
+        if not controller.is_active or not callbacks or fold._paused is not None:
+            end_term(fold)
+            return
+        reach()
+        if fold._procedure is not None:
+            _break_off(fold._procedure)
+            fold._procedure = fold._wait = None
+        controller.triggers.clear()
+        hand_back = [one for one in triggers if isinstance(one, HandBack)]
+        controller.triggers.extend([*callbacks, Expire(), *hand_back])
+        controller.context.epoch_version = ANY_VERSION
 
     return planted
 

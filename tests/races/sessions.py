@@ -121,6 +121,7 @@ DEFECTS: Final = (
         invariants=("partitions-led", "isrs-full", "metadata-current"),
         replacements=(
             Replacement("replay.world.broker.registration:Registration._read", _wait_for_own_znode),
+            _NEVER_GIVES_UP,
         ),
     ),
     Defect(

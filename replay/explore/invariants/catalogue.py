@@ -8,7 +8,11 @@ from replay.explore.invariants.assignments import (
     PartitionsKept,
     ReassignmentNotGivenUp,
 )
-from replay.explore.invariants.epochs import ControllerEpochsForward, StateCarriesEpoch
+from replay.explore.invariants.epochs import (
+    ControllerEpochsForward,
+    DeposedWriteNothing,
+    StateCarriesEpoch,
+)
 from replay.explore.invariants.invariant import Invariant
 from replay.explore.invariants.leadership import (
     LeaderEpochsForward,
@@ -24,6 +28,7 @@ from replay.explore.invariants.recovery import (
     IsrsFull,
     MetadataCurrent,
     PartitionsLed,
+    ProceduresEnded,
     ReassignmentsEnded,
     Recovery,
     SomebodyControls,
@@ -41,6 +46,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     TopicIdsKept,
     ControllerEpochsForward,
     StateCarriesEpoch,
+    DeposedWriteNothing,
     AcknowledgedRecordsKept,
     ReadRecordsStable,
     IsrWithinAssignment,
@@ -56,6 +62,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
 
 RECOVERY: Final[tuple[type[Recovery], ...]] = (
     SomebodyControls,
+    ProceduresEnded,
     PartitionsLed,
     IsrsFull,
     ReassignmentsEnded,

@@ -116,6 +116,10 @@ class Invariant:
     def epoch_written(self, before: int, after: int, process: str) -> None:
         """/controller_epoch was written."""
 
+    def controller_writes(self, process: str, term: int, path: str) -> None:
+        """A controller with the role of this epoch is about to change a znode; `path` is the first
+        one of the transaction."""
+
     def topic_deleted(self, topic: TopicKnown) -> None:
         """A topic's znode was deleted."""
 
