@@ -16,6 +16,9 @@ from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import BrokerChange, TopicChange, Trigger
 from controller.core.values import Broker
 from controller.core.zookeeper_io import read_znodes
+from replay.world.ensemble.client import Client
+from replay.world.ensemble.protocol import Asked, CloseSession
+from replay.world.requests import GetData, MultiRead, Reply
 from tests.races.defect import Defect
 from tests.races.planting import Replacement, reach
 
@@ -150,16 +153,39 @@ def _only_creations(process_znode: ProcessZnode) -> ProcessZnode:
 
 ReadLatest = Callable[[Controller, list[str], str], Awaitable[Znodes]]
 
+_settling: Final[dict[int, None]] = {}
+"""The sessions that find out what became of their writes."""
 
-def _without_sync(read_latest: ReadLatest) -> ReadLatest:
+
+def _without_sync(_: ReadLatest) -> ReadLatest:
     """What became of a write is read without a sync."""
 
     async def planted(controller: Controller, paths: list[str], rule: str) -> Znodes:
-        read = await read_znodes(controller, paths, rule)
-        latest = await read_latest(controller, paths, rule)
-        if (read.errors, read.mzxids) != (latest.errors, latest.mzxids):
-            reach()
-        return read
+        session = controller.session_id
+        _settling[session] = None
+        found = await read_znodes(controller, paths, rule)
+        _settling.pop(session, None)
+        return found
+
+    return planted
+
+
+Answer = Callable[[Client, Asked], Reply]
+
+
+def _note_old_answers(local: Answer) -> Answer:
+    """Notes whether a server answers from a state that is out of date."""
+
+    def planted(client: Client, asked: Asked) -> Reply:
+        reply = local(client, asked)
+        session, request = client.session, asked.request
+        if session is not None and session.id in _settling and client.member.lags:
+            assert not isinstance(request, CloseSession)
+            if isinstance(request, MultiRead | GetData):
+                leader = client._ensemble.state
+                if leader.apply(session.id, request, 0).results != reply.results:
+                    reach()
+        return reply
 
     return planted
 
@@ -211,6 +237,9 @@ DEFECTS: Final = (
         planted="After a lost reply, the controller reads the result of its write without a sync.",
         needs="A reply is lost, and the next server has not applied the write yet.",
         invariants=("somebody-controls", "partitions-led", "isrs-full", "metadata-current"),
-        replacements=(Replacement("controller.core.zookeeper_io:read_latest", _without_sync),),
+        replacements=(
+            Replacement("controller.core.zookeeper_io:read_latest", _without_sync),
+            Replacement("replay.world.ensemble.client:Client._local", _note_old_answers),
+        ),
     ),
 )
