@@ -220,8 +220,8 @@ class Monitor(Observer):
         broker = _number(process)
         for name in partitions:
             self.processes.failed_logs[(broker, name)] = None
-            self._lose(broker, name, 0)
-            self._logs.pop((broker, name), None)
+        # The records are there again after a restart.
+        self.known.losses.failed(broker)
 
     def appended(
         self, process: str, partition: Name, offset: int, leader_epoch: int, records: Sequence[int]

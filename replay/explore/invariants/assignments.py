@@ -81,7 +81,8 @@ class CancellationRestores(_OfMoves):
         if after.is_being_reassigned or not before.is_being_reassigned:
             return
         found = after.replicas
-        if found in (move.target, move.origin):
+        requests = self.known.requests.get(write.name)
+        if found in (move.target, move.origin) or (requests and found in requests.targets):
             return
         in_any_order = sorted(found) == sorted(move.origin)
         if not (in_any_order and not self.known.restores_order(write.process)):

@@ -146,8 +146,7 @@ class Invariant:
         """A replica removed its records from `offset` on, because its leader does not have them."""
 
     def lost(self, replica: Replica, offset: int) -> None:
-        """A machine failed and a replica lost its records from `offset` on; a failed log directory
-        loses all (0)."""
+        """A machine failed, and a replica lost its records from `offset` on."""
 
     def restarted(self, broker: int, run: int) -> None:
         """A broker's process started."""
