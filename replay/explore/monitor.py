@@ -87,9 +87,7 @@ class Monitor(Observer):
 
     def _of(self, fact: str) -> list[Any]:
         base = getattr(Invariant, fact)
-        return [
-            getattr(one, fact) for one in self._always if getattr(type(one), fact) is not base
-        ]
+        return [getattr(one, fact) for one in self._always if getattr(type(one), fact) is not base]
 
     def _report(self, invariant: str, subject: str, text: str) -> None:
         if self.violation is None:
@@ -106,6 +104,7 @@ class Monitor(Observer):
         self._now = lambda: scheduler.now_us
         self.processes = Processes(cluster, self.known)
         self.known.live_brokers_of = self.processes.live_brokers_of
+        self.known.deletes_topics = self.processes.deletes_topics
         self.known.restores_order = self.processes.restores_order
         self.known.drops_before_isr = self.processes.is_kafka
         self._recovery = [one(self.known, self._report, self.processes) for one in RECOVERY]
@@ -399,6 +398,11 @@ class Processes:
         """Whether a controller restores the order of cancelled reassignments."""
         controller = self._cluster.controllers.get(process)
         return controller is None or controller.settings.configuration.has_kip_236
+
+    def deletes_topics(self, process: str) -> bool:
+        """Whether the configuration of a controller allows deletions of topics."""
+        controller = self._cluster.controllers.get(process)
+        return controller is None or controller.settings.configuration.delete_topic_enable
 
     def runs_controller(self) -> bool:
         """Whether a process that can become controller runs."""

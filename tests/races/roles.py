@@ -213,7 +213,7 @@ DEFECTS: Final = (
         planted="Events that are queued during a failover are handled before the context is "
         "loaded.",
         needs="Events are queued when a failover begins to load the context.",
-        invariants=("requests-not-dropped", "deletions-not-dropped"),
+        invariants=("requests-kept", "deletions-kept"),
         replacements=(
             Replacement(
                 "controller.core.procedures.role.failover:load_context", _handle_events_first

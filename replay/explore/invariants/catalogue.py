@@ -38,6 +38,7 @@ from replay.explore.invariants.replicas import (
     IsrWithinAssignment,
     NoIneligibleInIsr,
 )
+from replay.explore.invariants.requests import DeletionsKept, RequestsKept
 
 ALWAYS: Final[tuple[type[Invariant], ...]] = (
     OneLeaderPerEpoch,
@@ -57,6 +58,8 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     ReassignmentNotGivenUp,
     PartitionsKept,
     MetadataForward,
+    DeletionsKept,
+    RequestsKept,
 )
 """Hold after every step of a run."""
 

@@ -126,6 +126,9 @@ class Invariant:
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
         """A znode under /admin was created, set, or deleted (None)."""
 
+    def transaction_ended(self) -> None:
+        """All changes of a transaction were reported."""
+
     # Controllers
 
     def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
