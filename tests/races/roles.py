@@ -29,11 +29,25 @@ from controller.core.triggers import (
 )
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_znodes, write_atomically
+from replay.world.inputs import (
+    NOBODY,
+    CrashBroker,
+    CreateTopic,
+    DeleteControllerZnode,
+    HoldLink,
+    KillController,
+    Reassign,
+    SlowDisk,
+    Target,
+)
 from replay.world.requests import Result, WriteInMulti
 from replay.world.tree import Refused
 from replay.world.zookeeper import ZooKeeper
-from tests.races.defect import Defect
+from tests.races.defect import Defect, generic_with
 from tests.races.planting import Replacement, reach
+
+_FIRST: Final = "refold 100"
+_SECOND: Final = "refold 101"
 
 _OF_ROLE: Final = (Startup, Reelect, ControllerChange, Expire, HandBack)
 _RULE: Final = "controller election"
@@ -173,6 +187,7 @@ DEFECTS: Final = (
         planted="Writes are not guarded by the version of /controller_epoch.",
         needs="A controller that was deposed writes to ZooKeeper before it learns that.",
         invariants=(
+            "deposed-write-nothing",
             "state-carries-epoch",
             "leader-epochs-forward",
             "one-leader-per-epoch",
@@ -180,6 +195,11 @@ DEFECTS: Final = (
             "isr-within-assignment",
         ),
         replacements=(Replacement("replay.world.zookeeper:ZooKeeper._write", _without_guard),),
+        directed=generic_with(
+            SlowDisk(5000, _FIRST, 1500, 5000),
+            CreateTopic(5100, "clicks", ((1, 2, 3),)),
+            DeleteControllerZnode(5200),
+        ),
     ),
     Defect(
         id="R6",
@@ -193,18 +213,28 @@ DEFECTS: Final = (
                 _always(_take_role_in_two_steps),
             ),
         ),
+        directed=generic_with(
+            DeleteControllerZnode(6000),
+            DeleteControllerZnode(6011),
+            HoldLink(6012, _FIRST, "zookeeper", 300),
+        ),
     ),
     Defect(
         id="R8",
         source="KAFKA-4447",
         planted="A controller that resigns handles queued events first, with unguarded writes.",
         needs="Events are queued when a controller learns that it lost the role.",
-        invariants=("state-carries-epoch", "leader-epochs-forward", "one-leader-per-epoch"),
+        invariants=("deposed-write-nothing", "state-carries-epoch", "leader-epochs-forward"),
         replacements=(
             Replacement(
                 "controller.core.procedures.role.controller_election:resign", _resign_later
             ),
             Replacement("controller.core.fold:Fold._end_term", _keep_queue),
+        ),
+        directed=generic_with(
+            CrashBroker(5000, 2, False, 3000),
+            SlowDisk(15600, _FIRST, 30, 3000),
+            DeleteControllerZnode(15618),
         ),
     ),
     Defect(
@@ -218,6 +248,11 @@ DEFECTS: Final = (
             Replacement(
                 "controller.core.procedures.role.failover:load_context", _handle_events_first
             ),
+        ),
+        directed=generic_with(
+            SlowDisk(5000, _SECOND, 500, 20000),
+            KillController(5000, _FIRST, NOBODY),
+            Reassign(14500, (Target("orders", 0, (2, 3, 4)),), "znode"),
         ),
     ),
 )

@@ -18,9 +18,24 @@ from controller.core.values import Broker
 from controller.core.zookeeper_io import read_znodes
 from replay.world.ensemble.client import Client
 from replay.world.ensemble.protocol import Asked, CloseSession
+from replay.world.inputs import (
+    NOBODY,
+    CrashBroker,
+    CreateTopic,
+    ExpireSession,
+    KillController,
+    LagZooKeeper,
+    LoseReply,
+    Reassign,
+    SlowDisk,
+    Target,
+)
 from replay.world.requests import GetData, MultiRead, Reply
-from tests.races.defect import Defect
+from tests.races.defect import Defect, generic_with
 from tests.races.planting import Replacement, reach
+
+_FIRST: Final = "refold 100"
+_SECOND: Final = "refold 101"
 
 _BROKER_CHANGE: Final = "broker change"
 
@@ -202,6 +217,11 @@ DEFECTS: Final = (
                 "controller.core.procedures.brokers.registrations:read_brokers", _without_bounces
             ),
         ),
+        directed=generic_with(
+            SlowDisk(5000, _FIRST, 1900, 6000),
+            CrashBroker(5100, 2, False, 0),
+            ExpireSession(5100, "broker 2"),
+        ),
     ),
     Defect(
         id="R12",
@@ -213,6 +233,12 @@ DEFECTS: Final = (
             Replacement("controller.core.controller:Controller.enqueue", _read_when_queued),
             Replacement("controller.core.fold:Fold._take", _keep_early_reads),
             Replacement("controller.core.zookeeper_io:read_children", _use_early_reads),
+        ),
+        directed=generic_with(
+            SlowDisk(5000, _FIRST, 300, 10000),
+            CreateTopic(5100, "clicks", ((1, 2, 3),)),
+            CreateTopic(5500, "users", ((1, 2, 3),), {}, "znode"),
+            CreateTopic(5800, "views", ((1, 2, 3),), {}, "znode"),
         ),
     ),
     Defect(
@@ -230,6 +256,10 @@ DEFECTS: Final = (
                 "controller.core.deviations:REQUEST_CHANGES_SEEN", lambda original: _Never()
             ),
         ),
+        directed=generic_with(
+            Reassign(5000, (Target("orders", 0, (2, 3, 4)),), "znode"),
+            Reassign(5050, (Target("orders", 1, (2, 3, 4)),), "znode"),
+        ),
     ),
     Defect(
         id="R32",
@@ -240,6 +270,11 @@ DEFECTS: Final = (
         replacements=(
             Replacement("controller.core.zookeeper_io:read_latest", _without_sync),
             Replacement("replay.world.ensemble.client:Client._local", _note_old_answers),
+        ),
+        directed=generic_with(
+            KillController(5000, _FIRST, NOBODY),
+            LoseReply(9000, _SECOND),
+            LagZooKeeper(10007, "broker 3", 100, 10000),
         ),
     ),
 )
