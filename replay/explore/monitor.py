@@ -6,15 +6,18 @@ One monitor belongs to one run. `violation` is the first violation.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.core.api_requests import AlterPartitionReassignmentsReceived
+from controller.core import znodes
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.commands import (
     BrokerRequest,
     Issued,
     LeaderAndIsrRequest,
     StopReplicaRequest,
     UpdateMetadataRequest,
+    WriteZnodes,
 )
 from controller.core.events import Recorded
+from controller.core.operations import SetData
 from controller.core.values import LEADER_DURING_DELETE
 from controller.core.znodes import Name
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
@@ -25,7 +28,7 @@ from replay.explore.invariants.invariant import (
     Replica,
     Violation,
 )
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known import Known, parsed_state
 from replay.explore.invariants.records import AcknowledgedRecordsKept
 from replay.explore.invariants.recovery import Recovery
 from replay.explore.zookeeper_facts import ZooKeeperFacts
@@ -74,6 +77,7 @@ class Monitor(Observer):
         self.processes: Processes
         # Facts, each with the invariants that need it.
         self._sent = self._of("sent")
+        self._decided = self._of("decided")
         self._applied = self._of("applied")
         self._leads = self._of("leads")
         self._replica_deleted = self._of("replica_deleted")
@@ -190,7 +194,19 @@ class Monitor(Observer):
                     requests.is_cancelled = True
                 else:
                     requests.targets.append(one.replicas)
+        for command in issued:
+            if isinstance(command.command, WriteZnodes):
+                self._decide(process, command.command)
         self.also.folded(process, recorded, issued)
+
+    def _decide(self, process: str, command: WriteZnodes) -> None:
+        for one in command.operations:
+            if isinstance(one, SetData) and one.path.endswith("/state"):
+                name = znodes.state_of(one.path)
+                state = parsed_state(one.path, one.data, one.version)
+                if name is not None and state is not None:
+                    for check in self._decided:
+                        check(process, name, state.isr)
 
     def carried_out(self, process: str, issued: Issued) -> None:
         if isinstance(issued.command, _SENT):

@@ -131,6 +131,9 @@ class Invariant:
 
     # Controllers
 
+    def decided(self, process: str, name: Name, isr: tuple[int, ...]) -> None:
+        """A controller decides to write a partition's state with this ISR."""
+
     def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
         """A controller sends a request to a broker."""
 
