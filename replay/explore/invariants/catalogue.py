@@ -24,6 +24,7 @@ from replay.explore.invariants.metadata import MetadataForward
 from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecordsStable
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
+    ControllerActive,
     DeletionsEnded,
     IsrsFull,
     MetadataCurrent,
@@ -31,7 +32,6 @@ from replay.explore.invariants.recovery import (
     ProceduresEnded,
     ReassignmentsEnded,
     Recovery,
-    SomebodyControls,
 )
 from replay.explore.invariants.replicas import (
     AssignedReplicasKept,
@@ -64,7 +64,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
 """Hold after every step of a run."""
 
 RECOVERY: Final[tuple[type[Recovery], ...]] = (
-    SomebodyControls,
+    ControllerActive,
     ProceduresEnded,
     PartitionsLed,
     IsrsFull,

@@ -16,7 +16,7 @@ ADMIN: Final = "/admin/"
 
 
 class TopicKnown:
-    """A topic's znode. `czxid` tells a topic from a deleted one of the same name."""
+    """A topic's znode. By its `czxid` it differs from a deleted topic of the same name."""
 
     __slots__ = ("assignments", "czxid", "id", "name")
 

@@ -41,10 +41,10 @@ class Recovery(Invariant):
         return all(self.view.is_live(broker, name) for broker in assignment.replicas)
 
 
-class SomebodyControls(Recovery):
+class ControllerActive(Recovery):
     """Source: races R3, R6, R14, R15."""
 
-    NAME: ClassVar[str] = "somebody-controls"
+    NAME: ClassVar[str] = "controller-active"
     STATEMENT: ClassVar[str] = (
         "If a controller runs, /controller exists, and its owner acts with the epoch that is in "
         "/controller_epoch."
@@ -102,7 +102,7 @@ class PartitionsLed(Recovery):
 
 
 class IsrsFull(Recovery):
-    """Source: races R1, R2, R4, R9: a broker that is left out of the cluster."""
+    """Source: races R1, R2, R4 and R9 (a broker is left out of the cluster)."""
 
     NAME: ClassVar[str] = "isrs-full"
     STATEMENT: ClassVar[str] = (
