@@ -11,6 +11,7 @@ from replay.explore.invariants.assignments import (
 from replay.explore.invariants.epochs import (
     ControllerEpochsForward,
     DeposedWriteNothing,
+    EpochRaisedByOwner,
     StateCarriesEpoch,
 )
 from replay.explore.invariants.invariant import Invariant
@@ -46,6 +47,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     LeaderInIsr,
     TopicIdsKept,
     ControllerEpochsForward,
+    EpochRaisedByOwner,
     StateCarriesEpoch,
     DeposedWriteNothing,
     AcknowledgedRecordsKept,
