@@ -1,10 +1,12 @@
 """The search for planted races: workers plant a defect by its id; the table has what was found."""
 
+from pathlib import Path
+
 from replay.explore.generators.attempt import Case
 from replay.explore.invariants.invariant import Violation
 from tests.races.catalogue import DEFECTS
 from tools.races.search import Searched, Searchers
-from tools.races.table import Row, line
+from tools.races.table import Row, line, write_table
 
 
 def test_worker_plants_the_defect_that_it_shrinks() -> None:
@@ -31,3 +33,12 @@ def test_found_race_has_its_invariant_and_strategy() -> None:
     violation = Violation("deposed-write-nothing", 5, "/x", "text")
     row = Row.of("R5", Searched(7, 1, 2.04, case, violation), None)
     assert line(row) == "| R5 | yes | deposed-write-nothing | pct | 7 | 2.0 |  | 1 |  |"
+
+
+def test_table_of_a_page_is_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Races\n\n| race | found |\n|---|---|\n| R1 | yes |\n\n- more\n")
+    write_table(page, [Row.of("R5", Searched(runs=40, seconds=60), None)])
+    text = page.read_text()
+    assert text.startswith("# Races\n\n| race | found | invariant |")
+    assert text.endswith("|\n| R5 | no |  |  | 40 | 60.0 |  | 0 |  |\n\n- more\n")
