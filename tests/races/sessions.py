@@ -66,7 +66,7 @@ def _own_znode_is_foreign(read: Read) -> Read:
 
 
 def _note_unknown_owner(read: Read) -> Read:
-    """Race R3: the owner of the znode is a session in which no create is known to have succeeded."""
+    """Race R3: the broker knows of no successful create in the session that owns the znode."""
 
     def planted(registration: Registration, results: tuple[Result, ...]) -> None:
         owner = _owner(results)

@@ -5,7 +5,7 @@
 - a change while the controller is slow: brokers restart and topics change before it looks
 - old answers: all servers lag, and the reply to a write of a controller is lost
 
-Source: docs/races.md#three-kinds.
+They aim at the kinds of races that were found in production (docs/races.md#three-kinds).
 """
 
 from collections.abc import Callable
