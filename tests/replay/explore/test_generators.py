@@ -9,6 +9,7 @@ from replay.explore.coverage import Act, Coverage
 from replay.explore.generators import crash_points, disturbance, pct, staleness, systematic
 from replay.explore.generators.attempt import Attempts, BudgetSpent, Traced
 from replay.explore.generators.mix import mix
+from replay.explore.generators.patterns import Patterns
 from replay.explore.generators.scenarios import generic, random_scenario
 from replay.explore.generators.strategies import STRATEGIES, Start, do_job
 from replay.explore.generators.variation import varied
@@ -103,6 +104,13 @@ def test_disturbances_are_around_acts_of_controllers() -> None:
     added = [[one for one in inputs if one not in base] for inputs in made]
     assert all(added)
     assert sum(any(one.at_ms < 2_000 for one in inputs) for inputs in added) == len(added)
+
+
+def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_moment() -> None:
+    made = [one for seed in range(60) for one in Patterns(generic(), Numbers(seed)).make(6_000)]
+    kinds = {type(one).__name__ for one in made}
+    assert kinds > {"DeleteControllerZnode", "ExpireSession", "LoseReply", "LagZooKeeper"}
+    assert all(4_900 <= one.at_ms for one in made)
 
 
 def test_variation_keeps_all_inputs_in_order() -> None:
