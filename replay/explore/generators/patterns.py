@@ -3,7 +3,7 @@
 - a handover: a controller loses the role while it is slow, and its successor has trouble
 - trouble of sessions: a process loses its session and a reply, and its ephemeral znodes stay
 - a change while the controller is slow: brokers restart and topics change before it looks
-- old answers: all servers lag, and the reply to a write of a controller is lost
+- old answers: all servers lag, and each controller loses the reply to a write
 
 They aim at the kinds of races that were found in production (docs/races.md#three-kinds).
 """
@@ -149,7 +149,7 @@ class Patterns:
             for one in self._brokers[:_SERVERS]
         ]
         if self._controllers:
-            made.append(LoseReply(at_ms, numbers.choice(self._controllers)))
+            made += [LoseReply(at_ms, one) for one in self._controllers]
             if numbers.chance(70):
                 made.append(self._depose(numbers.choice(self._controllers), self._near(at_ms)))
         for _ in range(numbers.below(3)):

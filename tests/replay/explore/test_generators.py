@@ -110,7 +110,7 @@ def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_mome
     made = [one for seed in range(60) for one in Patterns(generic(), Numbers(seed)).make(6_000)]
     kinds = {type(one).__name__ for one in made}
     assert kinds > {"DeleteControllerZnode", "ExpireSession", "LoseReply", "LagZooKeeper"}
-    assert all(4_900 <= one.at_ms for one in made)
+    assert all(one.at_ms >= 4_900 for one in made)
 
 
 def test_variation_keeps_all_inputs_in_order() -> None:
