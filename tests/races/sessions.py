@@ -70,8 +70,9 @@ def _note_unknown_owner(read: Read) -> Read:
 
     def planted(registration: Registration, results: tuple[Result, ...]) -> None:
         owner = _owner(results)
-        if owner and owner not in (registration._registered_in, registration._session):
-            reach()
+        before = registration._registered_in
+        if before and owner and owner not in (before, registration._session):
+            reach()  # At the start of a broker, the znode may be that of its last run.
         read(registration, results)
 
     return planted
