@@ -8,6 +8,7 @@ from msgspec import structs
 from controller.core import znodes
 from controller.core.commands import CommandId, ReadChildren, Reason
 from controller.core.controller import Controller
+from controller.core.errors import ZnodeError
 from controller.core.events import ChildrenRead, Recorded
 from controller.core.fold import Fold
 from controller.core.operations import OK
@@ -150,6 +151,21 @@ class _Never:
         return False
 
 
+def _has_new_entry(controller: Controller, data: bytes | None) -> bool:
+    """Whether an entry differs from the reassignment under way."""
+    context = controller.context
+    records = {one.key: record.replicas for one, record in context.reassignments.items()}
+    try:
+        entries = znodes.read_entries(znodes.REASSIGN_PARTITIONS, data).entries
+    except ZnodeError:
+        return False
+    return any(
+        records.get(name) != entry.replicas
+        for name, entry in entries.items()
+        if context.find(*name) is not None
+    )
+
+
 def _only_creations(process_znode: ProcessZnode) -> ProcessZnode:
     """/admin/reassign_partitions is processed only when it is created."""
 
@@ -157,7 +173,7 @@ def _only_creations(process_znode: ProcessZnode) -> ProcessZnode:
         if created:
             return await process_znode(controller, created=created)
         found = await read_znodes(controller, [znodes.REASSIGN_PARTITIONS], "planted")
-        if found.errors[0] == OK:
+        if found.errors[0] == OK and _has_new_entry(controller, found.data[0]):
             reach()
         return []
 
