@@ -1,0 +1,71 @@
+"""The table of planted races, in Markdown."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from tools.races.search import Searched, Shortened
+
+_COLUMNS: Final = (
+    "race",
+    "found",
+    "invariant",
+    "strategy",
+    "runs",
+    "seconds",
+    "inputs",
+    "runs with what it needs",
+    "violations without it",
+)
+HEADER: Final = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
+
+
+class Row(Struct):
+    """One race. `inputs`: after shrinking; `text`: the violation of the shrunk run."""
+
+    id: str
+    found: bool
+    invariant: str
+    strategy: str
+    runs: int
+    seconds: float
+    inputs: int | None
+    reached: int
+    others: dict[str, int]
+    subject: str = ""
+    text: str = ""
+
+    @classmethod
+    def of(cls, id_: str, searched: Searched, shrunk: Shortened | None) -> "Row":
+        """The row of a race."""
+        violation = shrunk.violation if shrunk is not None else searched.violation
+        return cls(
+            id_,
+            violation is not None,
+            violation.invariant if violation is not None else "",
+            searched.case.strategy if searched.case is not None else "",
+            searched.runs,
+            round(searched.seconds, 1),
+            len(shrunk.case.inputs) if shrunk is not None else None,
+            searched.reached,
+            searched.others,
+            violation.subject if violation is not None else "",
+            violation.text if violation is not None else "",
+        )
+
+
+def line(row: Row) -> str:
+    """The line of a race."""
+    others = ", ".join(f"{name} {count}" for name, count in sorted(row.others.items()))
+    cells = (
+        row.id,
+        "yes" if row.found else "no",
+        row.invariant,
+        row.strategy,
+        str(row.runs),
+        f"{row.seconds:.1f}",
+        "" if row.inputs is None else str(row.inputs),
+        str(row.reached),
+        others,
+    )
+    return f"| {' | '.join(cells)} |"
