@@ -72,8 +72,8 @@ class CancellationRestores(_OfMoves):
 
     NAME: ClassVar[str] = "cancellation-restores"
     STATEMENT: ClassVar[str] = (
-        "A reassignment ends in its target or, if it is cancelled, in its original replicas in "
-        "their order. With Kafka's rules, the order is not checked."
+        "A reassignment ends in replicas that somebody requested or, if it is cancelled, in its "
+        "original replicas in their order. With Kafka's rules, the order is not checked."
     )
 
     def changed(self, write: AssignmentWrite, move: _Move, before: Assignment) -> None:
@@ -81,7 +81,9 @@ class CancellationRestores(_OfMoves):
         if after.is_being_reassigned or not before.is_being_reassigned:
             return
         found = after.replicas
-        if found in (move.target, move.origin):
+        requests = self.known.requests.get(write.name)
+        wanted = requests.targets if requests is not None else ()
+        if found in (move.target, move.origin, *wanted):
             return
         in_any_order = sorted(found) == sorted(move.origin)
         if not (in_any_order and not self.known.restores_order(write.process)):
