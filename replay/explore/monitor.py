@@ -29,13 +29,6 @@ from replay.explore.invariants.known import Known
 from replay.explore.invariants.records import AcknowledgedRecordsKept
 from replay.explore.invariants.recovery import Recovery
 from replay.explore.zookeeper_facts import ZooKeeperFacts
-from replay.world.inputs import (
-    CrashBroker,
-    CrashController,
-    KillController,
-    ShutDownController,
-    StopBroker,
-)
 from replay.world.observer import Observer, PartitionError
 from replay.world.scheduler import MS
 
@@ -47,8 +40,8 @@ if TYPE_CHECKING:
 _POLL_US: Final = 500 * MS
 """How often the invariants about recovery are evaluated."""
 
-_STARTS_US: Final = 3_000 * MS
-"""How long a process takes to stop and to start again, at most."""
+_STARTS_US: Final = 5_000 * MS
+"""How long processes that were down take to start after the last fault."""
 
 _SENT: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
@@ -71,7 +64,6 @@ class Monitor(Observer):
         self._quiet_us: int | None = None
         self._next_poll_us = 0
         self._unchecked: list[str] = []
-        self._restarts_us = self._run_ended_us = self._restart_max_us = 0
         self._logs: dict[tuple[int, Name], list[int]] = {}
         self._topic_ids: dict[tuple[int, Name], bytes | None] = {}
         self._always = [one(self.known, self._report) for one in ALWAYS]
@@ -116,7 +108,6 @@ class Monitor(Observer):
         self.known.restores_order = self.processes.restores_order
         self.known.drops_before_isr = self.processes.is_kafka
         self._recovery = [one(self.known, self._report, self.processes) for one in RECOVERY]
-        self._note_restarts(cluster.inputs)
         facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
         facts.load()
         before = cluster.zookeeper.on_transaction
@@ -127,14 +118,6 @@ class Monitor(Observer):
 
         cluster.zookeeper.on_transaction = committed
         self.also.begins(cluster)
-
-    def _note_restarts(self, inputs: "Sequence[Input]") -> None:
-        for one in inputs:
-            restart_us = (getattr(one, "restart_after_ms", None) or 0) * MS + _STARTS_US
-            if isinstance(one, CrashBroker | StopBroker):
-                self._restarts_us = max(self._restarts_us, one.at_ms * MS + restart_us)
-            elif isinstance(one, CrashController | KillController | ShutDownController):
-                self._restart_max_us = max(self._restart_max_us, restart_us)
 
     def stepped(self) -> None:
         self.also.stepped()
@@ -147,9 +130,10 @@ class Monitor(Observer):
 
     def poll(self) -> None:
         """Evaluate the invariants about recovery."""
+        assert self._quiet_us is not None
         now = self._now()
         self._next_poll_us = now + _POLL_US
-        since_us = self._recovers_from_us()
+        since_us = self._quiet_us + _STARTS_US
         self.unmet = {}
         self._unchecked = []
         active = self.processes.active()
@@ -167,11 +151,6 @@ class Monitor(Observer):
                     missing[0], f"{missing[1]}, {one.WITHIN_MS // 1000} s after the last fault"
                 )
         self.is_settled = now >= since_us and not self.unmet and not self._unchecked
-
-    def _recovers_from_us(self) -> int:
-        """When the last fault ends, with the restarts that follow from it."""
-        assert self._quiet_us is not None
-        return max(self._quiet_us, self._restarts_us, self._run_ended_us + self._restart_max_us)
 
     def not_checked(self) -> list[str]:
         """The invariants about recovery for which the run was too short, or whose controller
@@ -192,7 +171,6 @@ class Monitor(Observer):
         self.also.run_started(process)
 
     def run_ended(self, process: str, reason: str) -> None:
-        self._run_ended_us = self._now()
         self.also.run_ended(process, reason)
 
     def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:

@@ -227,7 +227,7 @@ class Faults:
         """A controller has ended, a stock one with its broker: its successor starts."""
         cluster = self._cluster
         process = cluster.controllers[one.process]
-        start = partial(cluster.start_controller, one.process)
+        start: Callable[[], None] = partial(cluster.start_controller, one.process)
         if process.is_stock:
             broker = cluster.brokers[process.settings.configuration.broker_id]
             broker.crash(loses_unflushed=False)

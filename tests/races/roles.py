@@ -1,5 +1,216 @@
-from typing import Final
+"""Races of the controller role: two controllers, or a controller that knows too little."""
 
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from controller.core import znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.fold import Fold
+from controller.core.operations import (
+    CONNECTION_LOSS,
+    OK,
+    Check,
+    Create,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.core.procedures.dispatch import process
+from controller.core.procedures.role.controller_election import Poll
+from controller.core.state import Partition
+from controller.core.triggers import (
+    ControllerChange,
+    Expire,
+    HandBack,
+    Reelect,
+    Startup,
+    Trigger,
+)
+from controller.core.values import ANY_VERSION
+from controller.core.zookeeper_io import read_znodes, write_atomically
+from replay.world.requests import Result, WriteInMulti
+from replay.world.tree import Refused
+from replay.world.zookeeper import ZooKeeper
 from tests.races.defect import Defect
+from tests.races.planting import Replacement, reach
 
-DEFECTS: Final[tuple[Defect, ...]] = ()
+_OF_ROLE: Final = (Startup, Reelect, ControllerChange, Expire, HandBack)
+_RULE: Final = "controller election"
+
+
+# R5 -----------------------------------------------------------------------------------------------
+
+Apply = Callable[..., Result]
+
+
+def _without_guard(write: Apply) -> Apply:
+    """A check of the version of /controller_epoch always succeeds: a write without a guard."""
+
+    def planted(
+        server: ZooKeeper, session: int, operation: WriteInMulti, now_ms: int, changes: Any
+    ) -> Result:
+        try:
+            return write(server, session, operation, now_ms, changes)
+        except Refused:
+            if not isinstance(operation, Check) or operation.path != znodes.CONTROLLER_EPOCH:
+                raise
+            reach()
+            return Result(OK)
+
+    return planted
+
+
+# R6 -----------------------------------------------------------------------------------------------
+
+
+async def _take_role_in_two_steps(
+    controller: Controller, epoch: int, epoch_version: int, held_version: int | None
+) -> Poll:
+    """Create /controller, then read the controller epoch and raise it."""
+    data = znodes.write_controller(controller.configuration.broker_id, controller.now_ms)
+    operations: list[WriteOperation] = [Create(znodes.CONTROLLER, data, ephemeral=True)]
+    if held_version is not None:
+        operations.insert(0, Delete(znodes.CONTROLLER, held_version))
+    controller.candidate_session = controller.session_id
+    errors = await write_atomically(controller, operations, Reason(_RULE))
+    if CONNECTION_LOSS in errors:
+        return Poll.UNKNOWN
+    if any(errors):
+        return Poll.LOST
+    found = await read_znodes(controller, [znodes.CONTROLLER_EPOCH], _RULE)
+    if found.versions[0] != epoch_version:
+        reach()
+    epoch, version = znodes.read_controller_epoch(found.data[0]) + 1, found.versions[0]
+    raised = SetData(znodes.CONTROLLER_EPOCH, str(epoch).encode(), version)
+    [error] = await write_atomically(controller, [raised], Reason(_RULE))
+    if error != OK:
+        return Poll.LOST if error != CONNECTION_LOSS else Poll.UNKNOWN
+    context = controller.context = controller.new_context()
+    context.epoch, context.epoch_version = epoch, version + 1
+    controller.last_epoch = epoch
+    controller.is_active = True
+    return Poll.DECIDED
+
+
+# R8 -----------------------------------------------------------------------------------------------
+
+
+def _is_callback(trigger: Trigger) -> bool:
+    return not isinstance(trigger, _OF_ROLE)
+
+
+def _resign_later(
+    resign: Callable[[Controller, str], None],
+) -> Callable[[Controller, str], None]:
+    """A controller that resigns first handles what was queued before. Its writes are not guarded:
+    when the race was found, those of Kafka were not."""
+
+    def planted(controller: Controller, why: str) -> None:
+        if controller.is_active and any(map(_is_callback, controller.triggers)):
+            reach()
+            controller.context.epoch_version = ANY_VERSION
+            if Expire() in controller.triggers:
+                controller.triggers.remove(Expire())
+            controller.triggers.append(Expire())
+        else:
+            resign(controller, why)
+
+    return planted
+
+
+def _keep_queue(end_term: Callable[[Fold], None]) -> Callable[[Fold], None]:
+    """At the end of a session, what is queued stays."""
+
+    def planted(fold: Fold) -> None:
+        controller = fold.controller
+        callbacks = [one for one in controller.triggers if _is_callback(one)]
+        end_term(fold)
+        if controller.is_active:
+            controller.triggers.extendleft(reversed(callbacks))
+            if callbacks:
+                reach()
+                controller.context.epoch_version = ANY_VERSION
+
+    return planted
+
+
+# R13 ----------------------------------------------------------------------------------------------
+
+LoadContext = Callable[[Controller], Awaitable[list[Partition]]]
+
+
+def _handle_events_first(load_context: LoadContext) -> LoadContext:
+    """Events that are queued when a failover loads the context are handled on an empty one."""
+
+    async def planted(controller: Controller) -> list[Partition]:
+        early = [one for one in controller.triggers if _is_callback(one)]
+        for trigger in early:
+            controller.triggers.remove(trigger)
+        for trigger in early:
+            reach()
+            await process(controller, trigger)
+        return await load_context(controller)
+
+    return planted
+
+
+def _always(value: Any) -> Callable[[Any], Any]:
+    return lambda original: value
+
+
+DEFECTS: Final = (
+    Defect(
+        id="R5",
+        source="KAFKA-6082",
+        planted="Writes are not guarded by the version of /controller_epoch.",
+        needs="A controller that was deposed writes to ZooKeeper before it learns that.",
+        invariants=(
+            "state-carries-epoch",
+            "leader-epochs-forward",
+            "one-leader-per-epoch",
+            "partitions-kept",
+            "isr-within-assignment",
+        ),
+        replacements=(Replacement("replay.world.zookeeper:ZooKeeper._write", _without_guard),),
+    ),
+    Defect(
+        id="R6",
+        source="KAFKA-6082 (review)",
+        planted="The controller creates /controller, then reads /controller_epoch and raises it.",
+        needs="The znode is deleted and another controller takes the role between the two writes.",
+        invariants=("somebody-controls", "state-carries-epoch", "controller-epochs-forward"),
+        replacements=(
+            Replacement(
+                "controller.core.procedures.role.controller_election:_take_role",
+                _always(_take_role_in_two_steps),
+            ),
+        ),
+    ),
+    Defect(
+        id="R8",
+        source="KAFKA-4447",
+        planted="A controller that resigns handles queued events first, with unguarded writes.",
+        needs="Events are queued when a controller learns that it lost the role.",
+        invariants=("state-carries-epoch", "leader-epochs-forward", "one-leader-per-epoch"),
+        replacements=(
+            Replacement(
+                "controller.core.procedures.role.controller_election:resign", _resign_later
+            ),
+            Replacement("controller.core.fold:Fold._end_term", _keep_queue),
+        ),
+    ),
+    Defect(
+        id="R13",
+        source="KAFKA-1134, KAFKA-4442",
+        planted="Events that are queued during a failover are handled before the context is "
+        "loaded.",
+        needs="Events are queued when a failover begins to load the context.",
+        invariants=("requests-not-dropped", "deletions-not-dropped"),
+        replacements=(
+            Replacement(
+                "controller.core.procedures.role.failover:load_context", _handle_events_first
+            ),
+        ),
+    ),
+)

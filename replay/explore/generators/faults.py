@@ -123,7 +123,9 @@ class FaultMaker:
 
     def lag(self, at_ms: int) -> Input:
         numbers = self._numbers
-        return LagZooKeeper(at_ms, self._process(), numbers.between(1, 12), self._duration())
+        lag_ms = numbers.choice((0, 50, 500, 3_000))
+        transactions = numbers.between(1, 12)
+        return LagZooKeeper(at_ms, self._process(), transactions, self._duration(), lag_ms)
 
     def hang(self, at_ms: int) -> Input:
         return HangZooKeeper(at_ms, self._duration())
@@ -135,7 +137,9 @@ class FaultMaker:
         return StopZooKeeperMember(at_ms, self._numbers.below(self._members), self._duration())
 
     def delay_ephemerals(self, at_ms: int) -> Input:
-        return DelayEphemeralDeletion(at_ms, self._duration())
+        return DelayEphemeralDeletion(
+            at_ms, self._process(), self._duration(), self._numbers.choice(_LONG_MS)
+        )
 
     def crash_controller(self, at_ms: int) -> Input:
         numbers = self._numbers

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from replay.world.inputs import Input
 
-_TIMES: Final = ("ms", "restart_after_ms", "latency_ms", "transactions")
+_TIMES: Final = ("ms", "restart_after_ms", "latency_ms", "lag_ms", "delay_ms", "transactions")
 _LISTS: Final = ("targets", "partitions")
 _PLAIN: Final[dict[str, Any]] = {
     "loses_unflushed": False,

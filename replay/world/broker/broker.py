@@ -1,6 +1,6 @@
 """A broker over all its runs, and what can happen to it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from replay.world.broker.context import process_of
 from replay.world.broker.control_requests import Replicas
@@ -27,6 +27,8 @@ class Broker:
         self._restart: Scheduled | None = None
         self._restart_after_us: int | None = None
         self._is_paused = False
+        self.on_change: Callable[[Broker], None] = lambda broker: None
+        """Called after the process has started or ended."""
 
     @property
     def is_running(self) -> bool:
@@ -51,6 +53,7 @@ class Broker:
         if self._run is None:
             self._restart_after_us = None
             self._run = BrokerRun(self.id, self._rack, self.disk, self._world, self._ended)
+            self.on_change(self)
 
     def crash(self, *, loses_unflushed: bool = False, restart_after_us: int | None = None) -> None:
         """The process ends without closing its session. `loses_unflushed`: its machine fails, too,
@@ -75,6 +78,7 @@ class Broker:
     def _gone(self, restart_after_us: int | None) -> None:
         self._run = None
         self._is_paused = False
+        self.on_change(self)
         if restart_after_us is not None:
             self._restart = self._world.scheduler.after(restart_after_us, self.start)
 

@@ -68,7 +68,7 @@ class BrokerRun:
         self._fetchers = Fetchers(context)
         self.replicas = Replicas(context, disk, changes, self._fetchers)
         self._zookeeper = ZooKeeperClient(
-            world.scheduler, world.network, context.process, self, world.settings.session_timeout_ms
+            self._clock, world.network, context.process, self, world.settings.session_timeout_ms
         )
         self._requests.use(self._zookeeper)
         self._registration = Registration(
@@ -167,13 +167,11 @@ class BrokerRun:
         """The process does nothing; what arrives waits."""
         self._clock.pause()
         self._world.network.pause(self.context.process)
-        self._zookeeper.pause()
         self._world.observer.paused(self.context.process)
 
     def resume(self) -> None:
         """The process goes on."""
         self._world.observer.resumed(self.context.process)
-        self._zookeeper.resume()
         self._world.network.resume(self.context.process)
         self._clock.resume()
 

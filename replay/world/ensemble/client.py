@@ -5,8 +5,8 @@ only after it has applied that transaction; the requests that follow wait for it
 """
 
 from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
 
 from controller.core.events import WatchFired
 from replay.world.ensemble.codec import BadRequest, ServerCodec, Unimplemented, unimplemented
@@ -20,24 +20,70 @@ from replay.world.ensemble.protocol import (
     Ping,
 )
 from replay.world.ensemble.sessions import Session
-from replay.world.network import Connection, Message
+from replay.world.network import Connection, Message, Network
 from replay.world.requests import (
     AddWatch,
     Exists,
     GetChildren,
     GetData,
+    Multi,
     MultiRead,
     Reply,
     SetWatches,
     Sync,
+    Write,
 )
-
-if TYPE_CHECKING:
-    from replay.world.ensemble.ensemble import Ensemble
-    from replay.world.ensemble.member import Member
+from replay.world.scheduler import Scheduler
+from replay.world.zookeeper import ZooKeeper
 
 LOCAL = (Ping, GetData, Exists, GetChildren, MultiRead, AddWatch, SetWatches)
 """Requests that a member answers from its own state."""
+
+
+class Leading(Protocol):
+    """What the parts of an ensemble need of the whole."""
+
+    scheduler: Scheduler
+    network: Network
+    state: ZooKeeper
+    """The leader's state."""
+    is_old: bool
+
+    def defers(self, action: Callable[[], None]) -> bool:
+        """Whether the whole ensemble hangs: then it does the action later."""
+
+    def touch(self, session: Session) -> None:
+        """A message of the session arrived."""
+
+    def greet(self, client: "Client", greeting: Greeting) -> Greeted:
+        """Start or resume the session of a client. Sets `client.session`, unless it is over."""
+
+    def write(
+        self, client: "Client", session: Session, request: Write | Multi | CloseSession
+    ) -> Reply | None:
+        """Commit a transaction of a client. None: its connection has ended, and the reply is
+        lost."""
+
+
+class Serving(Protocol):
+    """What a connection needs of its member."""
+
+    number: int
+    view: ZooKeeper
+    """The state that the member has applied."""
+
+    @property
+    def lags(self) -> bool:
+        """Whether the member has its own state."""
+
+    def left(self, client: "Client") -> None:
+        """A client's connection ended."""
+
+    def defers(self, action: Callable[[], None]) -> bool:
+        """Whether the member hangs: then it does the action later."""
+
+    def await_zxid(self, zxid: int) -> None:
+        """A client waits for a transaction."""
 
 
 class _Waiting(NamedTuple):
@@ -65,7 +111,7 @@ class Client:
         "session",
     )
 
-    def __init__(self, ensemble: "Ensemble", member: "Member", process: str) -> None:
+    def __init__(self, ensemble: Leading, member: Serving, process: str) -> None:
         self._ensemble = ensemble
         self._codec: ServerCodec | None = None
         self._output: list[bytes] = []
@@ -76,6 +122,16 @@ class Client:
         self.connection: Connection | None = None
         self.session: Session | None = None
         self.is_over = False
+
+    @property
+    def member_number(self) -> int:
+        """See SessionConnection."""
+        return self.member.number
+
+    @property
+    def member_lags(self) -> bool:
+        """See SessionConnection."""
+        return self.member.lags
 
     # The network calls these
 

@@ -96,7 +96,7 @@ class Ensemble:
         """The member that a process is connected to, None if it is not connected."""
         for session in reversed(self._sessions.of(process)):
             if session.client is not None:
-                return session.client.member.number
+                return session.client.member_number
         return None
 
     # Faults
@@ -184,18 +184,18 @@ class Ensemble:
     # Members and clients call these
 
     def defers(self, action: Callable[[], None]) -> bool:
-        """Whether the whole ensemble hangs: then it does the action later."""
+        """See Leading."""
         if self._deferred is None:
             return False
         self._deferred.append(action)
         return True
 
     def touch(self, session: Session) -> None:
-        """A message of the session arrived."""
+        """See Leading."""
         self._sessions.touch(session, self.scheduler.now_us // MS)
 
     def greet(self, client: Client, greeting: Greeting) -> Greeted:
-        """Start or resume the session of a client. Sets `client.session`, unless it is over."""
+        """See Leading."""
         timeout_ms = negotiated(greeting.timeout_ms)
         if greeting.session == NO_SESSION:
             session = self._create(client, timeout_ms)
@@ -215,8 +215,7 @@ class Ensemble:
     def write(
         self, client: Client, session: Session, request: Write | Multi | CloseSession
     ) -> Reply | None:
-        """Commit a transaction of a client. None: its connection has ended, and the reply is
-        lost."""
+        """See Leading."""
         if isinstance(request, CloseSession):
             return self._close(session)
         if not self.may_write(client.process, request):
@@ -315,7 +314,7 @@ class Ensemble:
         client = session.client
         if not late_us:
             self._close(session)
-            if client is not None and not client.member.lags:
+            if client is not None and not client.member_lags:
                 client.end()
             return
         self._sessions.remove(session.id)

@@ -6,21 +6,17 @@ and applies each transaction later; its reads and watches come from the copy.
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from replay.world.ensemble.client import Client
+from replay.world.ensemble.client import Client, Leading
 from replay.world.ensemble.protocol import CloseSession, CreateSession
 from replay.world.ensemble.transactions import Transaction
 from replay.world.zookeeper import ZooKeeper
-
-if TYPE_CHECKING:
-    from replay.world.ensemble.ensemble import Ensemble
 
 
 class Member:
     """A server and its clients."""
 
-    def __init__(self, ensemble: "Ensemble", number: int) -> None:
+    def __init__(self, ensemble: Leading, number: int) -> None:
         self._ensemble = ensemble
         self.number = number
         self.is_alive = True
@@ -89,8 +85,7 @@ class Member:
     def stop(self) -> None:
         """Lose the state, the connections and what was deferred. A later start begins with the
         leader's state."""
-        deferred, self._deferred = self._deferred, None
-        del deferred
+        self._deferred = None
         self.end_clients()
         self._backlog.clear()
         self.view = self._ensemble.state
@@ -117,7 +112,8 @@ class Member:
 
     def _settle(self) -> None:
         """Share the leader's state or not, as the faults require."""
-        is_behind = bool(self._lag_transactions or self._lag_us or self._deferred is not None)
+        is_hung = self._deferred is not None
+        is_behind = self.is_alive and bool(self._lag_transactions or self._lag_us or is_hung)
         state = self._ensemble.state
         if is_behind and not self.lags:
             self.view = state.split(self._sessions())

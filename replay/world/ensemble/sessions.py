@@ -5,14 +5,32 @@ moves the end of its time-out, which is rounded up to the next tick, so a sessio
 tick longer. After a change of the leader, every time-out starts again.
 """
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final, Protocol
 
-if TYPE_CHECKING:
-    from replay.world.ensemble.client import Client
+from controller.core.events import WatchFired
 
 TICK_MS: Final = 2_000
 TIMEOUT_MS_MIN: Final = 2 * TICK_MS
 TIMEOUT_MS_MAX: Final = 20 * TICK_MS
+
+
+class SessionConnection(Protocol):
+    """The connection of a session to a member."""
+
+    @property
+    def member_number(self) -> int:
+        """Which member."""
+
+    @property
+    def member_lags(self) -> bool:
+        """Whether the member learns later what the leader has committed."""
+
+    def fire(self, events: Iterable[WatchFired]) -> None:
+        """Send watch events."""
+
+    def end(self) -> None:
+        """End the connection."""
 
 
 class Session:
@@ -26,7 +44,7 @@ class Session:
         self.timeout_ms = timeout_ms
         self.created = created
         self.expires_ms = 0
-        self.client: Client | None = None
+        self.client: SessionConnection | None = None
 
 
 class Sessions:
