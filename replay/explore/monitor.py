@@ -11,6 +11,7 @@ from controller.core.commands import (
     BrokerRequest,
     Issued,
     LeaderAndIsrRequest,
+    Notice,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
@@ -74,6 +75,7 @@ class Monitor(Observer):
         self.processes: Processes
         # Facts, each with the invariants that need it.
         self._sent = self._of("sent")
+        self._noticed = self._of("noticed")
         self._applied = self._of("applied")
         self._leads = self._of("leads")
         self._replica_deleted = self._of("replica_deleted")
@@ -104,9 +106,13 @@ class Monitor(Observer):
         scheduler = cluster.scheduler
         self._now = lambda: scheduler.now_us
         self.processes = Processes(cluster, self.known)
+        self.processes.logs = self._logs
+        self.processes.topic_ids = self._topic_ids
         self.known.live_brokers_of = self.processes.live_brokers_of
         self.known.restores_order = self.processes.restores_order
         self.known.drops_before_isr = self.processes.is_kafka
+        self.known.knows_cancel = self.processes.knows_cancel
+        self.known.active_process = self.processes.active
         self._recovery = [one(self.known, self._report, self.processes) for one in RECOVERY]
         facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
         facts.load()
@@ -182,6 +188,13 @@ class Monitor(Observer):
                     requests.is_cancelled = True
                 else:
                     requests.targets.append(one.replicas)
+                    requests.submitted += 1
+        for command in (one.command for one in issued):
+            if isinstance(command, Notice):
+                if command.code == "elected" and self.processes.is_kafka(process):
+                    self.known.had_kafka = True
+                for check in self._noticed:
+                    check(process, command.code, command.subject)
         self.also.folded(process, recorded, issued)
 
     def carried_out(self, process: str, issued: Issued) -> None:
@@ -338,6 +351,8 @@ class Processes:
         self._runs: dict[int, int] = {}
         self._running: dict[int, None] = {}
         self._metadata: dict[int, dict[Name, tuple[int, int]]] = {}
+        self.logs: Mapping[tuple[int, Name], object] = {}
+        self.topic_ids: Mapping[tuple[int, Name], bytes | None] = {}
         self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
         self.failed_logs: dict[tuple[int, Name], None] = {}
 
@@ -386,6 +401,13 @@ class Processes:
         controller = self._cluster.controllers.get(process)
         return controller is not None and controller.settings.configuration.rules == "kafka"
 
+    def knows_cancel(self, process: str) -> bool:
+        """Whether a controller knows that /admin/reassign_cancel exists."""
+        controller = self._cluster.controllers.get(process)
+        if controller is None or controller.run is None:
+            return False
+        return controller.run.fold.controller.context.cancel != 0
+
     def restores_order(self, process: str) -> bool:
         """Whether a controller restores the order of cancelled reassignments."""
         controller = self._cluster.controllers.get(process)
@@ -426,6 +448,11 @@ class Processes:
     def metadata(self, broker: int) -> Mapping[Name, tuple[int, int]]:
         """The leaders and leader epochs in the metadata cache of a broker."""
         return self._metadata.get(broker, {})
+
+    def replicas(self) -> Iterator[tuple[int, Name, bytes | None]]:
+        """The replicas on the disks of all brokers, each with the topic id that it has."""
+        for broker, name in self.logs:
+            yield broker, name, self.topic_ids.get((broker, name))
 
     def can_move(self, name: Name, replicas: Sequence[int]) -> bool:
         """Whether a partition exists and these replicas and its current ones are live."""

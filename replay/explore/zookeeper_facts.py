@@ -156,6 +156,8 @@ class ZooKeeperFacts:
             entries = parsed_request(path, data)
         for name, replicas in entries.items():
             requests: Requests = known.requests_of(name)
+            if not known.is_refold(process):
+                requests.submitted += 1
             if replicas not in requests.targets:
                 requests.targets.append(replicas)
         for check in self._admin_written:

@@ -8,6 +8,13 @@ from replay.explore.invariants.assignments import (
     PartitionsKept,
     ReassignmentNotGivenUp,
 )
+from replay.explore.invariants.cancellations import (
+    CancelledEntriesGone,
+    CancelledRolledBack,
+    EntriesAccountedFor,
+    NothingCompletesWhileCancelled,
+    RecordsOutliveMoves,
+)
 from replay.explore.invariants.epochs import ControllerEpochsForward, StateCarriesEpoch
 from replay.explore.invariants.invariant import Invariant
 from replay.explore.invariants.leadership import (
@@ -27,6 +34,7 @@ from replay.explore.invariants.recovery import (
     ReassignmentsEnded,
     Recovery,
     SomebodyControls,
+    StraysDeleted,
 )
 from replay.explore.invariants.replicas import (
     AssignedReplicasKept,
@@ -50,6 +58,11 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     CancellationRestores,
     ReassignmentNotGivenUp,
     PartitionsKept,
+    NothingCompletesWhileCancelled,
+    CancelledRolledBack,
+    CancelledEntriesGone,
+    RecordsOutliveMoves,
+    EntriesAccountedFor,
     MetadataForward,
 )
 """Hold after every step of a run."""
@@ -61,6 +74,7 @@ RECOVERY: Final[tuple[type[Recovery], ...]] = (
     ReassignmentsEnded,
     DeletionsEnded,
     AdminZnodesGone,
+    StraysDeleted,
     MetadataCurrent,
 )
 """Hold within a stated time after the last fault."""

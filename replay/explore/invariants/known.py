@@ -28,12 +28,14 @@ class TopicKnown:
 
 
 class Requests:
-    """The targets that were requested for a partition, and whether a cancellation was."""
+    """The targets that were requested for a partition, and whether a cancellation was. `submitted`:
+    how often a client requested one."""
 
-    __slots__ = ("is_cancelled", "targets")
+    __slots__ = ("is_cancelled", "submitted", "targets")
 
     def __init__(self) -> None:
         self.targets: list[tuple[int, ...]] = []
+        self.submitted = 0
         self.is_cancelled = False
 
 
@@ -60,6 +62,12 @@ class Known:
         """Whether a process is a controller that restores the order of replicas."""
         self.drops_before_isr: Callable[[str], bool] = lambda process: False
         """Whether a process is a controller that drops a replica before the ISR does (KB 7.8.1)."""
+        self.had_kafka = False
+        """Whether a controller with Kafka's rules has had the role."""
+        self.knows_cancel: Callable[[str], bool] = lambda process: False
+        """Whether a controller knows that /admin/reassign_cancel exists."""
+        self.active_process: Callable[[], str | None] = lambda: None
+        """The controller that has the role; None: none."""
 
     def requests_of(self, name: Name) -> Requests:
         """What was requested for a partition."""
@@ -67,6 +75,11 @@ class Known:
         if found is None:
             found = self.requests[name] = Requests()
         return found
+
+    @staticmethod
+    def is_refold(process: str) -> bool:
+        """Whether a process is a refold."""
+        return process.startswith("refold ")
 
     def topic_of(self, name: Name) -> TopicKnown | None:
         """The topic of a partition."""

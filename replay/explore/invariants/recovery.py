@@ -210,6 +210,31 @@ class AdminZnodesGone(Recovery):
         )
 
 
+class StraysDeleted(Recovery):
+    """Source: KB 7.7.1, docs/kip-236-design.md#deleted-replicas. Kafka's controller forgets
+    deletions that it has not seen confirmed."""
+
+    NAME: ClassVar[str] = "strays-deleted"
+    STATEMENT: ClassVar[str] = (
+        "No live broker has a replica that is not assigned to it, unless a controller with Kafka's "
+        "rules has had the role."
+    )
+    WITHIN_MS: ClassVar[int] = 60_000
+    ONLY_REFOLD: ClassVar[bool] = True
+
+    def missing(self) -> Iterator[Missing]:
+        known = self.known
+        if known.had_kafka:
+            return
+        for broker, name, topic_id in self.view.replicas():
+            if known.is_queued(name[0]) or not self.view.is_live(broker, name):
+                continue
+            topic, assignment = known.topics.get(name[0]), known.assignment(name)
+            is_other = topic is None or (None not in (topic.id, topic_id) and topic.id != topic_id)
+            if is_other or assignment is None or broker not in assignment.replicas:
+                yield f"broker {broker}", f"has a replica of {name[0]}-{name[1]}, which is not its"
+
+
 class MetadataCurrent(Recovery):
     """Source: race R25 (KAFKA-9212): consumers stall on an old leader epoch."""
 
