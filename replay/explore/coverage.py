@@ -21,7 +21,7 @@ from controller.core.state_machines import (
     ReplicaState,
 )
 from controller.core.triggers import ApiCall, Trigger, trigger_of
-from replay.world.inputs import CrashController
+from replay.world.inputs import CrashController, Delay
 from replay.world.observer import Observer
 from replay.world.scheduler import MS
 
@@ -94,8 +94,10 @@ class _Steps(FoldObserver):
         self.procedure = "none"
 
     def begins(self, trigger: Trigger) -> None:
-        name = type(trigger.request if isinstance(trigger, ApiCall) else trigger).__name__
-        self.procedure = name.removesuffix("Received")
+        if isinstance(trigger, ApiCall):
+            self.procedure = type(trigger.request).__name__.removesuffix("Received")
+        else:
+            self.procedure = type(trigger).__name__
         _count(self._coverage.procedures, self.procedure)
 
     def moves_partitions(
@@ -136,6 +138,9 @@ class CoverageObserver(Observer):
 
     def begins(self, cluster: "Cluster") -> None:
         self._cluster = cluster
+        for one in cluster.inputs:
+            if isinstance(one, Delay):
+                _count(self.coverage.inputs, type(one).__name__)
 
     def run_started(self, process: str) -> None:
         steps = self._steps[process] = _Steps(self.coverage)

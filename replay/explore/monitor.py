@@ -6,6 +6,7 @@ One monitor belongs to one run. `violation` is the first violation.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.core import znodes
 from controller.core.api_requests import AlterPartitionReassignmentsReceived
 from controller.core.commands import (
     BrokerRequest,
@@ -14,8 +15,10 @@ from controller.core.commands import (
     Notice,
     StopReplicaRequest,
     UpdateMetadataRequest,
+    WriteZnodes,
 )
 from controller.core.events import Recorded
+from controller.core.operations import SetData
 from controller.core.values import LEADER_DURING_DELETE
 from controller.core.znodes import Name
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
@@ -26,7 +29,7 @@ from replay.explore.invariants.invariant import (
     Replica,
     Violation,
 )
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known import Known, parsed_state
 from replay.explore.invariants.records import AcknowledgedRecordsKept
 from replay.explore.invariants.recovery import Recovery
 from replay.explore.zookeeper_facts import ZooKeeperFacts
@@ -76,6 +79,7 @@ class Monitor(Observer):
         # Facts, each with the invariants that need it.
         self._sent = self._of("sent")
         self._noticed = self._of("noticed")
+        self._decided = self._of("decided")
         self._applied = self._of("applied")
         self._leads = self._of("leads")
         self._replica_deleted = self._of("replica_deleted")
@@ -190,12 +194,23 @@ class Monitor(Observer):
                     requests.targets.append(one.replicas)
                     requests.submitted += 1
         for command in (one.command for one in issued):
-            if isinstance(command, Notice):
+            if isinstance(command, WriteZnodes):
+                self._decide(process, command)
+            elif isinstance(command, Notice):
                 if command.code == "elected" and self.processes.is_kafka(process):
                     self.known.had_kafka = True
                 for check in self._noticed:
                     check(process, command.code, command.subject)
         self.also.folded(process, recorded, issued)
+
+    def _decide(self, process: str, command: WriteZnodes) -> None:
+        for one in command.operations:
+            if isinstance(one, SetData) and one.path.endswith("/state"):
+                name = znodes.state_of(one.path)
+                state = parsed_state(one.path, one.data, one.version)
+                if name is not None and state is not None:
+                    for check in self._decided:
+                        check(process, name, state.isr)
 
     def carried_out(self, process: str, issued: Issued) -> None:
         if isinstance(issued.command, _SENT):
@@ -224,8 +239,8 @@ class Monitor(Observer):
         broker = _number(process)
         for name in partitions:
             self.processes.failed_logs[(broker, name)] = None
-            self._lose(broker, name, 0)
-            self._logs.pop((broker, name), None)
+        # The records are there again after a restart.
+        self.known.losses.failed(broker)
 
     def appended(
         self, process: str, partition: Name, offset: int, leader_epoch: int, records: Sequence[int]

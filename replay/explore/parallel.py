@@ -92,7 +92,12 @@ def explore(
     began = time.monotonic()
     explored = Explored(Coverage(), 0.0)
     try:
-        while explored.case is None and pool.is_alive():
+        while explored.case is None:
+            if not pool.is_alive():
+                pool.collect(explored)
+                if explored.case is None:
+                    raise ReplayError("all workers have ended; is there enough memory?")
+                break
             pool.collect(explored)
             explored.seconds = time.monotonic() - began
             report(explored.coverage, explored.seconds)
@@ -143,11 +148,12 @@ class _Pool:
     def __init__(self, context: SpawnContext, work: _WorkOf, workers: int) -> None:
         self._stop = context.Event()
         self._messages: Any = context.Queue(_QUEUED_MAX)
-        job = context.Value("q", 0)
+        # Kept: the lock of a value is removed with its last reference in this process.
+        self._job = context.Value("q", 0)
         self._processes: list[SpawnProcess] = []
         for _ in range(workers):
             process = context.Process(
-                target=_work, args=(work, job, self._stop, self._messages), daemon=True
+                target=_work, args=(work, self._job, self._stop, self._messages), daemon=True
             )
             process.start()
             self._processes.append(process)

@@ -160,5 +160,8 @@ class ZooKeeperFacts:
                 requests.submitted += 1
             if replicas not in requests.targets:
                 requests.targets.append(replicas)
+            if path == znodes.REASSIGN_PARTITIONS_EXTRA:
+                # An entry for a partition that is being reassigned rolls that back first.
+                requests.is_cancelled = True
         for check in self._admin_written:
             check(path, data, process)

@@ -76,12 +76,9 @@ class _Client:
         self._backoff_us = BACKOFF_US
 
     def _leader(self, name: Name) -> Leader | None:
-        """The leader of a partition; None if there is none, which starts a refresh."""
+        """The leader of a partition; None if there is none."""
         known = self._known.get(name)
-        if known is not None and known.broker != NO_LEADER:
-            return known
-        self._refresh()
-        return None
+        return known if known is not None and known.broker != NO_LEADER else None
 
     def _connect(
         self, broker: int, on_response: Callable[[Message], None], on_failure: Callable[[], None]
@@ -103,9 +100,6 @@ class _Client:
             self._clock.after(self._backoff_us, self._ask)
             self._backoff_us = min(2 * self._backoff_us, BACKOFF_US_MAX)
 
-    def _succeeded(self) -> None:
-        self._backoff_us = BACKOFF_US
-
     def _ask(self) -> None:
         broker = self._brokers[self._refreshes % len(self._brokers)]
         self._refreshes += 1
@@ -119,7 +113,8 @@ class _Client:
             peer.close()
             self._is_refreshing = False
             self._update(message)
-            self._leaders_changed()
+            if self._leaders_changed():
+                self._backoff_us = BACKOFF_US
 
         peer = self._connect(broker, received, failed)
         names = self._names
@@ -135,20 +130,26 @@ class _Client:
             ):
                 self._known[one.name] = Leader(one.leader, one.leader_epoch, one.topic_id)
 
-    def _leaders_changed(self) -> None:
+    def _leaders_changed(self) -> bool:
+        """Use what a refresh has found. Whether no partition needs another one, so that the next
+        refresh begins with a short pause again."""
         raise NotImplementedError
 
 
 class _Outbox:
-    """The records of one partition that are not acknowledged. The first `in_flight` were sent."""
+    """The records of one partition that are not acknowledged. The first `in_flight` were sent.
 
-    __slots__ = ("in_flight", "name", "records")
+    After an error nothing is sent until the leaders are known again (`waits`).
+    """
+
+    __slots__ = ("in_flight", "name", "records", "waits")
 
     def __init__(self, name: Name) -> None:
         self.name = name
         self.records: deque[tuple[int, int]] = deque()
         """Ids, each with the time after which the record is given up."""
         self.in_flight = 0
+        self.waits = False
 
 
 class _Link:
@@ -215,18 +216,28 @@ class Producer(_Client):
         self._observer.produced(self.process, name, record)
         self._send(outbox)
 
-    def _leaders_changed(self) -> None:
-        for outbox in self._outboxes.values():
+    def _leaders_changed(self) -> bool:
+        failed = [one for one in self._outboxes.values() if one.waits]
+        for outbox in failed:
+            outbox.waits = False
             self._send(outbox)
+        return not failed
+
+    def _wait(self, outbox: _Outbox) -> None:
+        outbox.waits = True
+        self._refresh()
 
     def _send(self, outbox: _Outbox) -> None:
-        if outbox.in_flight or not outbox.records:
+        if outbox.waits or outbox.in_flight or not outbox.records:
             return
         now_us, name = self._clock.now_us, outbox.name
         while outbox.records and outbox.records[0][1] <= now_us:
             self._observer.given_up(self.process, name, outbox.records.popleft()[0])
+        if not outbox.records:
+            return
         leader = self._leader(name)
-        if leader is None or not outbox.records:
+        if leader is None:
+            self._wait(outbox)
             return
         link = self._link(leader.broker)
         records = tuple(record for record, _ in islice(outbox.records, RECORDS_MAX))
@@ -258,10 +269,8 @@ class Producer(_Client):
         outbox = link.sent.pop(message.number)
         count, outbox.in_flight = outbox.in_flight, 0
         if message.error:
-            # Sent again when the leaders are known again.
-            self._refresh()
+            self._wait(outbox)
             return
-        self._succeeded()
         for place in range(count):
             self._observer.acknowledged(
                 self.process,
@@ -279,7 +288,7 @@ class Producer(_Client):
         del self._links[link.broker]
         for outbox in link.sent.values():
             outbox.in_flight = 0
-        self._refresh()
+            self._wait(outbox)
 
 
 class _Reading:
@@ -343,15 +352,20 @@ class Consumer(_Client):
             self._names = (*self._names, name)
             self._refresh()
 
-    def _leaders_changed(self) -> None:
+    def _leaders_changed(self) -> bool:
+        is_complete = True
         for reading in self._readings.values():
             leader = self._leader(reading.name)
             if leader != reading.leader:
                 self._leave(reading)
                 if leader is not None:
                     self._join(reading, leader)
+            is_complete = is_complete and leader is not None
         for session in list(self._sessions.values()):
             self._fetch(session)
+        if not is_complete:
+            self._refresh()
+        return is_complete and not self._is_refreshing
 
     def _join(self, reading: _Reading, leader: Leader) -> None:
         session = self._sessions.get(leader.broker)
@@ -419,7 +433,6 @@ class Consumer(_Client):
             reading.epoch = fetched.diverging[0]
             session.changed[name] = reading
         elif fetched.batches:
-            self._succeeded()
             for batch in fetched.batches:
                 self._observer.read(
                     self.process, name, batch.offset, batch.leader_epoch, batch.records

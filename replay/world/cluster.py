@@ -6,6 +6,7 @@ events, byte for byte, with any version of Python and any hash seed.
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -74,7 +75,8 @@ class Cluster:
         self.observer = observer or Observer()
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler)
-        self.network.observe = self.observer.delivered
+        if type(self.observer).delivered is not Observer.delivered:
+            self.network.observe = self.observer.delivered
         self.is_quiet = False
         self._end_us = scenario.end_ms * MS
         self.zookeeper = self._make_zookeeper()
@@ -155,10 +157,11 @@ class Cluster:
             self.observer,
             self.process_of,
             self._topic_min_isr,
+            self._broker_started,
         )
         brokers = {one.id: Broker(one.id, world, one.rack) for one in scenario.brokers}
         for broker in brokers.values():
-            broker.on_change = self._broker_changed
+            broker.on_end = partial(self._broker_ended, broker.id)
         return brokers
 
     def _make_controller(self, spec: ControllerSpec) -> ControllerProcess:
@@ -207,18 +210,18 @@ class Cluster:
 
     # What the parts ask for
 
-    def _broker_changed(self, broker: Broker) -> None:
-        """A stock controller lives as long as its broker."""
-        process = self.process_of(broker.id)
-        stock = self.controllers.get(process)
-        if stock is None:
-            return
-        if not broker.is_running:
+    def _broker_started(self, broker: int) -> None:
+        """A broker registers, then starts its controller (KafkaServer.startup)."""
+        process = self.process_of(broker)
+        for spec in self.scenario.controllers:
+            if spec.process == process and spec.runs:
+                self.controllers[process].start(spec.starts_after_ms * MS)
+
+    def _broker_ended(self, broker: int) -> None:
+        """A stock controller ends with its broker."""
+        stock = self.controllers.get(self.process_of(broker))
+        if stock is not None:
             stock.kill("broker")
-            return
-        spec = next(one for one in self.scenario.controllers if one.process == process)
-        if spec.runs:
-            stock.start(spec.starts_after_ms * MS)
 
     def _may_write(self, process: str, request: Write | Multi) -> bool:
         controller = self.controllers.get(process)

@@ -10,7 +10,7 @@ happens to "stock N" too.
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, assert_never
+from typing import Final, Protocol, assert_never
 
 from replay.world.admin import Admin
 from replay.world.cluster_clients import Clients
@@ -50,7 +50,10 @@ from replay.world.inputs import (
 from replay.world.network import Network
 from replay.world.observer import Observer
 from replay.world.scenario import Scenario
-from replay.world.scheduler import MS, Scheduler
+from replay.world.scheduler import MS, SECOND, Scheduler
+
+_REPLACED_US: Final = 2 * SECOND
+"""How long a broker is down while its disk is replaced."""
 
 
 class Pausable(Protocol):
@@ -151,8 +154,11 @@ class Faults:
                     self._after(restart_after_ms, broker.start)
             case StopBroker(restart_after_ms=restart_after_ms):
                 broker.shut_down(restart_after_us=self._clamped_us(restart_after_ms))
-            case FailLogDirectory(partitions=partitions):
+            case FailLogDirectory(partitions=partitions, repaired_after_ms=repaired_after_ms):
                 broker.fail_log_directory(partitions or None)
+                if repaired_after_ms is not None:
+                    shut_down = partial(broker.shut_down, restart_after_us=_REPLACED_US)
+                    self._after(repaired_after_ms, shut_down)
             case unknown:
                 assert_never(unknown)
 

@@ -56,10 +56,12 @@ class StopBroker(_Input, frozen=True):
 
 class FailLogDirectory(_Input, frozen=True):
     """The log directory of some partitions fails on a broker, which reports it by a znode below
-    /log_dir_event_notification. Without `partitions`: of all that the broker has."""
+    /log_dir_event_notification. Without `partitions`: of all that the broker has. The directory is
+    repaired and the broker restarted after `repaired_after_ms`; None: never."""
 
     broker: int
     partitions: tuple[tuple[str, int], ...] = ()
+    repaired_after_ms: int | None = 20_000
 
 
 # Faults of any process ----------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class _Link:
 class Connection:
     """One connection, as one of its sides sees it."""
 
-    __slots__ = ("_network", "endpoint", "is_open", "local", "other", "remote")
+    __slots__ = ("_network", "endpoint", "is_open", "local", "other", "outgoing", "remote")
 
     def __init__(self, network: "Network", local: str, remote: str, endpoint: Endpoint) -> None:
         self._network = network
@@ -80,6 +80,7 @@ class Connection:
         self.remote = remote
         self.endpoint = endpoint
         self.other: Connection
+        self.outgoing: _Link
         self.is_open = True
 
     def send(self, message: Message) -> None:
@@ -109,7 +110,7 @@ class Network:
         self._cut: dict[frozenset[str], None] = {}
         self._paused: dict[str, list[Callable[[], None]]] = {}
         self.delays: dict[tuple[str, int], int] = {}
-        self.observe: Callable[[Delivery], None] = lambda delivery: None
+        self.observe: Callable[[Delivery], None] | None = None
         self._deliveries = 0
         self.current = 0
         """The delivery that is being handled, 0 between deliveries. An action that a process
@@ -125,24 +126,29 @@ class Network:
 
     def send(self, connection: Connection, message: Message) -> None:
         """Called by `Connection.send`."""
-        link = self._link(connection.local, connection.remote)
+        link = connection.outgoing
         link.sent += 1
-        number, cause = link.sent, self.current
+        number = link.sent
         late_us = self.delays.get((link.name, number), 0) if self.delays else 0
-
-        def deliver() -> None:
-            receiving = connection.other
-            if receiving.is_open:
-                self._deliver(link.name, number, cause, receiving, message)
-
-        self._arrive(link, LATENCY_US + late_us, deliver)
+        self._arrive(
+            link,
+            LATENCY_US + late_us,
+            _InTransit(self, link, number, self.current, connection.other, message),
+        )
 
     def closed(self, connection: Connection) -> None:
         """Called by `Connection.close`."""
         self._connections.pop(connection, None)
         self._connections.pop(connection.other, None)
-        link = self._link(connection.local, connection.remote)
-        self._arrive(link, LATENCY_US, lambda: self._end(connection.other))
+        link = connection.outgoing
+
+        def arrive() -> None:
+            if link.held:
+                link.waiting.append(arrive)
+            else:
+                self._end(connection.other)
+
+        self._arrive(link, LATENCY_US, arrive)
 
     # Faults
 
@@ -194,7 +200,7 @@ class Network:
         link.held = False
         waiting, link.waiting = link.waiting, []
         for arrival in waiting:
-            self._handle(receiver, arrival)
+            arrival()
 
     def sent(self) -> dict[str, int]:
         """How many messages were sent on each link."""
@@ -208,22 +214,22 @@ class Network:
         return link
 
     def _arrive(self, link: _Link, delay_us: int, arrival: Callable[[], None]) -> None:
-        link.free_us = max(link.free_us, self._scheduler.now_us + delay_us)
+        due_us = self._scheduler.now_us + delay_us
+        if due_us > link.free_us:
+            link.free_us = due_us
+        self._scheduler.at(link.free_us, arrival)
 
-        def arrive() -> None:
-            if link.held:
-                link.waiting.append(arrival)
-            else:
-                self._handle(link.receiver, arrival)
-
-        self._scheduler.at(link.free_us, arrive)
+    def waits(self, process: str, arrival: Callable[[], None]) -> bool:
+        """Whether a process is paused. What arrives at it follows when it runs again."""
+        waiting = self._paused.get(process) if self._paused else None
+        if waiting is None:
+            return False
+        waiting.append(arrival)
+        return True
 
     def _handle(self, process: str, arrival: Callable[[], None]) -> None:
-        waiting = self._paused.get(process)
-        if waiting is None:
+        if not self.waits(process, arrival):
             arrival()
-        else:
-            waiting.append(arrival)
 
     def _establish(self, local: str, remote: str, endpoint: Endpoint) -> None:
         listener = self._listeners.get(remote)
@@ -240,6 +246,7 @@ class Network:
         here = Connection(self, local, remote, endpoint)
         there = Connection(self, remote, local, serving)
         here.other, there.other = there, here
+        here.outgoing, there.outgoing = self._link(local, remote), self._link(remote, local)
         self._connections[here] = self._connections[there] = None
         if waits:
             self._handle(remote, lambda: self._accept(there))
@@ -259,16 +266,54 @@ class Network:
             connection.is_open = False
             self._handle(connection.local, lambda: connection.endpoint.disconnected(connection))
 
-    def _deliver(
-        self, link: str, number: int, cause: int, receiving: Connection, message: Message
-    ) -> None:
-        self._deliveries += 1
-        self.current = self._deliveries
-        self.observe(
-            Delivery(self._deliveries, self._scheduler.now_us, link, number, cause, message)
-        )
-        receiving.endpoint.received(receiving, message)
+    def deliver(self, transit: "_InTransit") -> None:
+        """Called by a message when it has arrived at a process that runs."""
+        receiving = transit.receiving
+        if not receiving.is_open:
+            return
+        self._deliveries = self.current = self._deliveries + 1
+        if self.observe is not None:
+            self.observe(
+                Delivery(
+                    self.current,
+                    self._scheduler.now_us,
+                    transit.link.name,
+                    transit.number,
+                    transit.cause,
+                    transit.message,
+                )
+            )
+        receiving.endpoint.received(receiving, transit.message)
         self.current = 0
+
+
+class _InTransit:
+    """A message between its sending and its arrival."""
+
+    __slots__ = ("_network", "cause", "link", "message", "number", "receiving")
+
+    def __init__(
+        self,
+        network: Network,
+        link: _Link,
+        number: int,
+        cause: int,
+        receiving: Connection,
+        message: Message,
+    ) -> None:
+        self._network = network
+        self.link = link
+        self.number = number
+        self.cause = cause
+        self.receiving = receiving
+        self.message = message
+
+    def __call__(self) -> None:
+        """The message arrives."""
+        if self.link.held:
+            self.link.waiting.append(self)
+        elif not self._network.waits(self.link.receiver, self):
+            self._network.deliver(self)
 
 
 class _Unaccepted:

@@ -82,8 +82,7 @@ class CancellationRestores(_OfMoves):
             return
         found = after.replicas
         requests = self.known.requests.get(write.name)
-        wanted = requests.targets if requests is not None else ()
-        if found in (move.target, move.origin, *wanted):
+        if found in (move.target, move.origin) or (requests and found in requests.targets):
             return
         in_any_order = sorted(found) == sorted(move.origin)
         if not (in_any_order and not self.known.restores_order(write.process)):

@@ -124,6 +124,9 @@ class Invariant:
 
     # Controllers
 
+    def decided(self, process: str, name: Name, isr: tuple[int, ...]) -> None:
+        """A controller decides to write a partition's state with this ISR."""
+
     def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
         """A controller sends a request to a broker."""
 
@@ -145,8 +148,7 @@ class Invariant:
         """A replica removed its records from `offset` on, because its leader does not have them."""
 
     def lost(self, replica: Replica, offset: int) -> None:
-        """A machine failed and a replica lost its records from `offset` on; a failed log directory
-        loses all (0)."""
+        """A machine failed, and a replica lost its records from `offset` on."""
 
     def restarted(self, broker: int, run: int) -> None:
         """A broker's process started."""

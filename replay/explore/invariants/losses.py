@@ -1,8 +1,8 @@
 """Which losses of records Kafka does not prevent: the exceptions of the invariants about records.
 
 Kafka keeps an acknowledged record while one member of the ISR keeps its data. If every member of an
-ISR has failed, and one of them has lost unflushed data or its log directory, that one may be
-elected (KIP-966 describes the gap). The election of a leader outside of the ISR loses records, too.
+ISR has failed since it joined, and one of them has lost unflushed data, that one may be elected
+(KIP-966 describes the gap). The election of a leader outside of the ISR loses records, too.
 """
 
 from typing import NamedTuple
@@ -69,17 +69,22 @@ class Losses:
         losses = self._losses.get(name)
         if not losses:
             return False
-        stored = self._isrs.get(name, [])
-        later = [one for one in stored if one.at > at]
-        return any(
-            self._have_failed(losses, offset, one) for one in (_IsrStored(at, isr), *later)
-        )
+        since = dict.fromkeys(isr, at)
+        if self._have_failed(losses, offset, since):
+            return True
+        for stored in self._isrs.get(name, ()):
+            # A member may have failed before this ISR was stored, but not before it joined.
+            joined = {one: since[one] if one in since else stored.at for one in stored.isr}
+            since = {one: max(joined[one], at) for one in stored.isr}
+            if stored.at > at and self._have_failed(losses, offset, since):
+                return True
+        return False
 
-    def _have_failed(self, losses: list[_Loss], offset: int, stored: _IsrStored) -> bool:
-        """Whether all members of an ISR have failed since, one of them with a loss."""
-        if not all(self._failures.get(one, 0) > stored.at for one in stored.isr):
+    def _have_failed(self, losses: list[_Loss], offset: int, since: dict[int, int]) -> bool:
+        """Whether all members of an ISR have failed since they joined, one of them with a loss."""
+        if not all(self._failures.get(one, 0) > at for one, at in since.items()):
             return False
         return any(
-            one.at > stored.at and one.offset <= offset and one.broker in stored.isr
+            one.broker in since and one.at > since[one.broker] and one.offset <= offset
             for one in losses
         )

@@ -39,7 +39,9 @@ class AcknowledgedRecordsKept(Invariant):
 
     NAME: ClassVar[str] = "acknowledged-records-kept"
     STATEMENT: ClassVar[str] = (
-        "Every later leader has each record that was acknowledged to a producer with acks=all."
+        "Every later leader has each record that was acknowledged to a producer with acks=all, "
+        "unless a leader outside of the ISR was elected, or every member of the ISR at the "
+        "acknowledgement, or of a later ISR, has failed and one of them lost unflushed data."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
@@ -99,7 +101,9 @@ class ReadRecordsStable(Invariant):
     ISR have."""
 
     NAME: ClassVar[str] = "read-records-stable"
-    STATEMENT: ClassVar[str] = "An offset that a consumer has read never yields another record."
+    STATEMENT: ClassVar[str] = (
+        "An offset that a consumer has read never yields another record, with the same exceptions."
+    )
 
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)

@@ -65,26 +65,24 @@ class NoIneligibleInIsr(Invariant):
     def isr_proposed(self, broker: int, name: Name, isr: tuple[int, ...]) -> None:
         self._proposed[name] = {one: self._runs.get(one) for one in isr}
 
-    def state_written(self, write: StateWrite) -> None:
-        before = write.before
-        if before is None or not write.is_controller:
-            return
-        added = [one for one in write.after.isr if one not in before.isr]
+    def decided(self, process: str, name: Name, isr: tuple[int, ...]) -> None:
+        before = self.known.states.get(name)
+        added = [one for one in isr if before is not None and one not in before.isr]
         if not added:
             return
-        live = self.known.live_brokers_of(write.process)
+        live = self.known.live_brokers_of(process)
         for broker in added:
             if live is not None and broker not in live:
                 self.violated(
-                    _text(write.name),
-                    f"{write.process} added broker {broker} to the ISR, which is not registered "
-                    "or in controlled shutdown",
+                    _text(name),
+                    f"{process} adds broker {broker} to the ISR, which is not registered or in "
+                    "controlled shutdown",
                 )
-            elif self._has_restarted(write.name, broker):
+            elif self._has_restarted(name, broker):
                 self.violated(
-                    _text(write.name),
-                    f"{write.process} added broker {broker} to the ISR, which has restarted since "
-                    "the leader asked for that",
+                    _text(name),
+                    f"{process} adds broker {broker} to the ISR, which has restarted since the "
+                    "leader asked for that",
                 )
 
     def _has_restarted(self, name: Name, broker: int) -> bool:

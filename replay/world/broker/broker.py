@@ -27,8 +27,8 @@ class Broker:
         self._restart: Scheduled | None = None
         self._restart_after_us: int | None = None
         self._is_paused = False
-        self.on_change: Callable[[Broker], None] = lambda broker: None
-        """Called after the process has started or ended."""
+        self.on_end: Callable[[], None] = lambda: None
+        """Called after the process has ended."""
 
     @property
     def is_running(self) -> bool:
@@ -53,7 +53,6 @@ class Broker:
         if self._run is None:
             self._restart_after_us = None
             self._run = BrokerRun(self.id, self._rack, self.disk, self._world, self._ended)
-            self.on_change(self)
 
     def crash(self, *, loses_unflushed: bool = False, restart_after_us: int | None = None) -> None:
         """The process ends without closing its session. `loses_unflushed`: its machine fails, too,
@@ -78,7 +77,7 @@ class Broker:
     def _gone(self, restart_after_us: int | None) -> None:
         self._run = None
         self._is_paused = False
-        self.on_change(self)
+        self.on_end()
         if restart_after_us is not None:
             self._restart = self._world.scheduler.after(restart_after_us, self.start)
 

@@ -40,6 +40,8 @@ class World(NamedTuple):
     process_of_controller: ProcessOfController
     """The process of a controller by its broker id."""
     min_isr: MinIsr = lambda topic: None
+    on_start: Callable[[int], None] = lambda broker: None
+    """Called once a run of a broker has registered: its controller starts then."""
 
 
 class BrokerRun:
@@ -145,6 +147,7 @@ class BrokerRun:
         self._world.observer.registered(self.context.process, broker_epoch)
         if not self._is_listening:
             self._is_listening = True
+            self._world.on_start(self.context.id)
             self._clock.after(self._world.settings.accepts_after_us, self._listen)
 
     def _conflict(self) -> None:
