@@ -89,12 +89,11 @@ class Monitor(Observer):
         self._isr_proposed = self._of("isr_proposed")
         self._acknowledged = self._of("acknowledged")
         self._consumed = self._of("consumed")
+        self._controller_writes = self._of("controller_writes")
 
     def _of(self, fact: str) -> list[Any]:
         base = getattr(Invariant, fact)
-        return [
-            getattr(one, fact) for one in self._always if getattr(type(one), fact) is not base
-        ]
+        return [getattr(one, fact) for one in self._always if getattr(type(one), fact) is not base]
 
     def _report(self, invariant: str, subject: str, text: str) -> None:
         if self.violation is None:
@@ -113,6 +112,7 @@ class Monitor(Observer):
         self.processes.logs = self._logs
         self.processes.topic_ids = self._topic_ids
         self.known.live_brokers_of = self.processes.live_brokers_of
+        self.known.deletes_topics = self.processes.deletes_topics
         self.known.restores_order = self.processes.restores_order
         self.known.drops_before_isr = self.processes.is_kafka
         self.known.knows_cancel = self.processes.knows_cancel
@@ -124,10 +124,18 @@ class Monitor(Observer):
 
         def committed(transaction: Any) -> None:
             before(transaction)
+            if self._controller_writes and transaction.changes:
+                self._check_writer(transaction.process, transaction.changes[0][1])
             facts.committed(transaction.process, transaction.changes)
 
         cluster.zookeeper.on_transaction = committed
         self.also.begins(cluster)
+
+    def _check_writer(self, process: str, path: str) -> None:
+        term = self.processes.term_of(process)
+        if term:
+            for check in self._controller_writes:
+                check(process, term, path)
 
     def stepped(self) -> None:
         self.also.stepped()
@@ -428,9 +436,28 @@ class Processes:
         controller = self._cluster.controllers.get(process)
         return controller is None or controller.settings.configuration.has_kip_236
 
+    def deletes_topics(self, process: str) -> bool:
+        """Whether the configuration of a controller allows deletions of topics."""
+        controller = self._cluster.controllers.get(process)
+        return controller is None or controller.settings.configuration.delete_topic_enable
+
     def runs_controller(self) -> bool:
         """Whether a process that can become controller runs."""
         return any(one.run is not None for one in self._cluster.controllers.values())
+
+    def term_of(self, process: str) -> int:
+        """The controller epoch with which a process acts; 0: it is no active controller."""
+        controller = self._cluster.controllers.get(process)
+        run = controller.run if controller is not None else None
+        return run.fold.term if run is not None else 0
+
+    def busy_controllers(self) -> Sequence[str]:
+        """The controllers that run a procedure, or have queued events."""
+        return [
+            process
+            for process, one in self._cluster.controllers.items()
+            if one.run is not None and not one.run.fold.is_idle
+        ]
 
     def active(self) -> str | None:
         """The controller that acts with the epoch in /controller_epoch; None: none."""
@@ -447,6 +474,10 @@ class Processes:
     def running_brokers(self) -> Sequence[int]:
         """The brokers whose process runs."""
         return list(self._running)
+
+    def broker_epoch(self, broker: int) -> int:
+        """The broker epoch that a running broker has been sent."""
+        return self._cluster.brokers[broker].broker_epoch
 
     def is_live(self, broker: int, name: Name) -> bool:
         """Whether a broker is registered, runs, and its log directory of the partition works."""

@@ -37,6 +37,7 @@ class ZooKeeperFacts:
         self._epoch_written = of("epoch_written")
         self._topic_deleted = of("topic_deleted")
         self._admin_written = of("admin_written")
+        self._transaction_ended = of("transaction_ended")
 
     def load(self) -> None:
         """The state at the start of the run, which is not checked."""
@@ -52,6 +53,8 @@ class ZooKeeperFacts:
         """A transaction was committed."""
         for change, path in changes:
             self._changed(process, path, None if change == "deleted" else self._state.find(path))
+        for check in self._transaction_ended:
+            check()
 
     def _changed(self, process: str, path: str, node: Znode | None) -> None:
         if path.startswith(_TOPICS):

@@ -4,12 +4,18 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from replay.explore.generators.scenarios import generic
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
 from tests.races.planting import Replacement, planted
 
 Directed = Callable[[], tuple[Scenario, tuple[Input, ...]]]
 """Returns a scenario and inputs with which the defect breaks an invariant."""
+
+
+def generic_with(*inputs: Input) -> Directed:
+    """A directed run of the generic scenario."""
+    return lambda: (generic(), inputs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
-from controller.core.fold import Fold
+from controller.core.fold import Fold, _break_off
 from controller.core.operations import (
     CONNECTION_LOSS,
     OK,
@@ -29,11 +29,25 @@ from controller.core.triggers import (
 )
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_znodes, write_atomically
+from replay.world.inputs import (
+    NOBODY,
+    CrashBroker,
+    CreateTopic,
+    DeleteControllerZnode,
+    HoldLink,
+    KillController,
+    Reassign,
+    SlowDisk,
+    Target,
+)
 from replay.world.requests import Result, WriteInMulti
 from replay.world.tree import Refused
 from replay.world.zookeeper import ZooKeeper
-from tests.races.defect import Defect
+from tests.races.defect import Defect, generic_with
 from tests.races.planting import Replacement, reach
+
+_FIRST: Final = "refold 100"
+_SECOND: Final = "refold 101"
 
 _OF_ROLE: Final = (Startup, Reelect, ControllerChange, Expire, HandBack)
 _RULE: Final = "controller election"
@@ -120,17 +134,24 @@ def _resign_later(
 
 
 def _keep_queue(end_term: Callable[[Fold], None]) -> Callable[[Fold], None]:
-    """At the end of a session, what is queued stays."""
+    """At the end of a session, what is queued stays, and so does the event that is handled."""
 
     def planted(fold: Fold) -> None:
         controller = fold.controller
-        callbacks = [one for one in controller.triggers if _is_callback(one)]
-        end_term(fold)
-        if controller.is_active:
-            controller.triggers.extendleft(reversed(callbacks))
-            if callbacks:
-                reach()
-                controller.context.epoch_version = ANY_VERSION
+        running = [] if fold._trigger is None or fold._procedure is None else [fold._trigger]
+        triggers = [*running, *controller.triggers]
+        callbacks = [one for one in triggers if _is_callback(one)]
+        if not controller.is_active or not callbacks or fold._paused is not None:
+            end_term(fold)
+            return
+        reach()
+        if fold._procedure is not None:
+            _break_off(fold._procedure)
+            fold._procedure = fold._wait = None
+        controller.triggers.clear()
+        hand_back = [one for one in triggers if isinstance(one, HandBack)]
+        controller.triggers.extend([*callbacks, Expire(), *hand_back])
+        controller.context.epoch_version = ANY_VERSION
 
     return planted
 
@@ -166,6 +187,7 @@ DEFECTS: Final = (
         planted="Writes are not guarded by the version of /controller_epoch.",
         needs="A controller that was deposed writes to ZooKeeper before it learns that.",
         invariants=(
+            "deposed-write-nothing",
             "state-carries-epoch",
             "leader-epochs-forward",
             "one-leader-per-epoch",
@@ -173,6 +195,11 @@ DEFECTS: Final = (
             "isr-within-assignment",
         ),
         replacements=(Replacement("replay.world.zookeeper:ZooKeeper._write", _without_guard),),
+        directed=generic_with(
+            SlowDisk(5000, _FIRST, 1500, 5000),
+            CreateTopic(5100, "clicks", ((1, 2, 3),)),
+            DeleteControllerZnode(5200),
+        ),
     ),
     Defect(
         id="R6",
@@ -186,18 +213,28 @@ DEFECTS: Final = (
                 _always(_take_role_in_two_steps),
             ),
         ),
+        directed=generic_with(
+            DeleteControllerZnode(6000),
+            DeleteControllerZnode(6011),
+            HoldLink(6012, _FIRST, "zookeeper", 300),
+        ),
     ),
     Defect(
         id="R8",
         source="KAFKA-4447",
         planted="A controller that resigns handles queued events first, with unguarded writes.",
         needs="Events are queued when a controller learns that it lost the role.",
-        invariants=("state-carries-epoch", "leader-epochs-forward", "one-leader-per-epoch"),
+        invariants=("deposed-write-nothing", "state-carries-epoch", "leader-epochs-forward"),
         replacements=(
             Replacement(
                 "controller.core.procedures.role.controller_election:resign", _resign_later
             ),
             Replacement("controller.core.fold:Fold._end_term", _keep_queue),
+        ),
+        directed=generic_with(
+            CrashBroker(5000, 2, False, 3000),
+            SlowDisk(15600, _FIRST, 30, 3000),
+            DeleteControllerZnode(15618),
         ),
     ),
     Defect(
@@ -206,11 +243,16 @@ DEFECTS: Final = (
         planted="Events that are queued during a failover are handled before the context is "
         "loaded.",
         needs="Events are queued when a failover begins to load the context.",
-        invariants=("requests-not-dropped", "deletions-not-dropped"),
+        invariants=("requests-kept", "deletions-kept"),
         replacements=(
             Replacement(
                 "controller.core.procedures.role.failover:load_context", _handle_events_first
             ),
+        ),
+        directed=generic_with(
+            SlowDisk(5000, _SECOND, 500, 20000),
+            KillController(5000, _FIRST, NOBODY),
+            Reassign(14500, (Target("orders", 0, (2, 3, 4)),), "znode"),
         ),
     ),
 )

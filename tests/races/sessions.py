@@ -8,10 +8,20 @@ from controller.core.fold import Fold
 from controller.core.outcomes import TERM_END
 from controller.core.triggers import Expire, Reelect, Startup
 from replay.world.broker.registration import Registration
+from replay.world.inputs import (
+    NOBODY,
+    DelayEphemeralDeletion,
+    ExpireSession,
+    KillController,
+    LoseReply,
+)
 from replay.world.requests import Result
 from replay.world.scheduler import SECOND
-from tests.races.defect import Defect
+from tests.races.defect import Defect, generic_with
 from tests.races.planting import Replacement, reach
+
+_FIRST: Final = "refold 100"
+_SECOND: Final = "refold 101"
 
 Read = Callable[[Registration, tuple[Result, ...]], None]
 
@@ -121,7 +131,9 @@ DEFECTS: Final = (
         invariants=("partitions-led", "isrs-full", "metadata-current"),
         replacements=(
             Replacement("replay.world.broker.registration:Registration._read", _wait_for_own_znode),
+            _NEVER_GIVES_UP,
         ),
+        directed=generic_with(LoseReply(5000, "broker 2"), ExpireSession(5000, "broker 2")),
     ),
     Defect(
         id="R2",
@@ -134,6 +146,9 @@ DEFECTS: Final = (
                 "replay.world.broker.registration:Registration._read", _own_znode_is_foreign
             ),
             _NEVER_GIVES_UP,
+        ),
+        directed=generic_with(
+            DelayEphemeralDeletion(4000, "broker 2", 30000, 20000), ExpireSession(5000, "broker 2")
         ),
     ),
     Defect(
@@ -148,6 +163,12 @@ DEFECTS: Final = (
             Replacement("replay.world.broker.registration:Registration._read", _note_unknown_owner),
             _NEVER_GIVES_UP,
         ),
+        directed=generic_with(
+            LoseReply(5000, "broker 2"),
+            ExpireSession(5000, "broker 2"),
+            DelayEphemeralDeletion(5600, "broker 2", 30000, 20000),
+            ExpireSession(5650, "broker 2"),
+        ),
     ),
     Defect(
         id="R14",
@@ -156,6 +177,7 @@ DEFECTS: Final = (
         needs="The session expires while the controller stands for election or loads its context.",
         invariants=("somebody-controls",),
         replacements=(Replacement("controller.core.fold:Fold._end_term", _hang_at_expiry),),
+        directed=generic_with(KillController(5000, _FIRST, NOBODY), ExpireSession(10020, _SECOND)),
     ),
     Defect(
         id="R15",
@@ -169,5 +191,6 @@ DEFECTS: Final = (
             ),
             Replacement("controller.core.deviations:ROLE_BY_SESSION", _never),
         ),
+        directed=generic_with(KillController(5000, _FIRST, NOBODY), LoseReply(10000, _SECOND)),
     ),
 )

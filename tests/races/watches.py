@@ -16,8 +16,26 @@ from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import BrokerChange, TopicChange, Trigger
 from controller.core.values import Broker
 from controller.core.zookeeper_io import read_znodes
-from tests.races.defect import Defect
+from replay.world.ensemble.client import Client
+from replay.world.ensemble.protocol import Asked, CloseSession
+from replay.world.inputs import (
+    NOBODY,
+    CrashBroker,
+    CreateTopic,
+    ExpireSession,
+    KillController,
+    LagZooKeeper,
+    LoseReply,
+    Reassign,
+    SlowDisk,
+    Target,
+)
+from replay.world.requests import GetData, MultiRead, Reply
+from tests.races.defect import Defect, generic_with
 from tests.races.planting import Replacement, reach
+
+_FIRST: Final = "refold 100"
+_SECOND: Final = "refold 101"
 
 _BROKER_CHANGE: Final = "broker change"
 
@@ -150,16 +168,39 @@ def _only_creations(process_znode: ProcessZnode) -> ProcessZnode:
 
 ReadLatest = Callable[[Controller, list[str], str], Awaitable[Znodes]]
 
+_settling: Final[dict[int, None]] = {}
+"""The sessions that find out what became of their writes."""
 
-def _without_sync(read_latest: ReadLatest) -> ReadLatest:
+
+def _without_sync(_: ReadLatest) -> ReadLatest:
     """What became of a write is read without a sync."""
 
     async def planted(controller: Controller, paths: list[str], rule: str) -> Znodes:
-        read = await read_znodes(controller, paths, rule)
-        latest = await read_latest(controller, paths, rule)
-        if (read.errors, read.mzxids) != (latest.errors, latest.mzxids):
-            reach()
-        return read
+        session = controller.session_id
+        _settling[session] = None
+        found = await read_znodes(controller, paths, rule)
+        _settling.pop(session, None)
+        return found
+
+    return planted
+
+
+Answer = Callable[[Client, Asked], Reply]
+
+
+def _note_old_answers(local: Answer) -> Answer:
+    """Notes whether a server answers from a state that is out of date."""
+
+    def planted(client: Client, asked: Asked) -> Reply:
+        reply = local(client, asked)
+        session, request = client.session, asked.request
+        if session is not None and session.id in _settling and client.member.lags:
+            assert not isinstance(request, CloseSession)
+            if isinstance(request, MultiRead | GetData):
+                leader = client._ensemble.state
+                if leader.apply(session.id, request, 0).results != reply.results:
+                    reach()
+        return reply
 
     return planted
 
@@ -176,6 +217,11 @@ DEFECTS: Final = (
                 "controller.core.procedures.brokers.registrations:read_brokers", _without_bounces
             ),
         ),
+        directed=generic_with(
+            SlowDisk(5000, _FIRST, 1900, 6000),
+            CrashBroker(5100, 2, False, 0),
+            ExpireSession(5100, "broker 2"),
+        ),
     ),
     Defect(
         id="R12",
@@ -187,6 +233,12 @@ DEFECTS: Final = (
             Replacement("controller.core.controller:Controller.enqueue", _read_when_queued),
             Replacement("controller.core.fold:Fold._take", _keep_early_reads),
             Replacement("controller.core.zookeeper_io:read_children", _use_early_reads),
+        ),
+        directed=generic_with(
+            SlowDisk(5000, _FIRST, 300, 10000),
+            CreateTopic(5100, "clicks", ((1, 2, 3),)),
+            CreateTopic(5500, "users", ((1, 2, 3),), {}, "znode"),
+            CreateTopic(5800, "views", ((1, 2, 3),), {}, "znode"),
         ),
     ),
     Defect(
@@ -204,6 +256,10 @@ DEFECTS: Final = (
                 "controller.core.deviations:REQUEST_CHANGES_SEEN", lambda original: _Never()
             ),
         ),
+        directed=generic_with(
+            Reassign(5000, (Target("orders", 0, (2, 3, 4)),), "znode"),
+            Reassign(5050, (Target("orders", 1, (2, 3, 4)),), "znode"),
+        ),
     ),
     Defect(
         id="R32",
@@ -211,6 +267,14 @@ DEFECTS: Final = (
         planted="After a lost reply, the controller reads the result of its write without a sync.",
         needs="A reply is lost, and the next server has not applied the write yet.",
         invariants=("somebody-controls", "partitions-led", "isrs-full", "metadata-current"),
-        replacements=(Replacement("controller.core.zookeeper_io:read_latest", _without_sync),),
+        replacements=(
+            Replacement("controller.core.zookeeper_io:read_latest", _without_sync),
+            Replacement("replay.world.ensemble.client:Client._local", _note_old_answers),
+        ),
+        directed=generic_with(
+            KillController(5000, _FIRST, NOBODY),
+            LoseReply(9000, _SECOND),
+            LagZooKeeper(10007, "broker 3", 100, 10000),
+        ),
     ),
 )

@@ -15,7 +15,11 @@ from replay.explore.invariants.cancellations import (
     NothingCompletesWhileCancelled,
     RecordsOutliveMoves,
 )
-from replay.explore.invariants.epochs import ControllerEpochsForward, StateCarriesEpoch
+from replay.explore.invariants.epochs import (
+    ControllerEpochsForward,
+    DeposedWriteNothing,
+    StateCarriesEpoch,
+)
 from replay.explore.invariants.invariant import Invariant
 from replay.explore.invariants.leadership import (
     LeaderEpochsForward,
@@ -31,6 +35,7 @@ from replay.explore.invariants.recovery import (
     IsrsFull,
     MetadataCurrent,
     PartitionsLed,
+    ProceduresEnded,
     ReassignmentsEnded,
     Recovery,
     SomebodyControls,
@@ -41,6 +46,7 @@ from replay.explore.invariants.replicas import (
     IsrWithinAssignment,
     NoIneligibleInIsr,
 )
+from replay.explore.invariants.requests import DeletionsKept, RequestsKept
 
 ALWAYS: Final[tuple[type[Invariant], ...]] = (
     OneLeaderPerEpoch,
@@ -49,6 +55,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     TopicIdsKept,
     ControllerEpochsForward,
     StateCarriesEpoch,
+    DeposedWriteNothing,
     AcknowledgedRecordsKept,
     ReadRecordsStable,
     IsrWithinAssignment,
@@ -64,11 +71,14 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     RecordsOutliveMoves,
     EntriesAccountedFor,
     MetadataForward,
+    DeletionsKept,
+    RequestsKept,
 )
 """Hold after every step of a run."""
 
 RECOVERY: Final[tuple[type[Recovery], ...]] = (
     SomebodyControls,
+    ProceduresEnded,
     PartitionsLed,
     IsrsFull,
     ReassignmentsEnded,

@@ -15,6 +15,12 @@ class ClusterView(Protocol):
     def active(self) -> str | None:
         """The controller that has the role, with the epoch in /controller_epoch; None: none."""
 
+    def busy_controllers(self) -> Sequence[str]:
+        """The controllers that run a procedure, or have queued events."""
+
+    def broker_epoch(self, broker: int) -> int:
+        """The broker epoch that a running broker has been sent."""
+
     def is_kafka(self, process: str) -> bool:
         """Whether a controller follows Kafka's rules."""
 

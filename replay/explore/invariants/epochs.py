@@ -38,6 +38,23 @@ class ControllerEpochsForward(Invariant):
         self._accepted[key] = epoch
 
 
+class DeposedWriteNothing(Invariant):
+    """Source: KB 1.3.1, races R5 and R8; EVERY_WRITE_GUARDED."""
+
+    NAME: ClassVar[str] = "deposed-write-nothing"
+    STATEMENT: ClassVar[str] = (
+        "A controller that acts with another epoch than that in /controller_epoch changes no znode."
+    )
+
+    def controller_writes(self, process: str, term: int, path: str) -> None:
+        if term != self.known.epoch:
+            self.violated(
+                path,
+                f"{process} with controller epoch {term} changed the znode; {CONTROLLER_EPOCH} is "
+                f"{self.known.epoch}",
+            )
+
+
 class StateCarriesEpoch(Invariant):
     """Source: KB 1.3.3, races R5 and R8."""
 

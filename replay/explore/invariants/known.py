@@ -58,6 +58,8 @@ class Known:
         """Whether /admin/reassign_cancel has existed."""
         self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
         """The brokers that a controller knows to be live and not shutting down."""
+        self.deletes_topics: Callable[[str], bool] = lambda process: True
+        """Whether the configuration of a controller allows deletions of topics."""
         self.restores_order: Callable[[str], bool] = lambda process: True
         """Whether a process is a controller that restores the order of replicas."""
         self.drops_before_isr: Callable[[str], bool] = lambda process: False

@@ -58,6 +58,18 @@ class SomebodyControls(Recovery):
             yield "/controller", f"{text}, and no process acts with epoch {self.known.epoch}"
 
 
+class ProceduresEnded(Recovery):
+    """Source: race R14."""
+
+    NAME: ClassVar[str] = "procedures-ended"
+    STATEMENT: ClassVar[str] = "Every controller that runs has handled all its events."
+    WITHIN_MS: ClassVar[int] = 45_000
+
+    def missing(self) -> Iterator[Missing]:
+        for process in self.view.busy_controllers():
+            yield process, "still handles an event"
+
+
 class PartitionsLed(Recovery):
     """Source: races R9, R24, R29."""
 
@@ -94,8 +106,8 @@ class IsrsFull(Recovery):
 
     NAME: ClassVar[str] = "isrs-full"
     STATEMENT: ClassVar[str] = (
-        "Every broker that runs is registered, and every replica whose broker runs is in the ISR "
-        "of its partition."
+        "Every broker that runs is registered and knows its broker epoch, and every replica whose "
+        "broker runs is in the ISR of its partition."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -105,6 +117,9 @@ class IsrsFull(Recovery):
         for broker in view.running_brokers():
             if broker not in known.brokers:
                 yield f"broker {broker}", "runs and is not registered"
+            elif view.broker_epoch(broker) != known.brokers[broker]:
+                has = f"is registered with broker epoch {known.brokers[broker]}"
+                yield f"broker {broker}", f"{has}, and takes it for {view.broker_epoch(broker)}"
         for topic in known.topics.values():
             if known.is_queued(topic.name):
                 continue
