@@ -155,9 +155,7 @@ def _reporting(seconds: float | None, runs: int | None) -> "Iterator[Reporting]"
         yield report
 
 
-def _saved(
-    found: "Explored", folder: Path, seconds: float
-) -> tuple["SavedRun | None", list[Path]]:
+def _saved(found: "Explored", folder: Path, seconds: float) -> tuple["SavedRun | None", list[Path]]:
     """Shrink and save a violation."""
     if found.case is None or found.violation is None:
         return None, []

@@ -40,9 +40,11 @@ _TOPIC: Final = re.compile(r"(/brokers/topics|/admin/delete_topics|/config/topic
 
 
 class Coverage(Struct):
-    """Counts by name. A *crash point* is a kind of act in a procedure; it has four to six ways to be
-    tried: the crash is before or after the act, and the successor is the same controller, another
-    one or none."""
+    """Counts by name.
+
+    A *crash point* is a kind of act in a procedure. It can be tried in several ways: the crash is
+    before or after the act, and the successor is the same controller, another one or none.
+    """
 
     runs: int = 0
     simulated_us: int = 0
@@ -85,6 +87,14 @@ _COUNTS: Final = (
 )
 
 
+class Act(Struct, frozen=True):
+    """An act of a controller in a run: its number, its time and its crash point."""
+
+    number: int
+    at_ms: int
+    point: str
+
+
 class _Steps(FoldObserver):
     """Counts the steps of one fold, and knows its procedure."""
 
@@ -118,9 +128,7 @@ class _Steps(FoldObserver):
             if (state, target) not in self._seen:
                 self._seen[state, target] = None
                 if state in PREVIOUS_REPLICA_STATES[target]:
-                    _count(
-                        self._coverage.replica_transitions, f"{state.name} to {target.name}"
-                    )
+                    _count(self._coverage.replica_transitions, f"{state.name} to {target.name}")
 
 
 class CoverageObserver(Observer):
@@ -128,7 +136,7 @@ class CoverageObserver(Observer):
 
     def __init__(self, *, keeps_acts: bool = False) -> None:
         self.coverage = Coverage(runs=1)
-        self.acts: dict[str, list["Act"]] = {}
+        self.acts: dict[str, list[Act]] = {}
         self._keeps_acts = keeps_acts
         self._steps: dict[str, _Steps] = {}
         self._last: dict[str, tuple[int, str, str]] = {}
@@ -168,9 +176,9 @@ class CoverageObserver(Observer):
             return
         kind = _kind(recorded)
         last = self._last.get(process)
-        if last is not None and last[1] != recorded.channel:
-            if recorded.mono_ns - last[0] <= _RACING_NS:
-                _count(self.coverage.racing, f"{last[2]}, {kind}")
+        is_other = last is not None and last[1] != recorded.channel
+        if last is not None and is_other and recorded.mono_ns - last[0] <= _RACING_NS:
+            _count(self.coverage.racing, f"{last[2]}, {kind}")
         self._last[process] = recorded.mono_ns, recorded.channel, kind
 
     def acted(self, process: str, act: int, what: str) -> None:
@@ -181,14 +189,6 @@ class CoverageObserver(Observer):
         if self._keeps_acts:
             at_ms = self._cluster.scheduler.now_us // MS
             self.acts.setdefault(process, []).append(Act(act, at_ms, point))
-
-
-class Act(Struct, frozen=True):
-    """An act of a controller in a run: its number, its time and its crash point."""
-
-    number: int
-    at_ms: int
-    point: str
 
 
 def kind_of_act(what: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.core import znodes
-from controller.core.api_requests import AlterPartitionReassignmentsReceived
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.commands import (
     BrokerRequest,
     Issued,

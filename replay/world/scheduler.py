@@ -18,11 +18,12 @@ SECOND: Final = 1_000_000
 class Scheduled:
     """An action that is due at a time, until it is cancelled."""
 
-    __slots__ = ("action", "at_us")
+    __slots__ = ("action", "at_us", "clock")
 
-    def __init__(self, at_us: int, action: Action) -> None:
+    def __init__(self, at_us: int, action: Action, clock: "ProcessClock | None" = None) -> None:
         self.at_us = at_us
         self.action: Action | None = action
+        self.clock = clock
 
     def cancel(self) -> None:
         """Do not run the action. Does nothing if it has run."""
@@ -48,9 +49,14 @@ class Scheduler:
 
     def at(self, at_us: int, action: Action) -> Scheduled:
         """Schedule an action; a time that is over means now, after all that is due now."""
-        scheduled = Scheduled(max(at_us, self.now_us), action)
+        return self.add(at_us, Scheduled(at_us, action))
+
+    def add(self, at_us: int, scheduled: Scheduled) -> Scheduled:
+        """As `at`."""
+        if at_us < self.now_us:
+            at_us = scheduled.at_us = self.now_us
         self._order += 1
-        heapq.heappush(self._due, (scheduled.at_us, self._order, scheduled))
+        heapq.heappush(self._due, (at_us, self._order, scheduled))
         return scheduled
 
     def after(self, delay_us: int, action: Action) -> Scheduled:
@@ -60,13 +66,19 @@ class Scheduler:
     def step(self, until_us: int) -> bool:
         """Run the next action that is due up to `until_us`. False: there is none, and the clock is
         at `until_us`."""
-        while self._due and self._due[0][0] <= until_us:
-            at_us, _, scheduled = heapq.heappop(self._due)
-            action, scheduled.action = scheduled.action, None
-            if action is not None:
-                self.now_us = at_us
+        due = self._due
+        while due and due[0][0] <= until_us:
+            at_us, _, scheduled = heapq.heappop(due)
+            action = scheduled.action
+            if action is None:
+                continue
+            self.now_us = at_us
+            if scheduled.clock is None:
+                scheduled.action = None
                 action()
-                return True
+            else:
+                scheduled.clock.run(scheduled)
+            return True
         self.now_us = max(self.now_us, until_us)
         return False
 
@@ -97,9 +109,7 @@ class ProcessClock:
 
     def at(self, at_us: int, action: Action) -> Scheduled:
         """As `Scheduler.at`. The action is lost if the process ends before."""
-        mine = Scheduled(at_us, action)
-        self._scheduler.at(at_us, lambda: self._due(mine))
-        return mine
+        return self._scheduler.add(at_us, Scheduled(at_us, action, self))
 
     def after(self, delay_us: int, action: Action) -> Scheduled:
         """As `Scheduler.after`."""
@@ -114,14 +124,15 @@ class ProcessClock:
         self._is_paused = False
         waiting, self._waiting = self._waiting, []
         for scheduled in waiting:
-            self._due(scheduled)
+            self.run(scheduled)
 
     def end(self) -> None:
         """Run nothing any more."""
         self._is_ended = True
         self._waiting.clear()
 
-    def _due(self, scheduled: Scheduled) -> None:
+    def run(self, scheduled: Scheduled) -> None:
+        """Run an action of this process that is due, now or when the process runs again."""
         if self._is_ended or scheduled.action is None:
             return
         if self._is_paused:

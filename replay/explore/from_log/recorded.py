@@ -1,17 +1,17 @@
 """Reads an incident from a log of the daemon.
 
-The start is the cluster at the end of the first failover. Then everything that did not come from the
-controller becomes an input: requests, changes that watches report, the end of sessions.
+The start is the cluster at the end of the first failover. Then everything that did not come from
+the controller becomes an input: requests, changes that watches report, the end of sessions.
 """
 
 from controller.core import znodes
-from controller.core.api_requests import (
-    AlterPartitionReassignmentsReceived,
-    ControlledShutdownReceived,
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
+from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
-    ElectLeadersReceived,
 )
 from controller.core.commands import CommandId, ReadZnodes
 from controller.core.events import (
@@ -198,9 +198,9 @@ class _Incident:
                     added = tuple(one.assignments or ()) or (tuple(brokers[:1]),)
                     self.schedule.add(CreatePartitions(at_ms, one.topic, added))
             case DeleteTopicsReceived(topics=topics):
-                for topic in topics:
-                    if topic.name is not None:
-                        self.schedule.add(DeleteTopic(at_ms, topic.name))
+                for deleted in topics:
+                    if deleted.name is not None:
+                        self.schedule.add(DeleteTopic(at_ms, deleted.name))
 
     def _compare_brokers(self, event: Recorded) -> None:
         """Note the brokers that came or went."""

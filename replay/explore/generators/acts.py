@@ -119,9 +119,7 @@ class ActMaker:
         if name is None:
             return []
         numbers = self._numbers
-        made: list[Input] = [
-            DeleteTopic(at_ms, name[0], "api" if numbers.chance(50) else "znode")
-        ]
+        made: list[Input] = [DeleteTopic(at_ms, name[0], "api" if numbers.chance(50) else "znode")]
         if numbers.chance(40):
             assignment = random_assignment(numbers, self._brokers, numbers.between(1, 3))
             again_ms = at_ms + numbers.choice((100, 1_000, 4_000))

@@ -5,7 +5,7 @@ are one crash point (coverage); the first of each is tried first.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 from replay.explore.coverage import Act
 from replay.explore.generators.attempt import Attempts
@@ -27,9 +27,7 @@ def crash_points(attempts: Attempts, numbers: Numbers) -> None:
         attempts.run([crash, *inputs])
 
 
-def _chosen(
-    scenario: Scenario, acts: dict[str, list[Act]], numbers: Numbers
-) -> Iterator[Input]:
+def _chosen(scenario: Scenario, acts: dict[str, list[Act]], numbers: Numbers) -> Iterator[Input]:
     """First acts of each kind, in a random order, then any."""
     firsts: dict[tuple[str, str], Act] = {}
     for process, done in acts.items():
@@ -48,5 +46,5 @@ def crash_at(scenario: Scenario, process: str, act: int, numbers: Numbers) -> In
     """A crash at an act, counted from the start of the run."""
     others = [one.process for one in scenario.controllers if one.process != process]
     successor = numbers.choice((SAME, SAME, NOBODY, *others, *others))
-    when = "before" if numbers.chance(50) else "after"
+    when: Literal["before", "after"] = "before" if numbers.chance(50) else "after"
     return CrashController(0, process, act, when, successor, numbers.choice(_RESTARTS_MS))

@@ -1,7 +1,7 @@
 """Random faults of brokers, connections, ZooKeeper and controllers."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
@@ -143,7 +143,7 @@ class FaultMaker:
 
     def crash_controller(self, at_ms: int) -> Input:
         numbers = self._numbers
-        when = "before" if numbers.chance(50) else "after"
+        when: Literal["before", "after"] = "before" if numbers.chance(50) else "after"
         act = numbers.between(1, 12)
         process, successor = self._controller(), self._successor()
         return CrashController(

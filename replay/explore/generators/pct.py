@@ -1,9 +1,9 @@
 """Probabilistic concurrency testing: a few random changes of the order of messages.
 
-In PCT, threads have random priorities, which change at d random points; a bug that needs d orders is
-found with a probability that does not depend on luck in every step. Here a link is a thread. At a
-change point the link gets the lowest priority: one of its messages, and all later ones, arrive only
-after the others have had time to go first.
+In PCT, threads have random priorities, which change at d random points. A bug that needs d orders
+is found with a probability that depends on these points only. Here a link is a thread. At a change
+point the link gets the lowest priority: one of its messages, and all later ones, arrive only after
+the others have had time to go first.
 
 Source: Burckhardt et al.: A randomized scheduler with probabilistic guarantees of finding bugs
 (ASPLOS 2010).

@@ -37,11 +37,7 @@ def moments(deliveries: list[Delivery]) -> list[tuple[str, int]]:
         sender, _, receiver = one.link.partition(">")
         if receiver == "zookeeper" and not sender.startswith("admin"):
             found[sender, one.at_us // MS] = None
-    return [
-        moment
-        for moment in found
-        for _ in range(1 if moment[0].startswith("broker") else 3)
-    ]
+    return [moment for moment in found for _ in range(1 if moment[0].startswith("broker") else 3)]
 
 
 def lags(reads: list[tuple[str, int]], numbers: Numbers) -> list[Input]:

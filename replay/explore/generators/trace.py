@@ -5,7 +5,8 @@ deliveries at one receiver on different links *race* if the later one was not se
 earlier one. Their order matters if they are *dependent*: both are about one znode or partition, or
 it is not known what one of them is about.
 
-Source: Flanagan, Godefroid: Dynamic partial-order reduction for model checking software (POPL 2005).
+Source: Flanagan, Godefroid: Dynamic partial-order reduction for model checking software
+(POPL 2005).
 """
 
 import zlib

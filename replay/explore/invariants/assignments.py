@@ -113,7 +113,8 @@ class ReassignmentNotGivenUp(_OfMoves):
             self.violated(
                 _text(write.name),
                 f"{write.process} ended the reassignment from {list(move.origin)} to "
-                f"{list(move.target)} with the replicas {list(after.replicas)}; nobody cancelled it",
+                f"{list(move.target)} with the replicas {list(after.replicas)}; "
+                "nobody cancelled it",
             )
 
 

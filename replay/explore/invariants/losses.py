@@ -74,7 +74,7 @@ class Losses:
             return True
         for stored in self._isrs.get(name, ()):
             # A member may have failed before this ISR was stored, but not before it joined.
-            joined = {one: since[one] if one in since else stored.at for one in stored.isr}
+            joined = {one: since.get(one, stored.at) for one in stored.isr}
             since = {one: max(joined[one], at) for one in stored.isr}
             if stored.at > at and self._have_failed(losses, offset, since):
                 return True

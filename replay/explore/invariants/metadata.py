@@ -8,7 +8,7 @@ from controller.core.commands import (
 )
 from controller.core.values import LEADER_DURING_DELETE
 from replay.explore.invariants.invariant import Applied, Invariant, Report
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known import Known, TopicKnown
 
 _Version = tuple[int, int]
 
@@ -25,6 +25,10 @@ class MetadataForward(Invariant):
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
         self._accepted: dict[tuple[int, int, str, bytes | None, int], _Version] = {}
+
+    def topic_deleted(self, topic: TopicKnown) -> None:
+        for key in [one for one in self._accepted if one[2:4] == (topic.name, None)]:
+            del self._accepted[key]
 
     def applied(self, applied: Applied) -> None:
         request = applied.request

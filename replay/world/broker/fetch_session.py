@@ -21,7 +21,7 @@ from replay.world.broker.messages import (
     FetchPartition,
     FetchResponse,
 )
-from replay.world.broker.partition import Partition
+from replay.world.broker.partition import Partition, Position
 from replay.world.observer import Name
 from replay.world.scheduler import Scheduled
 
@@ -31,18 +31,6 @@ RECORDS_MAX: Final = 1000
 FindPartition = Callable[[Name], Partition | int]
 """Returns the partition, or the error code if the broker does not host it."""
 SendResponse = Callable[[FetchResponse], None]
-
-
-class Position:
-    """One partition of a session: what its reader asked for last, and what it was sent."""
-
-    __slots__ = ("asked", "high_watermark", "partition")
-
-    def __init__(self, asked: FetchPartition) -> None:
-        self.asked = asked
-        self.partition: Partition | None = None
-        """Where the position is one of the readers."""
-        self.high_watermark = -1
 
 
 class FetchSession:
@@ -162,20 +150,21 @@ class FetchSession:
         if error:
             return FetchedPartition(asked.name, error)
         log = partition.log
-        out_of_range = FetchedPartition(
+        is_unknown = False
+        if asked.last_epoch != NO_EPOCH:
+            epoch, end = log.end_of(asked.last_epoch)
+            is_unknown = (epoch, end) == UNKNOWN_END
+            if not is_unknown and (epoch < asked.last_epoch or end < asked.offset):
+                return FetchedPartition(
+                    asked.name, codes.NONE, log.high_watermark, (), (epoch, end)
+                )
+        if not is_unknown and asked.offset <= log.end:
+            return None
+        return FetchedPartition(
             asked.name,
             messages.OFFSET_OUT_OF_RANGE,
             leader_end=log.end if self.is_follower else log.high_watermark,
         )
-        if asked.last_epoch != NO_EPOCH:
-            epoch, end = log.end_of(asked.last_epoch)
-            if (epoch, end) == UNKNOWN_END:
-                return out_of_range
-            if epoch < asked.last_epoch or end < asked.offset:
-                return FetchedPartition(
-                    asked.name, codes.NONE, log.high_watermark, (), (epoch, end)
-                )
-        return out_of_range if asked.offset > log.end else None
 
     def _error(self, asked: FetchPartition, partition: Partition) -> int:
         if asked.topic_id is not None and partition.log.topic_id not in (None, asked.topic_id):

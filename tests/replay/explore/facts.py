@@ -30,7 +30,9 @@ ID = bytes(range(16))
 class History:
     """One invariant with a topic "orders" of one partition, and the violations that it reports."""
 
-    def __init__(self, invariant: type[Invariant], *, replicas: tuple[int, ...] = (1, 2, 3)) -> None:
+    def __init__(
+        self, invariant: type[Invariant], *, replicas: tuple[int, ...] = (1, 2, 3)
+    ) -> None:
         self.known = Known()
         self.reported: list[str] = []
         self.topic = TopicKnown("orders", 10)

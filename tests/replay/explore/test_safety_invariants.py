@@ -42,8 +42,8 @@ def test_two_leaders_stored_in_one_epoch_are_reported() -> None:
     assert not history.reported
     history.state(2, 4, (2, 1))
     assert history.reported == [
-        "one-leader-per-epoch: orders-0: refold 100 stored broker 2 as the leader in leader epoch 4; "
-        "broker 1 was the leader in that epoch"
+        "one-leader-per-epoch: orders-0: refold 100 stored broker 2 as the leader in leader epoch "
+        "4; broker 1 was the leader in that epoch"
     ]
 
 

@@ -53,7 +53,7 @@ from replay.world.network import Delivery
 from replay.world.observer import Name, Observer
 from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
 
-PARTITIONS = 6
+PARTITIONS = 3
 REFOLD = Configuration(broker_id=100, kip_236_enable=True)
 STOCK = Configuration(broker_id=2, is_broker=True, rules="kafka")
 TOPIC = TopicSpec(
@@ -69,7 +69,7 @@ SCENARIO = Scenario(
         ControllerSpec(STOCK, runs=False),
     ),
     broker_settings={"replica.lag.time.max.ms": "10000"},
-    load=Load(acks=(-1,), records_per_second=10),
+    load=Load(acks=(-1,), records_per_second=3),
     active_ms=40_000,
     quiet_ms=50_000,
 )
