@@ -124,6 +124,8 @@ class ZooKeeperFacts:
         before, topic.assignments = topic.assignments, content.assignments
         if content.topic_id is not None:
             id_before, topic.id = topic.id, content.topic_id
+            if id_before not in (None, topic.id) and not known.knows_topic_id(process, name):
+                topic.has_lost_id = True
             for check in self._topic_id_written:
                 check(topic, id_before, content.topic_id)
         self._assignments_changed(process, topic, before)

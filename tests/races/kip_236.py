@@ -8,13 +8,13 @@ import msgspec
 from controller.core.batch import RequestBatch
 from controller.core.commands import BrokerRequest, Reason, UpdateMetadataRequest
 from controller.core.controller import Controller
-from controller.core.election import Candidate, RollbackGoal, TooFewInSync
+from controller.core.election import ElectionInput, RollbackGoal, TooFewInSync
 from controller.core.operations import OK, WriteOperation
 from controller.core.procedures.reassignment import rollback
 from controller.core.procedures.reassignment.assignments import Errors, Move
 from controller.core.procedures.reassignment.legacy_znode import LegacyZnode
 from controller.core.procedures.reassignment.partition_reassignment import carry_out
-from controller.core.procedures.reassignment.rollback import Cause, Rollback, Step
+from controller.core.procedures.reassignment.rollback import Rollback, RollbackCause, Step
 from controller.core.procedures.reassignment.submission import problem_with
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment_znodes.records import remove_records
@@ -64,9 +64,9 @@ def _completes_anyway(original: Any) -> Callable[..., Awaitable[Errors]]:
 
 def _never_waits(original: Any) -> Callable[..., TooFewInSync | None]:
     def why_rollback_waits(
-        context: ControllerContext, candidate: Candidate, goal: RollbackGoal
+        context: ControllerContext, given: ElectionInput, goal: RollbackGoal
     ) -> TooFewInSync | None:
-        if original(context, candidate, goal) is not None:
+        if original(context, given, goal) is not None:
             reach()
         return None
 
@@ -108,7 +108,7 @@ def _leaves_ended_entries(original: Any) -> Callable[..., Awaitable[None]]:
 
 def _takes_step_2_for_the_end(original: Any) -> Callable[..., Awaitable[list[Partition]]]:
     async def roll_back(
-        controller: Controller, originals: dict[Partition, tuple[int, ...]], cause: Cause
+        controller: Controller, originals: dict[Partition, tuple[int, ...]], cause: RollbackCause
     ) -> list[Partition]:
         epoch = controller.context.epoch
         over = [

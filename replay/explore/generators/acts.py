@@ -9,6 +9,7 @@ from replay.world.inputs import (
     CancelReassignment,
     ChangeBrokerConfig,
     ChangeTopicConfig,
+    CrashBroker,
     CreatePartitions,
     CreateTopic,
     DeleteControllerZnode,
@@ -16,8 +17,10 @@ from replay.world.inputs import (
     DeleteTopic,
     ElectLeaders,
     EndCancellation,
+    HoldLink,
     Input,
     Reassign,
+    StopBroker,
     Target,
 )
 from replay.world.scenario import Scenario
@@ -29,7 +32,8 @@ _ROUTES: Final[tuple[tuple[_Route, int], ...]] = (
     ("extra", 2),
     ("request", 2),
 )
-_END_MS: Final = (300, 1_000, 4_000)
+_END_MS: Final = (300, 1_000, 4_000, 12_000)
+_SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
 
 
 class ActMaker:
@@ -39,6 +43,7 @@ class ActMaker:
         self._numbers = numbers
         self._brokers = len(scenario.brokers)
         self._ids = [one.id for one in scenario.brokers]
+        self._controllers = [one.process for one in scenario.controllers]
         self._topics = {one.name: list(one.assignment) for one in scenario.topics}
 
     def make(self, at_ms: int) -> list[Input]:
@@ -61,6 +66,8 @@ class ActMaker:
         if not targets:
             return []
         made: list[Input] = [Reassign(at_ms, targets, route)]
+        if numbers.chance(40):
+            made.append(self._slow_down(at_ms, targets))
         soon_ms = at_ms + numbers.choice((10, 100, 400, 1_500, 4_000))
         follows = numbers.below(10)
         if follows < 3:
@@ -70,6 +77,24 @@ class ActMaker:
             other = tuple(self._target(one.topic, one.partition) for one in targets)
             made.append(Reassign(soon_ms, other, again))
         return made
+
+    def _slow_down(self, at_ms: int, targets: tuple[Target, ...]) -> Input:
+        """Something that keeps a reassignment under way: in a quiet cluster it takes milliseconds,
+        and nothing else happens in that time."""
+        numbers = self._numbers
+        one = numbers.choice(targets)
+        current = self._topics[one.topic][one.partition]
+        added = [broker for broker in one.replicas if broker not in current] or one.replicas
+        target, leader = numbers.choice(added), current[0]
+        begin_ms, ms = max(0, at_ms - numbers.choice((0, 5, 50))), numbers.choice(_SLOW_MS)
+        kind = numbers.below(10)
+        if kind < 5:
+            return HoldLink(begin_ms, f"broker {target}", f"broker {leader}", ms)
+        if kind < 7:
+            return CrashBroker(begin_ms, target, restart_after_ms=ms)
+        if kind < 8:
+            return StopBroker(at_ms + numbers.choice((0, 20, 500)), target, ms)
+        return HoldLink(begin_ms, f"broker {leader}", numbers.choice(self._controllers), ms)
 
     def _targets(self) -> tuple[Target, ...]:
         found: dict[tuple[str, int], Target] = {}
@@ -136,7 +161,8 @@ class ActMaker:
         numbers = self._numbers
         added = random_assignment(numbers, self._brokers, 1)
         self._topics[name[0]] += added
-        routes: tuple[Literal["api", "znode"], ...] = ("api", "znode")
+        routes: tuple[Literal["api", "znode", "znode_without_id"], ...]
+        routes = ("api", "znode", "znode_without_id")
         return [CreatePartitions(at_ms, name[0], added, numbers.choice(routes))]
 
     def change_topic_config(self, at_ms: int) -> list[Input]:

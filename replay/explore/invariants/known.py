@@ -16,14 +16,17 @@ ADMIN: Final = "/admin/"
 
 
 class TopicKnown:
-    """A topic's znode. `czxid` tells a topic from a deleted one of the same name."""
+    """A topic's znode. `czxid` tells a topic from a deleted one of the same name. `has_lost_id`: a
+    tool removed its id, and a controller that did not know it drew another one (race R29). Nothing
+    can repair such a topic."""
 
-    __slots__ = ("assignments", "czxid", "id", "name")
+    __slots__ = ("assignments", "czxid", "has_lost_id", "id", "name")
 
     def __init__(self, name: str, czxid: int) -> None:
         self.name = name
         self.czxid = czxid
         self.id: bytes | None = None
+        self.has_lost_id = False
         self.assignments: dict[int, Assignment] = {}
 
 
@@ -68,6 +71,8 @@ class Known:
         """Whether a controller with Kafka's rules has had the role."""
         self.knows_cancel: Callable[[str], bool] = lambda process: False
         """Whether a controller knows that /admin/reassign_cancel exists."""
+        self.knows_topic_id: Callable[[str, str], bool] = lambda process, topic: True
+        """Whether a controller knows the id of a topic, or the process is no controller."""
         self.active_process: Callable[[], str | None] = lambda: None
         """The controller that has the role; None: none."""
 
@@ -95,6 +100,11 @@ class Known:
     def is_queued(self, topic: str) -> bool:
         """Whether the deletion of a topic is requested."""
         return znodes.delete_topic_path(topic) in self.admin
+
+    def is_beyond_recovery(self, topic: str) -> bool:
+        """Whether a topic is about to be deleted, or has lost its id."""
+        found = self.topics.get(topic)
+        return self.is_queued(topic) or (found is not None and found.has_lost_id)
 
     def entries_of(self, path: str) -> dict[Name, tuple[int, ...]]:
         """The entries of /admin/reassign_partitions or its KIP-236 counterpart."""

@@ -84,7 +84,7 @@ class PartitionsLed(Recovery):
     def missing(self) -> Iterator[Missing]:
         known, view = self.known, self.view
         for topic in known.topics.values():
-            if known.is_queued(topic.name):
+            if known.is_beyond_recovery(topic.name):
                 continue
             for number in topic.assignments:
                 name = topic.name, number
@@ -121,7 +121,7 @@ class IsrsFull(Recovery):
                 has = f"is registered with broker epoch {known.brokers[broker]}"
                 yield f"broker {broker}", f"{has}, and takes it for {view.broker_epoch(broker)}"
         for topic in known.topics.values():
-            if known.is_queued(topic.name):
+            if known.is_beyond_recovery(topic.name):
                 continue
             for number, assignment in topic.assignments.items():
                 name = topic.name, number
@@ -152,7 +152,7 @@ class ReassignmentsEnded(Recovery):
     def missing(self) -> Iterator[Missing]:
         known = self.known
         for topic in known.topics.values():
-            if known.is_queued(topic.name):
+            if known.is_beyond_recovery(topic.name):
                 continue
             for number, assignment in topic.assignments.items():
                 name = topic.name, number
@@ -239,10 +239,10 @@ class StraysDeleted(Recovery):
 
     def missing(self) -> Iterator[Missing]:
         known = self.known
-        if known.had_kafka:
+        if known.had_kafka or not self.view.has_kip_236():
             return
         for broker, name, topic_id in self.view.replicas():
-            if known.is_queued(name[0]) or not self.view.is_live(broker, name):
+            if known.is_beyond_recovery(name[0]) or not self.view.is_live(broker, name):
                 continue
             topic, assignment = known.topics.get(name[0]), known.assignment(name)
             is_other = topic is None or (None not in (topic.id, topic_id) and topic.id != topic_id)
@@ -268,7 +268,7 @@ class MetadataCurrent(Recovery):
                 continue
             metadata = view.metadata(broker)
             for name, state in known.states.items():
-                if name[0] not in known.topics or known.is_queued(name[0]):
+                if name[0] not in known.topics or known.is_beyond_recovery(name[0]):
                     continue
                 found = metadata.get(name)
                 if found != (state.leader, state.leader_epoch):

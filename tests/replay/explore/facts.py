@@ -1,6 +1,6 @@
 """Histories for tests of invariants: short calls that state facts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from controller.core.commands import (
@@ -120,6 +120,7 @@ class View:
         self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
         self.caches: dict[int, dict[Name, tuple[int, int]]] = {}
         self.dead: dict[int, None] = {}
+        self.on_disk = [1, 2, 3]
 
     def runs_controller(self) -> bool:
         return True
@@ -147,6 +148,15 @@ class View:
 
     def can_move(self, name: Name, replicas: Sequence[int]) -> bool:
         return all(self.is_live(one, name) for one in replicas)
+
+    def replicas(self) -> Iterator[tuple[int, Name, bytes | None]]:
+        return ((broker, NAME, ID) for broker in self.on_disk)
+
+    def broker_epoch(self, broker: int) -> int:
+        return self.known.brokers.get(broker, 100 + broker)
+
+    def busy_controllers(self) -> Iterator[str]:
+        return iter(())
 
 
 class Recovering:

@@ -13,6 +13,7 @@ from replay.explore.invariants.recovery import (
     ReassignmentsEnded,
     Recovery,
     SomebodyControls,
+    StraysDeleted,
 )
 from tests.replay.explore.facts import NAME, Recovering
 
@@ -56,6 +57,14 @@ def test_running_broker_without_registration_is_missed() -> None:
     cluster = Recovering(IsrsFull)
     del cluster.known.brokers[3]
     assert cluster.missing() == [("broker 3", "runs and is not registered")]
+
+
+def test_replica_that_is_not_assigned_is_missed() -> None:
+    cluster = Recovering(StraysDeleted)
+    cluster.topic.assignments[0] = Assignment((1, 2))
+    assert cluster.missing() == [("broker 3", "has a replica of orders-0, which is not its")]
+    cluster.known.had_kafka = True
+    assert not cluster.missing()
 
 
 def test_unfinished_reassignment_is_missed() -> None:
