@@ -239,7 +239,8 @@ class StraysDeleted(Recovery):
 
     def missing(self) -> Iterator[Missing]:
         known = self.known
-        if known.had_kafka or not self.view.has_kip_236():
+        active = self.view.active()
+        if known.had_kafka or active is None or not known.restores_order(active):
             return
         for broker, name, topic_id in self.view.replicas():
             if known.is_beyond_recovery(name[0]) or not self.view.is_live(broker, name):

@@ -36,7 +36,7 @@ class Cancelling(History):
     def begin(self) -> None:
         self.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
         self.admin(RECORD_PATH, RECORD)
-        self.assign(MOVING)
+        self.write(MOVING)
 
     def cancel(self) -> None:
         self.admin(znodes.REASSIGN_CANCEL, b"{}", "admin")
@@ -52,7 +52,7 @@ class Cancelling(History):
                 self.known.requests_of(NAME).submitted += path == znodes.REASSIGN_PARTITIONS
         self.invariant.admin_written(path, data, process)
 
-    def assign(self, after: Assignment, process: str = REFOLD) -> None:
+    def write(self, after: Assignment, process: str = REFOLD) -> None:
         before, self.topic.assignments[0] = self.topic.assignments[0], after
         write = AssignmentWrite(NAME, self.topic, before, after, process)
         self.invariant.assignment_written(write)
@@ -66,7 +66,7 @@ def test_completion_while_a_cancellation_is_known_is_reported(knows: bool) -> No
     history = Cancelling(NothingCompletesWhileCancelled)
     history.begin()
     history.knows_cancel = knows
-    history.assign(DONE)
+    history.write(DONE)
     assert bool(history.reported) is knows
 
 
@@ -80,7 +80,7 @@ def test_cancelled_move_that_completes_is_reported_unless_the_rollback_is_given_
     history.admin(znodes.REASSIGN_CANCEL, None, "admin")
     if logs:
         history.log(logs)
-    history.assign(DONE)
+    history.write(DONE)
     assert bool(history.reported) is not bool(logs)
 
 
@@ -88,7 +88,7 @@ def test_completion_before_the_controller_handles_the_cancellation_is_right() ->
     history = Cancelling(CancelledRolledBack)
     history.begin()
     history.admin(znodes.REASSIGN_CANCEL, b"{}", "admin")
-    history.assign(DONE)
+    history.write(DONE)
     assert not history.reported
 
 
@@ -97,10 +97,10 @@ def test_cancelled_entry_that_begins_again_is_reported_unless_requested_again(ag
     history = Cancelling(CancelledEntriesGone)
     history.begin()
     history.cancel()
-    history.assign(ORIGINAL)
+    history.write(ORIGINAL)
     if again:
         history.known.requests_of(NAME).submitted += 1
-    history.assign(MOVING)
+    history.write(MOVING)
     assert bool(history.reported) is not again
 
 
