@@ -60,7 +60,7 @@ def explore(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Explore so long. Default: 60, without a limit if --runs."),
+        typer.Option(min=0.1, help="Explore so long. Default: 60; with --runs, no limit."),
     ] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Explore so many runs.")] = None,
     workers: Annotated[
@@ -85,10 +85,6 @@ def explore(
     with errors_in_one_line("explore"):
         if reproduce is not None:
             raise typer.Exit(_reproduce(reproduce, as_json=as_json))
-        if scenario is not None and from_log is not None:
-            raise typer.BadParameter(
-                "use only one of these options", param_hint="--scenario, --from-log"
-            )
         seed = secrets.randbits(_SEED_BITS) if seed is None else seed
         start = _start(scenario, from_log, strategy or ())
         folder = out or Path(f"explored-{seed}")
@@ -110,6 +106,8 @@ def _start(scenario: Path | None, from_log: Path | None, strategies: Sequence[st
     from replay.explore.generators.strategies import STRATEGIES, Start
     from replay.explore.saved import read_scenario
 
+    if scenario is not None and from_log is not None:
+        raise typer.BadParameter("use only one of them", param_hint="--scenario, --from-log")
     for one in strategies:
         if one not in STRATEGIES:
             raise typer.BadParameter(

@@ -260,18 +260,18 @@ class Monitor(Observer):
 
     def truncated(self, process: str, partition: Name, end: int, cause: str) -> None:
         broker = _number(process)
-        log = self._logs.get((broker, partition))
-        if log is not None:
-            del log[end:]
+        log = self._logs.get((broker, partition), [])
+        before = len(log)
+        del log[end:]
         if cause == "crash":
-            self._lose(broker, partition, end)
+            self._lose(broker, partition, end, before)
         else:
             replica = self._replica(broker, partition)
             for check in self._truncated:
                 check(replica, end)
 
-    def _lose(self, broker: int, name: Name, end: int) -> None:
-        self.known.losses.lost(broker, name, end)
+    def _lose(self, broker: int, name: Name, end: int, before: int) -> None:
+        self.known.losses.lost(broker, name, end, before)
         replica = self._replica(broker, name)
         for check in self._lost:
             check(replica, end)

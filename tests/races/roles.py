@@ -30,7 +30,7 @@ from controller.core.triggers import (
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_znodes, write_atomically
 from replay.world.inputs import (
-    NOBODY,
+    NONE,
     CrashBroker,
     CreateTopic,
     DeleteControllerZnode,
@@ -206,7 +206,7 @@ DEFECTS: Final = (
         source="KAFKA-6082 (review)",
         planted="The controller creates /controller, then reads /controller_epoch and raises it.",
         needs="The znode is deleted and another controller takes the role between the two writes.",
-        invariants=("somebody-controls", "state-carries-epoch", "controller-epochs-forward"),
+        invariants=("controller-active", "state-carries-epoch", "controller-epochs-forward"),
         replacements=(
             Replacement(
                 "controller.core.procedures.role.controller_election:_take_role",
@@ -251,7 +251,7 @@ DEFECTS: Final = (
         ),
         directed=generic_with(
             SlowDisk(5000, _SECOND, 500, 20000),
-            KillController(5000, _FIRST, NOBODY),
+            KillController(5000, _FIRST, NONE),
             Reassign(14500, (Target("orders", 0, (2, 3, 4)),), "znode"),
         ),
     ),

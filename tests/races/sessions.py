@@ -9,7 +9,7 @@ from controller.core.outcomes import TERM_END
 from controller.core.triggers import Expire, Reelect, Startup
 from replay.world.broker.registration import Registration
 from replay.world.inputs import (
-    NOBODY,
+    NONE,
     DelayEphemeralDeletion,
     ExpireSession,
     KillController,
@@ -175,22 +175,22 @@ DEFECTS: Final = (
         source="KAFKA-4229, KAFKA-4360, KAFKA-6879",
         planted="A start-up does not end with its session.",
         needs="The session expires while the controller stands for election or loads its context.",
-        invariants=("somebody-controls",),
+        invariants=("controller-active",),
         replacements=(Replacement("controller.core.fold:Fold._end_term", _hang_at_expiry),),
-        directed=generic_with(KillController(5000, _FIRST, NOBODY), ExpireSession(10020, _SECOND)),
+        directed=generic_with(KillController(5000, _FIRST, NONE), ExpireSession(10020, _SECOND)),
     ),
     Defect(
         id="R15",
         source="KAFKA-13407 (open)",
         planted="A controller that finds its id in /controller does not act.",
         needs="The reply to the election of a controller is lost.",
-        invariants=("somebody-controls",),
+        invariants=("controller-active",),
         replacements=(
             Replacement(
                 "controller.core.procedures.role.controller_election:_has_role", _forget_role
             ),
             Replacement("controller.core.deviations:ROLE_BY_SESSION", _never),
         ),
-        directed=generic_with(KillController(5000, _FIRST, NOBODY), LoseReply(10000, _SECOND)),
+        directed=generic_with(KillController(5000, _FIRST, NONE), LoseReply(10000, _SECOND)),
     ),
 )

@@ -19,7 +19,7 @@ from controller.core.zookeeper_io import read_znodes
 from replay.world.ensemble.client import Client
 from replay.world.ensemble.protocol import Asked, CloseSession
 from replay.world.inputs import (
-    NOBODY,
+    NONE,
     CrashBroker,
     CreateTopic,
     ExpireSession,
@@ -266,13 +266,13 @@ DEFECTS: Final = (
         source="KAFKA-16171, KAFKA-16667",
         planted="After a lost reply, the controller reads the result of its write without a sync.",
         needs="A reply is lost, and the next server has not applied the write yet.",
-        invariants=("somebody-controls", "partitions-led", "isrs-full", "metadata-current"),
+        invariants=("controller-active", "partitions-led", "isrs-full", "metadata-current"),
         replacements=(
             Replacement("controller.core.zookeeper_io:read_latest", _without_sync),
             Replacement("replay.world.ensemble.client:Client._local", _note_old_answers),
         ),
         directed=generic_with(
-            KillController(5000, _FIRST, NOBODY),
+            KillController(5000, _FIRST, NONE),
             LoseReply(9000, _SECOND),
             LagZooKeeper(10007, "broker 3", 100, 10000),
         ),

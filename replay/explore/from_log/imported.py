@@ -1,6 +1,6 @@
 """Reads an incident from an imported log: the transactions of a stock cluster.
 
-Znodes under /admin that somebody created, registrations that came and went, and the end of the
+Znodes under /admin that clients created, registrations that came and went, and the end of the
 controller's session become inputs. A refold takes the place of the stock controller.
 """
 

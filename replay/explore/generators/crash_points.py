@@ -10,7 +10,7 @@ from typing import Final, Literal
 from replay.explore.coverage import Act
 from replay.explore.generators.attempt import Attempts
 from replay.explore.numbers import Numbers
-from replay.world.inputs import NOBODY, SAME, CrashController, Input
+from replay.world.inputs import NONE, SAME, CrashController, Input
 from replay.world.scenario import Scenario
 
 RUNS: Final = 24
@@ -45,6 +45,6 @@ def _chosen(scenario: Scenario, acts: dict[str, list[Act]], numbers: Numbers) ->
 def crash_at(scenario: Scenario, process: str, act: int, numbers: Numbers) -> Input:
     """A crash at an act, counted from the start of the run."""
     others = [one.process for one in scenario.controllers if one.process != process]
-    successor = numbers.choice((SAME, SAME, NOBODY, *others, *others))
+    successor = numbers.choice((SAME, SAME, NONE, *others, *others))
     when: Literal["before", "after"] = "before" if numbers.chance(50) else "after"
     return CrashController(0, process, act, when, successor, numbers.choice(_RESTARTS_MS))

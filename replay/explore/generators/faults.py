@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
-    NOBODY,
+    NONE,
     SAME,
     ChangeZooKeeperLeader,
     CrashBroker,
@@ -83,7 +83,7 @@ class FaultMaker:
         kind = self._numbers.below(10)
         if kind < 4:
             return SAME
-        return self._controller() if kind < 9 else NOBODY
+        return self._controller() if kind < 9 else NONE
 
     def crash_broker(self, at_ms: int) -> Input:
         numbers = self._numbers

@@ -98,7 +98,7 @@ class ReassignmentNotGivenUp(_OfMoves):
 
     NAME: ClassVar[str] = "reassignment-not-given-up"
     STATEMENT: ClassVar[str] = (
-        "A reassignment ends in replicas that somebody requested, or in the original ones after a "
+        "A reassignment ends in replicas that were requested, or in the original ones after a "
         "cancellation."
     )
 
@@ -114,7 +114,7 @@ class ReassignmentNotGivenUp(_OfMoves):
                 _text(write.name),
                 f"{write.process} ended the reassignment from {list(move.origin)} to "
                 f"{list(move.target)} with the replicas {list(after.replicas)}; "
-                "nobody cancelled it",
+                "no cancellation was requested",
             )
 
 

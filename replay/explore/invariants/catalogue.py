@@ -31,6 +31,7 @@ from replay.explore.invariants.metadata import MetadataForward
 from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecordsStable
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
+    ControllerActive,
     DeletionsEnded,
     IsrsFull,
     MetadataCurrent,
@@ -38,7 +39,6 @@ from replay.explore.invariants.recovery import (
     ProceduresEnded,
     ReassignmentsEnded,
     Recovery,
-    SomebodyControls,
     StraysDeleted,
 )
 from replay.explore.invariants.replicas import (
@@ -77,7 +77,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
 """Hold after every step of a run."""
 
 RECOVERY: Final[tuple[type[Recovery], ...]] = (
-    SomebodyControls,
+    ControllerActive,
     ProceduresEnded,
     PartitionsLed,
     IsrsFull,

@@ -77,7 +77,7 @@ class Applied(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """A producer with acks=all was told that a record is stored. `isr`: the ISR at that time."""
+    """A producer with acks=all got the acknowledgement of a record. `isr`: the ISR at that time."""
 
     name: Name
     offset: int

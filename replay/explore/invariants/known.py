@@ -9,16 +9,18 @@ from typing import Final
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment, LeaderAndIsr
-from controller.core.znodes import Name, TopicContent
+from controller.core.znodes import Name, Reassignment, TopicContent
 from replay.explore.invariants.losses import Losses
 
 ADMIN: Final = "/admin/"
 
 
 class TopicKnown:
-    """A topic's znode. `czxid` tells a topic from a deleted one of the same name. `has_lost_id`: a
-    tool removed its id, and a controller that did not know it drew another one (race R29). Nothing
-    can repair such a topic."""
+    """A topic's znode. By its `czxid` it differs from a deleted topic of the same name.
+
+    `has_lost_id`: a tool removed its id, and a controller that did not know it drew another one
+    (race R29). Nothing can repair such a topic.
+    """
 
     __slots__ = ("assignments", "czxid", "has_lost_id", "id", "name")
 
@@ -113,6 +115,14 @@ class Known:
     def request_of(self, path: str) -> dict[Name, tuple[int, ...]]:
         """The targets of a request below /admin/reassignment_requests."""
         return parsed_request(path, self.admin.get(path))
+
+    def record_of(self, name: Name) -> Reassignment | None:
+        """The record below /admin/reassignments; None if it does not exist or cannot be parsed."""
+        path = znodes.reassignment_path(*name)
+        try:
+            return znodes.read_reassignment(path, self.admin.get(path))
+        except ZnodeError:
+            return None
 
     def deletion_broker(self, path: str) -> int | None:
         """The broker of a child of /admin/replica_deletions."""

@@ -19,6 +19,7 @@ class _Loss(NamedTuple):
     at: int
     broker: int
     offset: int
+    end: int
 
 
 class Losses:
@@ -41,10 +42,10 @@ class Losses:
         """The process or the machine of a broker failed."""
         self._failures[broker] = self.next()
 
-    def lost(self, broker: int, name: Name, offset: int) -> None:
-        """A replica lost its records from `offset` on."""
+    def lost(self, broker: int, name: Name, offset: int, end: int) -> None:
+        """A replica lost its records from `offset` to below `end`."""
         self._failures[broker] = self.next()
-        self._losses.setdefault(name, []).append(_Loss(self.at, broker, offset))
+        self._losses.setdefault(name, []).append(_Loss(self.at, broker, offset, end))
 
     def isr_stored(self, name: Name, isr: tuple[int, ...]) -> None:
         """The ISR of a partition was written."""
@@ -63,28 +64,26 @@ class Losses:
         self._unclean.pop(name, None)
 
     def excuse(self, name: Name, offset: int, at: int, isr: tuple[int, ...]) -> bool:
-        """Whether a record that the members of `isr` had at `at` may be lost."""
+        """Whether a record that the leader took for stored by `isr` at `at` may be lost."""
         if self._unclean.get(name, 0) > at:
             return True
-        losses = self._losses.get(name)
+        losses = [one for one in self._losses.get(name, ()) if one.offset <= offset < one.end]
         if not losses:
             return False
-        since = dict.fromkeys(isr, at)
-        if self._have_failed(losses, offset, since):
-            return True
+        since: dict[int, int] = {}
+        at_first: dict[int, int] = {}
         for stored in self._isrs.get(name, ()):
-            # A member may have failed before this ISR was stored, but not before it joined.
-            joined = {one: since.get(one, stored.at) for one in stored.isr}
-            since = {one: max(joined[one], at) for one in stored.isr}
-            if stored.at > at and self._have_failed(losses, offset, since):
+            # The leader learns late that a member has failed, so what counts is when it joined.
+            since = {one: since.get(one, stored.at) for one in stored.isr}
+            if stored.at <= at:
+                at_first = since
+            elif _have_failed(self._failures, losses, since):
                 return True
-        return False
+        return _have_failed(self._failures, losses, {one: at_first.get(one, 0) for one in isr})
 
-    def _have_failed(self, losses: list[_Loss], offset: int, since: dict[int, int]) -> bool:
-        """Whether all members of an ISR have failed since they joined, one of them with a loss."""
-        if not all(self._failures.get(one, 0) > at for one, at in since.items()):
-            return False
-        return any(
-            one.broker in since and one.at > since[one.broker] and one.offset <= offset
-            for one in losses
-        )
+
+def _have_failed(failures: dict[int, int], losses: list[_Loss], since: dict[int, int]) -> bool:
+    """Whether all members of an ISR have failed since they joined, one of them with a loss."""
+    if not all(failures.get(one, 0) > at for one, at in since.items()):
+        return False
+    return any(one.broker in since and one.at > since[one.broker] for one in losses)

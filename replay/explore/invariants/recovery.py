@@ -41,10 +41,10 @@ class Recovery(Invariant):
         return all(self.view.is_live(broker, name) for broker in assignment.replicas)
 
 
-class SomebodyControls(Recovery):
+class ControllerActive(Recovery):
     """Source: races R3, R6, R14, R15."""
 
-    NAME: ClassVar[str] = "somebody-controls"
+    NAME: ClassVar[str] = "controller-active"
     STATEMENT: ClassVar[str] = (
         "If a controller runs, /controller exists, and its owner acts with the epoch that is in "
         "/controller_epoch."
@@ -102,7 +102,7 @@ class PartitionsLed(Recovery):
 
 
 class IsrsFull(Recovery):
-    """Source: races R1, R2, R4, R9: a broker that is left out of the cluster."""
+    """Source: races R1, R2, R4 and R9 (a broker is left out of the cluster)."""
 
     NAME: ClassVar[str] = "isrs-full"
     STATEMENT: ClassVar[str] = (
@@ -143,8 +143,8 @@ class ReassignmentsEnded(Recovery):
 
     NAME: ClassVar[str] = "reassignments-ended"
     STATEMENT: ClassVar[str] = (
-        "Every reassignment whose replicas are all live has ended. After a cancellation that is "
-        "still in ZooKeeper, a reassignment that had not begun may wait."
+        "Every reassignment whose replicas are all live has ended. While /admin/reassign_cancel "
+        "exists, a reassignment that the znode does not cancel may wait."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -156,11 +156,20 @@ class ReassignmentsEnded(Recovery):
                 continue
             for number, assignment in topic.assignments.items():
                 name = topic.name, number
-                if assignment.is_being_reassigned and self._replicas_live(name):
+                if not assignment.is_being_reassigned or self._may_wait(name):
+                    continue
+                if self._replicas_live(name):
                     text = f"to {list(assignment.target)} has not ended"
                     yield f"{topic.name}-{number}", f"the reassignment {text}"
         if not known.is_cancelling():
             yield from self._waiting_entries()
+
+    def _may_wait(self, name: Name) -> bool:
+        """Whether a cancellation holds a reassignment without ending it: one by another route, or
+        one that a stock controller has begun since."""
+        record = self.known.record_of(name)
+        is_cancelled = record is not None and record.legacy and not self.known.had_kafka
+        return self.known.is_cancelling() and not is_cancelled
 
     def _waiting_entries(self) -> Iterator[Missing]:
         for path in (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA):

@@ -155,8 +155,8 @@ class View:
     def broker_epoch(self, broker: int) -> int:
         return self.known.brokers.get(broker, 100 + broker)
 
-    def busy_controllers(self) -> Iterator[str]:
-        return iter(())
+    def busy_controllers(self) -> Sequence[str]:
+        return ()
 
 
 class Recovering:

@@ -6,13 +6,13 @@ from controller.core.values import Assignment, LeaderAndIsr
 from replay.explore.invariants.catalogue import RECOVERY
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
+    ControllerActive,
     DeletionsEnded,
     IsrsFull,
     MetadataCurrent,
     PartitionsLed,
     ReassignmentsEnded,
     Recovery,
-    SomebodyControls,
     StraysDeleted,
 )
 from tests.replay.explore.facts import NAME, Recovering
@@ -24,7 +24,7 @@ def test_healthy_cluster_lacks_nothing(invariant: type[Recovery]) -> None:
 
 
 def test_controller_znode_without_a_controller_is_missed() -> None:
-    cluster = Recovering(SomebodyControls)
+    cluster = Recovering(ControllerActive)
     cluster.view.controller = None
     assert cluster.missing() == [
         ("/controller", "has the broker id 100, and no process acts with epoch 1")

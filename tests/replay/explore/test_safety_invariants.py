@@ -171,7 +171,7 @@ def test_lost_record_is_excused_only_if_the_whole_isr_failed(
     _acknowledge(history)
     for broker in failed:
         history.known.losses.failed(broker)
-    history.known.losses.lost(2, NAME, 0)
+    history.known.losses.lost(2, NAME, 0, 1)
     history.invariant.lost(replica(2), 0)
     history.invariant.leads(replica(2), 2)
     assert bool(history.reported) is not is_excused
@@ -181,7 +181,7 @@ def test_record_is_excused_if_all_members_of_a_later_isr_failed_since_they_joine
     history = History(AcknowledgedRecordsKept)
     _log(history, {2: []})
     _acknowledge(history)
-    history.known.losses.lost(2, NAME, 0)
+    history.known.losses.lost(2, NAME, 0, 1)
     history.state(2, 2, (2,))
     history.invariant.leads(replica(2), 2)
     assert not history.reported
@@ -197,7 +197,7 @@ def test_failure_without_a_loss_excuses_nothing() -> None:
     assert history.reported
 
 
-def test_other_record_at_a_read_offset_is_reported() -> None:
+def test_second_record_at_a_read_offset_is_reported() -> None:
     history = History(ReadRecordsStable)
     history.state(1, 1, (1, 2))
     history.invariant.consumed("consumer 0", NAME, 5, 70)
@@ -306,7 +306,7 @@ def test_reassignment_given_up_is_reported() -> None:
     history = History(ReassignmentNotGivenUp)
     history.assign((4, 1, 2, 3), (4,), (1,))
     history.assign((1, 2, 3))
-    assert "nobody cancelled it" in history.reported[0]
+    assert "no cancellation was requested" in history.reported[0]
 
 
 def test_cancelled_reassignment_is_not_given_up() -> None:
