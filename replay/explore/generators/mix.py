@@ -26,6 +26,7 @@ def mix(scenario: Scenario, numbers: Numbers) -> list[Input]:
         numbers.between(START_MS, scenario.active_ms - 1) for _ in range(numbers.between(1, 4))
     ]
     made: list[Input] = []
+    faults.draw_focus()
     for _ in range(numbers.between(2, 12)):
         moment = numbers.choice(moments) + numbers.below(1 + numbers.choice(_SPREAD_MS))
         at_ms = min(moment, scenario.active_ms - 1)
