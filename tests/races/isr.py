@@ -65,10 +65,13 @@ def _any_member_is_eligible(original: Any) -> Callable[..., int | None]:
         controller: Controller, partition: Partition, proposed: LeaderAndIsr, version: int
     ) -> int | None:
         verdict: int | None = original(controller, partition, proposed, version)
-        if verdict in _INELIGIBLE:
+        if verdict not in _INELIGIBLE:
+            return verdict
+        live, current = controller.context.live_brokers, partition.leadership
+        assert current is not None
+        if any(one not in live and one not in current.isr for one in proposed.isr):
             reach()
-            return None
-        return verdict
+        return None
 
     return judge
 

@@ -33,6 +33,7 @@ _ROUTES: Final[tuple[tuple[_Route, int], ...]] = (
     ("request", 2),
 )
 _END_MS: Final = (300, 1_000, 4_000, 12_000)
+_SOON_MS: Final = (1, 5, 10, 50, 100, 400, 1_500, 4_000)
 _SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
 
 
@@ -59,28 +60,56 @@ class ActMaker:
         return topic, self._numbers.below(len(self._topics[topic]))
 
     def reassign(self, at_ms: int) -> list[Input]:
-        """A reassignment of one or two partitions; often it is cancelled or replaced soon."""
+        """A reassignment of one or two partitions. Often something keeps it under way: in a quiet
+        cluster it takes milliseconds, and nothing else happens in that time."""
         numbers = self._numbers
         route = numbers.weighted(_ROUTES)
         targets = self._targets()
         if not targets:
             return []
         made: list[Input] = [Reassign(at_ms, targets, route)]
-        if numbers.chance(40):
+        is_slow = numbers.chance(50)
+        if is_slow:
             made.append(self._slow_down(at_ms, targets))
-        soon_ms = at_ms + numbers.choice((10, 100, 400, 1_500, 4_000))
-        follows = numbers.below(10)
-        if follows < 3:
-            made += self.cancel(soon_ms, targets)
-        elif follows < 5:
-            again = numbers.weighted(_ROUTES) if numbers.chance(30) else route
-            other = tuple(self._target(one.topic, one.partition) for one in targets)
-            made.append(Reassign(soon_ms, other, again))
+        if is_slow or numbers.chance(40):
+            made += self._then(at_ms + numbers.choice(_SOON_MS), targets, route)
         return made
 
+    def _then(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
+        """What follows a reassignment."""
+        numbers, one = self._numbers, targets[0]
+        follows = numbers.below(10)
+        if follows < 4:
+            return self.cancel(at_ms, targets, route)
+        if follows < 6:
+            return self._replace(at_ms, targets, route)
+        if follows < 7:
+            del self._topics[one.topic]
+            return [DeleteTopic(at_ms, one.topic)]
+        if follows < 8:
+            # A target may lead then.
+            later_ms = at_ms + numbers.choice((1_000, 4_000))
+            stop = StopBroker(at_ms, self._topics[one.topic][one.partition][0])
+            return (
+                [stop, *self._then(later_ms, targets, route)] if one.topic in self._topics else []
+            )
+        return [DeleteControllerZnode(at_ms)]
+
+    def _replace(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
+        """The same partitions get other targets, or their replicas before."""
+        numbers = self._numbers
+        again = numbers.weighted(_ROUTES) if numbers.chance(30) else route
+        is_back = numbers.chance(30)
+        others = (
+            Target(one.topic, one.partition, self._topics[one.topic][one.partition])
+            if is_back
+            else self._target(one.topic, one.partition)
+            for one in targets
+        )
+        return [Reassign(at_ms, tuple(others), again)]
+
     def _slow_down(self, at_ms: int, targets: tuple[Target, ...]) -> Input:
-        """Something that keeps a reassignment under way: in a quiet cluster it takes milliseconds,
-        and nothing else happens in that time."""
+        """Something that keeps a reassignment under way."""
         numbers = self._numbers
         one = numbers.choice(targets)
         current = self._topics[one.topic][one.partition]
@@ -113,11 +142,13 @@ class ActMaker:
         replicas = tuple(numbers.sample(self._ids, size))
         return Target(topic, partition, replicas)
 
-    def cancel(self, at_ms: int, targets: tuple[Target, ...] = ()) -> list[Input]:
+    def cancel(
+        self, at_ms: int, targets: tuple[Target, ...] = (), route: _Route = "api"
+    ) -> list[Input]:
         """A cancellation by either route; the znode is deleted again later."""
         numbers = self._numbers
         names = tuple((one.topic, one.partition) for one in targets)
-        if names and numbers.chance(50):
+        if names and numbers.chance(25 if route in ("znode", "extra") else 60):
             return [CancelReassignment(at_ms, names)]
         forced = numbers.chance(20)
         end_ms = at_ms + numbers.choice(_END_MS)
