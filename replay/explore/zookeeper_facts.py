@@ -77,6 +77,7 @@ class ZooKeeperFacts:
             epoch, before = parsed_epoch(node.data), self._known.epoch
             if epoch is not None:
                 self._known.epoch = epoch
+                self._known.losses.controller_elected()
                 for check in self._epoch_written:
                     check(before, epoch, process)
 

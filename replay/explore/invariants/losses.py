@@ -3,6 +3,9 @@
 Kafka keeps an acknowledged record while one member of the ISR keeps its data. If every member of an
 ISR has failed since it joined, and one of them has lost unflushed data, that one may be elected
 (KIP-966 describes the gap). The election of a leader outside of the ISR loses records, too.
+
+With ZooKeeper, a new controller cannot see that a broker has restarted. If a member of an ISR lost
+unflushed data and the controller changed before it had removed the member, the member may lead.
 """
 
 from typing import NamedTuple
@@ -32,6 +35,8 @@ class Losses:
         self._failures: dict[int, int] = {}
         """The last failure of each broker's process or machine."""
         self._unclean: dict[Name, int] = {}
+        self._elections: list[int] = []
+        """When the controller changed."""
 
     def next(self) -> int:
         """The number of a fact that happens now."""
@@ -53,6 +58,10 @@ class Losses:
         if not stored or stored[-1].isr != isr:
             stored.append(_IsrStored(self.next(), isr))
 
+    def controller_elected(self) -> None:
+        """A controller raised the controller epoch."""
+        self._elections.append(self.next())
+
     def unclean(self, name: Name) -> None:
         """A leader outside of the ISR was elected."""
         self._unclean[name] = self.next()
@@ -70,9 +79,12 @@ class Losses:
         losses = [one for one in self._losses.get(name, ()) if one.offset <= offset < one.end]
         if not losses:
             return False
+        stored_isrs = self._isrs.get(name, [])
+        if any(self._is_unseen(one, stored_isrs) for one in losses):
+            return True
         since: dict[int, int] = {}
         at_first: dict[int, int] = {}
-        for stored in self._isrs.get(name, ()):
+        for stored in stored_isrs:
             # The leader learns late that a member has failed, so what counts is when it joined.
             since = {one: since.get(one, stored.at) for one in stored.isr}
             if stored.at <= at:
@@ -80,6 +92,16 @@ class Losses:
             elif _have_failed(self._failures, losses, since):
                 return True
         return _have_failed(self._failures, losses, {one: at_first.get(one, 0) for one in isr})
+
+    def _is_unseen(self, loss: _Loss, stored: list[_IsrStored]) -> bool:
+        """Whether the controller changed after a loss while the replica was still in the ISR."""
+        election = next((one for one in self._elections if one > loss.at), None)
+        if election is None:
+            return False
+        # The ISR at the time of the loss, and those up to the election.
+        before = [one for one in stored if one.at <= loss.at][-1:]
+        between = [one for one in stored if loss.at < one.at < election]
+        return all(loss.broker in one.isr for one in (*before, *between))
 
 
 def _have_failed(failures: dict[int, int], losses: list[_Loss], since: dict[int, int]) -> bool:

@@ -41,7 +41,8 @@ class AcknowledgedRecordsKept(Invariant):
     STATEMENT: ClassVar[str] = (
         "Every later leader has each record that was acknowledged to a producer with acks=all, "
         "unless a leader outside of the ISR was elected, or every member of the ISR at the "
-        "acknowledgement, or of a later ISR, has failed and one of them lost unflushed data."
+        "acknowledgement, or of a later ISR, has failed and one of them lost unflushed data, "
+        "or the controller changed before it had removed a member with such a loss."
     )
 
     def __init__(self, known: Known, report: Report) -> None:

@@ -47,7 +47,8 @@ class _Entry:
     """A request to reassign a partition that can be carried out.
 
     `brokers`: the target's brokers with their broker epochs; `requested`: how many targets were
-    requested for the partition so far; `is_over`: the partition was reassigned meanwhile.
+    requested for the partition so far; `is_over`: the partition was reassigned meanwhile, or an
+    administrator withdrew a request for it.
     """
 
     __slots__ = ("brokers", "czxid", "is_over", "requested", "target")
@@ -68,7 +69,7 @@ class RequestsKept(Invariant):
     NAME: ClassVar[str] = "requests-kept"
     STATEMENT: ClassVar[str] = (
         "A controller removes an entry of /admin/reassign_partitions or its KIP-236 counterpart, "
-        "or a request, only if the reassignment has begun, or could not begin."
+        "or a request, only if the reassignment has begun, could not begin, or was withdrawn."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
@@ -93,20 +94,17 @@ class RequestsKept(Invariant):
                 after[name] = entry
         if after:
             self._entries[path] = after
-        if _is_controller(process):
-            self._removed += [
-                (path, name, entry, process)
-                for name, entry in before.items()
-                if after.get(name) is not entry
-            ]
+        for name, entry in before.items():
+            if after.get(name) is entry:
+                continue
+            if _is_controller(process):
+                self._removed.append((path, name, entry, process))
+            else:
+                # An administrator has withdrawn it; a request may have been made of it.
+                self._end(name)
 
     def assignment_written(self, write: AssignmentWrite) -> None:
-        for entries in self._entries.values():
-            if write.name in entries:
-                entries[write.name].is_over = True
-        for _, name, entry, _ in self._removed:
-            if name == write.name:
-                entry.is_over = True
+        self._end(write.name)
 
     def transaction_ended(self) -> None:
         removed, self._removed = self._removed, []
@@ -117,6 +115,14 @@ class RequestsKept(Invariant):
                     f"{process} removed its entry {list(entry.target)} from {path}, and the "
                     "reassignment has not begun",
                 )
+
+    def _end(self, name: Name) -> None:
+        for entries in self._entries.values():
+            if name in entries:
+                entries[name].is_over = True
+        for _, removed, entry, _ in self._removed:
+            if removed == name:
+                entry.is_over = True
 
     def _possible(self, name: Name, target: tuple[int, ...]) -> _Entry | None:
         """An entry that nothing prevents, now."""

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from replay.explore.coverage import Act, Coverage
-from replay.explore.generators import crash_points, pct, staleness, systematic
+from replay.explore.generators import crash_points, disturbance, pct, staleness, systematic
 from replay.explore.generators.attempt import Attempts, BudgetSpent, Traced
 from replay.explore.generators.mix import mix
 from replay.explore.generators.scenarios import generic, random_scenario
@@ -95,6 +95,14 @@ def test_crash_points_try_the_first_act_of_each_kind() -> None:
     crashes = [inputs[0] for inputs in made]
     assert all(isinstance(one, CrashController) for one in crashes)
     assert {one.act for one in crashes if isinstance(one, CrashController)} == {1, 2}
+
+
+def test_disturbances_are_around_acts_of_controllers() -> None:
+    base, *made = _made(disturbance.disturb, 1)
+    assert len(made) == disturbance.RUNS
+    added = [[one for one in inputs if one not in base] for inputs in made]
+    assert all(added)
+    assert sum(any(one.at_ms < 2_000 for one in inputs) for inputs in added) == len(added)
 
 
 def test_variation_keeps_all_inputs_in_order() -> None:

@@ -11,6 +11,7 @@ from replay.explore.invariants.recovery import (
     IsrsFull,
     MetadataCurrent,
     PartitionsLed,
+    ProceduresEnded,
     ReassignmentsEnded,
     Recovery,
     StraysDeleted,
@@ -65,6 +66,20 @@ def test_replica_that_is_not_assigned_is_missed() -> None:
     assert cluster.missing() == [("broker 3", "has a replica of orders-0, which is not its")]
     cluster.known.had_kafka = True
     assert not cluster.missing()
+
+
+def test_broker_that_does_not_know_its_registration_is_missed() -> None:
+    cluster = Recovering(IsrsFull)
+    cluster.view.epochs[3] = 99
+    assert cluster.missing() == [
+        ("broker 3", "is registered with broker epoch 103, and takes it for 99")
+    ]
+
+
+def test_controller_that_still_handles_an_event_is_missed() -> None:
+    cluster = Recovering(ProceduresEnded)
+    cluster.view.busy.append("refold 101")
+    assert cluster.missing() == [("refold 101", "still handles an event")]
 
 
 def test_unfinished_reassignment_is_missed() -> None:

@@ -187,6 +187,21 @@ def test_record_is_excused_if_all_members_of_a_later_isr_failed_since_they_joine
     assert not history.reported
 
 
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_loss_is_excused_if_the_controller_changed_before_it_removed_the_member(
+    is_removed: bool,
+) -> None:
+    history = History(AcknowledgedRecordsKept)
+    _log(history, {2: []})
+    _acknowledge(history)
+    history.known.losses.lost(2, NAME, 0, 1)
+    if is_removed:
+        history.state(1, 2, (1,))
+    history.known.losses.controller_elected()
+    history.invariant.leads(replica(2), 3)
+    assert bool(history.reported) is is_removed
+
+
 def test_failure_without_a_loss_excuses_nothing() -> None:
     history = History(AcknowledgedRecordsKept)
     _log(history, {2: []})
