@@ -89,10 +89,11 @@ class ActMaker:
         if follows < 8:
             # A target may lead then.
             later_ms = at_ms + numbers.choice((1_000, 4_000))
-            stop = StopBroker(at_ms, self._topics[one.topic][one.partition][0])
-            return (
-                [stop, *self._then(later_ms, targets, route)] if one.topic in self._topics else []
-            )
+            current = self._topics[one.topic][one.partition]
+            old = [broker for broker in current if broker not in one.replicas] or current[:1]
+            stopped = old if numbers.chance(50) else old[:1]
+            stops = [StopBroker(at_ms, broker, numbers.choice(_SLOW_MS)) for broker in stopped]
+            return [*stops, *self._then(later_ms, targets, route)]
         return [DeleteControllerZnode(at_ms)]
 
     def _replace(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
