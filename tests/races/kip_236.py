@@ -9,7 +9,7 @@ from controller.core.batch import RequestBatch
 from controller.core.commands import BrokerRequest, Reason, UpdateMetadataRequest
 from controller.core.controller import Controller
 from controller.core.election import ElectionInput, RollbackGoal, TooFewInSync
-from controller.core.operations import OK, WriteOperation
+from controller.core.operations import BAD_VERSION, OK, WriteOperation
 from controller.core.procedures.reassignment import rollback
 from controller.core.procedures.reassignment.assignments import Errors, Move
 from controller.core.procedures.reassignment.legacy_znode import LegacyZnode
@@ -20,8 +20,7 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import is_cance
 from controller.core.procedures.reassignment_znodes.records import remove_records
 from controller.core.state import ControllerContext, EntrySeen, Partition
 from controller.core.values import ANY_VERSION, Assignment
-from controller.core.znodes import REASSIGN_PARTITIONS, Entries, Entry, Name
-from controller.core.zookeeper_io import read_znodes
+from controller.core.znodes import Entries, Entry, Name
 from replay.explore.generators.scenarios import generic
 from replay.world.inputs import (
     CancelReassignment,
@@ -205,10 +204,10 @@ def _takes_entries_of_any_route(original: Any) -> Callable[..., bool]:
 
 def _overwrites_other_writers(original: Any) -> Callable[..., Awaitable[int]]:
     async def put_back(controller: Controller, remaining: Entries, version: int) -> int:
-        found = await read_znodes(controller, [REASSIGN_PARTITIONS], "planted")
-        if found.errors[0] == OK and found.versions[0] != version:
+        error: int = await original(controller, remaining, version)
+        if error == BAD_VERSION:
             reach()
-        error: int = await original(controller, remaining, ANY_VERSION)
+            error = await original(controller, remaining, ANY_VERSION)
         return error
 
     return put_back

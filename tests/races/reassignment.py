@@ -138,7 +138,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         source="KAFKA-4214, KAFKA-990",
         planted="A new controller gives up the reassignments with a target that is not alive.",
         needs="A failover while a reassignment is under way and one of its targets is down.",
-        invariants=("reassignment-not-given-up",),
+        invariants=("reassignment-not-given-up", "cancellation-restores", "assignment-not-smaller"),
         replacements=(
             Replacement(f"{_REASSIGNMENT}.initiation:resume_reassignments", _gives_up_dead_targets),
         ),

@@ -125,6 +125,9 @@ class PartitionsKept(Invariant):
     STATEMENT: ClassVar[str] = "A write of a topic's znode never removes a partition."
 
     def partitions_removed(self, topic: TopicKnown, numbers: list[int], process: str) -> None:
+        if self.known.is_queued(topic.name):
+            # A topic that is being deleted gains no partitions (KB 3.6.2).
+            return
         self.violated(
             topic.name,
             f"{process} removed the partitions {numbers} from the topic's znode",
