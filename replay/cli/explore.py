@@ -54,7 +54,7 @@ def explore(
     strategy: Annotated[
         list[str] | None,
         typer.Option(
-            help="random, pct, crash-points, staleness or systematic. Can be repeated."
+            help="random, disturbances, pct, crash-points, staleness or systematic. Can be repeated."
             " Default: all in turn."
         ),
     ] = None,

@@ -24,10 +24,15 @@ def checked() -> list[str]:
 
 def not_checked(coverage: Coverage) -> list[str]:
     """What was not checked or not reached."""
-    found = [
-        f"{name} in {count} of {coverage.runs} runs, which ended without a refold as controller"
-        for name, count in sorted(coverage.not_checked.items())
-    ]
+    found: list[str] = []
+    by_count: dict[int, list[str]] = {}
+    for name, count in coverage.not_checked.items():
+        by_count.setdefault(count, []).append(name)
+    for count, names in sorted(by_count.items()):
+        found.append(
+            f"{', '.join(sorted(names))} in {count} of {coverage.runs} runs, which ended without a"
+            " refold as controller, or too early"
+        )
     missing = [name for name in input_kinds() if name not in coverage.inputs]
     if missing:
         found.append(f"inputs that no run had: {', '.join(missing)}")

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from replay.explore.generators.scenarios import generic
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
@@ -14,8 +16,8 @@ Directed = Callable[[], tuple[Scenario, tuple[Input, ...]]]
 
 
 def generic_with(*inputs: Input) -> Directed:
-    """A directed run of the generic scenario."""
-    return lambda: (generic(), inputs)
+    """A directed run of the generic scenario, with enough time for all inputs."""
+    return lambda: (structs.replace(generic(), active_ms=30_000), inputs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ def _owner(results: tuple[Result, ...]) -> int:
 
 
 def _wait_for_own_znode(read: Read) -> Read:
-    """R1: the znode of a broker is always of an earlier session, whose end must be awaited."""
+    """Race R1: the znode of a broker is always of an earlier session, whose end must be awaited."""
 
     def planted(registration: Registration, results: tuple[Result, ...]) -> None:
         if _owner(results) == registration._session:
@@ -52,7 +52,7 @@ def _wait_for_own_znode(read: Read) -> Read:
 
 
 def _own_znode_is_foreign(read: Read) -> Read:
-    """R2: a znode of the previous session is that of another broker."""
+    """Race R2: a znode of the previous session is that of another broker."""
 
     def planted(registration: Registration, results: tuple[Result, ...]) -> None:
         owner = _owner(results)
@@ -66,7 +66,7 @@ def _own_znode_is_foreign(read: Read) -> Read:
 
 
 def _note_unknown_owner(read: Read) -> Read:
-    """R3: the owner of the znode is a session in which no create is known to have succeeded."""
+    """Race R3: the owner of the znode is a session in which no create is known to have succeeded."""
 
     def planted(registration: Registration, results: tuple[Result, ...]) -> None:
         owner = _owner(results)
@@ -174,7 +174,7 @@ DEFECTS: Final = (
         id="R14",
         source="KAFKA-4229, KAFKA-4360, KAFKA-6879",
         planted="A start-up does not end with its session.",
-        needs="The session expires while the controller stands for election or loads its context.",
+        needs="The session expires while the controller is elected or loads its context.",
         invariants=("controller-active",),
         replacements=(Replacement("controller.core.fold:Fold._end_term", _hang_at_expiry),),
         directed=generic_with(KillController(5000, _FIRST, NONE), ExpireSession(10020, _SECOND)),

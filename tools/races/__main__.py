@@ -13,7 +13,7 @@ import typer
 
 from tests.races.catalogue import DEFECTS
 from tools.races.search import Searchers
-from tools.races.table import HEADER, Row, line
+from tools.races.table import HEADER, PAGE, Row, line, write_table
 
 _UNUSABLE = 2
 
@@ -25,6 +25,9 @@ def main(
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     seed: Annotated[int, typer.Option(help="Of the list of seeds.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="One JSON object for each race.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the table into docs/races-found.md.")
+    ] = False,
     save: Annotated[
         Path | None, typer.Option(help="Save the shrunk runs in this folder.", metavar="FOLDER")
     ] = None,
@@ -52,6 +55,8 @@ def main(
             rows.append(row)
             typer.echo(msgspec.json.encode(row).decode() if json else line(row))
             sys.stdout.flush()
+    if write:
+        write_table(PAGE, rows)
     raise typer.Exit(0 if all(one.found for one in rows) else 1)
 
 

@@ -1,5 +1,8 @@
 """The table of planted races, in Markdown."""
 
+import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -18,6 +21,10 @@ _COLUMNS: Final = (
     "violations without it",
 )
 HEADER: Final = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
+
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "races-found.md"
+_TABLE: Final = re.compile(r"^\| race \|.*?(?=^\Z|^[^|])", re.MULTILINE | re.DOTALL)
 
 
 class Row(Struct):
@@ -69,3 +76,10 @@ def line(row: Row) -> str:
         others,
     )
     return f"| {' | '.join(cells)} |"
+
+
+def write_table(page: Path, rows: Sequence[Row]) -> None:
+    """Replace the table of a page."""
+    table = "\n".join([HEADER, *map(line, rows)])
+    text = page.read_text(encoding="utf-8")
+    page.write_text(_TABLE.sub(lambda _: f"{table}\n", text), encoding="utf-8")

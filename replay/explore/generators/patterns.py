@@ -3,6 +3,7 @@
 - a handover: a controller loses the role while it is slow, and its successor has trouble
 - trouble of sessions: a process loses its session and a reply, and its ephemeral znodes stay
 - a change while the controller is slow: brokers restart and topics change before it looks
+- old answers: all servers lag, and the reply to a write of a controller is lost
 
 Source: docs/races.md#three-kinds.
 """
@@ -34,6 +35,7 @@ from replay.world.scenario import Scenario
 _SLOW_MS: Final = (30, 100, 300, 1_000, 3_000)
 _LATENCY_MS: Final = (10, 50, 200, 700, 1_500)
 _LAG_MS: Final = (3, 6, 12, 50, 300)
+_SERVERS: Final = 3
 
 
 class Patterns:
@@ -49,7 +51,7 @@ class Patterns:
     def make(self, at_ms: int) -> list[Input]:
         """A random pattern around a moment."""
         pattern: Callable[[int], list[Input]] = self._numbers.choice(
-            (self._handover, self._sessions, self._change)
+            (self._handover, self._sessions, self._change, self._old_answers)
         )
         return pattern(at_ms)
 
@@ -71,11 +73,9 @@ class Patterns:
             return LagZooKeeper(at_ms, process, 0, 5_000, numbers.choice(_LAG_MS))
         return SlowDisk(at_ms, process, numbers.choice(_LATENCY_MS), 5_000)
 
-    def _handover(self, at_ms: int) -> list[Input]:
+    def _depose(self, process: str, at_ms: int) -> Input:
+        """A controller loses the role, if it has it."""
         numbers = self._numbers
-        if not self._controllers:
-            return self._change(at_ms)
-        process = numbers.choice(self._controllers)
         depose: tuple[Input, ...] = (
             DeleteControllerZnode(at_ms),
             DeleteControllerZnode(at_ms),
@@ -83,7 +83,14 @@ class Patterns:
             ExpireSession(at_ms, process),
             ShutDownController(at_ms, process, numbers.choice(_SLOW_MS)),
         )
-        made = [numbers.choice(depose)]
+        return numbers.choice(depose)
+
+    def _handover(self, at_ms: int) -> list[Input]:
+        numbers = self._numbers
+        if not self._controllers:
+            return self._change(at_ms)
+        process = numbers.choice(self._controllers)
+        made = [self._depose(process, at_ms)]
         if numbers.chance(70):
             made.append(self._slow(process, self._near(at_ms)))
         if numbers.chance(30):
@@ -131,4 +138,20 @@ class Patterns:
                 self._acts.make(soon_ms),
             )
             made += numbers.choice(changes)
+        return made
+
+    def _old_answers(self, at_ms: int) -> list[Input]:
+        numbers = self._numbers
+        lag_ms = numbers.choice(_LAG_MS)
+        # Most likely, these brokers are connected to different servers.
+        made: list[Input] = [
+            LagZooKeeper(max(0, at_ms - 50), f"broker {one}", 0, 9_000, lag_ms)
+            for one in self._brokers[:_SERVERS]
+        ]
+        if self._controllers:
+            made.append(LoseReply(at_ms, numbers.choice(self._controllers)))
+            if numbers.chance(70):
+                made.append(self._depose(numbers.choice(self._controllers), self._near(at_ms)))
+        for _ in range(numbers.below(3)):
+            made += self._acts.make(self._near(at_ms))
         return made

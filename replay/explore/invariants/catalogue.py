@@ -18,6 +18,7 @@ from replay.explore.invariants.cancellations import (
 from replay.explore.invariants.epochs import (
     ControllerEpochsForward,
     DeposedWriteNothing,
+    EpochRaisedByOwner,
     StateCarriesEpoch,
 )
 from replay.explore.invariants.invariant import Invariant
@@ -54,6 +55,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     LeaderInIsr,
     TopicIdsKept,
     ControllerEpochsForward,
+    EpochRaisedByOwner,
     StateCarriesEpoch,
     DeposedWriteNothing,
     AcknowledgedRecordsKept,

@@ -3,7 +3,7 @@
 import pytest
 
 from controller.core.znodes.reassignment import write_request
-from replay.explore.invariants.epochs import DeposedWriteNothing
+from replay.explore.invariants.epochs import DeposedWriteNothing, EpochRaisedByOwner
 from replay.explore.invariants.requests import DeletionsKept, RequestsKept
 from tests.replay.explore.facts import NAME, History
 
@@ -30,6 +30,19 @@ def test_write_of_a_deposed_controller_is_reported() -> None:
     history.known.epoch = 2
     history.invariant.controller_writes("refold 100", 1, "/brokers/topics/orders")
     assert "refold 100 with controller epoch 1 changed the znode" in history.reported[0]
+
+
+def test_epoch_that_another_controller_than_the_owner_raises_is_reported() -> None:
+    history = History(EpochRaisedByOwner)
+    history.known.controller = 101
+    history.known.epoch = 2
+    history.invariant.epoch_written(1, 2, "refold 101")
+    history.invariant.transaction_ended()
+    assert not history.reported
+    history.known.epoch = 3
+    history.invariant.epoch_written(2, 3, "refold 100")
+    history.invariant.transaction_ended()
+    assert "refold 100 increased the epoch to 3; /controller has the id 101" in history.reported[0]
 
 
 def test_marker_that_is_removed_while_its_topic_exists_is_reported() -> None:
