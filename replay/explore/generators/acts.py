@@ -44,6 +44,7 @@ class ActMaker:
         self._numbers = numbers
         self._brokers = len(scenario.brokers)
         self._ids = [one.id for one in scenario.brokers]
+        self._active_ms = scenario.active_ms
         self._controllers = [one.process for one in scenario.controllers]
         self._topics = {one.name: list(one.assignment) for one in scenario.topics}
 
@@ -153,6 +154,8 @@ class ActMaker:
             return [CancelReassignment(at_ms, names)]
         forced = numbers.chance(20)
         end_ms = at_ms + numbers.choice(_END_MS)
+        if numbers.chance(80):
+            end_ms = max(at_ms + 1, min(end_ms, self._active_ms - 1))
         return [
             CancelReassignment(at_ms, (), "znode", forced),
             EndCancellation(end_ms),

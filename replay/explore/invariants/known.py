@@ -9,7 +9,7 @@ from typing import Final
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment, LeaderAndIsr
-from controller.core.znodes import Name, Reassignment, TopicContent
+from controller.core.znodes import Name, TopicContent
 from replay.explore.invariants.losses import Losses
 
 ADMIN: Final = "/admin/"
@@ -53,7 +53,6 @@ class Known:
         self.brokers: dict[int, int] = {}
         """The registered brokers with their broker epochs."""
         self.controller: int | None = None
-        self.controller_owner = 0
         self.epoch = 0
         self.admin: dict[str, bytes] = {}
         """The znodes under /admin that tools and the controller create and delete."""
@@ -116,20 +115,20 @@ class Known:
         """The targets of a request below /admin/reassignment_requests."""
         return parsed_request(path, self.admin.get(path))
 
-    def record_of(self, name: Name) -> Reassignment | None:
-        """The record below /admin/reassignments; None if it does not exist or cannot be parsed."""
-        path = znodes.reassignment_path(*name)
-        try:
-            return znodes.read_reassignment(path, self.admin.get(path))
-        except ZnodeError:
-            return None
-
     def deletion_broker(self, path: str) -> int | None:
         """The broker of a child of /admin/replica_deletions."""
         try:
             return znodes.read_deletion(path, self.admin.get(path)).broker
         except ZnodeError:
             return None
+
+    def is_legacy_move(self, name: Name) -> bool:
+        """Whether the record of a reassignment says that /admin/reassign_partitions began it."""
+        path = znodes.reassignment_path(*name)
+        try:
+            return znodes.read_reassignment(path, self.admin.get(path)).legacy
+        except ZnodeError:
+            return False
 
     def is_cancelling(self) -> bool:
         """Whether /admin/reassign_cancel exists."""

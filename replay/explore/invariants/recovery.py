@@ -144,7 +144,7 @@ class ReassignmentsEnded(Recovery):
     NAME: ClassVar[str] = "reassignments-ended"
     STATEMENT: ClassVar[str] = (
         "Every reassignment whose replicas are all live has ended. While /admin/reassign_cancel "
-        "exists, a reassignment that the znode does not cancel may wait."
+        "exists, only those that it cancels: the others wait."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -156,20 +156,13 @@ class ReassignmentsEnded(Recovery):
                 continue
             for number, assignment in topic.assignments.items():
                 name = topic.name, number
-                if not assignment.is_being_reassigned or self._may_wait(name):
+                if not assignment.is_being_reassigned or not self._replicas_live(name):
                     continue
-                if self._replicas_live(name):
+                if not known.is_cancelling() or known.is_legacy_move(name):
                     text = f"to {list(assignment.target)} has not ended"
                     yield f"{topic.name}-{number}", f"the reassignment {text}"
         if not known.is_cancelling():
             yield from self._waiting_entries()
-
-    def _may_wait(self, name: Name) -> bool:
-        """Whether a cancellation holds a reassignment without ending it: one by another route, or
-        one that a stock controller has begun since."""
-        record = self.known.record_of(name)
-        is_cancelled = record is not None and record.legacy and not self.known.had_kafka
-        return self.known.is_cancelling() and not is_cancelled
 
     def _waiting_entries(self) -> Iterator[Missing]:
         for path in (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA):
