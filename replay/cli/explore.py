@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from controller.cli.output import print_result
-from replay.cli.exit_status import errors_in_one_line
+from replay.cli.exit_status import errors_in_one_line, interrupted_by_sigterm
 from replay.cli.options import Json
 from replay.cli.progress import progress
 from replay.errors import ReplayError
@@ -133,7 +133,8 @@ def _explore(
 
     if seconds is None and runs is None:
         seconds = _SECONDS
-    with _reporting(seconds, runs) as report:
+    message = "refold explore: ending"
+    with _reporting(seconds, runs) as report, interrupted_by_sigterm(message):
         return explore_runs(start, seed, Budget(seconds, runs), workers, report)
 
 
@@ -245,7 +246,8 @@ def _print(
 
     coverage = found.coverage
     end = ", interrupted" if found.was_interrupted else ""
-    amount = f"{coverage.runs} runs in {found.seconds:.1f} s{end} with {workers} workers"
+    processes = "1 worker" if workers == 1 else f"{workers} workers"
+    amount = f"{coverage.runs} runs in {found.seconds:.1f} s with {processes}{end}"
     if found.violation is None or found.case is None or saved is None:
         typer.echo(f"no violation in {amount}, seed {seed}")
     else:

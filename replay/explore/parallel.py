@@ -151,12 +151,17 @@ class _Pool:
         # Kept: the lock of a value is removed with its last reference in this process.
         self._job = context.Value("q", 0)
         self._processes: list[SpawnProcess] = []
-        for _ in range(workers):
-            process = context.Process(
-                target=_work, args=(work, self._job, self._stop, self._messages), daemon=True
-            )
-            process.start()
-            self._processes.append(process)
+        # A worker inherits that it ignores Ctrl-C, also while it starts.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            for _ in range(workers):
+                process = context.Process(
+                    target=_work, args=(work, self._job, self._stop, self._messages), daemon=True
+                )
+                process.start()
+                self._processes.append(process)
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def is_alive(self) -> bool:
         """Whether a worker is left."""

@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from replay.explore.coverage import Act, Coverage, CoverageObserver
 from replay.explore.invariants.invariant import Violation
@@ -121,11 +121,6 @@ def breaks(scenario: Scenario, inputs: Sequence[Input], invariant: str) -> Viola
     """The violation of this invariant, if the run has it; None for any other result."""
     found = run(scenario, inputs).violation
     return found if found is not None and found.invariant == invariant else None
-
-
-def without_times(violation: Violation) -> Violation:
-    """The violation at time 0, to compare it."""
-    return structs.replace(violation, at_us=0)
 
 
 class _Both(CoverageObserver):

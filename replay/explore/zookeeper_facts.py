@@ -125,6 +125,8 @@ class ZooKeeperFacts:
         before, topic.assignments = topic.assignments, content.assignments
         if content.topic_id is not None:
             id_before, topic.id = topic.id, content.topic_id
+            if id_before not in (None, topic.id) and not known.knows_topic_id(process, name):
+                topic.has_lost_id = True
             for check in self._topic_id_written:
                 check(topic, id_before, content.topic_id)
         self._assignments_changed(process, topic, before)
@@ -160,6 +162,8 @@ class ZooKeeperFacts:
             entries = parsed_request(path, data)
         for name, replicas in entries.items():
             requests: Requests = known.requests_of(name)
+            if not known.is_refold(process):
+                requests.submitted += 1
             if replicas not in requests.targets:
                 requests.targets.append(replicas)
             if path == znodes.REASSIGN_PARTITIONS_EXTRA:

@@ -29,8 +29,8 @@ Moment = tuple[str, int]
 
 def disturb(attempts: Attempts, numbers: Numbers) -> None:
     """Run base inputs, then the same with inputs around acts of controllers."""
-    inputs = attempts.inputs(numbers)
-    moments = moments_of(attempts.traced(inputs).acts)
+    inputs, traced = attempts.richest(numbers)
+    moments = moments_of(traced.acts)
     if not moments:
         return
     for _ in range(RUNS):

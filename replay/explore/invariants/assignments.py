@@ -72,8 +72,8 @@ class CancellationRestores(_OfMoves):
 
     NAME: ClassVar[str] = "cancellation-restores"
     STATEMENT: ClassVar[str] = (
-        "A reassignment ends in its target or, if it is cancelled, in its original replicas in "
-        "their order. With Kafka's rules, the order is not checked."
+        "A reassignment ends in replicas that somebody requested or, if it is cancelled, in its "
+        "original replicas in their order. With Kafka's rules, the order is not checked."
     )
 
     def changed(self, write: AssignmentWrite, move: _Move, before: Assignment) -> None:
@@ -125,6 +125,9 @@ class PartitionsKept(Invariant):
     STATEMENT: ClassVar[str] = "A write of a topic's znode never removes a partition."
 
     def partitions_removed(self, topic: TopicKnown, numbers: list[int], process: str) -> None:
+        if self.known.is_queued(topic.name):
+            # A topic that is being deleted gains no partitions (KB 3.6.2).
+            return
         self.violated(
             topic.name,
             f"{process} removed the partitions {numbers} from the topic's znode",

@@ -8,6 +8,13 @@ from replay.explore.invariants.assignments import (
     PartitionsKept,
     ReassignmentNotGivenUp,
 )
+from replay.explore.invariants.cancellations import (
+    CancelledEntriesGone,
+    CancelledRolledBack,
+    EntriesAccountedFor,
+    NothingCompletesWhileCancelled,
+    RecordsOutliveMoves,
+)
 from replay.explore.invariants.epochs import (
     ControllerEpochsForward,
     DeposedWriteNothing,
@@ -33,6 +40,7 @@ from replay.explore.invariants.recovery import (
     ProceduresEnded,
     ReassignmentsEnded,
     Recovery,
+    StraysDeleted,
 )
 from replay.explore.invariants.replicas import (
     AssignedReplicasKept,
@@ -59,6 +67,11 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     CancellationRestores,
     ReassignmentNotGivenUp,
     PartitionsKept,
+    NothingCompletesWhileCancelled,
+    CancelledRolledBack,
+    CancelledEntriesGone,
+    RecordsOutliveMoves,
+    EntriesAccountedFor,
     MetadataForward,
     DeletionsKept,
     RequestsKept,
@@ -73,6 +86,7 @@ RECOVERY: Final[tuple[type[Recovery], ...]] = (
     ReassignmentsEnded,
     DeletionsEnded,
     AdminZnodesGone,
+    StraysDeleted,
     MetadataCurrent,
 )
 """Hold within a stated time after the last fault."""

@@ -137,6 +137,9 @@ class Invariant:
     def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
         """A controller sends a request to a broker."""
 
+    def noticed(self, process: str, code: str, subject: str) -> None:
+        """A controller logs a line (Notice), before it carries out what follows."""
+
     # Brokers
 
     def applied(self, applied: Applied) -> None:

@@ -16,24 +16,31 @@ ADMIN: Final = "/admin/"
 
 
 class TopicKnown:
-    """A topic's znode. By its `czxid` it differs from a deleted topic of the same name."""
+    """A topic's znode. By its `czxid` it differs from a deleted topic of the same name.
 
-    __slots__ = ("assignments", "czxid", "id", "name")
+    `has_lost_id`: a tool removed its id, and a controller that did not know it drew another one
+    (race R29). Nothing can repair such a topic.
+    """
+
+    __slots__ = ("assignments", "czxid", "has_lost_id", "id", "name")
 
     def __init__(self, name: str, czxid: int) -> None:
         self.name = name
         self.czxid = czxid
         self.id: bytes | None = None
+        self.has_lost_id = False
         self.assignments: dict[int, Assignment] = {}
 
 
 class Requests:
-    """The targets that were requested for a partition, and whether a cancellation was."""
+    """The targets that were requested for a partition, and whether a cancellation was. `submitted`:
+    how often a client requested one."""
 
-    __slots__ = ("is_cancelled", "targets")
+    __slots__ = ("is_cancelled", "submitted", "targets")
 
     def __init__(self) -> None:
         self.targets: list[tuple[int, ...]] = []
+        self.submitted = 0
         self.is_cancelled = False
 
 
@@ -46,7 +53,6 @@ class Known:
         self.brokers: dict[int, int] = {}
         """The registered brokers with their broker epochs."""
         self.controller: int | None = None
-        self.controller_owner = 0
         self.epoch = 0
         self.admin: dict[str, bytes] = {}
         """The znodes under /admin that tools and the controller create and delete."""
@@ -62,6 +68,14 @@ class Known:
         """Whether a process is a controller that restores the order of replicas."""
         self.drops_before_isr: Callable[[str], bool] = lambda process: False
         """Whether a process is a controller that drops a replica before the ISR does (KB 7.8.1)."""
+        self.had_kafka = False
+        """Whether a controller with Kafka's rules has had the role."""
+        self.knows_cancel: Callable[[str], bool] = lambda process: False
+        """Whether a controller knows that /admin/reassign_cancel exists."""
+        self.knows_topic_id: Callable[[str, str], bool] = lambda process, topic: True
+        """Whether a controller knows the id of a topic, or the process is no controller."""
+        self.active_process: Callable[[], str | None] = lambda: None
+        """The controller that has the role; None: none."""
 
     def requests_of(self, name: Name) -> Requests:
         """What was requested for a partition."""
@@ -69,6 +83,11 @@ class Known:
         if found is None:
             found = self.requests[name] = Requests()
         return found
+
+    @staticmethod
+    def is_refold(process: str) -> bool:
+        """Whether a process is a refold."""
+        return process.startswith("refold ")
 
     def topic_of(self, name: Name) -> TopicKnown | None:
         """The topic of a partition."""
@@ -82,6 +101,11 @@ class Known:
     def is_queued(self, topic: str) -> bool:
         """Whether the deletion of a topic is requested."""
         return znodes.delete_topic_path(topic) in self.admin
+
+    def is_beyond_recovery(self, topic: str) -> bool:
+        """Whether a topic is about to be deleted, or has lost its id."""
+        found = self.topics.get(topic)
+        return self.is_queued(topic) or (found is not None and found.has_lost_id)
 
     def entries_of(self, path: str) -> dict[Name, tuple[int, ...]]:
         """The entries of /admin/reassign_partitions or its KIP-236 counterpart."""
@@ -97,6 +121,14 @@ class Known:
             return znodes.read_deletion(path, self.admin.get(path)).broker
         except ZnodeError:
             return None
+
+    def is_legacy_move(self, name: Name) -> bool:
+        """Whether the record of a reassignment says that /admin/reassign_partitions began it."""
+        path = znodes.reassignment_path(*name)
+        try:
+            return znodes.read_reassignment(path, self.admin.get(path)).legacy
+        except ZnodeError:
+            return False
 
     def is_cancelling(self) -> bool:
         """Whether /admin/reassign_cancel exists."""

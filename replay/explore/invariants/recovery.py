@@ -84,7 +84,7 @@ class PartitionsLed(Recovery):
     def missing(self) -> Iterator[Missing]:
         known, view = self.known, self.view
         for topic in known.topics.values():
-            if known.is_queued(topic.name):
+            if known.is_beyond_recovery(topic.name):
                 continue
             for number in topic.assignments:
                 name = topic.name, number
@@ -121,7 +121,7 @@ class IsrsFull(Recovery):
                 has = f"is registered with broker epoch {known.brokers[broker]}"
                 yield f"broker {broker}", f"{has}, and takes it for {view.broker_epoch(broker)}"
         for topic in known.topics.values():
-            if known.is_queued(topic.name):
+            if known.is_beyond_recovery(topic.name):
                 continue
             for number, assignment in topic.assignments.items():
                 name = topic.name, number
@@ -143,8 +143,8 @@ class ReassignmentsEnded(Recovery):
 
     NAME: ClassVar[str] = "reassignments-ended"
     STATEMENT: ClassVar[str] = (
-        "Every reassignment whose replicas are all live has ended. After a cancellation that is "
-        "still in ZooKeeper, a reassignment that had not begun may wait."
+        "Every reassignment whose replicas are all live has ended. While /admin/reassign_cancel "
+        "exists, only those that it cancels: the others wait."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -152,11 +152,13 @@ class ReassignmentsEnded(Recovery):
     def missing(self) -> Iterator[Missing]:
         known = self.known
         for topic in known.topics.values():
-            if known.is_queued(topic.name):
+            if known.is_beyond_recovery(topic.name):
                 continue
             for number, assignment in topic.assignments.items():
                 name = topic.name, number
-                if assignment.is_being_reassigned and self._replicas_live(name):
+                if not assignment.is_being_reassigned or not self._replicas_live(name):
+                    continue
+                if not known.is_cancelling() or known.is_legacy_move(name):
                     text = f"to {list(assignment.target)} has not ended"
                     yield f"{topic.name}-{number}", f"the reassignment {text}"
         if not known.is_cancelling():
@@ -225,6 +227,32 @@ class AdminZnodesGone(Recovery):
         )
 
 
+class StraysDeleted(Recovery):
+    """Source: KB 7.7.1, docs/kip-236-design.md#deleted-replicas. Kafka's controller forgets
+    deletions that it has not seen confirmed."""
+
+    NAME: ClassVar[str] = "strays-deleted"
+    STATEMENT: ClassVar[str] = (
+        "No live broker has a replica that is not assigned to it, unless a controller with Kafka's "
+        "rules has had the role."
+    )
+    WITHIN_MS: ClassVar[int] = 60_000
+    ONLY_REFOLD: ClassVar[bool] = True
+
+    def missing(self) -> Iterator[Missing]:
+        known = self.known
+        active = self.view.active()
+        if known.had_kafka or active is None or not known.restores_order(active):
+            return
+        for broker, name, topic_id in self.view.replicas():
+            if known.is_beyond_recovery(name[0]) or not self.view.is_live(broker, name):
+                continue
+            topic, assignment = known.topics.get(name[0]), known.assignment(name)
+            is_other = topic is None or (None not in (topic.id, topic_id) and topic.id != topic_id)
+            if is_other or assignment is None or broker not in assignment.replicas:
+                yield f"broker {broker}", f"has a replica of {name[0]}-{name[1]}, which is not its"
+
+
 class MetadataCurrent(Recovery):
     """Source: race R25 (KAFKA-9212): consumers stall on an old leader epoch."""
 
@@ -243,7 +271,7 @@ class MetadataCurrent(Recovery):
                 continue
             metadata = view.metadata(broker)
             for name, state in known.states.items():
-                if name[0] not in known.topics or known.is_queued(name[0]):
+                if name[0] not in known.topics or known.is_beyond_recovery(name[0]):
                     continue
                 found = metadata.get(name)
                 if found != (state.leader, state.leader_epoch):

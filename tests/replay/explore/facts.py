@@ -1,6 +1,6 @@
 """Histories for tests of invariants: short calls that state facts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from controller.core.commands import (
@@ -129,6 +129,7 @@ class View:
         self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
         self.caches: dict[int, dict[Name, tuple[int, int]]] = {}
         self.dead: dict[int, None] = {}
+        self.on_disk = [1, 2, 3]
         self.busy: list[str] = []
         self.epochs = dict(known.brokers)
 
@@ -164,6 +165,9 @@ class View:
 
     def can_move(self, name: Name, replicas: Sequence[int]) -> bool:
         return all(self.is_live(one, name) for one in replicas)
+
+    def replicas(self) -> Iterator[tuple[int, Name, bytes | None]]:
+        return ((broker, NAME, ID) for broker in self.on_disk)
 
 
 class Recovering:

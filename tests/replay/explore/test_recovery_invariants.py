@@ -3,6 +3,7 @@
 import pytest
 
 from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.znodes import Reassignment, write_reassignment
 from replay.explore.invariants.catalogue import RECOVERY
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
@@ -14,6 +15,7 @@ from replay.explore.invariants.recovery import (
     ProceduresEnded,
     ReassignmentsEnded,
     Recovery,
+    StraysDeleted,
 )
 from tests.replay.explore.facts import NAME, Recovering
 
@@ -59,6 +61,14 @@ def test_running_broker_without_registration_is_missed() -> None:
     assert cluster.missing() == [("broker 3", "runs and is not registered")]
 
 
+def test_replica_that_is_not_assigned_is_missed() -> None:
+    cluster = Recovering(StraysDeleted)
+    cluster.topic.assignments[0] = Assignment((1, 2))
+    assert cluster.missing() == [("broker 3", "has a replica of orders-0, which is not its")]
+    cluster.known.had_kafka = True
+    assert not cluster.missing()
+
+
 def test_broker_that_does_not_know_its_registration_is_missed() -> None:
     cluster = Recovering(IsrsFull)
     cluster.view.epochs[3] = 99
@@ -79,6 +89,16 @@ def test_unfinished_reassignment_is_missed() -> None:
     assert "has not ended" in cluster.missing()[0][1]
     cluster.view.dead[3] = None
     assert not cluster.missing()
+
+
+@pytest.mark.parametrize("is_legacy", [True, False])
+def test_cancellation_ends_only_the_reassignments_that_it_cancels(is_legacy: bool) -> None:
+    cluster = Recovering(ReassignmentsEnded)
+    cluster.topic.assignments[0] = Assignment((3, 1, 2), (3,), (1,))
+    record = Reassignment((3, 2), 2, is_legacy, (1, 2))
+    cluster.known.admin["/admin/reassignments/orders/0"] = write_reassignment(record)
+    cluster.known.admin["/admin/reassign_cancel"] = b'{"version":1}'
+    assert bool(cluster.missing()) is is_legacy
 
 
 def test_waiting_entry_is_missed_unless_a_cancellation_exists() -> None:
