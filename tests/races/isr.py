@@ -8,12 +8,12 @@ from controller.core.commands import LeaderAndIsrPartition
 from controller.core.controller import Controller
 from controller.core.state import Partition
 from controller.core.values import LeaderAndIsr
-from replay.explore.generators.scenarios import generic
 from replay.world.broker.fetch_session import FetchSession
 from replay.world.broker.messages import FetchPartition
 from replay.world.broker.partition import Partition as Replica
 from replay.world.inputs import CrashBroker, HoldLink, Input, Reassign, StopBroker, Target
 from replay.world.scenario import Scenario
+from tests.races.clusters import cluster
 from tests.races.defect import Defect
 from tests.races.planting import Replacement, reach
 
@@ -77,15 +77,15 @@ def _any_member_is_eligible(original: Any) -> Callable[..., int | None]:
 
 
 def _follower_restarts() -> tuple[Scenario, tuple[Input, ...]]:
-    return generic(), (CrashBroker(5_000, 2, restart_after_ms=15_000),)
+    return cluster(), (CrashBroker(5_000, 2, restart_after_ms=15_000),)
 
 
 def _replica_moves() -> tuple[Scenario, tuple[Input, ...]]:
-    return generic(), (Reassign(5_000, (Target("orders", 0, (1, 2, 4)),)),)
+    return cluster(), (Reassign(5_000, (Target("orders", 0, (1, 2, 4)),)),)
 
 
 def _target_shuts_down() -> tuple[Scenario, tuple[Input, ...]]:
-    return generic(), (
+    return cluster(), (
         HoldLink(5_000, "broker 1", "refold 100", 1_000),
         Reassign(5_000, (Target("orders", 0, (1, 2, 4)),)),
         StopBroker(5_500, 4),

@@ -21,7 +21,6 @@ from controller.core.procedures.reassignment_znodes.records import remove_record
 from controller.core.state import ControllerContext, EntrySeen, Partition
 from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes import Entries, Entry, Name
-from replay.explore.generators.scenarios import generic
 from replay.world.inputs import (
     CancelReassignment,
     CrashBroker,
@@ -35,6 +34,7 @@ from replay.world.inputs import (
     Target,
 )
 from replay.world.scenario import Scenario
+from tests.races.clusters import cluster
 from tests.races.defect import Defect
 from tests.races.planting import Replacement, reach
 
@@ -218,7 +218,7 @@ def _overwrites_other_writers(original: Any) -> Callable[..., Awaitable[int]]:
 
 def _slow_move(*inputs: Input, by: Route = "znode", ms: int = 10_000) -> Start:
     """orders-0 moves to broker 4, which cannot fetch for some time."""
-    return generic(), (
+    return cluster(), (
         HoldLink(4_900, "broker 4", "broker 1", ms),
         Reassign(5_000, _TO_4, by),
         *inputs,
@@ -235,7 +235,7 @@ def _move_by_api_is_held() -> Start:
 
 
 def _target_has_the_only_copy() -> Start:
-    return generic(), (
+    return cluster(), (
         CrashBroker(5_000, 3, restart_after_ms=None),
         Reassign(6_000, (Target("payments", 0, (4, 3)),), "znode"),
         StopBroker(9_000, 1),
@@ -260,24 +260,24 @@ def _fails_after_the_originals_are_stored() -> Start:
 
 def _fails_before_metadata() -> Start:
     """Broker 1 restarts. The preferred leaders are elected at 15 s, and the controller fails."""
-    return generic(), (
+    return cluster(), (
         StopBroker(5_000, 1, restart_after_ms=2_000),
         CrashController(15_000, "refold 100", 1, "after"),
     )
 
 
 def _entry_by_extra() -> Start:
-    return generic(), (Reassign(5_000, _TO_4, "extra"),)
+    return cluster(), (Reassign(5_000, _TO_4, "extra"),)
 
 
 def _entry_and_request() -> Start:
     other = (Target("orders", 0, (4, 2, 3)),)
-    return generic(), (Reassign(5_000, _TO_4, "znode"), Reassign(5_004, other, "request"))
+    return cluster(), (Reassign(5_000, _TO_4, "znode"), Reassign(5_004, other, "request"))
 
 
 def _two_writers() -> Start:
     other = (Target("orders", 1, (2, 3, 4)),)
-    return generic(), (Reassign(5_000, _TO_4, "znode"), Reassign(5_071, other, "znode"))
+    return cluster(), (Reassign(5_000, _TO_4, "znode"), Reassign(5_071, other, "znode"))
 
 
 DEFECTS: Final[tuple[Defect, ...]] = (

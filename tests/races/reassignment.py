@@ -11,7 +11,6 @@ from controller.core.procedures.reassignment.legacy_znode import LegacyZnode, re
 from controller.core.procedures.reassignment.partition_reassignment import carry_out
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.state import ControllerContext, Partition
-from replay.explore.generators.scenarios import generic
 from replay.world.inputs import (
     CrashBroker,
     DeleteControllerZnode,
@@ -22,6 +21,7 @@ from replay.world.inputs import (
     Target,
 )
 from replay.world.scenario import Scenario
+from tests.races.clusters import cluster
 from tests.races.defect import Defect
 from tests.races.planting import Replacement, reach
 
@@ -103,7 +103,7 @@ def _forgets_leader_epochs(original: Any) -> Callable[..., Awaitable[Errors]]:
 
 
 def _target_and_controller_restart() -> Start:
-    return generic(), (
+    return cluster(), (
         StopBroker(5_000, 4, restart_after_ms=12_000),
         Reassign(7_000, (Target("orders", 0, (1, 2, 4)),), "znode"),
         DeleteControllerZnode(9_000),
@@ -111,7 +111,7 @@ def _target_and_controller_restart() -> Start:
 
 
 def _topic_is_deleted_while_it_moves() -> Start:
-    return generic(), (
+    return cluster(), (
         CrashBroker(5_000, 4, restart_after_ms=9_000),
         Reassign(5_100, (Target("orders", 0, (1, 2, 4)),), "znode"),
         DeleteTopic(9_000, "orders"),
@@ -120,7 +120,7 @@ def _topic_is_deleted_while_it_moves() -> Start:
 
 def _leading_target_is_replaced() -> Start:
     """Broker 4 joins the ISR and leads; broker 3, also a target, is down."""
-    return generic(), (
+    return cluster(), (
         CrashBroker(5_000, 3, restart_after_ms=None),
         Reassign(6_000, (Target("payments", 0, (4, 3)),)),
         StopBroker(9_000, 1),
@@ -129,7 +129,7 @@ def _leading_target_is_replaced() -> Start:
 
 
 def _partition_moves() -> Start:
-    return generic(), (Reassign(5_000, (Target("orders", 0, (1, 2, 4)),)),)
+    return cluster(), (Reassign(5_000, (Target("orders", 0, (1, 2, 4)),)),)
 
 
 DEFECTS: Final[tuple[Defect, ...]] = (

@@ -7,9 +7,9 @@ from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.procedures.topics import topics
 from controller.core.state import Partition
-from replay.explore.generators.scenarios import generic
 from replay.world.inputs import CreatePartitions, Input
 from replay.world.scenario import Scenario
+from tests.races.clusters import cluster
 from tests.races.defect import Defect
 from tests.races.planting import Replacement, reach
 
@@ -35,7 +35,7 @@ def _draws_again(original: Any) -> Callable[..., Awaitable[list[Partition]]]:
 
 def _old_tool_adds_partitions() -> tuple[Scenario, tuple[Input, ...]]:
     added = ((2, 3, 4),)
-    return generic(), (CreatePartitions(5_000, "orders", added, "znode_without_id"),)
+    return cluster(), (CreatePartitions(5_000, "orders", added, "znode_without_id"),)
 
 
 DEFECTS: Final[tuple[Defect, ...]] = (

@@ -92,9 +92,11 @@ class Attempts:
         return Traced(tracing.deliveries, outcome.acts, outcome.sent)
 
     def richest(self, numbers: Numbers) -> tuple[list[Input], Traced]:
-        """Of some base runs, the one in which controllers do the most kinds of acts. Rare
-        procedures need inputs that fit together, so variations of such a run reach more. Raises Found,
-        BudgetSpent."""
+        """Of some base runs, the one in which controllers do the most kinds of acts.
+
+        Rare procedures need inputs that fit together, so variations of such a run reach more.
+        Raises Found, BudgetSpent.
+        """
         inputs = self.inputs(numbers)
         traced = self.traced(inputs)
         for _ in range(_BASES - 1):
