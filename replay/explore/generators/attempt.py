@@ -32,7 +32,7 @@ class Found(Exception):
         self.violation = violation
 
 
-_BASES: Final = 4
+BASES: Final = 4
 """Of so many base runs, the richest is varied."""
 
 
@@ -99,7 +99,7 @@ class Attempts:
         """
         inputs = self.inputs(numbers)
         traced = self.traced(inputs)
-        for _ in range(_BASES - 1):
+        for _ in range(BASES - 1):
             others = self.inputs(numbers)
             found = self.traced(others)
             if found.kinds > traced.kinds:

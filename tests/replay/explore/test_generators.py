@@ -7,7 +7,7 @@ import pytest
 
 from replay.explore.coverage import Act, Coverage
 from replay.explore.generators import crash_points, disturbance, pct, staleness, systematic
-from replay.explore.generators.attempt import Attempts, BudgetSpent, Traced
+from replay.explore.generators.attempt import BASES, Attempts, BudgetSpent, Traced
 from replay.explore.generators.mix import mix
 from replay.explore.generators.patterns import Patterns
 from replay.explore.generators.scenarios import generic, random_scenario
@@ -92,14 +92,15 @@ def test_staleness_lags_at_moments_of_reads() -> None:
 
 
 def test_crash_points_try_the_first_act_of_each_kind() -> None:
-    made = _made(crash_points.crash_points, 1)[1:]
+    made = _made(crash_points.crash_points, 1)[BASES:]
     crashes = [inputs[0] for inputs in made]
     assert all(isinstance(one, CrashController) for one in crashes)
     assert {one.act for one in crashes if isinstance(one, CrashController)} == {1, 2}
 
 
 def test_disturbances_are_around_acts_of_controllers() -> None:
-    base, *made = _made(disturbance.disturb, 1)
+    runs = _made(disturbance.disturb, 1)
+    base, made = runs[0], runs[BASES:]
     assert len(made) == disturbance.RUNS
     added = [[one for one in inputs if one not in base] for inputs in made]
     assert all(added)
