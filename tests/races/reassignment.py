@@ -79,10 +79,11 @@ def _without(original: Deviation) -> Deviation:
     )
 
 
-def _notes_dropped_leaders(original: Any) -> Callable[[Move], tuple[int, ...]]:
+def _notes_dropped_in_sync(original: Any) -> Callable[[Move], tuple[int, ...]]:
     def unwanted(move: Move) -> tuple[int, ...]:
         found: tuple[int, ...] = original(move)
-        if move.partition.leader in found:
+        state = move.partition.leadership
+        if state is not None and any(one in state.isr for one in found):
             reach()
         return found
 
@@ -168,7 +169,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         id="R24",
         source="KAFKA-14808",
         planted=f"Kafka's rule, without the deviation {LEADER_MOVED_FIRST.name}.",
-        needs="A replica that is being added leads, and the reassignment is replaced or cancelled.",
+        needs="A replica that is being added is in sync or leads, and the reassignment is replaced.",
         invariants=(
             "partitions-led",
             "leader-in-isr",
@@ -178,7 +179,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         ),
         replacements=(
             Replacement("controller.core.deviations:LEADER_MOVED_FIRST", _without),
-            Replacement(f"{_MOVING}:_unwanted", _notes_dropped_leaders),
+            Replacement(f"{_MOVING}:_unwanted", _notes_dropped_in_sync),
         ),
         directed=_leading_target_is_replaced,
     ),
