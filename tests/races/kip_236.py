@@ -78,7 +78,7 @@ def _resumes_no_rollback(original: Any) -> Callable[..., Awaitable[list[Partitio
         if not context.cancel:
             found: list[Partition] = await original(controller, legacy)
             return found
-        if any(one.legacy for one in context.reassignments.values()):
+        if legacy.entries or any(one.legacy for one in context.reassignments.values()):
             reach()
         return []
 
@@ -322,8 +322,8 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         id="kip-236-failover-3-4",
         source=_SOURCE,
         planted="A new controller does not resume a rollback.",
-        needs="A failover between the cancellation and step 5.",
-        invariants=("cancelled-rolled-back", "reassignments-ended"),
+        needs="A failover while the cancellation and its entries exist.",
+        invariants=("cancelled-rolled-back", "cancelled-entries-gone", "reassignments-ended"),
         replacements=(Replacement(f"{_REASSIGNMENT}.recovery:recover", _resumes_no_rollback),),
         directed=_fails_after_the_state,
     ),

@@ -169,7 +169,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         id="R24",
         source="KAFKA-14808",
         planted=f"Kafka's rule, without the deviation {LEADER_MOVED_FIRST.name}.",
-        needs="A replica that is being added is in sync or leads, and the reassignment is replaced.",
+        needs="A replica that is being added leads or is in sync, and another target is requested.",
         invariants=(
             "partitions-led",
             "leader-in-isr",
