@@ -14,7 +14,7 @@ UV := build/uv
 # The tests start hundreds of Python processes. Without stored bytecode each of them compiles the code again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup check test random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo wheel lock clean prerequisites
+.PHONY: setup check test races random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(JARS)
 
@@ -92,6 +92,10 @@ mutations-write: setup
 # Tries the mutants of changed functions, then others; the order of the others differs for each commit.
 ci-mutations: setup
 	$(BIN)/python -m tools.mutations --minutes 7 --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
+
+# Plants each race of docs/races.md as a defect; the race explorer must find it.
+races: setup
+	$(BIN)/python -m tools.races
 
 demo: setup
 	$(BIN)/python -m tools.demo

@@ -93,6 +93,13 @@ UNREADABLE_REQUEST_KEPT: Final = Deviation(
     rule="The request is logged and kept until an operator repairs or deletes it.",
     source="OB-03, KB 7.6.2",
 )
+TOPIC_ID_RESTORED: Final = Deviation(
+    name="topic-id-restored",
+    defect="A tool that does not know topic ids writes a topic's znode without the id. The next "
+    "controller draws another id, and brokers reject the requests for that topic.",
+    rule="The controller writes the known id into the znode again.",
+    source="race R29 (KAFKA-14190), KB 3.6.1, KB 6.3 step 4",
+)
 EMPTY_TARGET_REFUSED: Final = Deviation(
     name="empty-target-refused",
     defect="A reassignment to an empty replica list leaves an assignment that makes every later "

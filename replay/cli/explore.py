@@ -54,8 +54,8 @@ def explore(
     strategy: Annotated[
         list[str] | None,
         typer.Option(
-            help="random, pct, crash-points, staleness or systematic. Can be repeated."
-            " Default: all in turn."
+            help="random, disturbances, pct, crash-points, staleness or systematic."
+            " Can be repeated. Default: all in turn."
         ),
     ] = None,
     seconds: Annotated[

@@ -3,7 +3,7 @@
 One monitor belongs to one run. `violation` is the first violation.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.core import znodes
@@ -12,13 +12,13 @@ from controller.core.commands import (
     BrokerRequest,
     Issued,
     LeaderAndIsrRequest,
+    Notice,
     StopReplicaRequest,
     UpdateMetadataRequest,
     WriteZnodes,
 )
 from controller.core.events import Recorded
 from controller.core.operations import SetData
-from controller.core.values import LEADER_DURING_DELETE
 from controller.core.znodes import Name
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.invariants.invariant import (
@@ -31,6 +31,7 @@ from replay.explore.invariants.invariant import (
 from replay.explore.invariants.known import Known, parsed_state
 from replay.explore.invariants.records import AcknowledgedRecordsKept
 from replay.explore.invariants.recovery import Recovery
+from replay.explore.processes import Processes
 from replay.explore.zookeeper_facts import ZooKeeperFacts
 from replay.world.observer import Observer, PartitionError
 from replay.world.scheduler import MS
@@ -77,6 +78,7 @@ class Monitor(Observer):
         self.processes: Processes
         # Facts, each with the invariants that need it.
         self._sent = self._of("sent")
+        self._noticed = self._of("noticed")
         self._decided = self._of("decided")
         self._applied = self._of("applied")
         self._leads = self._of("leads")
@@ -87,6 +89,7 @@ class Monitor(Observer):
         self._isr_proposed = self._of("isr_proposed")
         self._acknowledged = self._of("acknowledged")
         self._consumed = self._of("consumed")
+        self._controller_writes = self._of("controller_writes")
 
     def _of(self, fact: str) -> list[Any]:
         base = getattr(Invariant, fact)
@@ -106,9 +109,15 @@ class Monitor(Observer):
         scheduler = cluster.scheduler
         self._now = lambda: scheduler.now_us
         self.processes = Processes(cluster, self.known)
+        self.processes.logs = self._logs
+        self.processes.topic_ids = self._topic_ids
         self.known.live_brokers_of = self.processes.live_brokers_of
+        self.known.deletes_topics = self.processes.deletes_topics
         self.known.restores_order = self.processes.restores_order
         self.known.drops_before_isr = self.processes.is_kafka
+        self.known.knows_cancel = self.processes.knows_cancel
+        self.known.knows_topic_id = self.processes.knows_topic_id
+        self.known.active_process = self.processes.active
         self._recovery = [one(self.known, self._report, self.processes) for one in RECOVERY]
         facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
         facts.load()
@@ -116,10 +125,18 @@ class Monitor(Observer):
 
         def committed(transaction: Any) -> None:
             before(transaction)
+            if self._controller_writes and transaction.changes:
+                self._check_writer(transaction.process, transaction.changes[0][1])
             facts.committed(transaction.process, transaction.changes)
 
         cluster.zookeeper.on_transaction = committed
         self.also.begins(cluster)
+
+    def _check_writer(self, process: str, path: str) -> None:
+        term = self.processes.term_of(process)
+        if term:
+            for check in self._controller_writes:
+                check(process, term, path)
 
     def stepped(self) -> None:
         self.also.stepped()
@@ -184,9 +201,15 @@ class Monitor(Observer):
                     requests.is_cancelled = True
                 else:
                     requests.targets.append(one.replicas)
-        for command in issued:
-            if isinstance(command.command, WriteZnodes):
-                self._decide(process, command.command)
+                    requests.submitted += 1
+        for command in (one.command for one in issued):
+            if isinstance(command, WriteZnodes):
+                self._decide(process, command)
+            elif isinstance(command, Notice):
+                if command.code == "elected" and self.processes.is_kafka(process):
+                    self.known.had_kafka = True
+                for check in self._noticed:
+                    check(process, command.code, command.subject)
         self.also.folded(process, recorded, issued)
 
     def _decide(self, process: str, command: WriteZnodes) -> None:
@@ -341,112 +364,6 @@ class Monitor(Observer):
 
 
 _NONE: Final[frozenset[Name]] = frozenset()
-
-
-class Processes:
-    """The processes of a world, as the invariants about recovery see them."""
-
-    def __init__(self, cluster: "Cluster", known: Known) -> None:
-        self._cluster = cluster
-        self._known = known
-        self._runs: dict[int, int] = {}
-        self._running: dict[int, None] = {}
-        self._metadata: dict[int, dict[Name, tuple[int, int]]] = {}
-        self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
-        self.failed_logs: dict[tuple[int, Name], None] = {}
-
-    # Facts
-
-    def started(self, broker: int) -> int:
-        """A broker's process started; returns the number of its run."""
-        self._running[broker] = None
-        self._runs[broker] = self._runs.get(broker, 0) + 1
-        return self._runs[broker]
-
-    def run_of(self, broker: int) -> int:
-        """How often a broker's process has started."""
-        return self._runs.get(broker, 0)
-
-    def ended(self, broker: int) -> None:
-        """A broker's process ended."""
-        self._running.pop(broker, None)
-        self._metadata.pop(broker, None)
-        for key in [one for one in self.leaderships if one[0] == broker]:
-            del self.leaderships[key]
-        for key in [one for one in self.failed_logs if one[0] == broker]:
-            del self.failed_logs[key]
-
-    def update_metadata(self, broker: int, request: UpdateMetadataRequest) -> None:
-        """A broker applied an UpdateMetadata request."""
-        cache = self._metadata.setdefault(broker, {})
-        for one in request.partitions:
-            state = one.leadership
-            if state.leader == LEADER_DURING_DELETE:
-                cache.pop((one.topic, one.partition), None)
-            else:
-                cache[one.topic, one.partition] = state.leader, state.leader_epoch
-
-    # Controllers
-
-    def live_brokers_of(self, process: str) -> Collection[int] | None:
-        """The brokers that a controller knows to be live and not shutting down."""
-        controller = self._cluster.controllers.get(process)
-        if controller is None or controller.run is None:
-            return None
-        return controller.run.fold.controller.context.live_brokers
-
-    def is_kafka(self, process: str) -> bool:
-        """Whether a process is a controller with Kafka's rules."""
-        controller = self._cluster.controllers.get(process)
-        return controller is not None and controller.settings.configuration.rules == "kafka"
-
-    def restores_order(self, process: str) -> bool:
-        """Whether a controller restores the order of cancelled reassignments."""
-        controller = self._cluster.controllers.get(process)
-        return controller is None or controller.settings.configuration.has_kip_236
-
-    def runs_controller(self) -> bool:
-        """Whether a process that can become controller runs."""
-        return any(one.run is not None for one in self._cluster.controllers.values())
-
-    def active(self) -> str | None:
-        """The controller that acts with the epoch in /controller_epoch; None: none."""
-        for process, one in self._cluster.controllers.items():
-            if one.run is None or one.settings.configuration.broker_id != self._known.controller:
-                continue
-            fold = one.run.fold
-            if fold.term == self._known.epoch and fold.controller.context.is_loaded:
-                return process
-        return None
-
-    # Brokers
-
-    def running_brokers(self) -> Sequence[int]:
-        """The brokers whose process runs."""
-        return list(self._running)
-
-    def is_live(self, broker: int, name: Name) -> bool:
-        """Whether a broker is registered, runs, and its log directory of the partition works."""
-        return (
-            broker in self._running
-            and broker in self._known.brokers
-            and (broker, name) not in self.failed_logs
-        )
-
-    def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
-        """The leader and leader epoch that a replica has applied; None: none."""
-        return self.leaderships.get((broker, name))
-
-    def metadata(self, broker: int) -> Mapping[Name, tuple[int, int]]:
-        """The leaders and leader epochs in the metadata cache of a broker."""
-        return self._metadata.get(broker, {})
-
-    def can_move(self, name: Name, replicas: Sequence[int]) -> bool:
-        """Whether a partition exists and these replicas and its current ones are live."""
-        assignment = self._known.assignment(name)
-        if assignment is None:
-            return True
-        return all(self.is_live(one, name) for one in (*assignment.replicas, *replicas))
 
 
 def _number(process: str) -> int:

@@ -36,6 +36,8 @@ class ZooKeeperFacts:
         self._topic_id_written = of("topic_id_written")
         self._epoch_written = of("epoch_written")
         self._topic_deleted = of("topic_deleted")
+        self._admin_written = of("admin_written")
+        self._transaction_ended = of("transaction_ended")
 
     def load(self) -> None:
         """The state at the start of the run, which is not checked."""
@@ -51,6 +53,8 @@ class ZooKeeperFacts:
         """A transaction was committed."""
         for change, path in changes:
             self._changed(process, path, None if change == "deleted" else self._state.find(path))
+        for check in self._transaction_ended:
+            check()
 
     def _changed(self, process: str, path: str, node: Znode | None) -> None:
         if path.startswith(_TOPICS):
@@ -59,7 +63,7 @@ class ZooKeeperFacts:
             elif path.count("/") == 3:
                 self._topic_changed(process, path, node)
         elif path.startswith(ADMIN):
-            self._admin_changed(path, node)
+            self._admin_changed(process, path, node)
         elif path.startswith(_BROKERS):
             broker = path.removeprefix(_BROKERS)
             if node is None:
@@ -121,6 +125,8 @@ class ZooKeeperFacts:
         before, topic.assignments = topic.assignments, content.assignments
         if content.topic_id is not None:
             id_before, topic.id = topic.id, content.topic_id
+            if id_before not in (None, topic.id) and not known.knows_topic_id(process, name):
+                topic.has_lost_id = True
             for check in self._topic_id_written:
                 check(topic, id_before, content.topic_id)
         self._assignments_changed(process, topic, before)
@@ -140,7 +146,7 @@ class ZooKeeperFacts:
             for check in self._assignment_written:
                 check(write)
 
-    def _admin_changed(self, path: str, node: Znode | None) -> None:
+    def _admin_changed(self, process: str, path: str, node: Znode | None) -> None:
         known = self._known
         data = node.data if node is not None else None
         if node is None:
@@ -156,8 +162,12 @@ class ZooKeeperFacts:
             entries = parsed_request(path, data)
         for name, replicas in entries.items():
             requests: Requests = known.requests_of(name)
+            if not known.is_refold(process):
+                requests.submitted += 1
             if replicas not in requests.targets:
                 requests.targets.append(replicas)
             if path == znodes.REASSIGN_PARTITIONS_EXTRA:
                 # An entry for a partition that is being reassigned rolls that back first.
                 requests.is_cancelled = True
+        for check in self._admin_written:
+            check(path, data, process)

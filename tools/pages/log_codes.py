@@ -177,6 +177,10 @@ TEXTS: Final = {
         "another client changed an assignment during a reassignment; it is written again",
         "use `refold reassign`",
     ),
+    "topic_id_restored": Text(
+        "another client wrote a topic's znode without the topic's id; the id is written again",
+        "use tools of Kafka 2.8 or later",
+    ),
     "topic_not_marked": Text("a request to delete a topic was not written", "repeat the request"),
     "topic_deletion_started": Text("the deletion of a topic begins"),
     "topic_deletion_waits": Text(

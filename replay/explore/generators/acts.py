@@ -9,6 +9,7 @@ from replay.world.inputs import (
     CancelReassignment,
     ChangeBrokerConfig,
     ChangeTopicConfig,
+    CrashBroker,
     CreatePartitions,
     CreateTopic,
     DeleteControllerZnode,
@@ -16,8 +17,10 @@ from replay.world.inputs import (
     DeleteTopic,
     ElectLeaders,
     EndCancellation,
+    HoldLink,
     Input,
     Reassign,
+    StopBroker,
     Target,
 )
 from replay.world.scenario import Scenario
@@ -29,7 +32,9 @@ _ROUTES: Final[tuple[tuple[_Route, int], ...]] = (
     ("extra", 2),
     ("request", 2),
 )
-_END_MS: Final = (300, 1_000, 4_000)
+_END_MS: Final = (300, 1_000, 4_000, 12_000)
+_SOON_MS: Final = (1, 5, 10, 50, 100, 400, 1_500, 4_000)
+_SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
 
 
 class ActMaker:
@@ -39,12 +44,34 @@ class ActMaker:
         self._numbers = numbers
         self._brokers = len(scenario.brokers)
         self._ids = [one.id for one in scenario.brokers]
+        self._active_ms = scenario.active_ms
+        self._controllers = [one.process for one in scenario.controllers]
         self._topics = {one.name: list(one.assignment) for one in scenario.topics}
 
     def make(self, at_ms: int) -> list[Input]:
         """A random act, and what follows it."""
         made = self._numbers.weighted(_WEIGHTS)(self, at_ms)
         return made if made else [DeleteControllerZnode(at_ms)]
+
+    def about(self, point: str, at_ms: int) -> list[Input]:
+        """A random act on what a controller does at a crash point: another writer of the same
+        znodes."""
+        numbers = self._numbers
+        if "reassign" in point or "Reassignment" in point:
+            made = self.cancel_now(at_ms) if numbers.chance(30) else self.reassign(at_ms)
+        elif "Topic" in point or "/brokers/topics/T" in point:
+            kinds = (
+                ActMaker.create_topic,
+                ActMaker.delete_topic,
+                ActMaker.create_partitions,
+                ActMaker.reassign,
+            )
+            made = numbers.choice(kinds)(self, at_ms)
+        elif "Election" in point:
+            made = self.elect(at_ms)
+        else:
+            made = self.make(at_ms)
+        return made or self.make(at_ms)
 
     def _partition(self) -> tuple[str, int] | None:
         existing = [name for name, partitions in self._topics.items() if partitions]
@@ -54,22 +81,71 @@ class ActMaker:
         return topic, self._numbers.below(len(self._topics[topic]))
 
     def reassign(self, at_ms: int) -> list[Input]:
-        """A reassignment of one or two partitions; often it is cancelled or replaced soon."""
+        """A reassignment of one or two partitions. Often something keeps it under way: in a quiet
+        cluster it takes milliseconds, and nothing else happens in that time."""
         numbers = self._numbers
         route = numbers.weighted(_ROUTES)
         targets = self._targets()
         if not targets:
             return []
         made: list[Input] = [Reassign(at_ms, targets, route)]
-        soon_ms = at_ms + numbers.choice((10, 100, 400, 1_500, 4_000))
-        follows = numbers.below(10)
-        if follows < 3:
-            made += self.cancel(soon_ms, targets)
-        elif follows < 5:
-            again = numbers.weighted(_ROUTES) if numbers.chance(30) else route
-            other = tuple(self._target(one.topic, one.partition) for one in targets)
-            made.append(Reassign(soon_ms, other, again))
+        is_slow = numbers.chance(50)
+        if is_slow:
+            made.append(self._slow_down(at_ms, targets))
+        if is_slow or numbers.chance(40):
+            made += self._then(at_ms + numbers.choice(_SOON_MS), targets, route)
         return made
+
+    def _then(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
+        """What follows a reassignment."""
+        numbers, one = self._numbers, targets[0]
+        follows = numbers.below(10)
+        if follows < 4:
+            return self.cancel(at_ms, targets, route)
+        if follows < 6:
+            return self._replace(at_ms, targets, route)
+        if follows < 7:
+            del self._topics[one.topic]
+            return [DeleteTopic(at_ms, one.topic)]
+        if follows < 8:
+            # A target may lead then.
+            later_ms = at_ms + numbers.choice((1_000, 4_000))
+            current = self._topics[one.topic][one.partition]
+            old = [broker for broker in current if broker not in one.replicas] or current[:1]
+            stopped = old if numbers.chance(50) else old[:1]
+            stops = [StopBroker(at_ms, broker, numbers.choice(_SLOW_MS)) for broker in stopped]
+            return [*stops, *self._then(later_ms, targets, route)]
+        return [DeleteControllerZnode(at_ms)]
+
+    def _replace(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
+        """The same partitions get other targets, or their replicas before."""
+        numbers = self._numbers
+        again = numbers.weighted(_ROUTES) if numbers.chance(30) else route
+        is_back = numbers.chance(30)
+        others = (
+            Target(one.topic, one.partition, self._topics[one.topic][one.partition])
+            if is_back
+            else self._target(one.topic, one.partition)
+            for one in targets
+        )
+        return [Reassign(at_ms, tuple(others), again)]
+
+    def _slow_down(self, at_ms: int, targets: tuple[Target, ...]) -> Input:
+        """Something that keeps a reassignment under way."""
+        numbers = self._numbers
+        one = numbers.choice(targets)
+        current = self._topics[one.topic][one.partition]
+        added = [broker for broker in one.replicas if broker not in current] or one.replicas
+        target, leader = numbers.choice(added), current[0]
+        begin_ms, ms = max(0, at_ms - numbers.choice((0, 5, 50))), numbers.choice(_SLOW_MS)
+        kind = numbers.below(10)
+        if kind < 5:
+            return HoldLink(begin_ms, f"broker {target}", f"broker {leader}", ms)
+        if kind < 7:
+            return CrashBroker(begin_ms, target, restart_after_ms=ms)
+        if kind < 8:
+            return StopBroker(at_ms + numbers.choice((0, 20, 500)), target, ms)
+        return HoldLink(begin_ms, f"broker {leader}", numbers.choice(self._controllers), ms)
 
     def _targets(self) -> tuple[Target, ...]:
         found: dict[tuple[str, int], Target] = {}
@@ -88,14 +164,18 @@ class ActMaker:
         replicas = tuple(numbers.sample(self._ids, size))
         return Target(topic, partition, replicas)
 
-    def cancel(self, at_ms: int, targets: tuple[Target, ...] = ()) -> list[Input]:
+    def cancel(
+        self, at_ms: int, targets: tuple[Target, ...] = (), route: _Route = "api"
+    ) -> list[Input]:
         """A cancellation by either route; the znode is deleted again later."""
         numbers = self._numbers
         names = tuple((one.topic, one.partition) for one in targets)
-        if names and numbers.chance(50):
+        if names and numbers.chance(25 if route in ("znode", "extra") else 60):
             return [CancelReassignment(at_ms, names)]
         forced = numbers.chance(20)
         end_ms = at_ms + numbers.choice(_END_MS)
+        if numbers.chance(80):
+            end_ms = max(at_ms + 1, min(end_ms, self._active_ms - 1))
         return [
             CancelReassignment(at_ms, (), "znode", forced),
             EndCancellation(end_ms),
@@ -136,7 +216,8 @@ class ActMaker:
         numbers = self._numbers
         added = random_assignment(numbers, self._brokers, 1)
         self._topics[name[0]] += added
-        routes: tuple[Literal["api", "znode"], ...] = ("api", "znode")
+        routes: tuple[Literal["api", "znode", "znode_without_id"], ...]
+        routes = ("api", "znode", "znode_without_id")
         return [CreatePartitions(at_ms, name[0], added, numbers.choice(routes))]
 
     def change_topic_config(self, at_ms: int) -> list[Input]:

@@ -21,9 +21,8 @@ _RESTARTS_MS: Final = (50, 2_000, 8_000)
 
 def crash_points(attempts: Attempts, numbers: Numbers) -> None:
     """Run base inputs, then the same with a crash at one of the acts of its controllers."""
-    inputs = attempts.inputs(numbers)
-    acts = attempts.traced(inputs).acts
-    for crash in _chosen(attempts.scenario, acts, numbers):
+    inputs, traced = attempts.richest(numbers)
+    for crash in _chosen(attempts.scenario, traced.acts, numbers):
         attempts.run([crash, *inputs])
 
 

@@ -32,17 +32,24 @@ from replay.world.scenario import Scenario
 
 ZOOKEEPER: Final = "zookeeper"
 
+_FOCUS_PERCENT: Final = 70
+"""How often there is a focus, and how often a fault that can hit it does."""
+_FOCUSED_PERCENT: Final = 60
+
 _SHORT_MS: Final = (20, 100, 300, 700, 1_500)
 _LONG_MS: Final = (3_000, 6_500, 9_000, 20_000)
 
 
 class FaultMaker:
-    """Makes faults of one scenario."""
+    """Makes faults of one scenario. Most of them hit one process, if there is a `focus`: a race
+    often needs several faults of the same process."""
 
     def __init__(self, scenario: Scenario, numbers: Numbers) -> None:
+        self.focus: str | None = None
         self._numbers = numbers
         self._brokers = [one.id for one in scenario.brokers]
         self._controllers = [one.process for one in scenario.controllers]
+        self._running = [one.process for one in scenario.controllers if one.runs]
         self._refolds = [one for one in self._controllers if one.startswith("refold")]
         self._topics = [
             (topic.name, number)
@@ -59,16 +66,32 @@ class FaultMaker:
         numbers = self._numbers
         return numbers.choice(_SHORT_MS if numbers.chance(60) else _LONG_MS)
 
+    def draw_focus(self) -> None:
+        """Choose another focus, or none."""
+        self.focus = None
+        if self._numbers.chance(_FOCUS_PERCENT):
+            self.focus = self._process()
+
+    def _is_focused(self) -> bool:
+        return self.focus is not None and self._numbers.chance(_FOCUSED_PERCENT)
+
     def _broker(self) -> int:
+        if self.focus is not None and self.focus.startswith("broker") and self._is_focused():
+            return int(self.focus.removeprefix("broker "))
         return self._numbers.choice(self._brokers)
 
     def _process(self) -> str:
-        if self._controllers and self._numbers.chance(50):
-            return self._numbers.choice(self._controllers)
-        return f"broker {self._broker()}"
+        if self.focus is not None and self._is_focused():
+            return self.focus
+        if self._running and self._numbers.chance(50):
+            return self._numbers.choice(self._running)
+        return f"broker {self._numbers.choice(self._brokers)}"
 
     def _controller(self) -> str:
-        return self._numbers.choice(self._controllers)
+        if self.focus in self._controllers and self._is_focused():
+            assert self.focus is not None
+            return self.focus
+        return self._numbers.choice(self._running or self._controllers)
 
     def _link(self) -> tuple[str, str]:
         """Two processes that have connections with each other."""
@@ -83,7 +106,7 @@ class FaultMaker:
         kind = self._numbers.below(10)
         if kind < 4:
             return SAME
-        return self._controller() if kind < 9 else NONE
+        return self._numbers.choice(self._controllers) if kind < 9 else NONE
 
     def crash_broker(self, at_ms: int) -> Input:
         numbers = self._numbers
@@ -155,7 +178,7 @@ class FaultMaker:
         return KillController(at_ms, process, _other(process, successor), self._duration())
 
     def start_controller(self, at_ms: int) -> Input:
-        return StartController(at_ms, self._controller())
+        return StartController(at_ms, self._numbers.choice(self._controllers))
 
     def shut_down_controller(self, at_ms: int) -> Input:
         if not self._refolds:

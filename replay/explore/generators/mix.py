@@ -8,6 +8,7 @@ from typing import Final
 
 from replay.explore.generators.acts import ActMaker
 from replay.explore.generators.faults import FaultMaker
+from replay.explore.generators.patterns import Patterns
 from replay.explore.numbers import Numbers
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
@@ -17,15 +18,19 @@ START_MS: Final = 3_000
 
 _SPREAD_MS: Final = (0, 5, 30, 200, 1_000, 3_000)
 _FAULTS_PERCENT: Final = 60
+_PATTERN_PERCENT: Final = 60
 
 
 def mix(scenario: Scenario, numbers: Numbers) -> list[Input]:
-    """Between 3 and 16 inputs, in the order of their times."""
+    """Between 2 and 24 inputs, in the order of their times."""
     faults, acts = FaultMaker(scenario, numbers), ActMaker(scenario, numbers)
     moments = [
         numbers.between(START_MS, scenario.active_ms - 1) for _ in range(numbers.between(1, 4))
     ]
     made: list[Input] = []
+    faults.draw_focus()
+    if numbers.chance(_PATTERN_PERCENT):
+        made += Patterns(scenario, numbers).make(numbers.choice(moments))
     for _ in range(numbers.between(2, 12)):
         moment = numbers.choice(moments) + numbers.below(1 + numbers.choice(_SPREAD_MS))
         at_ms = min(moment, scenario.active_ms - 1)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from replay.explore.coverage import Coverage
 from replay.explore.generators.attempt import Attempts
 from replay.explore.generators.crash_points import crash_points
+from replay.explore.generators.disturbance import disturb
 from replay.explore.generators.mix import mix
 from replay.explore.generators.pct import pct
 from replay.explore.generators.scenarios import generic, random_scenario
@@ -34,13 +35,23 @@ def random(attempts: Attempts, numbers: Numbers) -> None:
 
 STRATEGIES: Final[dict[str, Strategy]] = {
     "random": random,
+    "disturbances": disturb,
     "pct": pct,
     "crash-points": crash_points,
     "staleness": staleness,
     "systematic": systematic,
 }
 
-_TURNS: Final = ("random", "crash-points", "pct", "staleness", "random", "systematic")
+_TURNS: Final = (
+    "random",
+    "disturbances",
+    "crash-points",
+    "pct",
+    "disturbances",
+    "staleness",
+    "random",
+    "systematic",
+)
 """Which strategy each job uses, in turn, unless some are chosen."""
 
 

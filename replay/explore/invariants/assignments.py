@@ -9,11 +9,15 @@ from replay.explore.invariants.known import Known, TopicKnown
 
 
 class _Move:
-    """A reassignment under way: the replicas before it, its last target, its smallest target."""
+    """A reassignment under way: the replicas before it, its last target, its smallest target.
+    `knows_order`: the controller that began it has recorded the order of the replicas."""
 
-    __slots__ = ("origin", "smallest", "target")
+    __slots__ = ("knows_order", "origin", "smallest", "target")
 
-    def __init__(self, origin: tuple[int, ...], target: tuple[int, ...]) -> None:
+    def __init__(
+        self, origin: tuple[int, ...], target: tuple[int, ...], *, knows_order: bool
+    ) -> None:
+        self.knows_order = knows_order
         self.origin = origin
         self.target = target
         self.smallest = len(target)
@@ -30,11 +34,12 @@ class _OfMoves(Invariant):
         key = (*write.name, write.topic.czxid)
         before, after = write.before, write.after
         move = self._moves.get(key)
+        knows_order = self.known.restores_order(write.process)
         if move is None and before is not None:
             # A change without adding and removing replicas, too, is a reassignment.
-            move = _Move(before.replicas, after.target)
+            move = _Move(before.replicas, after.target, knows_order=knows_order)
         elif move is None:
-            move = _Move(after.origin, after.target)
+            move = _Move(after.origin, after.target, knows_order=False)
         if after.is_being_reassigned:
             move.target = after.target
             move.smallest = min(move.smallest, len(after.target))
@@ -72,8 +77,9 @@ class CancellationRestores(_OfMoves):
 
     NAME: ClassVar[str] = "cancellation-restores"
     STATEMENT: ClassVar[str] = (
-        "A reassignment ends in its target or, if it is cancelled, in its original replicas in "
-        "their order. With Kafka's rules, the order is not checked."
+        "A reassignment ends in replicas that somebody requested or, if it is cancelled, in its "
+        "original replicas in their order. With Kafka's rules, the order is not checked, nor if "
+        "a controller with Kafka's rules began the reassignment."
     )
 
     def changed(self, write: AssignmentWrite, move: _Move, before: Assignment) -> None:
@@ -85,7 +91,8 @@ class CancellationRestores(_OfMoves):
         if found in (move.target, move.origin) or (requests and found in requests.targets):
             return
         in_any_order = sorted(found) == sorted(move.origin)
-        if not (in_any_order and not self.known.restores_order(write.process)):
+        checks_order = move.knows_order and self.known.restores_order(write.process)
+        if not in_any_order or checks_order:
             self.violated(
                 _text(write.name),
                 f"{write.process} ended the reassignment from {list(move.origin)} to "
@@ -125,6 +132,9 @@ class PartitionsKept(Invariant):
     STATEMENT: ClassVar[str] = "A write of a topic's znode never removes a partition."
 
     def partitions_removed(self, topic: TopicKnown, numbers: list[int], process: str) -> None:
+        if self.known.is_queued(topic.name):
+            # A topic that is being deleted gains no partitions (KB 3.6.2).
+            return
         self.violated(
             topic.name,
             f"{process} removed the partitions {numbers} from the topic's znode",

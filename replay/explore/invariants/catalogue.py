@@ -8,7 +8,19 @@ from replay.explore.invariants.assignments import (
     PartitionsKept,
     ReassignmentNotGivenUp,
 )
-from replay.explore.invariants.epochs import ControllerEpochsForward, StateCarriesEpoch
+from replay.explore.invariants.cancellations import (
+    CancelledEntriesGone,
+    CancelledRolledBack,
+    EntriesAccountedFor,
+    NothingCompletesWhileCancelled,
+    RecordsOutliveMoves,
+)
+from replay.explore.invariants.epochs import (
+    ControllerEpochsForward,
+    DeposedWriteNothing,
+    EpochRaisedByOwner,
+    StateCarriesEpoch,
+)
 from replay.explore.invariants.invariant import Invariant
 from replay.explore.invariants.leadership import (
     LeaderEpochsForward,
@@ -25,14 +37,17 @@ from replay.explore.invariants.recovery import (
     IsrsFull,
     MetadataCurrent,
     PartitionsLed,
+    ProceduresEnded,
     ReassignmentsEnded,
     Recovery,
+    StraysDeleted,
 )
 from replay.explore.invariants.replicas import (
     AssignedReplicasKept,
     IsrWithinAssignment,
     NoIneligibleInIsr,
 )
+from replay.explore.invariants.requests import DeletionsKept, RequestsKept
 
 ALWAYS: Final[tuple[type[Invariant], ...]] = (
     OneLeaderPerEpoch,
@@ -40,7 +55,9 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     LeaderInIsr,
     TopicIdsKept,
     ControllerEpochsForward,
+    EpochRaisedByOwner,
     StateCarriesEpoch,
+    DeposedWriteNothing,
     AcknowledgedRecordsKept,
     ReadRecordsStable,
     IsrWithinAssignment,
@@ -50,17 +67,26 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     CancellationRestores,
     ReassignmentNotGivenUp,
     PartitionsKept,
+    NothingCompletesWhileCancelled,
+    CancelledRolledBack,
+    CancelledEntriesGone,
+    RecordsOutliveMoves,
+    EntriesAccountedFor,
     MetadataForward,
+    DeletionsKept,
+    RequestsKept,
 )
 """Hold after every step of a run."""
 
 RECOVERY: Final[tuple[type[Recovery], ...]] = (
     ControllerActive,
+    ProceduresEnded,
     PartitionsLed,
     IsrsFull,
     ReassignmentsEnded,
     DeletionsEnded,
     AdminZnodesGone,
+    StraysDeleted,
     MetadataCurrent,
 )
 """Hold within a stated time after the last fault."""

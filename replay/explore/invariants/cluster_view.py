@@ -1,6 +1,6 @@
 """What the invariants about recovery see of the processes of a world."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from controller.core.znodes import Name
@@ -14,6 +14,12 @@ class ClusterView(Protocol):
 
     def active(self) -> str | None:
         """The controller that has the role, with the epoch in /controller_epoch; None: none."""
+
+    def busy_controllers(self) -> Sequence[str]:
+        """The controllers that run a procedure, or have queued events."""
+
+    def broker_epoch(self, broker: int) -> int:
+        """The broker epoch that a running broker has been sent."""
 
     def is_kafka(self, process: str) -> bool:
         """Whether a controller follows Kafka's rules."""
@@ -29,6 +35,9 @@ class ClusterView(Protocol):
 
     def metadata(self, broker: int) -> Mapping[Name, tuple[int, int]]:
         """The leaders and leader epochs in the metadata cache of a broker."""
+
+    def replicas(self) -> Iterator[tuple[int, Name, bytes | None]]:
+        """The replicas on the disks of all brokers, each with the topic id that it has."""
 
     def can_move(self, name: Name, replicas: Sequence[int]) -> bool:
         """Whether a partition exists and these replicas and its current ones are live."""

@@ -38,6 +38,50 @@ class ControllerEpochsForward(Invariant):
         self._accepted[key] = epoch
 
 
+class EpochRaisedByOwner(Invariant):
+    """Source: KB 6.1 step 2, race R6."""
+
+    NAME: ClassVar[str] = "epoch-raised-by-owner"
+    STATEMENT: ClassVar[str] = (
+        "A controller increases the epoch in /controller_epoch only in the transaction in which it "
+        "creates /controller, or while /controller has its id."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._raised_by = ""
+
+    def epoch_written(self, before: int, after: int, process: str) -> None:
+        if after > before and process.startswith(("refold ", "stock ")):
+            self._raised_by = process
+
+    def transaction_ended(self) -> None:
+        process, self._raised_by = self._raised_by, ""
+        if process and process.rpartition(" ")[2] != str(self.known.controller):
+            self.violated(
+                CONTROLLER_EPOCH,
+                f"{process} increased the epoch to {self.known.epoch}; /controller has the id "
+                f"{self.known.controller}",
+            )
+
+
+class DeposedWriteNothing(Invariant):
+    """Source: KB 1.3.1, races R5 and R8; EVERY_WRITE_GUARDED."""
+
+    NAME: ClassVar[str] = "deposed-write-nothing"
+    STATEMENT: ClassVar[str] = (
+        "A controller that acts with another epoch than that in /controller_epoch changes no znode."
+    )
+
+    def controller_writes(self, process: str, term: int, path: str) -> None:
+        if term != self.known.epoch:
+            self.violated(
+                path,
+                f"{process} with controller epoch {term} changed the znode; {CONTROLLER_EPOCH} is "
+                f"{self.known.epoch}",
+            )
+
+
 class StateCarriesEpoch(Invariant):
     """Source: KB 1.3.3, races R5 and R8."""
 

@@ -116,8 +116,18 @@ class Invariant:
     def epoch_written(self, before: int, after: int, process: str) -> None:
         """/controller_epoch was written."""
 
+    def controller_writes(self, process: str, term: int, path: str) -> None:
+        """A controller with the role of this epoch is about to change a znode; `path` is the first
+        one of the transaction."""
+
     def topic_deleted(self, topic: TopicKnown) -> None:
         """A topic's znode was deleted."""
+
+    def admin_written(self, path: str, data: bytes | None, process: str) -> None:
+        """A znode under /admin was created, set, or deleted (None)."""
+
+    def transaction_ended(self) -> None:
+        """All changes of a transaction were reported."""
 
     # Controllers
 
@@ -126,6 +136,9 @@ class Invariant:
 
     def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
         """A controller sends a request to a broker."""
+
+    def noticed(self, process: str, code: str, subject: str) -> None:
+        """A controller logs a line (Notice), before it carries out what follows."""
 
     # Brokers
 

@@ -16,24 +16,31 @@ ADMIN: Final = "/admin/"
 
 
 class TopicKnown:
-    """A topic's znode. By its `czxid` it differs from a deleted topic of the same name."""
+    """A topic's znode. By its `czxid` it differs from a deleted topic of the same name.
 
-    __slots__ = ("assignments", "czxid", "id", "name")
+    `has_lost_id`: a tool removed its id, and a controller that did not know it drew another one
+    (race R29). Nothing can repair such a topic.
+    """
+
+    __slots__ = ("assignments", "czxid", "has_lost_id", "id", "name")
 
     def __init__(self, name: str, czxid: int) -> None:
         self.name = name
         self.czxid = czxid
         self.id: bytes | None = None
+        self.has_lost_id = False
         self.assignments: dict[int, Assignment] = {}
 
 
 class Requests:
-    """The targets that were requested for a partition, and whether a cancellation was."""
+    """The targets that were requested for a partition, and whether a cancellation was. `submitted`:
+    how often a client requested one."""
 
-    __slots__ = ("is_cancelled", "targets")
+    __slots__ = ("is_cancelled", "submitted", "targets")
 
     def __init__(self) -> None:
         self.targets: list[tuple[int, ...]] = []
+        self.submitted = 0
         self.is_cancelled = False
 
 
@@ -55,10 +62,20 @@ class Known:
         """Whether /admin/reassign_cancel has existed."""
         self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
         """The brokers that a controller knows to be live and not shutting down."""
+        self.deletes_topics: Callable[[str], bool] = lambda process: True
+        """Whether the configuration of a controller allows deletions of topics."""
         self.restores_order: Callable[[str], bool] = lambda process: True
         """Whether a process is a controller that restores the order of replicas."""
         self.drops_before_isr: Callable[[str], bool] = lambda process: False
         """Whether a process is a controller that drops a replica before the ISR does (KB 7.8.1)."""
+        self.had_kafka = False
+        """Whether a controller with Kafka's rules has had the role."""
+        self.knows_cancel: Callable[[str], bool] = lambda process: False
+        """Whether a controller knows that /admin/reassign_cancel exists."""
+        self.knows_topic_id: Callable[[str, str], bool] = lambda process, topic: True
+        """Whether a controller knows the id of a topic, or the process is no controller."""
+        self.active_process: Callable[[], str | None] = lambda: None
+        """The controller that has the role; None: none."""
 
     def requests_of(self, name: Name) -> Requests:
         """What was requested for a partition."""
@@ -66,6 +83,11 @@ class Known:
         if found is None:
             found = self.requests[name] = Requests()
         return found
+
+    @staticmethod
+    def is_refold(process: str) -> bool:
+        """Whether a process is a refold."""
+        return process.startswith("refold ")
 
     def topic_of(self, name: Name) -> TopicKnown | None:
         """The topic of a partition."""
@@ -79,6 +101,11 @@ class Known:
     def is_queued(self, topic: str) -> bool:
         """Whether the deletion of a topic is requested."""
         return znodes.delete_topic_path(topic) in self.admin
+
+    def is_beyond_recovery(self, topic: str) -> bool:
+        """Whether a topic is about to be deleted, or has lost its id."""
+        found = self.topics.get(topic)
+        return self.is_queued(topic) or (found is not None and found.has_lost_id)
 
     def entries_of(self, path: str) -> dict[Name, tuple[int, ...]]:
         """The entries of /admin/reassign_partitions or its KIP-236 counterpart."""

@@ -124,7 +124,10 @@ class TopicIdsKept(Invariant):
     """Source: race R29 (KAFKA-14190)."""
 
     NAME: ClassVar[str] = "topic-ids-kept"
-    STATEMENT: ClassVar[str] = "The id of a topic never changes while the topic exists."
+    STATEMENT: ClassVar[str] = (
+        "The id of a topic never changes while the topic exists, unless a tool removes the id when "
+        "no controller knows it."
+    )
 
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
@@ -132,7 +135,7 @@ class TopicIdsKept(Invariant):
 
     def topic_id_written(self, topic: TopicKnown, before: bytes | None, after: bytes) -> None:
         first = self._ids.setdefault((topic.name, topic.czxid), before or after)
-        if first != after:
+        if first != after and not topic.has_lost_id:
             self.violated(topic.name, f"the topic id {first.hex()} was replaced by {after.hex()}")
 
 

@@ -58,6 +58,18 @@ class ControllerActive(Recovery):
             yield "/controller", f"{text}, and no process acts with epoch {self.known.epoch}"
 
 
+class ProceduresEnded(Recovery):
+    """Source: race R14."""
+
+    NAME: ClassVar[str] = "procedures-ended"
+    STATEMENT: ClassVar[str] = "Every controller that runs has handled all its events."
+    WITHIN_MS: ClassVar[int] = 45_000
+
+    def missing(self) -> Iterator[Missing]:
+        for process in self.view.busy_controllers():
+            yield process, "still handles an event"
+
+
 class PartitionsLed(Recovery):
     """Source: races R9, R24, R29."""
 
@@ -72,7 +84,7 @@ class PartitionsLed(Recovery):
     def missing(self) -> Iterator[Missing]:
         known, view = self.known, self.view
         for topic in known.topics.values():
-            if known.is_queued(topic.name):
+            if known.is_beyond_recovery(topic.name):
                 continue
             for number in topic.assignments:
                 name = topic.name, number
@@ -94,8 +106,8 @@ class IsrsFull(Recovery):
 
     NAME: ClassVar[str] = "isrs-full"
     STATEMENT: ClassVar[str] = (
-        "Every broker that runs is registered, and every replica whose broker runs is in the ISR "
-        "of its partition."
+        "Every broker that runs is registered and knows its broker epoch, and every replica whose "
+        "broker runs is in the ISR of its partition."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -105,8 +117,11 @@ class IsrsFull(Recovery):
         for broker in view.running_brokers():
             if broker not in known.brokers:
                 yield f"broker {broker}", "runs and is not registered"
+            elif view.broker_epoch(broker) != known.brokers[broker]:
+                has = f"is registered with broker epoch {known.brokers[broker]}"
+                yield f"broker {broker}", f"{has}, and takes it for {view.broker_epoch(broker)}"
         for topic in known.topics.values():
-            if known.is_queued(topic.name):
+            if known.is_beyond_recovery(topic.name):
                 continue
             for number, assignment in topic.assignments.items():
                 name = topic.name, number
@@ -137,7 +152,7 @@ class ReassignmentsEnded(Recovery):
     def missing(self) -> Iterator[Missing]:
         known = self.known
         for topic in known.topics.values():
-            if known.is_queued(topic.name):
+            if known.is_beyond_recovery(topic.name):
                 continue
             for number, assignment in topic.assignments.items():
                 name = topic.name, number
@@ -212,6 +227,32 @@ class AdminZnodesGone(Recovery):
         )
 
 
+class StraysDeleted(Recovery):
+    """Source: KB 7.7.1, docs/kip-236-design.md#deleted-replicas. Kafka's controller forgets
+    deletions that it has not seen confirmed."""
+
+    NAME: ClassVar[str] = "strays-deleted"
+    STATEMENT: ClassVar[str] = (
+        "No live broker has a replica that is not assigned to it, unless a controller with Kafka's "
+        "rules has had the role."
+    )
+    WITHIN_MS: ClassVar[int] = 60_000
+    ONLY_REFOLD: ClassVar[bool] = True
+
+    def missing(self) -> Iterator[Missing]:
+        known = self.known
+        active = self.view.active()
+        if known.had_kafka or active is None or not known.restores_order(active):
+            return
+        for broker, name, topic_id in self.view.replicas():
+            if known.is_beyond_recovery(name[0]) or not self.view.is_live(broker, name):
+                continue
+            topic, assignment = known.topics.get(name[0]), known.assignment(name)
+            is_other = topic is None or (None not in (topic.id, topic_id) and topic.id != topic_id)
+            if is_other or assignment is None or broker not in assignment.replicas:
+                yield f"broker {broker}", f"has a replica of {name[0]}-{name[1]}, which is not its"
+
+
 class MetadataCurrent(Recovery):
     """Source: race R25 (KAFKA-9212): consumers stall on an old leader epoch."""
 
@@ -230,7 +271,7 @@ class MetadataCurrent(Recovery):
                 continue
             metadata = view.metadata(broker)
             for name, state in known.states.items():
-                if name[0] not in known.topics or known.is_queued(name[0]):
+                if name[0] not in known.topics or known.is_beyond_recovery(name[0]):
                     continue
                 found = metadata.get(name)
                 if found != (state.leader, state.leader_epoch):

@@ -1,6 +1,6 @@
 """Histories for tests of invariants: short calls that state facts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from controller.core.commands import (
@@ -81,6 +81,15 @@ class History:
         write = AssignmentWrite(NAME, self.topic, before, after, process)
         self.invariant.assignment_written(write)
 
+    def admin(self, path: str, data: bytes | None, process: str = "admin") -> None:
+        """A process writes a znode under /admin, or deletes it, in a transaction."""
+        if data is None:
+            del self.known.admin[path]
+        else:
+            self.known.admin[path] = data
+        self.invariant.admin_written(path, data, process)
+        self.invariant.transaction_ended()
+
 
 def replica(broker: int) -> Replica:
     """The partition's replica on a broker."""
@@ -120,6 +129,15 @@ class View:
         self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
         self.caches: dict[int, dict[Name, tuple[int, int]]] = {}
         self.dead: dict[int, None] = {}
+        self.on_disk = [1, 2, 3]
+        self.busy: list[str] = []
+        self.epochs = dict(known.brokers)
+
+    def busy_controllers(self) -> Sequence[str]:
+        return self.busy
+
+    def broker_epoch(self, broker: int) -> int:
+        return self.epochs[broker]
 
     def runs_controller(self) -> bool:
         return True
@@ -147,6 +165,9 @@ class View:
 
     def can_move(self, name: Name, replicas: Sequence[int]) -> bool:
         return all(self.is_live(one, name) for one in replicas)
+
+    def replicas(self) -> Iterator[tuple[int, Name, bytes | None]]:
+        return ((broker, NAME, ID) for broker in self.on_disk)
 
 
 class Recovering:

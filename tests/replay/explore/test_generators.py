@@ -6,9 +6,10 @@ from typing import get_args
 import pytest
 
 from replay.explore.coverage import Act, Coverage
-from replay.explore.generators import crash_points, pct, staleness, systematic
-from replay.explore.generators.attempt import Attempts, BudgetSpent, Traced
+from replay.explore.generators import crash_points, disturbance, pct, staleness, systematic
+from replay.explore.generators.attempt import BASES, Attempts, BudgetSpent, Traced
 from replay.explore.generators.mix import mix
+from replay.explore.generators.patterns import Patterns
 from replay.explore.generators.scenarios import generic, random_scenario
 from replay.explore.generators.strategies import STRATEGIES, Start, do_job
 from replay.explore.generators.variation import varied
@@ -91,10 +92,26 @@ def test_staleness_lags_at_moments_of_reads() -> None:
 
 
 def test_crash_points_try_the_first_act_of_each_kind() -> None:
-    made = _made(crash_points.crash_points, 1)[1:]
+    made = _made(crash_points.crash_points, 1)[BASES:]
     crashes = [inputs[0] for inputs in made]
     assert all(isinstance(one, CrashController) for one in crashes)
     assert {one.act for one in crashes if isinstance(one, CrashController)} == {1, 2}
+
+
+def test_disturbances_are_around_acts_of_controllers() -> None:
+    runs = _made(disturbance.disturb, 1)
+    base, made = runs[0], runs[BASES:]
+    assert len(made) == disturbance.RUNS
+    added = [[one for one in inputs if one not in base] for inputs in made]
+    assert all(added)
+    assert sum(any(one.at_ms < 2_000 for one in inputs) for inputs in added) == len(added)
+
+
+def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_moment() -> None:
+    made = [one for seed in range(60) for one in Patterns(generic(), Numbers(seed)).make(6_000)]
+    kinds = {type(one).__name__ for one in made}
+    assert kinds > {"DeleteControllerZnode", "ExpireSession", "LoseReply", "LagZooKeeper"}
+    assert all(one.at_ms >= 4_900 for one in made)
 
 
 def test_variation_keeps_all_inputs_in_order() -> None:

@@ -12,8 +12,10 @@ from replay.explore.invariants.recovery import (
     IsrsFull,
     MetadataCurrent,
     PartitionsLed,
+    ProceduresEnded,
     ReassignmentsEnded,
     Recovery,
+    StraysDeleted,
 )
 from tests.replay.explore.facts import NAME, Recovering
 
@@ -57,6 +59,28 @@ def test_running_broker_without_registration_is_missed() -> None:
     cluster = Recovering(IsrsFull)
     del cluster.known.brokers[3]
     assert cluster.missing() == [("broker 3", "runs and is not registered")]
+
+
+def test_replica_that_is_not_assigned_is_missed() -> None:
+    cluster = Recovering(StraysDeleted)
+    cluster.topic.assignments[0] = Assignment((1, 2))
+    assert cluster.missing() == [("broker 3", "has a replica of orders-0, which is not its")]
+    cluster.known.had_kafka = True
+    assert not cluster.missing()
+
+
+def test_broker_that_does_not_know_its_registration_is_missed() -> None:
+    cluster = Recovering(IsrsFull)
+    cluster.view.epochs[3] = 99
+    assert cluster.missing() == [
+        ("broker 3", "is registered with broker epoch 103, and takes it for 99")
+    ]
+
+
+def test_controller_that_still_handles_an_event_is_missed() -> None:
+    cluster = Recovering(ProceduresEnded)
+    cluster.view.busy.append("refold 101")
+    assert cluster.missing() == [("refold 101", "still handles an event")]
 
 
 def test_unfinished_reassignment_is_missed() -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
+from controller.core.deviations import TOPIC_ID_RESTORED
 from controller.core.election import OFFLINE
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.failures import excerpt, listed, listed_names
@@ -66,10 +67,10 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
 async def read_added_partitions(controller: Controller, name: str, rule: str) -> list[Partition]:
     """Read a known topic again. Returns the partitions that it has gained (KB 3.6.1).
 
-    All other changes are ignored, such as the controller's own writes, with two exceptions. The
+    All other changes are ignored, such as the controller's own writes, with three exceptions. The
     known assignment of a partition is written back if its new assignment names the daemon, or if
-    another client changed it while partitions of the topic are being reassigned. The topic keeps a
-    known id, whatever the znode has.
+    another client changed it while partitions of the topic are being reassigned. The known id of
+    the topic is written back if another client removed it (TOPIC_ID_RESTORED).
     """
     read = await _read_contents(controller, [name], rule)
     topic = controller.context.topic(name)
@@ -87,10 +88,23 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     restored = _restored(controller, topic, found)
     if name in read.versions:
         restored |= _changed_while_moving(controller, topic, found, read.data[name])
-    if restored or repaired is not added:
+    has_lost_id = _has_lost_id(controller, topic, read.contents[name])
+    if restored or repaired is not added or has_lost_id:
         whole = TopicContent(found | repaired | restored, topic.id)
         await _write_changed(controller, read.contents, {name: whole}, read.versions)
     return _assign(controller, topic, repaired)
+
+
+def _has_lost_id(controller: Controller, topic: Topic, content: TopicContent) -> bool:
+    """Whether another client has written the topic without its id, which is reported."""
+    if not TOPIC_ID_RESTORED.applies(controller.configuration):
+        return False
+    if topic.id is None or content.topic_id is not None or not content.assignments:
+        return False
+    path = znodes.topic_path(topic.name)
+    text = "another client wrote the topic without its id: the known id is written again"
+    controller.notice("warning", "topic_id_restored", path, text)
+    return True
 
 
 def _restored(

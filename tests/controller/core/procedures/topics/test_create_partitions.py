@@ -223,10 +223,8 @@ def test_topic_deleted_meanwhile_is_unknown() -> None:
 
 def test_znode_that_changes_repeatedly_ends_the_attempts() -> None:
     cluster = cluster_of(2, {0: [1]})
-    is_write = writes(T)
-    cluster.before = lambda issued: (
-        cluster.change_topic_quietly("t", {0: [1]}) if is_write(issued) else None
-    )
+    is_write, data = writes(T), cluster.data(T) or b""
+    cluster.before = lambda issued: cluster.put_quietly(T, data) if is_write(issued) else None
     seen = cluster.seen()
     assert refused(grow(cluster, "t", 2)) == (codes.UNKNOWN_SERVER_ERROR, None)
     assert ("partitions_not_added", T) in seen.notices()

@@ -1,0 +1,159 @@
+"""Patterns: a few inputs that belong together, because races are made of them.
+
+- a handover: a controller loses the role while it is slow, and its successor has trouble
+- trouble of sessions: a process loses its session and a reply, and its ephemeral znodes stay
+- a change while the controller is slow: brokers restart and topics change before it looks
+- old answers: all servers lag, and each controller loses the reply to a write
+
+They aim at the kinds of races that were found in production (docs/races.md#three-kinds).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from replay.explore.generators.acts import ActMaker
+from replay.explore.generators.faults import ZOOKEEPER, FaultMaker
+from replay.explore.numbers import Numbers
+from replay.world.inputs import (
+    ChangeZooKeeperLeader,
+    CrashBroker,
+    DelayEphemeralDeletion,
+    DeleteControllerZnode,
+    ExpireSession,
+    HoldLink,
+    Input,
+    KillController,
+    LagZooKeeper,
+    LoseReply,
+    PauseProcess,
+    ShutDownController,
+    SlowDisk,
+    StopBroker,
+)
+from replay.world.scenario import Scenario
+
+_SLOW_MS: Final = (30, 100, 300, 1_000, 3_000)
+_LATENCY_MS: Final = (10, 50, 200, 700, 1_500)
+_LAG_MS: Final = (3, 6, 12, 50, 300)
+_SERVERS: Final = 3
+
+
+class Patterns:
+    """Makes patterns of one scenario."""
+
+    def __init__(self, scenario: Scenario, numbers: Numbers) -> None:
+        self._numbers = numbers
+        self._faults = FaultMaker(scenario, numbers)
+        self._acts = ActMaker(scenario, numbers)
+        self._controllers = [one.process for one in scenario.controllers if one.runs]
+        self._brokers = [one.id for one in scenario.brokers]
+
+    def make(self, at_ms: int) -> list[Input]:
+        """A random pattern around a moment."""
+        pattern: Callable[[int], list[Input]] = self._numbers.choice(
+            (self._handover, self._sessions, self._change, self._old_answers)
+        )
+        return pattern(at_ms)
+
+    def _near(self, at_ms: int) -> int:
+        return max(0, at_ms + self._numbers.choice((-100, -20, -5, 0, 1, 2, 5, 10, 20, 100, 1_000)))
+
+    def _slow(self, process: str, at_ms: int) -> Input:
+        """A process is slow for some time, but keeps its session."""
+        numbers = self._numbers
+        ms = numbers.choice(_SLOW_MS)
+        kind = numbers.below(5)
+        if kind == 0:
+            return PauseProcess(at_ms, process, ms)
+        if kind == 1:
+            return HoldLink(at_ms, ZOOKEEPER, process, ms)
+        if kind == 2:
+            return HoldLink(at_ms, process, ZOOKEEPER, ms)
+        if kind == 3:
+            return LagZooKeeper(at_ms, process, 0, 5_000, numbers.choice(_LAG_MS))
+        return SlowDisk(at_ms, process, numbers.choice(_LATENCY_MS), 5_000)
+
+    def _depose(self, process: str, at_ms: int) -> Input:
+        """A controller loses the role, if it has it."""
+        numbers = self._numbers
+        depose: tuple[Input, ...] = (
+            DeleteControllerZnode(at_ms),
+            DeleteControllerZnode(at_ms),
+            KillController(at_ms, process, restart_after_ms=numbers.choice(_SLOW_MS)),
+            ExpireSession(at_ms, process),
+            ShutDownController(at_ms, process, numbers.choice(_SLOW_MS)),
+        )
+        return numbers.choice(depose)
+
+    def _handover(self, at_ms: int) -> list[Input]:
+        numbers = self._numbers
+        if not self._controllers:
+            return self._change(at_ms)
+        process = numbers.choice(self._controllers)
+        made = [self._depose(process, at_ms)]
+        if numbers.chance(70):
+            made.append(self._slow(process, self._near(at_ms)))
+        if numbers.chance(30):
+            made.append(LoseReply(at_ms, numbers.choice(self._controllers)))
+        if numbers.chance(30):
+            made.append(DeleteControllerZnode(at_ms + numbers.below(40)))
+        if numbers.chance(30):
+            lagging = f"broker {numbers.choice(self._brokers)}"
+            made.append(LagZooKeeper(self._near(at_ms), lagging, 0, 9_000, numbers.choice(_LAG_MS)))
+        for _ in range(numbers.below(3)):
+            made += self._acts.make(self._near(at_ms))
+        return made
+
+    def _sessions(self, at_ms: int) -> list[Input]:
+        numbers = self._numbers
+        process = f"broker {numbers.choice(self._brokers)}"
+        if self._controllers and numbers.chance(40):
+            process = numbers.choice(self._controllers)
+        ends = [at_ms]
+        if numbers.chance(60):
+            ends.append(at_ms + numbers.below(1_500))
+        made: list[Input] = [ExpireSession(one, process) for one in ends]
+        if numbers.chance(60):
+            # The ephemeral znodes of the first session stay, or only those of the second one.
+            begin_ms = max(0, numbers.choice(ends) - numbers.choice((0, 10, 100)))
+            late_ms = numbers.choice((100, 3_000, 30_000))
+            made.insert(0, DelayEphemeralDeletion(begin_ms, process, late_ms, 30_000))
+        if numbers.chance(60):
+            made.append(LoseReply(at_ms, process))
+        if numbers.chance(20):
+            made.append(ChangeZooKeeperLeader(self._near(at_ms), numbers.choice((100, 2_000))))
+        return made
+
+    def _change(self, at_ms: int) -> list[Input]:
+        numbers = self._numbers
+        made: list[Input] = [self._slow(one, self._near(at_ms)) for one in self._controllers]
+        for _ in range(numbers.between(1, 3)):
+            broker, soon_ms = numbers.choice(self._brokers), self._near(at_ms)
+            changes: tuple[list[Input], ...] = (
+                [ExpireSession(soon_ms, f"broker {broker}")],
+                [StopBroker(soon_ms, broker, 0)],
+                [
+                    CrashBroker(soon_ms, broker, False, 0),
+                    ExpireSession(soon_ms, f"broker {broker}"),
+                ],
+                self._acts.make(soon_ms),
+                self._acts.make(soon_ms),
+            )
+            made += numbers.choice(changes)
+        return made
+
+    def _old_answers(self, at_ms: int) -> list[Input]:
+        numbers = self._numbers
+        lag_ms = numbers.choice(_LAG_MS)
+        # Most likely, these brokers are connected to different servers.
+        made: list[Input] = [
+            LagZooKeeper(max(0, at_ms - 50), f"broker {one}", 0, 9_000, lag_ms)
+            for one in self._brokers[:_SERVERS]
+        ]
+        if self._controllers:
+            made += [LoseReply(at_ms, one) for one in self._controllers]
+            if numbers.chance(70):
+                made.append(self._depose(numbers.choice(self._controllers), self._near(at_ms)))
+        for _ in range(numbers.below(3)):
+            made += self._acts.make(self._near(at_ms))
+        return made

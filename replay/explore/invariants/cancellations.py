@@ -1,0 +1,306 @@
+"""Invariants of KIP-236: cancelled reassignments, their records, and entries of the znodes.
+
+They are about refold: a controller with Kafka's rules knows nothing of these znodes.
+"""
+
+from typing import ClassVar, Final
+
+from controller.core import znodes
+from controller.core.errors import ZnodeError
+from controller.core.values import Assignment
+from controller.core.znodes import Name, Reassignment
+from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report
+from replay.explore.invariants.known import Known, TopicKnown, parsed_entries
+
+_RECORDS: Final = f"{znodes.REASSIGNMENTS}/"
+_DONE: Final = "reassignments_cancelled"
+"""Is logged when a controller carries out a cancellation."""
+_NOT_ROLLED_BACK: Final = (
+    "rollback_given_up",
+    "reassignment_not_cancelled",
+    "reassignment_ended",
+    "reassignment_failed",
+    "record_removed",
+)
+
+
+class NothingCompletesWhileCancelled(Invariant):
+    """Source: KIP-236 C-28, KB 14.2.3."""
+
+    NAME: ClassVar[str] = "nothing-completes-while-cancelled"
+    STATEMENT: ClassVar[str] = (
+        "While a controller knows that /admin/reassign_cancel exists, it completes no reassignment."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._by_admin: dict[Name, bool] = {}
+
+    def assignment_written(self, write: AssignmentWrite) -> None:
+        was_by_admin = self._by_admin.get(write.name, False)
+        self._by_admin[write.name] = not self.known.is_refold(write.process)
+        before, after = write.before, write.after
+        if before is None or was_by_admin or not self.known.knows_cancel(write.process):
+            return
+        is_completed = before.is_being_reassigned and after == Assignment(before.target)
+        if is_completed and set(after.replicas) != set(before.origin):
+            self.violated(
+                _text(write.name),
+                f"{write.process} completed the reassignment to {list(after.replicas)} while "
+                f"{znodes.REASSIGN_CANCEL} existed",
+            )
+
+
+class _OfCancelled(Invariant):
+    """Follows what /admin/reassign_cancel covers: from its creation until a controller has carried
+    it out, and then until the end of the run or of the exception.
+
+    A cancellation that is deleted before a controller knows it, also a later controller, and a
+    stock controller, end all claims.
+    """
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self.covered: dict[Name, tuple[int, ...]] = {}
+        self.cancelled: dict[Name, tuple[int, ...]] = {}
+        self._exists = False
+
+    def admin_written(self, path: str, data: bytes | None, process: str) -> None:
+        if path == znodes.REASSIGN_CANCEL:
+            if data is not None and not self._exists:
+                self.covered = self.cover()
+            if data is None and self._is_known():
+                self._begin()
+            elif data is None:
+                self._forget()
+            self._exists = data is not None
+        elif path == znodes.REASSIGN_PARTITIONS:
+            self.entries_written(process)
+
+    def cover(self) -> dict[Name, tuple[int, ...]]:
+        """What the new znode cancels."""
+        raise NotImplementedError
+
+    def entries_written(self, process: str) -> None:
+        """A client or controller wrote /admin/reassign_partitions."""
+        if not self.known.is_refold(process):
+            self.covered.clear()
+
+    def _begin(self) -> None:
+        self.cancelled |= self.covered
+        self.covered.clear()
+
+    def _is_known(self) -> bool:
+        active = self.known.active_process()
+        return active is not None and self.known.knows_cancel(active)
+
+    def _forget(self) -> None:
+        self.covered.clear()
+        self.cancelled.clear()
+
+    def noticed(self, process: str, code: str, subject: str) -> None:
+        if code == _DONE:
+            self._begin()
+        elif code == "elected" and not (self._exists and self.known.is_refold(process)):
+            self._forget()
+
+    def topic_deleted(self, topic: TopicKnown) -> None:
+        for number in topic.assignments:
+            self.covered.pop((topic.name, number), None)
+            self.cancelled.pop((topic.name, number), None)
+
+
+class CancelledRolledBack(_OfCancelled):
+    """Source: KIP-236 C-05, C-13; docs/kip-236-design.md#a-rollback-step-by-step."""
+
+    NAME: ClassVar[str] = "cancelled-rolled-back"
+    STATEMENT: ClassVar[str] = (
+        "A reassignment that a controller has begun to cancel by /admin/reassign_cancel does not "
+        "end in its target, also after a failover, unless the controller logs that it gives up the "
+        "rollback."
+    )
+
+    def cover(self) -> dict[Name, tuple[int, ...]]:
+        found = {}
+        for path, data in self.known.admin.items():
+            name, record = _record(path, data)
+            if record is None or not record.legacy:
+                continue
+            assignment = self.known.assignment(name)
+            if assignment is None or not assignment.is_being_reassigned:
+                continue
+            if assignment.target == record.replicas != record.original_replicas:
+                found[name] = record.replicas
+        return found
+
+    def noticed(self, process: str, code: str, subject: str) -> None:
+        super().noticed(process, code, subject)
+        if code in _NOT_ROLLED_BACK and self.cancelled:
+            for name in [one for one in self.cancelled if _text(one) in subject.split(", ")]:
+                del self.cancelled[name]
+
+    def assignment_written(self, write: AssignmentWrite) -> None:
+        after, target = write.after, self.cancelled.get(write.name)
+        if after.is_being_reassigned and after.target == target:
+            return
+        self.covered.pop(write.name, None)
+        if self.cancelled.pop(write.name, None) is None or not self.known.is_refold(write.process):
+            return
+        if after.replicas == target:
+            self.violated(
+                _text(write.name),
+                f"{write.process} completed the reassignment to {list(after.replicas)}, which "
+                f"{znodes.REASSIGN_CANCEL} has cancelled",
+            )
+
+
+class CancelledEntriesGone(_OfCancelled):
+    """Source: KIP-236 C-05, C-06; the rollback's steps 5 and 6."""
+
+    NAME: ClassVar[str] = "cancelled-entries-gone"
+    STATEMENT: ClassVar[str] = (
+        "The reassignment of an entry that a controller has begun to cancel does not begin again, "
+        "also after a failover, unless somebody requests it again."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._is_touched = False
+        self._submitted: dict[Name, int] = {}
+
+    def cover(self) -> dict[Name, tuple[int, ...]]:
+        known = self.known
+        found = known.entries_of(znodes.REASSIGN_PARTITIONS)
+        others = set(known.entries_of(znodes.REASSIGN_PARTITIONS_EXTRA))
+        for path in known.admin:
+            if path.startswith(znodes.REQUEST_PREFIX):
+                others |= set(known.request_of(path))
+        self._is_touched = False
+        self._submitted = {name: known.requests_of(name).submitted for name in found}
+        return {name: target for name, target in found.items() if name not in others}
+
+    def entries_written(self, process: str) -> None:
+        super().entries_written(process)
+        # The znode has one zxid: a new controller may take the entries that are left for younger.
+        self._is_touched = True
+
+    def noticed(self, process: str, code: str, subject: str) -> None:
+        super().noticed(process, code, subject)
+        if code == "elected" and self._is_touched:
+            self._forget()
+
+    def assignment_written(self, write: AssignmentWrite) -> None:
+        before, after, target = write.before, write.after, self.cancelled.get(write.name)
+        if target is None or before is None or before.is_being_reassigned:
+            return
+        requests = self.known.requests_of(write.name)
+        if not after.is_being_reassigned or after.target != target:
+            return
+        if requests.submitted == self._submitted.get(write.name):
+            self.violated(
+                _text(write.name),
+                f"{write.process} began the reassignment to {list(target)}, whose entry "
+                f"{znodes.REASSIGN_CANCEL} has cancelled",
+            )
+
+
+class RecordsOutliveMoves(Invariant):
+    """Source: the order of B6 and B7, and of the rollback's steps 5 and 6."""
+
+    NAME: ClassVar[str] = "records-outlive-moves"
+    STATEMENT: ClassVar[str] = (
+        "A controller deletes the record below /admin/reassignments only when the reassignment in "
+        "the topic's znode has ended, unless the topic is being deleted."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._records: dict[str, tuple[int, ...]] = {}
+
+    def admin_written(self, path: str, data: bytes | None, process: str) -> None:
+        if not path.startswith(_RECORDS):
+            return
+        name, record = _record(path, data)
+        if record is not None:
+            self._records[path] = record.replicas
+            return
+        target = self._records.pop(path, None)
+        assignment = self.known.assignment(name)
+        if data is not None or assignment is None or not self.known.is_refold(process):
+            return
+        if self.known.is_queued(name[0]) or not assignment.is_being_reassigned:
+            return
+        if assignment.target == target:
+            self.violated(
+                _text(name),
+                f"{process} deleted {path}, and the reassignment to {list(target)} has not ended",
+            )
+
+
+class EntriesAccountedFor(Invariant):
+    """Source: race R22, KIP-236 (an extra entry that is moved)."""
+
+    NAME: ClassVar[str] = "entries-accounted-for"
+    STATEMENT: ClassVar[str] = (
+        "A controller removes an entry of /admin/reassign_partitions, or of the extra znode, only "
+        "when it has moved it, or logged what became of it."
+    )
+
+    _PATHS: ClassVar = (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA)
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._entries: dict[str, dict[Name, tuple[int, ...]]] = {one: {} for one in self._PATHS}
+        self._unhandled: dict[Name, int] = {}
+        """Entries about which nothing was logged, with the number of submissions at that time."""
+
+    def admin_written(self, path: str, data: bytes | None, process: str) -> None:
+        before = self._entries.get(path)
+        if before is None:
+            return
+        after = self._entries[path] = parsed_entries(path, data)
+        if not self.known.is_refold(process):
+            for name, target in after.items():
+                if before.get(name) != target:
+                    self._unhandled[name] = self.known.requests_of(name).submitted
+            return
+        for name, target in before.items():
+            if name not in after and name in self._unhandled and not self._is_over(name, target):
+                self.violated(
+                    _text(name),
+                    f"{process} removed the entry with replicas {list(target)} from {path}, and "
+                    "has logged nothing about it",
+                )
+
+    def _is_over(self, name: Name, target: tuple[int, ...]) -> bool:
+        known = self.known
+        assignment = known.assignment(name)
+        if assignment is None or known.is_queued(name[0]) or assignment == Assignment(target):
+            return True
+        if known.requests_of(name).submitted != self._unhandled[name]:
+            return True
+        return any(one.get(name) == target for one in self._entries.values())
+
+    def noticed(self, process: str, code: str, subject: str) -> None:
+        if self._unhandled and code.startswith(("reassignment", "rollback")):
+            names = subject.split(", ")
+            for name in [one for one in self._unhandled if _text(one) in names]:
+                del self._unhandled[name]
+
+
+def _record(path: str, data: bytes | None) -> tuple[Name, Reassignment | None]:
+    """The partition and the content of a record; none if it is deleted or cannot be parsed."""
+    parts = path.split("/")
+    if not path.startswith(_RECORDS) or len(parts) != 5 or not parts[4].isdigit():
+        return ("", 0), None
+    name = parts[3], int(parts[4])
+    if data is None:
+        return name, None
+    try:
+        return name, znodes.read_reassignment(path, data)
+    except ZnodeError:
+        return name, None
+
+
+def _text(name: Name) -> str:
+    return f"{name[0]}-{name[1]}"

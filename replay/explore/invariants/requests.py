@@ -1,0 +1,160 @@
+"""Invariants of requests in ZooKeeper: the controller carries them out, or has a reason not to."""
+
+from typing import ClassVar
+
+from controller.core import znodes
+from controller.core.znodes import Name
+from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report
+from replay.explore.invariants.known import Known, parsed_entries, parsed_request
+
+_DELETIONS = f"{znodes.DELETE_TOPICS}/"
+_ENTRIES = (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA)
+
+
+def _is_controller(process: str) -> bool:
+    return process.startswith(("refold ", "stock "))
+
+
+class DeletionsKept(Invariant):
+    """Source: race R13; KB 8."""
+
+    NAME: ClassVar[str] = "deletions-kept"
+    STATEMENT: ClassVar[str] = (
+        "A controller deletes the marker of a topic's deletion only if the topic that was marked "
+        "no longer exists, or if its configuration forbids deletions."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._marked: dict[str, int] = {}
+        """The czxid of each topic that was marked."""
+
+    def admin_written(self, path: str, data: bytes | None, process: str) -> None:
+        if not path.startswith(_DELETIONS):
+            return
+        topic = self.known.topics.get(path.removeprefix(_DELETIONS))
+        if data is not None:
+            if topic is not None:
+                self._marked[path] = topic.czxid
+            return
+        marked = self._marked.pop(path, None)
+        is_kept = topic is not None and topic.czxid == marked
+        if is_kept and _is_controller(process) and self.known.deletes_topics(process):
+            self.violated(path, f"{process} deleted the znode, and the topic still exists")
+
+
+class _Entry:
+    """A request to reassign a partition that can be carried out.
+
+    `brokers`: the target's brokers with their broker epochs; `requested`: how many targets were
+    requested for the partition so far; `is_over`: the partition was reassigned meanwhile, or an
+    administrator withdrew a request for it.
+    """
+
+    __slots__ = ("brokers", "czxid", "is_over", "requested", "target")
+
+    def __init__(
+        self, target: tuple[int, ...], czxid: int, brokers: dict[int, int], requested: int
+    ) -> None:
+        self.target = target
+        self.czxid = czxid
+        self.brokers = brokers
+        self.requested = requested
+        self.is_over = False
+
+
+class RequestsKept(Invariant):
+    """Source: race R13; KIP-236: an entry moves from one znode to another, and is never lost."""
+
+    NAME: ClassVar[str] = "requests-kept"
+    STATEMENT: ClassVar[str] = (
+        "A controller removes an entry of /admin/reassign_partitions or its KIP-236 counterpart, "
+        "or a request, only if the reassignment has begun, could not begin, or was withdrawn."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._entries: dict[str, dict[Name, _Entry]] = {}
+        self._removed: list[tuple[str, Name, _Entry, str]] = []
+
+    def admin_written(self, path: str, data: bytes | None, process: str) -> None:
+        if path in _ENTRIES:
+            found = parsed_entries(path, data)
+        elif path.startswith(znodes.REQUEST_PREFIX):
+            found = parsed_request(path, data)
+        else:
+            return
+        before = self._entries.pop(path, {})
+        after: dict[Name, _Entry] = {}
+        for name, target in found.items():
+            entry = before.get(name)
+            if entry is None or entry.target != target:
+                entry = self._possible(name, target)
+            if entry is not None:
+                after[name] = entry
+        if after:
+            self._entries[path] = after
+        for name, entry in before.items():
+            if after.get(name) is entry:
+                continue
+            if _is_controller(process):
+                self._removed.append((path, name, entry, process))
+            else:
+                # An administrator has withdrawn it; a request may have been made of it.
+                self._end(name)
+
+    def assignment_written(self, write: AssignmentWrite) -> None:
+        self._end(write.name)
+
+    def transaction_ended(self) -> None:
+        removed, self._removed = self._removed, []
+        for path, name, entry, process in removed:
+            if self._is_dropped(name, entry):
+                self.violated(
+                    f"{name[0]}-{name[1]}",
+                    f"{process} removed its entry {list(entry.target)} from {path}, and the "
+                    "reassignment has not begun",
+                )
+
+    def _end(self, name: Name) -> None:
+        for entries in self._entries.values():
+            if name in entries:
+                entries[name].is_over = True
+        for _, removed, entry, _ in self._removed:
+            if removed == name:
+                entry.is_over = True
+
+    def _possible(self, name: Name, target: tuple[int, ...]) -> _Entry | None:
+        """An entry that nothing prevents, now."""
+        known = self.known
+        topic = known.topics.get(name[0])
+        assignment, state = known.assignment(name), known.states.get(name)
+        brokers = {one: known.brokers[one] for one in target if one in known.brokers}
+        if topic is None or assignment is None or state is None or known.is_queued(name[0]):
+            return None
+        if assignment.is_being_reassigned or assignment.replicas == target or not target:
+            return None
+        if len(brokers) != len(target) or not any(one in target for one in state.isr):
+            return None
+        requested = known.requests_of(name).targets
+        others = [one for one in requested if one != target]
+        if others and others[-1] != assignment.replicas:
+            return None  # Another request is under way, which may replace this one.
+        return _Entry(target, topic.czxid, brokers, len(requested))
+
+    def _is_dropped(self, name: Name, entry: _Entry) -> bool:
+        known = self.known
+        now = self._possible(name, entry.target)
+        requests = known.requests_of(name)
+        if now is None or entry.is_over or known.was_cancelled or requests.is_cancelled:
+            return False
+        is_moved = any(
+            name in entries and entries[name].target == entry.target
+            for entries in self._entries.values()
+        )
+        is_same = (now.czxid, now.brokers, now.requested) == (
+            entry.czxid,
+            entry.brokers,
+            entry.requested,
+        )
+        return is_same and not is_moved

@@ -1,0 +1,165 @@
+"""The processes of a world, as the invariants see them."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from controller.core.commands import UpdateMetadataRequest
+from controller.core.values import LEADER_DURING_DELETE
+from controller.core.znodes import Name
+from replay.explore.invariants.known import Known
+
+if TYPE_CHECKING:
+    from replay.world.cluster import Cluster
+
+
+class Processes:
+    """The processes of a world, as the invariants about recovery see them."""
+
+    def __init__(self, cluster: "Cluster", known: Known) -> None:
+        self._cluster = cluster
+        self._known = known
+        self._runs: dict[int, int] = {}
+        self._running: dict[int, None] = {}
+        self._metadata: dict[int, dict[Name, tuple[int, int]]] = {}
+        self.logs: Mapping[tuple[int, Name], object] = {}
+        self.topic_ids: Mapping[tuple[int, Name], bytes | None] = {}
+        self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
+        self.failed_logs: dict[tuple[int, Name], None] = {}
+
+    # Facts
+
+    def started(self, broker: int) -> int:
+        """A broker's process started; returns the number of its run."""
+        self._running[broker] = None
+        self._runs[broker] = self._runs.get(broker, 0) + 1
+        return self._runs[broker]
+
+    def run_of(self, broker: int) -> int:
+        """How often a broker's process has started."""
+        return self._runs.get(broker, 0)
+
+    def ended(self, broker: int) -> None:
+        """A broker's process ended."""
+        self._running.pop(broker, None)
+        self._metadata.pop(broker, None)
+        for key in [one for one in self.leaderships if one[0] == broker]:
+            del self.leaderships[key]
+        for key in [one for one in self.failed_logs if one[0] == broker]:
+            del self.failed_logs[key]
+
+    def update_metadata(self, broker: int, request: UpdateMetadataRequest) -> None:
+        """A broker applied an UpdateMetadata request."""
+        cache = self._metadata.setdefault(broker, {})
+        for one in request.partitions:
+            state = one.leadership
+            if state.leader == LEADER_DURING_DELETE:
+                cache.pop((one.topic, one.partition), None)
+            else:
+                cache[one.topic, one.partition] = state.leader, state.leader_epoch
+
+    # Controllers
+
+    def live_brokers_of(self, process: str) -> Collection[int] | None:
+        """The brokers that a controller knows to be live and not shutting down."""
+        controller = self._cluster.controllers.get(process)
+        if controller is None or controller.run is None:
+            return None
+        return controller.run.fold.controller.context.live_brokers
+
+    def is_kafka(self, process: str) -> bool:
+        """Whether a process is a controller with Kafka's rules."""
+        controller = self._cluster.controllers.get(process)
+        return controller is not None and controller.settings.configuration.rules == "kafka"
+
+    def knows_cancel(self, process: str) -> bool:
+        """Whether a controller knows that /admin/reassign_cancel exists."""
+        controller = self._cluster.controllers.get(process)
+        if controller is None or controller.run is None:
+            return False
+        return controller.run.fold.controller.context.cancel != 0
+
+    def knows_topic_id(self, process: str, name: str) -> bool:
+        """Whether a controller knows the id of a topic, or the process is no controller."""
+        controller = self._cluster.controllers.get(process)
+        if controller is None or controller.run is None:
+            return True
+        topic = controller.run.fold.controller.context.topics.get(name)
+        return topic is not None and topic.is_known and topic.id is not None
+
+    def restores_order(self, process: str) -> bool:
+        """Whether a controller restores the order of cancelled reassignments."""
+        controller = self._cluster.controllers.get(process)
+        return controller is None or controller.settings.configuration.has_kip_236
+
+    def deletes_topics(self, process: str) -> bool:
+        """Whether the configuration of a controller allows deletions of topics."""
+        controller = self._cluster.controllers.get(process)
+        return controller is None or controller.settings.configuration.delete_topic_enable
+
+    def runs_controller(self) -> bool:
+        """Whether a process that can become controller runs."""
+        return any(one.run is not None for one in self._cluster.controllers.values())
+
+    def term_of(self, process: str) -> int:
+        """The controller epoch with which a process acts; 0: it is no active controller."""
+        controller = self._cluster.controllers.get(process)
+        run = controller.run if controller is not None else None
+        return run.fold.term if run is not None else 0
+
+    def busy_controllers(self) -> Sequence[str]:
+        """The controllers that run a procedure, or have queued events."""
+        return [
+            process
+            for process, one in self._cluster.controllers.items()
+            if one.run is not None and not one.run.fold.is_idle
+        ]
+
+    def active(self) -> str | None:
+        """The controller that acts with the epoch in /controller_epoch; None: none."""
+        for process, one in self._cluster.controllers.items():
+            if one.run is None or one.settings.configuration.broker_id != self._known.controller:
+                continue
+            fold = one.run.fold
+            if fold.term == self._known.epoch and fold.controller.context.is_loaded:
+                return process
+        return None
+
+    # Brokers
+
+    def running_brokers(self) -> Sequence[int]:
+        """The brokers whose process runs."""
+        return list(self._running)
+
+    def broker_epoch(self, broker: int) -> int:
+        """The broker epoch that a running broker has been sent."""
+        return self._cluster.brokers[broker].broker_epoch
+
+    def is_live(self, broker: int, name: Name) -> bool:
+        """Whether a broker is registered, runs, and its log directory of the partition works."""
+        return (
+            broker in self._running
+            and broker in self._known.brokers
+            and (broker, name) not in self.failed_logs
+        )
+
+    def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
+        """The leader and leader epoch that a replica has applied; None: none."""
+        return self.leaderships.get((broker, name))
+
+    def metadata(self, broker: int) -> Mapping[Name, tuple[int, int]]:
+        """The leaders and leader epochs in the metadata cache of a broker."""
+        return self._metadata.get(broker, {})
+
+    def replicas(self) -> Iterator[tuple[int, Name, bytes | None]]:
+        """The replicas on the disks of all brokers, each with the topic id that it has."""
+        for broker, name in self.logs:
+            yield broker, name, self.topic_ids.get((broker, name))
+
+    def can_move(self, name: Name, replicas: Sequence[int]) -> bool:
+        """Whether a partition exists and these replicas and its current ones are live."""
+        assignment = self._known.assignment(name)
+        if assignment is None:
+            return True
+        if self._known.is_beyond_recovery(name[0]):
+            return False
+        return all(self.is_live(one, name) for one in (*assignment.replicas, *replicas))

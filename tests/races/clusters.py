@@ -1,0 +1,11 @@
+"""The cluster of directed runs."""
+
+import msgspec
+
+from replay.explore.generators.scenarios import generic
+from replay.world.scenario import Scenario
+
+
+def cluster() -> Scenario:
+    """The generic cluster, with time for a failover after a crash and for what follows."""
+    return msgspec.structs.replace(generic(), active_ms=30_000)

@@ -1,0 +1,56 @@
+"""Races of topics: R29."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from controller.core import znodes
+from controller.core.controller import Controller
+from controller.core.procedures.topics import topics
+from controller.core.state import Partition
+from replay.world.inputs import CreatePartitions, Input
+from replay.world.scenario import Scenario
+from tests.races.clusters import cluster
+from tests.races.defect import Defect
+from tests.races.planting import Replacement, reach
+
+
+def _draws_again(original: Any) -> Callable[..., Awaitable[list[Partition]]]:
+    async def read_added_partitions(
+        controller: Controller, name: str, rule: str
+    ) -> list[Partition]:
+        # The module is not replaced as a whole: its other functions are right.
+        read = await topics._read_contents(controller, [name], rule)
+        known = controller.context.topic(name)
+        content = read.contents[name]
+        if name in read.versions and content.topic_id is None and known.id is not None:
+            reach()
+            wanted = await topics._with_ids(controller, {name: content}, rule)
+            await topics._write_changed(controller, {name: content}, wanted)
+            controller.context.add_known_topic(name, wanted[name].topic_id)
+        added: list[Partition] = await original(controller, name, rule)
+        return added
+
+    return read_added_partitions
+
+
+def _old_tool_adds_partitions() -> tuple[Scenario, tuple[Input, ...]]:
+    added = ((2, 3, 4),)
+    return cluster(), (CreatePartitions(5_000, "orders", added, "znode_without_id"),)
+
+
+DEFECTS: Final[tuple[Defect, ...]] = (
+    Defect(
+        id="R29",
+        source="KAFKA-14190, KAFKA-12835",
+        planted=f"If the znode below {znodes.TOPICS} has lost the topic's id, the controller draws "
+        "another one.",
+        needs="A tool that does not know topic ids writes a topic's znode.",
+        invariants=("topic-ids-kept", "partitions-led", "isrs-full"),
+        replacements=(
+            Replacement(
+                "controller.core.procedures.topics.topics:read_added_partitions", _draws_again
+            ),
+        ),
+        directed=_old_tool_adds_partitions,
+    ),
+)

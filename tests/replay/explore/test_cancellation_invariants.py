@@ -1,0 +1,131 @@
+"""Invariants of KIP-236: each reports its planted history, and not the right one."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.values import Assignment
+from controller.core.znodes import Entry, Reassignment
+from replay.explore.invariants.cancellations import (
+    CancelledEntriesGone,
+    CancelledRolledBack,
+    EntriesAccountedFor,
+    NothingCompletesWhileCancelled,
+    RecordsOutliveMoves,
+)
+from replay.explore.invariants.invariant import AssignmentWrite, Invariant
+from tests.replay.explore.facts import NAME, History
+
+REFOLD = "refold 100"
+ENTRY = znodes.write_entries({NAME: Entry((1, 2, 4))})
+RECORD = znodes.write_reassignment(Reassignment((1, 2, 4), 3, True, (1, 2, 3)))
+RECORD_PATH = znodes.reassignment_path(*NAME)
+MOVING = Assignment((1, 2, 4, 3), (4,), (3,))
+DONE = Assignment((1, 2, 4))
+ORIGINAL = Assignment((1, 2, 3))
+
+
+class Cancelling(History):
+    """A partition that moves from 1,2,3 to 1,2,4 by an entry."""
+
+    def __init__(self, invariant: type[Invariant]) -> None:
+        super().__init__(invariant)
+        self.knows_cancel = False
+        self.known.knows_cancel = lambda process: self.knows_cancel
+        self.known.active_process = lambda: REFOLD
+
+    def begin(self) -> None:
+        self.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
+        self.admin(RECORD_PATH, RECORD)
+        self.write(MOVING)
+
+    def cancel(self) -> None:
+        self.admin(znodes.REASSIGN_CANCEL, b"{}", "admin")
+        self.knows_cancel = True
+        self.log("reassignments_cancelled", znodes.REASSIGN_CANCEL)
+
+    def admin(self, path: str, data: bytes | None, process: str = REFOLD) -> None:
+        if data is None:
+            self.known.admin.pop(path, None)
+        else:
+            self.known.admin[path] = data
+            if process == "admin":
+                self.known.requests_of(NAME).submitted += path == znodes.REASSIGN_PARTITIONS
+        self.invariant.admin_written(path, data, process)
+
+    def write(self, after: Assignment, process: str = REFOLD) -> None:
+        before, self.topic.assignments[0] = self.topic.assignments[0], after
+        write = AssignmentWrite(NAME, self.topic, before, after, process)
+        self.invariant.assignment_written(write)
+
+    def log(self, code: str, subject: str = "orders-0") -> None:
+        self.invariant.noticed(REFOLD, code, subject)
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_completion_while_a_cancellation_is_known_is_reported(knows: bool) -> None:
+    history = Cancelling(NothingCompletesWhileCancelled)
+    history.begin()
+    history.knows_cancel = knows
+    history.write(DONE)
+    assert bool(history.reported) is knows
+
+
+@pytest.mark.parametrize("logs", ["", "rollback_given_up"])
+def test_cancelled_move_that_completes_is_reported_unless_the_rollback_is_given_up(
+    logs: str,
+) -> None:
+    history = Cancelling(CancelledRolledBack)
+    history.begin()
+    history.cancel()
+    history.admin(znodes.REASSIGN_CANCEL, None, "admin")
+    if logs:
+        history.log(logs)
+    history.write(DONE)
+    assert bool(history.reported) is not bool(logs)
+
+
+def test_completion_before_the_controller_handles_the_cancellation_is_right() -> None:
+    history = Cancelling(CancelledRolledBack)
+    history.begin()
+    history.admin(znodes.REASSIGN_CANCEL, b"{}", "admin")
+    history.write(DONE)
+    assert not history.reported
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_cancelled_entry_that_begins_again_is_reported_unless_requested_again(again: bool) -> None:
+    history = Cancelling(CancelledEntriesGone)
+    history.begin()
+    history.cancel()
+    history.write(ORIGINAL)
+    if again:
+        history.known.requests_of(NAME).submitted += 1
+    history.write(MOVING)
+    assert bool(history.reported) is not again
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_record_that_is_deleted_before_its_move_ends_is_reported(ended: bool) -> None:
+    history = Cancelling(RecordsOutliveMoves)
+    history.admin(RECORD_PATH, RECORD)
+    history.topic.assignments[0] = DONE if ended else MOVING
+    history.admin(RECORD_PATH, None)
+    assert bool(history.reported) is not ended
+
+
+@pytest.mark.parametrize("logs", ["", "reassignment_refused"])
+def test_entry_that_is_removed_without_a_log_line_is_reported(logs: str) -> None:
+    history = Cancelling(EntriesAccountedFor)
+    history.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
+    if logs:
+        history.log(logs)
+    history.admin(znodes.REASSIGN_PARTITIONS, None)
+    assert bool(history.reported) is not bool(logs)
+
+
+def test_entry_that_moves_from_the_extra_znode_is_accounted_for() -> None:
+    history = Cancelling(EntriesAccountedFor)
+    history.admin(znodes.REASSIGN_PARTITIONS_EXTRA, ENTRY, "admin")
+    history.admin(znodes.REASSIGN_PARTITIONS, ENTRY)
+    history.admin(znodes.REASSIGN_PARTITIONS_EXTRA, None)
+    assert not history.reported

@@ -1,0 +1,176 @@
+"""Looks for one planted defect, in the processes of a pool.
+
+Each worker imports the defect by its id and plants it. All defects have the same scenario and the
+same list of jobs.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
+from typing import Final
+
+from msgspec import Struct
+
+from replay.explore.coverage import Coverage
+from replay.explore.generators.attempt import BudgetSpent, Case, Found
+from replay.explore.generators.scenarios import generic
+from replay.explore.generators.strategies import Start, do_job
+from replay.explore.invariants.invariant import Violation
+from replay.explore.run import run
+from replay.explore.shrink import shrink
+from replay.world.inputs import Input
+from replay.world.scenario import Scenario
+from tests.races.catalogue import DEFECTS
+from tests.races.planting import take_reached
+
+_START: Final = Start(scenario=generic())
+
+
+class Searched(Struct):
+    """The result of one worker, or of all.
+
+    - `runs`, `reached`: how many runs there were, and how many had what the race needs
+    - `others`: violations that the code without the defect has, too, by invariant
+    """
+
+    runs: int = 0
+    reached: int = 0
+    seconds: float = 0
+    case: Case | None = None
+    violation: Violation | None = None
+    others: dict[str, int] = {}
+
+
+class Shortened(Struct):
+    """The shrunk case."""
+
+    case: Case
+    violation: Violation
+    runs: int
+    is_minimal: bool
+
+
+class Searchers:
+    """The workers. Used as a context manager."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        context = get_context("spawn")
+        self._stop = context.Event()
+        self._pool = ProcessPoolExecutor(
+            workers, mp_context=context, initializer=_begin, initargs=(self._stop,)
+        )
+
+    def __enter__(self) -> "Searchers":
+        # The workers import the code before the clock starts.
+        list(self._pool.map(_warm_up, range(self._workers)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._pool.shutdown()
+
+    def search(self, defect: str, seed: int, seconds: float) -> Searched:
+        """Explore until the defect is found, at most for so long."""
+        self._stop.clear()
+        tasks = [
+            self._pool.submit(_search, defect, seed, first, self._workers, seconds)
+            for first in range(self._workers)
+        ]
+        total = Searched()
+        for one in (task.result() for task in tasks):
+            total.runs += one.runs
+            total.reached += one.reached
+            for name, count in one.others.items():
+                total.others[name] = total.others.get(name, 0) + count
+            if one.violation is not None and (
+                total.violation is None or one.seconds < total.seconds
+            ):
+                total.case, total.violation, total.seconds = one.case, one.violation, one.seconds
+        if total.violation is None:
+            total.seconds = seconds
+        return total
+
+    def shrink(self, defect: str, case: Case, invariant: str, seconds: float) -> Shortened:
+        """Shrink a case in one worker."""
+        return self._pool.submit(_shrink, defect, case, invariant, seconds).result()
+
+
+# In a worker --------------------------------------------------------------------------------------
+
+_stop: Event
+
+
+def _begin(stop: Event) -> None:
+    global _stop
+    _stop = stop
+
+
+def _warm_up(_: int) -> None:
+    time.sleep(0.5)
+
+
+def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> Searched:
+    result, began = Searched(), time.monotonic()
+
+    def on_run(_: Coverage) -> bool:
+        result.runs += 1
+        result.reached += take_reached()
+        return time.monotonic() - began < seconds and not _stop.is_set()
+
+    job = first
+    while True:
+        found = _do_job(defect, seed, job, on_run)
+        job += step
+        if isinstance(found, Found) and _is_of_defect(found, result.others):
+            result.case, result.violation = found.case, found.violation
+            _stop.set()
+            break
+        if isinstance(found, BudgetSpent) or time.monotonic() - began >= seconds or _stop.is_set():
+            break
+    result.seconds = time.monotonic() - began
+    return result
+
+
+def _do_job(
+    defect: str, seed: int, job: int, on_run: Callable[[Coverage], bool]
+) -> Found | BudgetSpent | None:
+    with DEFECTS[defect].plant():
+        try:
+            do_job(_START, seed, job, on_run)
+        except (Found, BudgetSpent) as end:
+            return end
+    return None
+
+
+def _is_of_defect(found: Found, others: dict[str, int]) -> bool:
+    """Whether the code without the defect does not break the same invariant."""
+    name = found.violation.invariant
+    right = run(found.case.scenario, found.case.inputs).violation
+    if right is None or right.invariant != name:
+        return True
+    others[name] = others.get(name, 0) + 1
+    return False
+
+
+def _shrink(defect: str, case: Case, invariant: str, seconds: float) -> Shortened:
+    def violation_of(scenario: Scenario, inputs: Sequence[Input]) -> Violation | None:
+        with DEFECTS[defect].plant():
+            wrong = run(scenario, inputs).violation
+        if wrong is None or wrong.invariant != invariant:
+            return None
+        right = run(scenario, inputs).violation
+        return wrong if right is None or right.invariant != invariant else None
+
+    shrunk = shrink(
+        case.scenario,
+        case.inputs,
+        lambda scenario, inputs: violation_of(scenario, inputs) is not None,
+        seconds=seconds,
+    )
+    violation = violation_of(shrunk.scenario, shrunk.inputs)
+    assert violation is not None
+    smaller = Case(shrunk.scenario, shrunk.inputs, case.strategy, case.seed)
+    return Shortened(smaller, violation, shrunk.runs, shrunk.is_minimal)

@@ -1,0 +1,85 @@
+"""The table of planted races, in Markdown."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from tools.races.search import Searched, Shortened
+
+_COLUMNS: Final = (
+    "race",
+    "found",
+    "invariant",
+    "strategy",
+    "runs",
+    "seconds",
+    "inputs",
+    "runs with what it needs",
+    "violations without it",
+)
+HEADER: Final = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
+
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "races-found.md"
+_TABLE: Final = re.compile(r"^\| race \|.*?(?=^\Z|^[^|])", re.MULTILINE | re.DOTALL)
+
+
+class Row(Struct):
+    """One race. `inputs`: after shrinking; `text`: the violation of the shrunk run."""
+
+    id: str
+    found: bool
+    invariant: str
+    strategy: str
+    runs: int
+    seconds: float
+    inputs: int | None
+    reached: int
+    others: dict[str, int]
+    subject: str = ""
+    text: str = ""
+
+    @classmethod
+    def of(cls, id_: str, searched: Searched, shrunk: Shortened | None) -> "Row":
+        """The row of a race."""
+        violation = shrunk.violation if shrunk is not None else searched.violation
+        return cls(
+            id_,
+            violation is not None,
+            violation.invariant if violation is not None else "",
+            searched.case.strategy if searched.case is not None else "",
+            searched.runs,
+            round(searched.seconds, 1),
+            len(shrunk.case.inputs) if shrunk is not None else None,
+            searched.reached,
+            searched.others,
+            violation.subject if violation is not None else "",
+            violation.text if violation is not None else "",
+        )
+
+
+def line(row: Row) -> str:
+    """The line of a race."""
+    others = ", ".join(f"{name} {count}" for name, count in sorted(row.others.items()))
+    cells = (
+        row.id,
+        "yes" if row.found else "no",
+        row.invariant,
+        row.strategy,
+        str(row.runs),
+        f"{row.seconds:.1f}",
+        "" if row.inputs is None else str(row.inputs),
+        str(row.reached),
+        others,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def write_table(page: Path, rows: Sequence[Row]) -> None:
+    """Replace the table of a page."""
+    table = "\n".join([HEADER, *map(line, rows)])
+    text = page.read_text(encoding="utf-8")
+    page.write_text(_TABLE.sub(lambda _: f"{table}\n", text), encoding="utf-8")
