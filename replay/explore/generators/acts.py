@@ -53,6 +53,26 @@ class ActMaker:
         made = self._numbers.weighted(_WEIGHTS)(self, at_ms)
         return made if made else [DeleteControllerZnode(at_ms)]
 
+    def about(self, point: str, at_ms: int) -> list[Input]:
+        """A random act on what a controller does at a crash point: another writer of the same
+        znodes."""
+        numbers = self._numbers
+        if "reassign" in point or "Reassignment" in point:
+            made = self.cancel_now(at_ms) if numbers.chance(30) else self.reassign(at_ms)
+        elif "Topic" in point or "/brokers/topics/T" in point:
+            kinds = (
+                ActMaker.create_topic,
+                ActMaker.delete_topic,
+                ActMaker.create_partitions,
+                ActMaker.reassign,
+            )
+            made = numbers.choice(kinds)(self, at_ms)
+        elif "Election" in point:
+            made = self.elect(at_ms)
+        else:
+            made = self.make(at_ms)
+        return made or self.make(at_ms)
+
     def _partition(self) -> tuple[str, int] | None:
         existing = [name for name, partitions in self._topics.items() if partitions]
         if not existing:

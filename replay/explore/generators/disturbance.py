@@ -21,10 +21,12 @@ RUNS: Final = 24
 
 _EARLIER_MS: Final = (0, 1, 2, 4, 8, 16, 30, 100, 500)
 _LATER_MS: Final = (0, 1, 2, 4, 8, 16, 60, 1_000)
-_FAULTS_PERCENT: Final = 75
+_FAULTS_PERCENT: Final = 65
+_CONFLICTS_PERCENT: Final = 60
+"""How often an act of an administrator is about what the controller writes at that moment."""
 
-Moment = tuple[str, int]
-"""A process and the time in milliseconds."""
+Moment = tuple[str, int, str]
+"""A process, the time in milliseconds, and the kind of act."""
 
 
 def disturb(attempts: Attempts, numbers: Numbers) -> None:
@@ -43,7 +45,7 @@ def moments_of(acts: dict[str, list[Act]]) -> list[list[Moment]]:
     kinds: dict[str, list[Moment]] = {}
     for process, done in acts.items():
         for act in done:
-            kinds.setdefault(act.point, []).append((process, act.at_ms))
+            kinds.setdefault(act.point, []).append((process, act.at_ms, act.point))
     return list(kinds.values())
 
 
@@ -52,13 +54,15 @@ def inputs_at(scenario: Scenario, moments: list[list[Moment]], numbers: Numbers)
     faults, acts = FaultMaker(scenario, numbers), ActMaker(scenario, numbers)
     made: list[Input] = []
     for _ in range(numbers.between(1, 2)):
-        process, at_ms = numbers.choice(numbers.choice(moments))
+        process, at_ms, point = numbers.choice(numbers.choice(moments))
         faults.focus = process
         for _ in range(numbers.between(1, 2)):
             offset = numbers.choice(_LATER_MS) - numbers.choice(_EARLIER_MS)
             moment = min(max(0, at_ms + offset), scenario.active_ms - 1)
             if numbers.chance(_FAULTS_PERCENT):
                 made.append(faults.make(moment))
+            elif numbers.chance(_CONFLICTS_PERCENT):
+                made += acts.about(point, moment)
             else:
                 made += acts.make(moment)
     return made

@@ -69,7 +69,9 @@ class _OfCancelled(Invariant):
         if path == znodes.REASSIGN_CANCEL:
             if data is not None and not self._exists:
                 self.covered = self.cover()
-            if data is None and not self._is_known():
+            if data is None and self._is_known():
+                self._begin()
+            elif data is None:
                 self._forget()
             self._exists = data is not None
         elif path == znodes.REASSIGN_PARTITIONS:
@@ -84,6 +86,10 @@ class _OfCancelled(Invariant):
         if not self.known.is_refold(process):
             self.covered.clear()
 
+    def _begin(self) -> None:
+        self.cancelled |= self.covered
+        self.covered.clear()
+
     def _is_known(self) -> bool:
         active = self.known.active_process()
         return active is not None and self.known.knows_cancel(active)
@@ -94,9 +100,8 @@ class _OfCancelled(Invariant):
 
     def noticed(self, process: str, code: str, subject: str) -> None:
         if code == _DONE:
-            self.cancelled |= self.covered
-            self.covered.clear()
-        elif code == "elected" and not self.known.is_refold(process):
+            self._begin()
+        elif code == "elected" and not (self._exists and self.known.is_refold(process)):
             self._forget()
 
     def topic_deleted(self, topic: TopicKnown) -> None:
