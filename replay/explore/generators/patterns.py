@@ -110,15 +110,15 @@ class Patterns:
         if self._controllers and numbers.chance(40):
             process = numbers.choice(self._controllers)
         ends = [at_ms]
-        if numbers.chance(60):
+        if numbers.chance(80):
             ends.append(at_ms + numbers.below(1_500))
         made: list[Input] = [ExpireSession(one, process) for one in ends]
-        if numbers.chance(60):
+        if numbers.chance(80):
             # The ephemeral znodes of the first session stay, or only those of the second one.
             begin_ms = max(0, numbers.choice(ends) - numbers.choice((0, 10, 100)))
             late_ms = numbers.choice((100, 3_000, 30_000))
             made.insert(0, DelayEphemeralDeletion(begin_ms, process, late_ms, 30_000))
-        if numbers.chance(60):
+        if numbers.chance(80):
             made.append(LoseReply(at_ms, process))
         if numbers.chance(20):
             made.append(ChangeZooKeeperLeader(self._near(at_ms), numbers.choice((100, 2_000))))

@@ -45,9 +45,13 @@ STRATEGIES: Final[dict[str, Strategy]] = {
 _TURNS: Final = (
     "random",
     "disturbances",
+    "random",
     "crash-points",
+    "random",
     "pct",
+    "random",
     "disturbances",
+    "random",
     "staleness",
     "random",
     "systematic",

@@ -137,9 +137,8 @@ class RequestsKept(Invariant):
         if len(brokers) != len(target) or not any(one in target for one in state.isr):
             return None
         requested = known.requests_of(name).targets
-        others = [one for one in requested if one != target]
-        if others and others[-1] != assignment.replicas:
-            return None  # Another request is under way, which may replace this one.
+        if any(one != target for one in requested):
+            return None  # Another request may replace this one.
         return _Entry(target, topic.czxid, brokers, len(requested))
 
     def _is_dropped(self, name: Name, entry: _Entry) -> bool:
