@@ -41,6 +41,7 @@ _VERDICT: Final = """
         when what like 'cancel%' and decision.what = 'reassignment_completed'
             then if(decision.is_legacy, 'missed', 'considered')
         when what like 'cancel%' then 'considered'
+        when decision.target = target then 'considered'
         when decision.what = 'reassignment_rolled_back' then if(
             is_cancelled or target is null or what like 'extra%', 'considered', 'missed')
         when array_sort(decision.target) = array_sort(target) then 'considered'
@@ -98,7 +99,7 @@ def reassignment_races(
         from judged join {{logs}} as l using (cluster, log)
         """,
         pairs=pairs,
-        found=_first_decisions(pairs, _decisions(records, steps, pairs), _refused(znodes)),
+        found=_first_decisions(pairs, _decisions(records, steps, changes), _refused(znodes)),
         changes=changes,
         logs=logs,
     )
@@ -350,11 +351,11 @@ def _pairs(touches: DataFrame, failovers: DataFrame, window_s: float) -> DataFra
             select *, lag(struct(seq, time, channel, what, is_own)) over (
                 partition by cluster, log, topic, partition
                 order by seq, is_own, path nulls first) as first
-            from {{touches}} where not is_found
+            from {{touches}}
         ), close as (
             select * except (first), struct(first.seq, first.time, first.channel, first.what)
                 as first, greatest(0, unix_micros(time) - unix_micros(first.time)) / 1e6 as gap_s
-            from ordered where first is not null and not is_own
+            from ordered where first is not null and not is_own and not is_found
                 and (first.is_own or first.channel <> channel or channel like 'zookeeper:%')
         ), others as (
             select * from {{failovers}} as f where kind = 'recorded' and term > 1
@@ -373,31 +374,34 @@ def _pairs(touches: DataFrame, failovers: DataFrame, window_s: float) -> DataFra
     )
 
 
-def _decisions(records: DataFrame, steps: DataFrame, pairs: DataFrame) -> DataFrame:
+def _decisions(records: DataFrame, steps: DataFrame, changes: DataFrame) -> DataFrame:
     """Decisions about the reassignment of a partition: its steps, and rejected or cancelled
-    entries and requests."""
+    entries and requests. A rejection concerns the last change before it (`of_seq`)."""
     return records.sparkSession.sql(
         """
-        select cluster, log, topic, partition, seq, time, decided_seq, what, rule, target, is_legacy
+        with noted as (
+            select cluster, log, seq, time, rule, target as subject from {records}
+            where record = 'command' and kind = 'notice'
+                and rule in ('reassignment_refused', 'reassignment_cancelled')
+            union all
+            select cluster, log, seq, time, rule, concat(one.topic, '-', one.partition)
+            from {records} lateral view explode(partitions) as one
+            where record = 'command' and kind = 'answer_alter_partition_reassignments'
+                and one.code <> '0'
+        )
+        select cluster, log, topic, partition, seq, time, decided_seq, what, rule, target,
+            is_legacy, cast(null as bigint) as of_seq
         from {steps} where decided_seq is not null
         union all
-        select n.cluster, n.log, p.topic, p.partition, n.seq, n.time, n.seq, 'rejected', n.rule,
-            null, null
-        from {records} as n
-        join (select distinct cluster, log, topic, partition from {pairs}) as p
-            on n.cluster = p.cluster and n.log = p.log
-            and n.target = concat(p.topic, '-', p.partition)
-        where n.record = 'command' and n.kind = 'notice'
-            and n.rule in ('reassignment_refused', 'reassignment_cancelled')
-        union all
-        select cluster, log, one.topic, one.partition, seq, time, seq, 'rejected', rule, null, null
-        from {records} lateral view explode(partitions) as one
-        where record = 'command' and kind = 'answer_alter_partition_reassignments'
-            and one.code <> '0'
+        select n.cluster, n.log, c.topic, c.partition, n.seq + 1, n.time, n.seq, 'rejected', n.rule,
+            null, null, if(n.rule = 'reassignment_cancelled', null, max(c.seq))
+        from noted as n join {changes} as c on n.cluster = c.cluster and n.log = c.log
+            and n.subject = concat(c.topic, '-', c.partition) and c.seq <= n.seq
+        group by n.cluster, n.log, c.topic, c.partition, n.seq, n.time, n.rule
         """,
         steps=steps,
         records=records,
-        pairs=pairs,
+        changes=changes,
     )
 
 
@@ -411,6 +415,7 @@ def _first_decisions(pairs: DataFrame, decisions: DataFrame, refused: DataFrame)
                 struct(d.time, d.decided_seq, d.what, d.rule, d.target, d.is_legacy) as decision
             from {pairs} as p join {decisions} as d on p.cluster = d.cluster and p.log = d.log
                 and p.topic = d.topic and p.partition = d.partition and d.seq > p.seq
+                and coalesce(d.of_seq = p.seq, true)
             union all
             select p.cluster, p.log, p.topic, p.partition, p.seq, p.path, r.seq,
                 struct(r.time, r.decided_seq, 'write_refused' as what, r.rule,

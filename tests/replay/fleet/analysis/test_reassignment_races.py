@@ -1,12 +1,14 @@
-"""Races of reassignments in planted orders of events. Each order is a log of its own; one query
-judges all of them."""
+"""Races of reassignments in planted orders of events, and in recorded incidents. Each order is a
+separate log; one query judges all of them."""
 
 import json
+import tarfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from controller.core.znodes import (
     REASSIGN_CANCEL,
@@ -15,12 +17,18 @@ from controller.core.znodes import (
     REASSIGNMENT_REQUESTS,
     request_path,
 )
+from replay.fleet import decoding, manifest
+from replay.fleet.analysis.failovers import failovers
+from replay.fleet.analysis.logs import logs
+from replay.fleet.analysis.partitions import assignments, partition_states
 from replay.fleet.analysis.reassignment_races import (
     reassignment_changes,
     reassignment_pairs,
     reassignment_races,
     reassignment_steps,
 )
+from replay.fleet.analysis.znodes import znodes
+from replay.fleet.ingest import ingest
 from replay.subjects import subject_of
 from tests.replay.fleet.analysis.small_tables import (
     FAILOVERS,
@@ -293,21 +301,50 @@ def quick(spark: SparkSession) -> Iterator[SparkSession]:
         yield spark
 
 
+class Store:
+    """Stores tables, as the analysis does: others are computed from them several times."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark, self._folder = spark, folder
+
+    def __call__(self, name: str, frame: DataFrame) -> DataFrame:
+        path = str(self._folder / name)
+        frame.write.parquet(path)
+        return self._spark.read.schema(frame.schema).parquet(path)
+
+
+def found_races(
+    store: Store,
+    of: DataFrame,
+    written: DataFrame,
+    assigned: DataFrame,
+    terms: DataFrame,
+    analysed: DataFrame,
+    window_s: float,
+) -> list[Any]:
+    """The races, from the tables that they are computed from."""
+    changes = store("changes", reassignment_changes(of, written, terms))
+    steps = store("steps", reassignment_steps(assigned, written))
+    pairs = store("pairs", reassignment_pairs(changes, steps, written, terms, window_s))
+    return reassignment_races(of, written, changes, steps, pairs, analysed).collect()
+
+
 @pytest.fixture(scope="module")
-def judged(quick: SparkSession) -> dict[str, Pairs]:
+def judged(quick: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pairs]:
     orders = list(ORDERS.values())
-    recorded = records(quick, *(row for one in orders for row in one.records))
-    znodes = rows(quick, ZNODES, *(row for one in orders for row in one.znodes))
-    assigned = rows(quick, ASSIGNMENTS, *(row for one in orders for row in one.assignments))
-    terms = rows(quick, FAILOVERS, *(row for one in orders for row in one.failovers))
-    logs = rows(quick, LOGS, *({"cluster": one.name, "version": "1"} for one in orders))
-    # The analysis also stores these tables, because others are computed from them several times.
-    changes = reassignment_changes(recorded, znodes, terms).localCheckpoint()
-    steps = reassignment_steps(assigned, znodes).localCheckpoint()
-    found = reassignment_pairs(changes, steps, znodes, terms, 3.0).localCheckpoint()
-    races = reassignment_races(recorded, znodes, changes, steps, found, logs)
+    store = Store(quick, tmp_path_factory.mktemp("planted"))
+    log_rows = ({"cluster": one.name, "version": "1"} for one in orders)
+    races = found_races(
+        store,
+        store("records", records(quick, *(row for one in orders for row in one.records))),
+        store("znodes", rows(quick, ZNODES, *(row for one in orders for row in one.znodes))),
+        rows(quick, ASSIGNMENTS, *(row for one in orders for row in one.assignments)),
+        store("terms", rows(quick, FAILOVERS, *(row for one in orders for row in one.failovers))),
+        rows(quick, LOGS, *log_rows),
+        3.0,
+    )
     pairs: dict[str, Pairs] = {}
-    for row in races.collect():
+    for row in races:
         pairs.setdefault(row.cluster, []).append((row.first_what, row.what, row.verdict))
     return pairs
 
@@ -315,3 +352,56 @@ def judged(quick: SparkSession) -> dict[str, Pairs]:
 @pytest.mark.parametrize("order", ORDERS)
 def test_planted_order_has_its_races_and_verdicts(judged: dict[str, Pairs], order: str) -> None:
     assert sorted(judged.get(order, [])) == ORDERS[order].expected
+
+
+# Recorded incidents ------------------------------------------------------------------------------
+
+INCIDENTS = Path(__file__).parents[3] / "incidents"
+EXPECTED = {
+    "cancellation": {
+        ("reassignment_begun", 131, "cancel_created", "considered", "reassignment_rolled_back"),
+    },
+    "cancellation-failover": {
+        ("other_controller", 40, "entry_found", "considered", "reassignment_rolled_back"),
+        ("other_controller", 42, "cancel_found", "considered", "reassignment_rolled_back"),
+    },
+    "extra-conflict": {
+        ("reassignment_begun", 113, "extra_written", "considered", "reassignment_rolled_back"),
+    },
+    "legacy-request": {
+        ("reassignment_begun", 157, "request_written", "considered", "rejected"),
+        ("reassignment_completed", 157, "legacy_request_written", "considered", "rejected"),
+        ("request_written", 171, "cancel_created", "considered", "reassignment_rolled_back"),
+    },
+}
+"""The races with a decision. Event 113 of extra-conflict comes 1.4 s after the beginning."""
+
+
+@pytest.fixture(scope="module")
+def recorded(quick: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[Any]]:
+    folder = tmp_path_factory.mktemp("incidents")
+    for name in EXPECTED:
+        with tarfile.open(INCIDENTS / name / "log.tar.xz") as tar:
+            tar.extractall(folder / "logs" / name, filter="data")
+    table = folder / "table"
+    assert ingest(quick, [str(folder / "logs")], table).set_aside == 0
+    segments = manifest.segments(quick, table)
+    names = {one.log: Path(one.path).parents[1].name for one in segments.collect()}
+    store = Store(quick, folder / "tables")
+    of = decoding.records(quick, table)
+    analysed = store("logs", logs(of, segments))
+    written = store("znodes", znodes(of))
+    assigned = store("assignments", assignments(written))
+    states = store("states", partition_states(of, written, assigned, analysed))
+    terms = store("failovers", failovers(of, states, analysed))
+    races: dict[str, set[Any]] = {}
+    for row in found_races(store, of, written, assigned, terms, analysed, 2.0):
+        if row.verdict != "undecided":
+            race = row.first_what, row.seq, row.what, row.verdict, row.decision_what
+            races.setdefault(names[row.log], set()).add(race)
+    return races
+
+
+@pytest.mark.parametrize("incident", EXPECTED)
+def test_recorded_incident_has_its_races(recorded: dict[str, set[Any]], incident: str) -> None:
+    assert recorded[incident] == EXPECTED[incident]
