@@ -59,7 +59,7 @@ ORDERS: dict[str, "Order"] = {}
 
 class Order:
     """The events of a log: event N happens at second N. Partition t-0 has replicas 1 and 2. Each
-    order of events is also a cluster of its own."""
+    order of events is also a separate cluster."""
 
     def __init__(self, name: str, *expected: tuple[str, str, str]) -> None:
         self.name, self.expected = name, sorted(expected)
