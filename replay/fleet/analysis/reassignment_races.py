@@ -30,6 +30,7 @@ _TARGETS: Final = """
 _WRITTEN: Final = """
     case znode when 'entries' then 'entry' when 'extra entries' then 'extra'
         when 'requests' then if(parsed.legacy, 'legacy_request', 'request') end"""
+_LATER: Final = "9223372036854775807"
 _VERDICT: Final = """
     case when decision is null then 'undecided'
         when decision.what = 'write_refused' then 'missed'
@@ -233,9 +234,6 @@ def _cancels(records: DataFrame, znodes: DataFrame, failovers: DataFrame) -> Dat
         znodes=znodes,
         failovers=failovers,
     )
-
-
-_LATER: Final = "9223372036854775807"
 
 
 def _of_each(changes: DataFrame, touches: DataFrame, window_s: float) -> DataFrame:
