@@ -22,7 +22,13 @@ from controller.core.api_requests.topics import (
     CreateTopicsReceived,
     DeleteTopicsReceived,
 )
-from controller.core.znodes import REASSIGNMENTS
+from controller.core.znodes import (
+    REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS,
+    REASSIGN_PARTITIONS_EXTRA,
+    REASSIGNMENT_REQUESTS,
+    REASSIGNMENTS,
+)
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Multi,
@@ -45,8 +51,14 @@ Kind = Literal[
     "partition",
     "state",
     "reassignment",
+    "entries",
+    "extra entries",
+    "requests",
+    "cancellation",
     "other",
 ]
+"""The last kinds are the znodes in which tools request and cancel reassignments; `requests` are
+/admin/reassignment_requests and its children."""
 
 
 class ZnodeSubject(NamedTuple):
@@ -75,11 +87,19 @@ _KINDS: Final[dict[str, Kind]] = {
     znodes.DELETE_TOPICS: "topic deletion",
     REASSIGNMENTS: "reassignment",
 }
+_WITHOUT_NAMES: Final[Mapping[str, Kind]] = {
+    REASSIGN_PARTITIONS: "entries",
+    REASSIGN_PARTITIONS_EXTRA: "extra entries",
+    rf"{REASSIGNMENT_REQUESTS}(?:/[^/]+)?": "requests",
+    REASSIGN_CANCEL: "cancellation",
+}
+"""Kinds of znodes whose paths name no subject, by regular expressions."""
 OF_TOPICS: Final = ("topic", "partitions", "partition", "state")
 """Kinds of the znodes below /brokers/topics."""
 _OF_BROKERS: Final = ("broker", "broker config")
 _PATH: Final = re.compile(rf"({'|'.join(_KINDS)})/([^/]+)(/.*)?")
-_PATH_IN_ANY_CHROOT: Final = re.compile(rf"(?:/.*)?{_PATH.pattern}")
+_ANY_CHROOT: Final = "(?:/.*)?"
+_PATH_IN_ANY_CHROOT: Final = re.compile(_ANY_CHROOT + _PATH.pattern)
 _BELOW_TOPIC: Final = re.compile(r"/partitions(?:/([0-9]{1,10})(/state)?)?")
 _NUMBER: Final = re.compile(r"/?([0-9]{1,10})")
 PATTERNS: Final[Mapping[Kind, str]] = {
@@ -87,6 +107,8 @@ PATTERNS: Final[Mapping[Kind, str]] = {
     "topic": f"{znodes.TOPICS}/([^/]+)$",
     "state": f"{znodes.TOPICS}/([^/]+)/partitions/([0-9]+)/state$",
     "topic deletion": f"{znodes.DELETE_TOPICS}/([^/]+)$",
+    "reassignment": f"{REASSIGNMENTS}/([^/]+)/([0-9]+)$",
+    **{kind: f"{path}$" for path, kind in _WITHOUT_NAMES.items()},
 }
 """Regular expressions for paths in any chroot, for SQL, which cannot call a function of Python. The
 groups are the broker, or the topic and the partition."""
@@ -98,18 +120,25 @@ _PARTITION_DIGITS_MAX: Final = 10
 @lru_cache(_PATHS_REMEMBERED)
 def subject_of(path: str) -> ZnodeSubject:
     """The subject of a znode. The path is Kafka's: without a chroot."""
-    return _subject(_PATH.fullmatch(path))
+    found = _PATH.fullmatch(path)
+    return _subject_without_names(path, "") if found is None else _subject(found)
 
 
 @lru_cache(_PATHS_REMEMBERED)
 def subject_in_any_chroot(path: str) -> ZnodeSubject:
     """The same for a path of an ensemble whose chroot is unknown."""
-    return _subject(_PATH_IN_ANY_CHROOT.fullmatch(path))
+    found = _PATH_IN_ANY_CHROOT.fullmatch(path)
+    return _subject_without_names(path, _ANY_CHROOT) if found is None else _subject(found)
 
 
-def _subject(found: re.Match[str] | None) -> ZnodeSubject:
-    if found is None:
-        return _OTHER
+def _subject_without_names(path: str, chroot: str) -> ZnodeSubject:
+    for pattern, kind in _WITHOUT_NAMES.items():
+        if re.fullmatch(chroot + pattern, path):
+            return ZnodeSubject(kind)
+    return _OTHER
+
+
+def _subject(found: re.Match[str]) -> ZnodeSubject:
     parent, name, rest = found.groups(default="")
     kind = _KINDS[parent]
     if kind in _OF_BROKERS:

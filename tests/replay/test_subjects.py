@@ -26,6 +26,11 @@ from replay.subjects import (
         ("/brokers/topics/t/partitions/3", ZnodeSubject("partition", topic="t", partition=3)),
         ("/brokers/topics/t/partitions/3/state", ZnodeSubject("state", topic="t", partition=3)),
         ("/admin/reassignments/t/3", ZnodeSubject("reassignment", topic="t", partition=3)),
+        ("/admin/reassign_partitions", ZnodeSubject("entries")),
+        ("/admin/reassign_partitions_extra", ZnodeSubject("extra entries")),
+        ("/admin/reassignment_requests", ZnodeSubject("requests")),
+        ("/admin/reassignment_requests/request_0000000007", ZnodeSubject("requests")),
+        ("/admin/reassign_cancel", ZnodeSubject("cancellation")),
     ],
 )
 def test_path_of_a_znode_names_its_subject(path: str, subject: ZnodeSubject) -> None:
@@ -60,6 +65,12 @@ def test_paths_outside_of_kafkas_tree_name_no_subject(path: str) -> None:
         "/brokers/topics/t/partitions/3",
         "/brokers/topics/t/partitions/3/state",
         "/admin/delete_topics/t",
+        "/admin/reassignments/t/3",
+        "/admin/reassign_partitions",
+        "/admin/reassign_partitions_extra",
+        "/admin/reassignment_requests",
+        "/admin/reassignment_requests/request_0000000007",
+        "/admin/reassign_cancel",
         *PATHS_OUTSIDE_OF_KAFKAS_TREE,
     ],
 )

@@ -50,8 +50,8 @@ def analyse(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Find failovers, outages, leader churn, reassignments, races, flapping brokers and zombie
-    controllers in the logs.
+    """Find failovers, outages, leader churn, reassignments, races (also of reassignments), flapping
+    brokers and zombie controllers in the logs.
 
     Writes Parquet tables below DIR/analysis (docs/fleet-tables.md), which replace those of the
     previous analysis, and prints a summary. --from and --to select logs by time; a selected log is

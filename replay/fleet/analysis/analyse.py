@@ -32,6 +32,12 @@ from replay.fleet.analysis.partitions import (
     partition_states,
 )
 from replay.fleet.analysis.races import races
+from replay.fleet.analysis.reassignment_races import (
+    reassignment_changes,
+    reassignment_pairs,
+    reassignment_races,
+    reassignment_steps,
+)
 from replay.fleet.analysis.reassignments import reassignments
 from replay.fleet.analysis.summary import Summary, summaries
 from replay.fleet.analysis.znodes import znodes
@@ -43,7 +49,13 @@ from replay.fleet.set_aside import SetAside, inputs_set_aside
 from replay.fleet.table import check_table
 from replay.progress import Progress, unreported
 
-_INTERMEDIATE: Final = ["znodes", "assignments"]
+_INTERMEDIATE: Final = [
+    "znodes",
+    "assignments",
+    "reassignment_changes",
+    "reassignment_steps",
+    "reassignment_pairs",
+]
 _THREADS: Final = 4
 _EXAMPLES_MAX: Final = 20
 _CLUSTERS_MAX: Final = 100_000
@@ -192,6 +204,11 @@ class AnalysisRun:
         terms = write("failovers", failovers, records, states, of)
         race = partial(races, window_s=options.window_s)
         write("races", race, records, observed, assigned, states, brokers, of)
+        asked = write("reassignment_changes", reassignment_changes, records, observed, terms)
+        done = write("reassignment_steps", reassignment_steps, assigned, observed)
+        pair = partial(reassignment_pairs, window_s=options.window_s)
+        pairs = write("reassignment_pairs", pair, asked, done, observed, terms)
+        write("reassignment_races", reassignment_races, records, observed, asked, done, pairs, of)
         lost = write("outages", outages, states, brokers, of)
         changes = write("leader_changes", leader_changes, states)
         write("reassignments", partial(reassignments, stuck_s=options.stuck_s), states, of)

@@ -10,10 +10,17 @@ from replay.fleet.analysis.failovers import TOTAL
 from replay.fleet.analysis.logs import resting_on_incomplete_logs
 
 _COUNTED: Final = (
-    "failovers", "outages", "leader_changes", "reassignments", "broker_changes", "races", "zombies",
+    "failovers", "outages", "leader_changes", "reassignments", "broker_changes", "races",
+    "reassignment_races", "zombies",
 )  # fmt: skip
 
 INCOMPLETE_LOGS: Final = "incomplete logs"
+
+_RACES: Final = """
+        select first_what as first, what as then, count_if(verdict = 'considered') as considered,
+            count_if(verdict = 'missed') as missed, count_if(verdict = 'undecided') as undecided
+        from {{{table}}} group by first_what, what order by missed desc, count(*) desc, first, then
+        limit 20"""
 
 _QUERIES: Final = {
     INCOMPLETE_LOGS: """
@@ -41,11 +48,8 @@ _QUERIES: Final = {
         select outcome, count(*) as partitions, percentile(seconds, 0.5) as p50,
             percentile(seconds, 0.99) as p99, max(seconds) as max
         from {reassignments} group by outcome order by partitions desc, outcome""",
-    "races": """
-        select first_what as first, what as then, count_if(verdict = 'considered') as considered,
-            count_if(verdict = 'missed') as missed, count_if(verdict = 'undecided') as undecided
-        from {races} group by first_what, what order by missed desc, count(*) desc, first, then
-        limit 20""",
+    "races": _RACES.format(table="races"),
+    "races of reassignments": _RACES.format(table="reassignment_races"),
     "flapping brokers": """
         select cluster, log, broker, times_gone, most_in_window, shortest_up_s
         from {flapping_brokers} order by times_gone desc, cluster, log, broker limit 5""",

@@ -10,7 +10,7 @@ is older than the event.
   found after missing transactions. The ephemeral znodes of a session are deleted with it
 
 What the path is about is in `znode` (a kind of `replay.subjects`), `broker`, `topic` and
-`partition`; they are null for other znodes.
+`partition`. Znodes without a kind are left out.
 
 Writes and reads whose paths are not stored (a body above 4 KiB, an event above 64 KiB) are missing.
 """
@@ -19,7 +19,6 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from controller.core.znodes import BROKER_IDS, DELETE_TOPICS, TOPICS
 from replay.subjects import PATTERNS
 
 _ACTION: Final = "case tag when 'set_data' then 'set' when 'create_ttl' then 'create'"
@@ -41,16 +40,16 @@ def _group(*kinds: str, number: int = 1) -> str:
 
 
 def znodes(records: DataFrame) -> DataFrame:
-    """Changes of znodes below /brokers and /admin/delete_topics, in any chroot."""
+    """Changes of the znodes that have a kind, in any chroot."""
     found = _written(records).unionByName(_read(records))
     found = found.unionByName(_transactions(records)).unionByName(_restored(records))
     found = found.unionByName(_gone(records))
-    found = found.where(f"path rlike '({BROKER_IDS}|{TOPICS}|{DELETE_TOPICS})/'")
-    return found.selectExpr("*", f"{ZNODE} as znode").selectExpr(
+    found = found.selectExpr("*", f"{ZNODE} as znode").where("znode is not null")
+    return found.selectExpr(
         "*",
         f"cast({_group('broker')} as bigint) as broker",
-        f"{_group('topic', 'state', 'topic deletion')} as topic",
-        f"cast({_group('state', number=2)} as bigint) as partition",
+        f"{_group('topic', 'state', 'topic deletion', 'reassignment')} as topic",
+        f"cast({_group('state', 'reassignment', number=2)} as bigint) as partition",
     )
 
 

@@ -45,7 +45,6 @@ class VersionSummary(Struct):
     divergences: int
     harmless: int
     explained: int
-    unjudged: int
 
 
 class RuleSummary(Struct):

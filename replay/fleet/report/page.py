@@ -267,7 +267,8 @@ _TABLES: Final = (
     ),
     (
         "Races",
-        "Pairs of events from different channels about one partition or broker, close in time."
+        "Pairs of events from different channels about one partition or broker, or of changes of"
+        " one reassignment by several clients, close in time."
         " Missed: the next decision did not take the later event into account.",
         (
             _words("first_what"),

@@ -18,6 +18,7 @@ TABLES: Final = (
     "reassignments",
     "flapping_brokers",
     "races",
+    "reassignment_races",
     "zombies",
 )
 """The tables of the analysis."""
@@ -30,7 +31,12 @@ AROUND: Final = 10
 _BROKERS: Final = 100
 _PAUSE_S: Final = 10
 
-TOTALS: Final = """
+_RACES: Final = """(
+          select cluster, log, seq, first_what, what, verdict, gap_s from races
+          union all
+          select cluster, log, seq, first_what, what, verdict, gap_s from reassignment_races)"""
+
+TOTALS: Final = f"""
 select (select count(*) from logs) as logs,
        (select count(distinct cluster) from logs) as clusters,
        (select coalesce(sum(events), 0) from logs) as events,
@@ -42,7 +48,7 @@ select (select count(*) from logs) as logs,
          where what = 'unavailable') as unavailable_s,
        (select coalesce(sum(partition_seconds), 0) from outage_seconds
          where what = 'under_replicated') as under_replicated_s,
-       (select count(*) from races where verdict = 'missed') as missed_races,
+       (select count(*) from {_RACES} where verdict = 'missed') as missed_races,
        (select count(*) from zombies) as zombies,
        (select count_if(not is_complete) from logs) as incomplete
 """
@@ -63,7 +69,7 @@ QUERIES: Final = {
          where size(lacking) + size(warnings) + not_understood > 0
          order by is_complete, cluster, log limit 50""",
     "resting": resting_on_incomplete_logs(
-        ("failovers", "outages", "reassignments", "races", "zombies")
+        ("failovers", "outages", "reassignments", "races", "reassignment_races", "zombies")
     ),
     "causes": """
         select what, cause, sum(partition_seconds) as seconds, sum(outages) as outages,
@@ -96,10 +102,10 @@ QUERIES: Final = {
         select outcome, count(*) as count, percentile_approx(seconds, 0.5) as median,
                max(seconds) as longest
           from reassignments group by outcome order by count desc limit 20""",
-    "races": """
+    "races": f"""
         select first_what, what, verdict, count(*) as count, min(gap_s) as closest,
                min_by(named_struct('cluster', cluster, 'log', log, 'seq', seq), gap_s) as example
-          from races group by first_what, what, verdict
+          from {_RACES} group by first_what, what, verdict
          order by verdict = 'missed' desc, count desc limit 20""",
     "flapping": """
         select cluster, broker, sum(times_gone) as times_gone, max(most_in_window) as most,

@@ -1,14 +1,10 @@
 """The rules of the analysis, each on a table with a few rows."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from replay.fleet.analysis.brokers import flapping_brokers
 from replay.fleet.analysis.failovers import failover_percentiles
@@ -18,8 +14,15 @@ from replay.fleet.analysis.races import races
 from replay.fleet.analysis.reassignments import reassignments
 from replay.fleet.analysis.znodes import znodes
 from replay.fleet.analysis.zombies import zombies
-from replay.fleet.columns import RECORDS
-from replay.fleet.schemas import spark_schema
+from tests.replay.fleet.analysis.small_tables import (
+    FAILOVERS,
+    LOGS,
+    ZNODES,
+    at,
+    not_compiled,
+    records,
+    rows,
+)
 
 pytestmark = [
     pytest.mark.lab,
@@ -29,9 +32,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-BEGUN = datetime(2026, 11, 21, tzinfo=UTC)
 END = 1000
-LOGS = "cluster string, log string, kind string, version string, seconds double"
 STATES = """cluster string, log string, seq bigint, time timestamp, term bigint, topic string,
     partition bigint, leader bigint, leader_epoch bigint, isr array<bigint>,
     replicas array<bigint>, adding array<bigint>, removing array<bigint>, rule string, code string,
@@ -40,43 +41,14 @@ STATES = """cluster string, log string, seq bigint, time timestamp, term bigint,
 CHANGES = """cluster string, log string, seq bigint, time timestamp, term bigint, broker bigint,
     change string, cause string, asked_seq bigint, is_found boolean, until_seq bigint,
     until_time timestamp, is_last boolean"""
-ZNODES = """cluster string, log string, seq bigint, time timestamp, channel string, path string,
-    data string, error int, action string, decided_seq bigint, rule string, is_found boolean,
-    znode string, topic string, partition bigint, broker bigint"""
 ASSIGNMENTS = "cluster string, log string, topic string, partition bigint, topic_id string"
-FAILOVERS = """cluster string, log string, kind string, version string, term bigint,
-    controller bigint, seq bigint, time timestamp, seconds double, size string"""
 STEPS = "cluster string, log string, term bigint, step string, seconds double"
 
 
 @pytest.fixture(scope="module")
 def quick(spark: SparkSession) -> Iterator[SparkSession]:
-    """Spark for small tables: compiling each query would take most of the time."""
-    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, was in before.items():
-        spark.conf.set(name, was or "")
-
-
-def rows(spark: SparkSession, schema: Any, *given: dict[str, Any]) -> DataFrame:
-    """A table of one log; `seq` is also its second."""
-    filled = []
-    for one in given:
-        whole = {"cluster": "c", "log": "l", **one}
-        if "seq" in one:
-            whole.setdefault("time", at(one["seq"]))
-        filled.append(whole)
-    struct = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    assert isinstance(struct, StructType)
-    columns = to_arrow_schema(struct, timezone="UTC")
-    return spark.createDataFrame(pa.Table.from_pylist(filled, columns))
-
-
-def at(seq: int) -> datetime:
-    return BEGUN + timedelta(seconds=seq)
+    with not_compiled(spark):
+        yield spark
 
 
 def logs(spark: SparkSession) -> DataFrame:
@@ -100,10 +72,6 @@ def changes(spark: SparkSession, *given: dict[str, Any]) -> DataFrame:
         for one in given
     ]
     return rows(spark, CHANGES, *filled)
-
-
-def records(spark: SparkSession, *given: dict[str, Any]) -> DataFrame:
-    return rows(spark, spark_schema(RECORDS), *given)
 
 
 def test_outage_lasts_from_the_leaders_loss_to_the_new_leader(quick: SparkSession) -> None:

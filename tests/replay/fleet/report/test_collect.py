@@ -87,6 +87,11 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
         "gap_s": SPAN,
         "seq": COUNT,
     },
+    "reassignment_races": {
+        **dict.fromkeys(("first_what", "what", "verdict", "cluster", "log"), TEXT),
+        "gap_s": SPAN,
+        "seq": COUNT,
+    },
     "zombies": {
         **dict.fromkeys(("cluster", "log", "how"), TEXT),
         "controller": COUNT,
