@@ -45,6 +45,7 @@ class VersionSummary(Struct):
     divergences: int
     harmless: int
     explained: int
+    unjudged: int
 
 
 class RuleSummary(Struct):
