@@ -3,7 +3,7 @@
 - `zookeeper`: a server with sessions, transactions and watches; `tree`, `watches`, `paths`,
   `owners` and `requests` are its parts
 - `outcomes` carries out a controller's commands on it
-- `brokers`: what brokers do with a controller's requests
+- `broker`: brokers, as far as controllers and clients can see them
 - `scheduler` and `network`: virtual time, and messages between processes
 - `ensemble`: the process "zookeeper": its members, sessions and faults
 - `zookeeper_client`: the session of a broker or an admin; `session_driver`: that of a refold daemon

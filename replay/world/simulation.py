@@ -49,7 +49,8 @@ from controller.core.fold import Fold
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
 from replay.errors import ReplayError
-from replay.world.brokers import PartitionError, SimulatedBroker
+from replay.world.broker.detached import DetachedBroker
+from replay.world.messages import PartitionError
 from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.requests import Exists, GetData, Request, Result
 from replay.world.zookeeper import ZooKeeper
@@ -113,7 +114,7 @@ class Simulation:
     def __init__(self, configuration: Configuration, zookeeper: ZooKeeper | None = None) -> None:
         self.fold = Fold(configuration)
         self.zookeeper = zookeeper or _empty_cluster()
-        self.brokers: dict[int, SimulatedBroker] = {}
+        self.brokers: dict[int, DetachedBroker] = {}
         self.history: list[tuple[Recorded, list[Issued]]] = []
         self.before: Callable[[Issued], None] = lambda issued: None
         self.delivery: Callable[[Issued], Delivery] = lambda issued: Delivery.ANSWERED
@@ -278,9 +279,9 @@ class Simulation:
 
     # The rest of the cluster
 
-    def broker(self, broker: int) -> SimulatedBroker:
+    def broker(self, broker: int) -> DetachedBroker:
         """A broker, running or not."""
-        found = self.brokers.setdefault(broker, SimulatedBroker(broker))
+        found = self.brokers.setdefault(broker, DetachedBroker(broker))
         run = self._run_of(broker)
         if run is not None:
             found.run(run)

@@ -17,12 +17,13 @@ UNKNOWN_END: Final = (NO_EPOCH, -1)
 class Log:
     """Records by id, the start of each leader epoch, and the high watermark.
 
-    `flushed`: records below it survive every crash. `checkpoint` is the high watermark that the
+    `end` is the log end offset: that of the next record. `flushed`: records below it survive every crash. `checkpoint` is the high watermark that the
     next run of the broker begins with.
     """
 
     __slots__ = (
         "checkpoint",
+        "end",
         "epochs",
         "flushed",
         "high_watermark",
@@ -34,16 +35,12 @@ class Log:
     def __init__(self, topic_id: bytes | None = None) -> None:
         self.topic_id = topic_id
         self.records: list[int] = []
+        self.end = 0
         self.epochs: list[int] = []
         self.starts: list[int] = []
         self.flushed = 0
         self.checkpoint = 0
         self.high_watermark = 0
-
-    @property
-    def end(self) -> int:
-        """The log end offset: that of the next record."""
-        return len(self.records)
 
     @property
     def latest_epoch(self) -> int:
@@ -68,10 +65,11 @@ class Log:
 
     def append(self, epoch: int, records: Sequence[int]) -> int:
         """Append records of one leader epoch; return the offset of the first."""
-        offset = len(self.records)
+        offset = self.end
         if not self.epochs or self.epochs[-1] != epoch:
             self.start_epoch(epoch, offset)
         self.records += records
+        self.end = offset + len(records)
         return offset
 
     def read(self, offset: int, end: int) -> tuple[Batch, ...]:
@@ -102,6 +100,7 @@ class Log:
     def truncate(self, end: int) -> None:
         """Remove the records from `end` on, and the epochs that begin there."""
         del self.records[end:]
+        self.end = len(self.records)
         while self.starts and self.starts[-1] >= end:
             self.starts.pop()
             self.epochs.pop()

@@ -193,7 +193,7 @@ class Partition:
             return
         log, context = self.log, self._context
         for remote in self.remotes.values():
-            remote.settle(len(log.records))
+            remote.settle(log.end)
         offset = log.append(self.leader_epoch, records)
         context.observer.appended(context.process, self.name, offset, self.leader_epoch, records)
         if acks == messages.ALL:

@@ -20,13 +20,12 @@ from replay.world.broker.registration import Registration, registration_of
 from replay.world.broker.serving import Served
 from replay.world.broker.settings import BrokerSettings
 from replay.world.broker.zookeeper_requests import ZooKeeperRequests
+from replay.world.ensemble.ensemble import START_MS
 from replay.world.network import Endpoint, Network
 from replay.world.observer import Name, Observer
 from replay.world.scheduler import MS, ProcessClock, Scheduler
 from replay.world.zookeeper_client import ZooKeeperClient
 
-START_MS: Final = 1_700_000_000_000
-"""The wall-clock time at which the virtual time begins."""
 _FAILURE: Final = 1
 
 

@@ -131,7 +131,8 @@ class ReassignHarness:
 
     def leave_on_disk(self, broker: int, *names: Name) -> None:
         """Replicas that are on the disk of a broker, whatever is assigned."""
-        self.world.brokers[broker].logs.update(dict.fromkeys(names))
+        for name in names:
+            self.world.brokers[broker].add_log(name)
 
     def hand_over(self, broker: int) -> None:
         """A stock broker takes the role. refold becomes inactive."""

@@ -29,7 +29,7 @@ from controller.core.znodes import (
     reassignment_path,
     write_reassignment,
 )
-from replay.world.brokers import PartitionError
+from replay.world.messages import PartitionError
 from replay.world.requests import Exists
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Assignments, Cluster

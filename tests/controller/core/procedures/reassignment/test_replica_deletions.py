@@ -15,7 +15,7 @@ from controller.core.error_codes import KAFKA_STORAGE_ERROR
 from controller.core.operations import Create
 from controller.core.procedures.reassignment.replica_deletion import TIMER
 from controller.core.znodes import REPLICA_DELETIONS, ReplicaDeletion, deletion_path, read_deletion
-from replay.world.brokers import PartitionError
+from replay.world.messages import PartitionError
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.elections.electing import runs

@@ -13,7 +13,8 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.values import Assignment, LeaderAndIsr
-from replay.world.brokers import Answer, SimulatedBroker
+from replay.world.broker.control_requests import Answer
+from replay.world.broker.detached import DetachedBroker
 
 ID, OTHER_ID = b"1" * 16, b"2" * 16
 RUN = 10
@@ -21,8 +22,8 @@ RUN = 10
 T0 = ("t", 0)
 
 
-def running() -> SimulatedBroker:
-    broker = SimulatedBroker(1)
+def running() -> DetachedBroker:
+    broker = DetachedBroker(1)
     broker.run(RUN)
     return broker
 
@@ -53,7 +54,7 @@ def update_metadata(leader: int, controller_epoch: int = 5) -> UpdateMetadataReq
     return UpdateMetadataRequest(1, RUN, 8, 1000, controller_epoch, (partition,), ())
 
 
-def code(broker: SimulatedBroker, request: BrokerRequest) -> int:
+def code(broker: DetachedBroker, request: BrokerRequest) -> int:
     """The error of the only partition; the request itself is accepted."""
     error, errors = broker.answer(request, ())
     assert error == codes.NONE

@@ -1,0 +1,74 @@
+"""A broker without a process: only what it has on disk, and its answers to a controller."""
+
+from collections.abc import Collection
+
+from controller.core.commands import BrokerRequest
+from replay.world.broker.context import Context
+from replay.world.broker.control_requests import Answer, Replicas
+from replay.world.broker.disk import Disk
+from replay.world.broker.log import Log
+from replay.world.broker.partition import Partition, PendingIsr
+from replay.world.broker.settings import BrokerSettings
+from replay.world.messages import PartitionError
+from replay.world.network import Network
+from replay.world.observer import Name, Observer
+from replay.world.scheduler import Scheduler
+
+_SETTINGS = BrokerSettings()
+
+
+class DetachedBroker:
+    """The broker with one id, over all its runs. Its replicas copy nothing."""
+
+    def __init__(self, id: int) -> None:
+        self._id = id
+        self._disk = Disk()
+        self._replicas, self._context = self._start()
+
+    def _start(self) -> tuple[Replicas, Context]:
+        scheduler = Scheduler()
+        context = Context(self._id, scheduler, Network(scheduler), _SETTINGS, Observer())
+        return Replicas(context, self._disk, _Nothing(), _Nothing()), context
+
+    @property
+    def logs(self) -> dict[Name, bytes | None]:
+        """The partitions on disk, each with the topic id that is stored there."""
+        return {name: log.topic_id for name, log in self._disk.logs.items()}
+
+    def add_log(self, name: Name, topic_id: bytes | None = None) -> None:
+        """A partition is on disk, whatever is assigned."""
+        self._disk.logs[name] = Log(topic_id)
+
+    def remove_log(self, name: Name) -> None:
+        """A partition is no longer on disk, as if it was deleted by hand."""
+        self._disk.logs.pop(name, None)
+
+    @property
+    def metadata(self) -> dict[Name, int]:
+        """What the broker returns to clients: the leader of each partition."""
+        cached = self._context.metadata.partitions
+        return {name: one.leadership.leader for name, one in cached.items()}
+
+    def run(self, epoch: int) -> None:
+        """The broker is registered with this broker epoch; a new epoch means a restart, which keeps
+        only the logs."""
+        if epoch != self._context.epoch:
+            self._replicas, self._context = self._start()
+            self._context.epoch = epoch
+
+    def answer(self, request: BrokerRequest, failing: Collection[PartitionError]) -> Answer:
+        """Carry out a request, except for partitions in `failing`, which get that error."""
+        return self._replicas.answer(request, failing)
+
+
+class _Nothing:
+    """Neither followers nor changes of ISRs."""
+
+    def follow(self, partition: Partition) -> None:
+        """Copy nothing."""
+
+    def stop(self, name: Name) -> None:
+        """Nothing is copied."""
+
+    def submit(self, partition: Partition, pending: PendingIsr) -> None:
+        """Not called: there are no fetches."""
