@@ -1,0 +1,116 @@
+"""The world's brokers and real ones do the same in the same schedule.
+
+The test is the controller of both: it holds /controller in ZooKeeper and sends all requests.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.replay.world.broker import schedules
+from tests.replay.world.broker.lab_stage import LabStage, as_controller
+from tests.replay.world.broker.stage import Stage
+from tests.replay.world.broker.world_stage import WorldStage
+from tools.lab import Lab
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+
+SETTINGS = {"replica.lag.time.max.ms": "6000", "zookeeper.session.timeout.ms": "60000"}
+NEWEST, OLDEST = ("3.9", "3.9.1"), ("2.6", "2.8.2")
+"""inter.broker.protocol.version, and the version of Kafka that runs."""
+
+Schedule = Callable[[Stage], Awaitable[None]]
+
+
+async def compare(
+    folder: Path,
+    schedule: Schedule,
+    versions: tuple[str, str],
+    brokers: int = 3,
+    config: dict[str, str] | None = None,
+) -> None:
+    """Run a schedule on both stages, and compare what it has seen."""
+    protocol, kafka = versions
+    settings = {**SETTINGS, **(config or {})}
+    world = WorldStage(protocol, brokers, settings)
+    await schedule(world)
+    async with Lab(folder, kafka=kafka) as lab:
+        session = await as_controller(lab)
+        await lab.start_brokers(brokers, inter_broker_protocol=protocol, config=settings)
+        real = LabStage(protocol, lab, session, world.seen)
+        async with real.endpoint.listening():
+            try:
+                await schedule(real)
+            finally:
+                real.close()
+        session.close()
+    assert len(real.seen) == len(world.seen)
+
+
+both_versions = pytest.mark.parametrize("versions", [NEWEST, OLDEST], ids=str)
+
+
+@both_versions
+async def test_unreplicated_tail_is_truncated_after_a_leader_change(
+    tmp_path: Path, versions: tuple[str, str]
+) -> None:
+    await compare(tmp_path, schedules.diverging_tail, versions)
+
+
+@both_versions
+async def test_logs_with_several_diverging_epochs_are_truncated_to_the_common_part(
+    tmp_path: Path, versions: tuple[str, str]
+) -> None:
+    await compare(tmp_path, schedules.several_diverging_epochs, versions, brokers=2)
+
+
+@both_versions
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_random_leader_changes_leave_the_same_records(
+    tmp_path: Path, versions: tuple[str, str], seed: int
+) -> None:
+    schedule = partial(schedules.random_leader_changes, seed=seed)
+    await compare(tmp_path, schedule, versions)
+
+
+@both_versions
+async def test_followers_of_an_unavailable_leader_do_the_same(
+    tmp_path: Path, versions: tuple[str, str]
+) -> None:
+    await compare(tmp_path, schedules.unavailable_leader, versions)
+
+
+@both_versions
+async def test_paused_follower_leaves_the_isr_and_returns(
+    tmp_path: Path, versions: tuple[str, str]
+) -> None:
+    await compare(tmp_path, schedules.paused_follower, versions)
+
+
+@both_versions
+async def test_isr_below_min_insync_replicas_has_the_same_errors_and_high_watermark(
+    tmp_path: Path, versions: tuple[str, str]
+) -> None:
+    config = {"min.insync.replicas": "2"}
+    await compare(tmp_path, schedules.too_few_in_sync, versions, config=config)
+
+
+async def test_refused_proposals_are_repeated_after_the_same_errors(tmp_path: Path) -> None:
+    await compare(tmp_path, schedules.refused_proposals, NEWEST)
+
+
+async def test_refused_alter_partition_requests_are_repeated(tmp_path: Path) -> None:
+    await compare(tmp_path, schedules.refused_requests, NEWEST)
+
+
+async def test_write_of_the_isr_with_an_old_version_has_no_effect(tmp_path: Path) -> None:
+    await compare(tmp_path, schedules.cached_version, OLDEST)
+
+
+@both_versions
+async def test_brokers_that_start_again_have_the_same_logs(
+    tmp_path: Path, versions: tuple[str, str]
+) -> None:
+    await compare(tmp_path, schedules.restarts, versions)
