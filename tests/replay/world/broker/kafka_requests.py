@@ -45,7 +45,8 @@ async def produce(port: int, name: Name, acks: int, records: Sequence[int]) -> S
             return None
         (topic,) = (await client.answer_to(head)).responses
         (answer,) = topic.partition_responses
-        return Sent(int(answer.error_code), answer.base_offset)
+        error = int(answer.error_code)
+        return Sent(error, answer.base_offset if not error else -1)
 
 
 async def replica(port: int, name: Name) -> Replica | int:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from difflib import ndiff
 
 from controller.brokers.connection import BrokerConnection
 from controller.core import znodes
@@ -21,7 +22,15 @@ from controller.wire.controller_requests import (
 from controller.wire.encoding import BatchEncoder
 from replay.world.requests import Exists, GetChildren, GetData
 from tests.replay.world.broker import kafka_requests
-from tests.replay.world.broker.stage import CONTROLLER, LISTENER, Answer, Name, Replica, Stage
+from tests.replay.world.broker.stage import (
+    CONTROLLER,
+    LISTENER,
+    Answer,
+    Name,
+    Replica,
+    Stage,
+    lines_of,
+)
 from tests.replay.world.broker.world_stage import parents_of
 from tests.replay.world.real_zookeeper import RealSession
 from tests.scripted_broker import Received, ScriptedBroker
@@ -29,7 +38,7 @@ from tools.lab import KafkaBroker, Lab
 from tools.lab.ports import HOST
 
 POLL_SECONDS = 0.1
-OBSERVE_SECONDS_MAX = 90.0
+OBSERVE_SECONDS_MAX = 60.0
 REQUEST_MS_MAX = 60_000
 SESSION_MS = 600_000
 """The test's session sends no pings."""
@@ -51,7 +60,12 @@ class LabStage(Stage):
 
     def note(self, what: object) -> None:
         expected = self._expected[len(self.seen)]
-        assert what == expected
+        if what != expected:
+            compared = ndiff(lines_of(expected), lines_of(what))
+            before = [line for one in self.seen for line in lines_of(one)]
+            raise AssertionError(
+                "\n".join([f"step {len(self.seen)}: - world, + real", *compared, "", *before])
+            )
         super().note(what)
 
     def close(self) -> None:

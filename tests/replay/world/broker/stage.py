@@ -73,6 +73,19 @@ class State:
     reported: set[Name] = field(default_factory=set)
 
 
+def lines_of(seen: object) -> list[str]:
+    """What was seen, one line for each item."""
+    if not isinstance(seen, State):
+        return [repr(seen)]
+    return [
+        *(f"state of {name}: {one}" for name, one in seen.isrs.items()),
+        *(f"replica of {name}: {one}" for name, one in seen.replicas.items()),
+        *(f"produce {label}: {one}" for label, one in seen.produced.items()),
+        *(f"proposed {one}" for one in sorted(seen.proposals)),
+        *(f"reported {one}" for one in sorted(seen.reported)),
+    ]
+
+
 def topic_id_of(topic: str) -> bytes:
     """The topic id that a schedule uses, unless it says otherwise."""
     return topic.encode().rjust(16, b"-")
