@@ -7,6 +7,8 @@ Cache, and of the checks before them in KafkaApis.
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple, Protocol
 
+from msgspec import structs
+
 from controller.core import error_codes as codes
 from controller.core.commands import (
     BrokerRequest,
@@ -27,6 +29,7 @@ from replay.world.observer import Name
 
 _FIRST_BY_TOPIC_ID: Final = 5
 _FIRST_WITH_LEADER_EPOCHS: Final = 3
+_NO_TOPIC_ID: Final = bytes(16)
 
 
 class Answer(NamedTuple):
@@ -122,9 +125,11 @@ class Replicas:
     ) -> list[PartitionError]:
         failures = {(topic, number): code for topic, number, code in failing}
         results: list[tuple[str, LeaderAndIsrPartition, int]] = []
+        by_id = request.version >= _FIRST_BY_TOPIC_ID
         for one in request.partitions:
-            by_id = request.version >= _FIRST_BY_TOPIC_ID and one.topic_id is not None
-            name = one.topic_id.hex() if by_id and one.topic_id else one.topic
+            if not by_id and one.topic_id is not None:
+                one = structs.replace(one, topic_id=None)
+            name = (one.topic_id or _NO_TOPIC_ID).hex() if by_id else one.topic
             code = stale or failures.get((name, one.partition)) or self._check(one)
             results.append((name, one, code if code != _APPLIES else codes.NONE))
             if code == _APPLIES and not self._apply(one):
@@ -141,8 +146,9 @@ class Replicas:
         if asked.topic_id is not None and known_id not in (None, asked.topic_id):
             return INCONSISTENT_TOPIC_ID
         known_epoch = partition.leader_epoch if partition else NO_EPOCH
-        if epoch == known_epoch and asked.topic_id is not None and log and known_id is None:
-            log.topic_id = asked.topic_id
+        if epoch == known_epoch and log and (asked.topic_id is None) != (known_id is None):
+            # The protocol version of the controller was raised or lowered over 2.8.
+            log.topic_id = asked.topic_id or known_id
             return codes.NONE
         if epoch <= known_epoch:
             return codes.STALE_CONTROLLER_EPOCH

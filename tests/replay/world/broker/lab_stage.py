@@ -29,17 +29,19 @@ from tests.replay.world.broker.stage import (
     Name,
     Replica,
     Stage,
+    State,
     lines_of,
 )
 from tests.replay.world.broker.world_stage import parents_of
 from tests.replay.world.real_zookeeper import RealSession
 from tests.scripted_broker import Received, ScriptedBroker
 from tools.lab import KafkaBroker, Lab
-from tools.lab.ports import HOST
+from tools.lab.ports import HOST, free_port
 
 POLL_SECONDS = 0.1
 OBSERVE_SECONDS_MAX = 60.0
 REQUEST_MS_MAX = 60_000
+DIFFERENCES_MAX = 10
 SESSION_MS = 600_000
 """The test's session sends no pings."""
 
@@ -55,18 +57,30 @@ class LabStage(Stage):
         self._expected = expected
         self._connections: dict[int, BrokerConnection] = {}
         self._producing: set[asyncio.Task[None]] = set()
+        self._differences: list[str] = []
+        self._count = 0
+        self._unused_port = free_port()
+        """Of brokers that do not exist."""
         self.endpoint = ScriptedBroker(self._respond)
         self.endpoint.offered[ALTER_PARTITION.key] = (ALTER_PARTITION.first, ALTER_PARTITION.last)
 
     def note(self, what: object) -> None:
+        """Compare with the world. A schedule ends at the first state that is different, or after
+        some different responses."""
         expected = self._expected[len(self.seen)]
         if what != expected:
             compared = ndiff(lines_of(expected), lines_of(what))
-            before = [line for one in self.seen for line in lines_of(one)]
-            raise AssertionError(
-                "\n".join([f"step {len(self.seen)}: - world, + real", *compared, "", *before])
-            )
+            self._differences += [f"step {len(self.seen)}: - world, + real", *compared]
+            self._count += 1
+            if isinstance(what, State) or self._count == DIFFERENCES_MAX:
+                self.check()
         super().note(what)
+
+    def check(self) -> None:
+        """Raise if there was a difference."""
+        if self._differences:
+            before = [line for one in self.seen for line in lines_of(one)]
+            raise AssertionError("\n".join([*self._differences, "", "all steps:", *before]))
 
     def close(self) -> None:
         """Close all connections."""
@@ -95,7 +109,12 @@ class LabStage(Stage):
         return stat.czxid
 
     def endpoint_of(self, broker: int) -> Endpoint:
-        port = self.endpoint.port if broker == CONTROLLER else self._port(broker)
+        if broker == CONTROLLER:
+            port = self.endpoint.port
+        elif broker in self.ids:
+            port = self._port(broker)
+        else:
+            port = self._unused_port
         return Endpoint(LISTENER, "PLAINTEXT", HOST, port)
 
     async def send(self, broker: int, request: BrokerRequest) -> Answer:

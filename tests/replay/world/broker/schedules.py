@@ -96,6 +96,22 @@ async def too_few_in_sync(stage: Stage) -> None:
     await stage.observe()
 
 
+async def late_metadata(stage: Stage) -> None:
+    """A leader is sent LeaderAndIsr, and UpdateMetadata only later."""
+    await stage.update_metadata()
+    await stage.lead(T, 1, 0, BROKERS, to=(1,))
+    await stage.produce("first", 1, T, 1, (1, 2))
+    await stage.restart(1)
+    await stage.update_metadata(1, has_partitions=False)
+    await stage.lead(T, 1, 1, BROKERS, metadata=False)
+    await stage.update_metadata(2, 3)
+    await stage.produce("unknown", 1, T, ALL, (3,))
+    await stage.observe()
+    await stage.update_metadata(1)
+    await stage.produce("second", 1, T, ALL, (4,))
+    await stage.observe()
+
+
 ALTER_ERRORS = {
     "refused-never-applied": codes.INELIGIBLE_REPLICA,
     "refused-not-attempted": codes.OPERATION_NOT_ATTEMPTED,

@@ -30,6 +30,8 @@ from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
 
 CONTROLLER = 100
 LISTENER = "PLAINTEXT"
+FIRST_BY_TOPIC_ID = 2
+"""The first version of AlterPartition with topic ids instead of names."""
 
 Name = tuple[str, int]
 
@@ -88,7 +90,7 @@ def lines_of(seen: object) -> list[str]:
 
 def topic_id_of(topic: str) -> bytes:
     """The topic id that a schedule uses, unless it says otherwise."""
-    return topic.encode().rjust(16, b"-")
+    return topic.encode().rjust(16, b"-")[-16:]
 
 
 class Stage(ABC):
@@ -233,8 +235,8 @@ class Stage(ABC):
             (),
         )
 
-    async def update_metadata(self, *brokers: int, live: Sequence[int] | None = None) -> None:
-        """Send all partitions, and all brokers as live ones."""
+    async def update_metadata(self, *brokers: int, has_partitions: bool = True) -> None:
+        """Send all partitions, or none, and all brokers as live ones."""
         partitions = tuple(
             UpdateMetadataPartition(
                 topic,
@@ -245,6 +247,7 @@ class Stage(ABC):
                 (),
             )
             for (topic, number), state in sorted(self.states.items())
+            if has_partitions
         )
         for broker in brokers or self.ids:
             request = UpdateMetadataRequest(
@@ -254,14 +257,13 @@ class Stage(ABC):
                 CONTROLLER,
                 self.controller_epoch,
                 partitions,
-                self.live(live),
+                self.live(self.ids),
             )
             self.note(await self.send(broker, request))
 
-    def live(self, brokers: Sequence[int] | None = None) -> tuple[Broker, ...]:
-        """The live brokers of an UpdateMetadata request; all if none are given."""
-        ids = self.ids if brokers is None else brokers
-        return tuple(Broker(one, 1, (self.endpoint_of(one),)) for one in (*ids, CONTROLLER))
+    def live(self, brokers: Sequence[int]) -> tuple[Broker, ...]:
+        """The live brokers of an UpdateMetadata request; the controller is one of them."""
+        return tuple(Broker(one, 1, (self.endpoint_of(one),)) for one in (*brokers, CONTROLLER))
 
     async def stop_replica(
         self, broker: int, name: Name, epoch: int, *, delete: bool = False
@@ -283,7 +285,7 @@ class Stage(ABC):
             for one in request.partitions:
                 self._proposed(request.broker, one)
             return AlterPartitionResponse(0, self.alter_error)
-        altered = [self._altered(request.broker, one) for one in request.partitions]
+        altered = [self._altered(request, one) for one in request.partitions]
         return AlterPartitionResponse(0, codes.NONE, tuple(sorted(altered, key=_name_of)))
 
     def _proposed(self, broker: int, one: ProposedState) -> Name:
@@ -292,12 +294,15 @@ class Stage(ABC):
         self.proposals.add((name, broker, tuple(sorted(one.isr))))
         return name
 
-    def _altered(self, broker: int, one: ProposedState) -> AlteredPartition:
-        name = self._proposed(broker, one)
-        topic_id = None if one.topic == name[0] else bytes.fromhex(one.topic)
-        known = self.states[name]
+    def _altered(self, request: AlterPartitionReceived, one: ProposedState) -> AlteredPartition:
+        broker, name = request.broker, self._proposed(request.broker, one)
+        by_id = request.version >= FIRST_BY_TOPIC_ID
+        topic_id = bytes.fromhex(one.topic) if by_id else None
+        known = self.states.get(name)
         error = self.alter_errors.get(name, codes.NONE)
-        if not error and (known.leader, known.leader_epoch) != (broker, one.leader_epoch):
+        if known is None:
+            error = codes.UNKNOWN_TOPIC_OR_PARTITION
+        elif not error and (known.leader, known.leader_epoch) != (broker, one.leader_epoch):
             error = codes.FENCED_LEADER_EPOCH
         if error:
             return AlteredPartition(name[0], topic_id, name[1], error)

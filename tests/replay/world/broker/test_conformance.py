@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.replay.world.broker import schedules
+from tests.replay.world.broker.control_schedule import random_control_requests
 from tests.replay.world.broker.lab_stage import LabStage, as_controller
 from tests.replay.world.broker.stage import Stage
 from tests.replay.world.broker.world_stage import WorldStage
@@ -43,10 +44,25 @@ async def compare(
         async with real.endpoint.listening():
             try:
                 await schedule(real)
+                real.check()
             finally:
                 real.close()
         session.close()
     assert len(real.seen) == len(world.seen)
+
+
+@pytest.mark.ci
+async def test_hundreds_of_control_requests_have_the_same_outcome(tmp_path: Path) -> None:
+    schedule = partial(random_control_requests, seed=1, topics=20)
+    await compare(tmp_path, schedule, NEWEST, brokers=1)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+async def test_thousands_of_control_requests_have_the_same_outcome(
+    tmp_path: Path, seed: int
+) -> None:
+    schedule = partial(random_control_requests, seed=seed, topics=100)
+    await compare(tmp_path, schedule, NEWEST, brokers=1)
 
 
 both_versions = pytest.mark.parametrize("versions", [NEWEST, OLDEST], ids=str)
@@ -95,6 +111,13 @@ async def test_isr_below_min_insync_replicas_has_the_same_errors_and_high_waterm
 ) -> None:
     config = {"min.insync.replicas": "2"}
     await compare(tmp_path, schedules.too_few_in_sync, versions, config=config)
+
+
+@both_versions
+async def test_leader_without_metadata_is_used_by_nobody(
+    tmp_path: Path, versions: tuple[str, str]
+) -> None:
+    await compare(tmp_path, schedules.late_metadata, versions)
 
 
 async def test_refused_proposals_are_repeated_after_the_same_errors(tmp_path: Path) -> None:

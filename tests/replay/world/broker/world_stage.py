@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
@@ -67,6 +68,8 @@ class WorldStage(Stage):
         _Client(self.hand, broker, Produce(1, name, acks, tuple(records)), answered)
 
     async def replica(self, broker: int, name: Name) -> Replica | int:
+        if await self.leader_in_metadata(broker, name) is None:
+            return codes.UNKNOWN_TOPIC_OR_PARTITION
         found = self.hand.replicas(broker).find(name)
         if not isinstance(found, Partition):
             return found
