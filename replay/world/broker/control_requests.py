@@ -146,9 +146,13 @@ class Replicas:
         if asked.topic_id is not None and known_id not in (None, asked.topic_id):
             return INCONSISTENT_TOPIC_ID
         known_epoch = partition.leader_epoch if partition else NO_EPOCH
-        if epoch == known_epoch and log and (asked.topic_id is None) != (known_id is None):
-            # The protocol version of the controller was raised or lowered over 2.8.
-            log.topic_id = asked.topic_id or known_id
+        if epoch == known_epoch and log and known_id is None and asked.topic_id is not None:
+            # The controller's protocol version was raised to 2.8 or later.
+            log.topic_id = asked.topic_id
+            return codes.NONE
+        is_follower = asked.leadership.leader != self._context.id
+        if epoch == known_epoch and known_id is not None and asked.topic_id is None and is_follower:
+            # It was lowered.
             return codes.NONE
         if epoch <= known_epoch:
             return codes.STALE_CONTROLLER_EPOCH
@@ -159,18 +163,25 @@ class Replicas:
     def _apply(self, asked: LeaderAndIsrPartition) -> bool:
         """False: the log may be in a log directory that has failed."""
         name, leader = (asked.topic, asked.partition), asked.leadership.leader
+        leads = leader == self._context.id
+        # A broker follows no leader that it does not know to be live (makeFollowers).
+        follows = not leads and leader in self._context.metadata.live
+        if leads:
+            self._followers.stop(name)
+        partition = self.hosted.get(name)
+        is_older = partition is not None and partition.is_newer_than(asked)
+        if is_older and (leads or follows):
+            return True
         log = self._open_log(name, asked)
         if log is None:
             self._go_offline(name)
             return False
-        partition = self.hosted.get(name)
         if partition is None:
             partition = self.hosted[name] = Partition(name, log, self._context, self._changes)
-        if leader == self._context.id:
-            self._followers.stop(name)
+        if leads:
             partition.make_leader(asked)
-        elif leader in self._context.metadata.live and partition.make_follower(asked):
-            # A broker follows no leader that it does not know to be live (makeFollowers).
+        elif follows:
+            partition.make_follower(asked)
             self._followers.stop(name)
             if not self._context.is_shutting_down:
                 self._followers.follow(partition)

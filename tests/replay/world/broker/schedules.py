@@ -17,8 +17,8 @@ async def diverging_tail(stage: Stage) -> None:
     await stage.produce("common", 1, T, ALL, (1, 2, 3))
     await stage.observe()
     # The followers fetch no more, so the tail stays with broker 1.
-    await stage.stop_replica(2, T, 0)
-    await stage.stop_replica(3, T, 0)
+    await stage.stop_replica(2, T, -1)
+    await stage.stop_replica(3, T, -1)
     await stage.produce("tail", 1, T, 1, (11, 12, 13))
     await stage.produce("unacknowledged", 1, T, ALL, (14,))
     await stage.lead(T, 2, 2, (2, 3), to=(2, 3))
@@ -34,7 +34,7 @@ async def several_diverging_epochs(stage: Stage) -> None:
     await stage.lead(T, 1, 0, (1, 2), replicas=(1, 2))
     await stage.produce("common", 1, T, ALL, (1, 2))
     await stage.observe()
-    await stage.stop_replica(2, T, 0)
+    await stage.stop_replica(2, T, -1)
     for epoch in range(1, 6):
         leader = 1 + epoch % 2
         await stage.lead(T, leader, epoch, (leader,), to=(leader,))
@@ -203,8 +203,8 @@ async def restarts(stage: Stage) -> None:
     await stage.produce("second", 1, T, 1, (3,))
     await stage.lead(T, 1, 1, BROKERS)
     await stage.observe()
-    await stage.stop_replica(2, T, 1)
-    await stage.stop_replica(3, T, 1)
+    await stage.stop_replica(2, T, -1)
+    await stage.stop_replica(3, T, -1)
     await stage.produce("tail", 1, T, 1, (4, 5))
     await stage.lead(T, 2, 2, (2, 3), to=(2, 3))
     await stage.restart(1)
