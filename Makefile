@@ -11,6 +11,9 @@ OLDEST_JARS := $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
 SPARK_KAFKA_JARS := $(STAMPS)/jars-spark-kafka-4.2.0
 UV := build/uv
 
+# The tests start hundreds of Python processes. Without stored bytecode each of them compiles the code again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup check test random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(JARS)

@@ -8,7 +8,7 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import CorrelationIdError, KafkaError
 from aiokafka.protocol.admin import DescribeConfigsRequest
 
-from controller.brokers.errors import RequestRefused, Unreachable, WrongVersion
+from controller.brokers.errors import RefusedByBroker, Unreachable, WrongVersion
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Endpoint
 from controller.wire.aiokafka_request import AiokafkaRequest, UnreadableHeader
@@ -85,7 +85,7 @@ class BrokerConnection:
     async def exchange(self, request: EncodedRequest) -> BrokerResponse:
         """Send a request and wait for its response. The connection is unusable after an error.
 
-        Raises `Unreachable` (no response in time), `RequestRefused`, `WrongVersion`.
+        Raises `Unreachable` (no response in time), `RefusedByBroker`, `WrongVersion`.
         """
         what = f"{request.api.name} version {request.version}"
         try:
@@ -103,7 +103,7 @@ class BrokerConnection:
                 fault.__cause__, UnreadableHeader
             ):
                 raise WrongVersion(f"{self._address}: response to {what}: {fault}") from fault
-            raise RequestRefused(
+            raise RefusedByBroker(
                 f"{self._address} closed the connection on {what}: {WRONG_PROTOCOL_VERSION}"
             ) from fault
         try:
@@ -115,7 +115,7 @@ class BrokerConnection:
     async def settings_of(self, broker: int, keys: Sequence[str]) -> list[ConfigEntry]:
         """The broker's values of these settings; unset ones are omitted.
 
-        Raises `Unreachable` (no readable response), `RequestRefused`.
+        Raises `Unreachable` (no readable response), `RefusedByBroker`.
         """
         try:
             answer = await self._connection.send(
@@ -127,7 +127,7 @@ class BrokerConnection:
             ) from fault
         ((error, message, _, _, entries),) = answer.resources
         if error:
-            raise RequestRefused(f"{self._address}: DescribeConfigs: {message} (code {error})")
+            raise RefusedByBroker(f"{self._address}: DescribeConfigs: {message} (code {error})")
         return [ConfigEntry(name, value, source) for name, value, _, source, *_ in entries if value]
 
     def close(self) -> None:

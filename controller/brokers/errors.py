@@ -11,8 +11,9 @@ class Unreachable(ChannelError):
     """The broker refuses the connection, cannot be resolved, or does not answer in time."""
 
 
-class RequestRefused(ChannelError):
-    """The broker closed an open connection when a request was sent on it."""
+class RefusedByBroker(ChannelError):
+    """The broker closed an open connection at a request, or answered DescribeConfigs with an
+    error."""
 
     kind = "closed"
 

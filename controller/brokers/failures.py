@@ -1,6 +1,6 @@
 """Decides when to report a channel's failures and how long to wait before a retry. Pure."""
 
-from controller.brokers.errors import ChannelError, RequestRefused, Unreachable
+from controller.brokers.errors import ChannelError, RefusedByBroker, Unreachable
 
 RETRY_S = 0.1
 """Retry interval for a broker that is down (KB 12.1.3)."""
@@ -44,7 +44,7 @@ class FailureTracker:
     def pause_s(self) -> float:
         """The wait before the next attempt."""
         first_close = (
-            self._kind == RequestRefused.kind and self._times < CLOSED_REPORTED_AFTER_TIMES
+            self._kind == RefusedByBroker.kind and self._times < CLOSED_REPORTED_AFTER_TIMES
         )
         return RETRY_S if self._kind == Unreachable.kind or first_close else REPEATED_FAULT_S
 
@@ -64,7 +64,7 @@ class FailureTracker:
         match error:
             case Unreachable():
                 return now_s - self._since_s >= UNREACHABLE_REPORTED_AFTER_S
-            case RequestRefused():
+            case RefusedByBroker():
                 return self._times >= CLOSED_REPORTED_AFTER_TIMES
             case _:
                 return True

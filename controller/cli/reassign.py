@@ -28,7 +28,7 @@ from controller.operator.reassignment import (
     stray_listing,
     verifying,
 )
-from controller.operator.reassignment.cluster import Cluster, connected
+from controller.operator.reassignment.cluster import ClusterConnection, connected
 from controller.operator.reassignment.documents import read_brokers, read_targets, read_topics
 from controller.operator.reassignment.errors import BadInput, Refused
 from controller.operator.reassignment.generating import generate
@@ -107,7 +107,9 @@ def _may_settle_throttles(given: dict[str, Any]) -> bool:
     return given["cancel"] and given[FILE] is None and not keeps
 
 
-def _prepared(action: str, given: dict[str, Any], report: Report) -> Callable[[Cluster], Any]:
+def _prepared(
+    action: str, given: dict[str, Any], report: Report
+) -> Callable[[ClusterConnection], Any]:
     """The action, as a function of the cluster. Raises BadInput."""
     dry_run = given["dry-run"]
     report.data["dry_run"] = dry_run

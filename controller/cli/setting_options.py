@@ -46,7 +46,7 @@ class _Options(TypedDict):
         _option(
             "--mirror",
             "HOST:PORT,...",
-            "Brokers of the cluster on whose topic event logs are mirrored.",
+            "Brokers of the Kafka cluster that has the topic for event logs.",
         ),
     ]
     take_over: Annotated[

@@ -158,8 +158,8 @@ def _first_eligible(
 # The strategies (Kafka's PartitionLeaderElectionStrategy) ---------------------------------------
 
 
-class Candidate(NamedTuple):
-    """A partition that needs a leader, with its state in ZooKeeper.
+class ElectionInput(NamedTuple):
+    """The input of an election: a partition that needs a leader, and its state in ZooKeeper.
 
     `allow_unclean`: a replica outside of the ISR may lead. `originals`: the original replicas of a
     reassignment that /admin/reassign_cancel cancels; empty if it is not cancelled.
@@ -202,7 +202,7 @@ class Strategy(NamedTuple):
 
     name: str
     kafka_name: str
-    choose: Callable[[ControllerContext, Candidate], Elected]
+    choose: Callable[[ControllerContext, ElectionInput], Elected]
     recipients: Callable[[ControllerContext, Partition], Iterable[int]]
     unclean: Unclean = Unclean.NEVER
     is_rollback: bool = False
@@ -238,51 +238,51 @@ def _replicas_not_offline(context: ControllerContext, partition: Partition) -> l
     ]
 
 
-def _choose_offline(context: ControllerContext, candidate: Candidate) -> Elected:
-    is_online = online_test(context, candidate.partition)
-    isr, allow_unclean = candidate.current.isr, candidate.allow_unclean
-    elected = offline_partition_leader(candidate.replicas, isr, is_online, allow_unclean)
-    return _with_excluded(context, candidate, elected)
+def _choose_offline(context: ControllerContext, given: ElectionInput) -> Elected:
+    is_online = online_test(context, given.partition)
+    isr, allow_unclean = given.current.isr, given.allow_unclean
+    elected = offline_partition_leader(given.replicas, isr, is_online, allow_unclean)
+    return _with_excluded(context, given, elected)
 
 
-def _with_excluded(context: ControllerContext, candidate: Candidate, elected: Elected) -> Elected:
+def _with_excluded(context: ControllerContext, given: ElectionInput, elected: Elected) -> Elected:
     """The election, which also passes over the live replicas that a cancellation excludes, where no
     replica in sync can lead. Without the cancellation they could become unclean leaders."""
-    if not candidate.originals or (elected.leader != NO_LEADER and not elected.unclean):
+    if not given.originals or (elected.leader != NO_LEADER and not elected.unclean):
         return elected
-    is_online, may_lead = online_test(context, candidate.partition), candidate.replicas
-    reason = NOT_ORIGINAL if candidate.allow_unclean else NOT_IN_SYNC
-    excluded = [one for one in candidate.partition.replicas if one not in may_lead]
+    is_online, may_lead = online_test(context, given.partition), given.replicas
+    reason = NOT_ORIGINAL if given.allow_unclean else NOT_IN_SYNC
+    excluded = [one for one in given.partition.replicas if one not in may_lead]
     added = tuple((one, reason) for one in excluded if is_online(one))
     return elected._replace(passed_over=elected.passed_over + added)
 
 
-def _choose_preferred(context: ControllerContext, candidate: Candidate) -> Elected:
-    is_online = online_test(context, candidate.partition)
-    return preferred_leader(candidate.replicas, candidate.current.isr, is_online)
+def _choose_preferred(context: ControllerContext, given: ElectionInput) -> Elected:
+    is_online = online_test(context, given.partition)
+    return preferred_leader(given.replicas, given.current.isr, is_online)
 
 
-def _choose_among_target(context: ControllerContext, candidate: Candidate) -> Elected:
-    partition = candidate.partition
+def _choose_among_target(context: ControllerContext, given: ElectionInput) -> Elected:
+    partition = given.partition
     is_online = online_test(context, partition)
-    return reassignment_leader(partition.assignment.target, candidate.current.isr, is_online)
+    return reassignment_leader(partition.assignment.target, given.current.isr, is_online)
 
 
-def _choose_among_replicas(context: ControllerContext, candidate: Candidate) -> Elected:
-    partition = candidate.partition
+def _choose_among_replicas(context: ControllerContext, given: ElectionInput) -> Elected:
+    partition = given.partition
     is_online = online_test(context, partition)
-    return reassignment_leader(partition.replicas, candidate.current.isr, is_online)
+    return reassignment_leader(partition.replicas, given.current.isr, is_online)
 
 
-def _choose_at_shutdown(context: ControllerContext, candidate: Candidate) -> Elected:
-    partition = candidate.partition
+def _choose_at_shutdown(context: ControllerContext, given: ElectionInput) -> Elected:
+    partition = given.partition
     elected = controlled_shutdown_leader(
-        candidate.replicas,
-        candidate.current.isr,
+        given.replicas,
+        given.current.isr,
         lambda broker: context.is_online_or_shutting_down(broker, partition),
         context.shutting_down.__contains__,
     )
-    return _with_excluded(context, candidate, elected)
+    return _with_excluded(context, given, elected)
 
 
 OFFLINE: Final = Strategy(
@@ -349,37 +349,37 @@ class RollbackGoal(NamedTuple):
 
 
 def why_rollback_waits(
-    context: ControllerContext, candidate: Candidate, goal: RollbackGoal
+    context: ControllerContext, given: ElectionInput, goal: RollbackGoal
 ) -> TooFewInSync | None:
     """Why replicas other than the originals have to stay; None if they can be removed.
 
     They stay until enough originals are in sync, dead or not: a dead replica may return with the
     only copy (docs/kip-236-design.md#when-a-rollback-waits).
     """
-    isr = candidate.current.isr
-    is_online = online_test(context, candidate.partition)
+    isr = given.current.isr
+    is_online = online_test(context, given.partition)
     in_sync = tuple(one for one in goal.originals if one in isr and is_online(one))
     is_enough = len(in_sync) >= goal.needed or not goal.others
     return None if is_enough else TooFewInSync(in_sync, goal.needed)
 
 
 def rollback_leader(
-    context: ControllerContext, candidate: Candidate, goal: RollbackGoal
+    context: ControllerContext, given: ElectionInput, goal: RollbackGoal
 ) -> tuple[Elected, TooFewInSync | None]:
     """The leader stays if it is an original, else another original is elected. The ISR keeps its
     originals. Second, why the partition has to wait: None if it has a leader, or is rolled back
     without one.
     """
-    partition, current, originals = candidate.partition, candidate.current, goal.originals
+    partition, current, originals = given.partition, given.current, goal.originals
     # The state in ZooKeeper may have changed since the rollback was found to be possible.
-    if too_few := why_rollback_waits(context, candidate, goal):
+    if too_few := why_rollback_waits(context, given, goal):
         lagging = tuple((one, NOT_IN_SYNC) for one in originals if one not in current.isr)
         return Elected(NO_LEADER, current.isr, passed_over=lagging), too_few
     is_online = online_test(context, partition)
     in_sync = tuple(one for one in current.isr if one in originals)
     if current.leader in in_sync and is_online(current.leader):
         return Elected(current.leader, in_sync), None
-    elected = offline_partition_leader(originals, in_sync, is_online, candidate.allow_unclean)
+    elected = offline_partition_leader(originals, in_sync, is_online, given.allow_unclean)
     return elected if elected.unclean else elected._replace(isr=in_sync), None
 
 

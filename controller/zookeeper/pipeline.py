@@ -13,7 +13,7 @@ from controller.core.commands import CommandId, ZooKeeperCommand
 from controller.zookeeper import wire
 from controller.zookeeper.commands import work_of
 from controller.zookeeper.errors import MalformedReply
-from controller.zookeeper.work import Exchange, OutcomeEvent, Request, Work
+from controller.zookeeper.work import Exchange, OutcomeEvent, Work, ZooKeeperRequest
 
 XID_MAX = 0x7FFFFFFF
 
@@ -23,7 +23,7 @@ class InFlight(NamedTuple):
 
     xid: int
     work: Work | None
-    request: Request
+    request: ZooKeeperRequest
 
 
 class Pipeline:
@@ -65,7 +65,7 @@ class Pipeline:
             if work.sent:
                 self._current = None
 
-    def send(self, request: Request, work: Work | None = None) -> bytes:
+    def send(self, request: ZooKeeperRequest, work: Work | None = None) -> bytes:
         """The frame of a request, which counts as in flight from now on."""
         self._last_xid = self._last_xid % XID_MAX + 1
         self._flight.append(InFlight(self._last_xid, work, request))

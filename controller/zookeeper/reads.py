@@ -10,7 +10,13 @@ from controller.core.operations import NO_NODE, OK
 from controller.zookeeper import bulk
 from controller.zookeeper.bulk import Columns
 from controller.zookeeper.wire import read_children
-from controller.zookeeper.work import EVENT_ITEMS_MAX, Exchange, OutcomeEvent, Request, Work
+from controller.zookeeper.work import (
+    EVENT_ITEMS_MAX,
+    Exchange,
+    OutcomeEvent,
+    Work,
+    ZooKeeperRequest,
+)
 
 EVENT_DATA_BYTES_MAX: Final = 512 * 1024
 """Limit of znode data in one event (docs/design.md#the-log); a larger znode is not split."""
@@ -45,10 +51,10 @@ class _ZnodeReads(Work):
         self._sent = False
 
     @abstractmethod
-    def _produce(self) -> Iterator[Request | None]:
+    def _produce(self) -> Iterator[ZooKeeperRequest | None]:
         """All requests in order; None if a reply must arrive first."""
 
-    def take(self) -> Request | None:
+    def take(self) -> ZooKeeperRequest | None:
         for request in self._requests:
             return request
         self._sent = True
@@ -67,11 +73,11 @@ class _ZnodeReads(Work):
             if not self._paths:
                 return
 
-    def _persistent_watches(self, paths: Sequence[str]) -> Iterator[Request]:
+    def _persistent_watches(self, paths: Sequence[str]) -> Iterator[ZooKeeperRequest]:
         for path in paths:
             if self._with.watches.add_persistent(path):
                 body = bulk.add_watch_request(self._with.encoded(path))
-                yield Request(body, len(body), path)
+                yield ZooKeeperRequest(body, len(body), path)
 
     def _watch_answered(self, path: str, error: int) -> None:
         if error != OK:
@@ -135,7 +141,7 @@ class PagedReads(_ZnodeReads):
 
     _item_bytes = 0
 
-    def _produce(self) -> Iterator[Request | None]:
+    def _produce(self) -> Iterator[ZooKeeperRequest | None]:
         start = 0
         while start < len(self._paths):
             if start and not self._item_bytes:
@@ -149,7 +155,7 @@ class PagedReads(_ZnodeReads):
                 yield from self._persistent_watches(paths)
             body = bulk.multi_read_request(map(self._with.encoded, paths))
             reply_bytes = len(paths) * (self._item_bytes or SINGLE_REPLY_BYTES)
-            yield Request(body, max(len(body), reply_bytes), len(paths))
+            yield ZooKeeperRequest(body, max(len(body), reply_bytes), len(paths))
             start += count
 
     def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
@@ -177,13 +183,13 @@ class SingleReads(_ZnodeReads):
         self._columns = Columns()
         self._data_bytes = 0
 
-    def _produce(self) -> Iterator[Request | None]:
+    def _produce(self) -> Iterator[ZooKeeperRequest | None]:
         one_shot = self._watch and not self._with.bulk
         for path in self._paths:
             if self._watch and not one_shot:
                 yield from self._persistent_watches((path,))
             body = bulk.read_request(self._opcode, self._with.encoded(path), one_shot)
-            yield Request(body, SINGLE_REPLY_BYTES)
+            yield ZooKeeperRequest(body, SINGLE_REPLY_BYTES)
 
     def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
         if isinstance(token, str):
@@ -230,17 +236,17 @@ class ChildrenReads(Work):
         self._requests = self._produce()
         self._sent = False
 
-    def _produce(self) -> Iterator[Request]:
+    def _produce(self) -> Iterator[ZooKeeperRequest]:
         path = self._with.encoded(self._path)
         bulk_server = bool(self._with.bulk)
         if self._watch and bulk_server and self._with.watches.add_persistent(self._path):
             body = bulk.add_watch_request(path)
-            yield Request(body, len(body), self._path)
+            yield ZooKeeperRequest(body, len(body), self._path)
         self._sent = True
         one_shot = self._watch and not bulk_server
-        yield Request(bulk.read_request(bulk.GET_CHILDREN, path, one_shot), PAGE_BYTES)
+        yield ZooKeeperRequest(bulk.read_request(bulk.GET_CHILDREN, path, one_shot), PAGE_BYTES)
 
-    def take(self) -> Request | None:
+    def take(self) -> ZooKeeperRequest | None:
         return next(self._requests, None)
 
     @property

@@ -42,7 +42,7 @@ from controller.zookeeper.commands import is_empty, work_of
 from controller.zookeeper.errors import MalformedReply
 from controller.zookeeper.pipeline import Pipeline
 from controller.zookeeper.watches import Watches
-from controller.zookeeper.work import Exchange, Request
+from controller.zookeeper.work import Exchange, ZooKeeperRequest
 
 PING_MS_MAX: Final = 10_000
 NO_SESSION: Final = 0
@@ -262,7 +262,7 @@ class Session:
 
     def _send(self, body: bytes) -> None:
         """Send a request that belongs to no command."""
-        self._output.append(self._pipeline.send(Request(body, 0)))
+        self._output.append(self._pipeline.send(ZooKeeperRequest(body, 0)))
 
     # Replies ----------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ EVENT_ITEMS_MAX: Final = 10_000
 OutcomeEvent = ZnodesRead | ChildrenRead | ZnodesWritten
 
 
-class Request(NamedTuple):
+class ZooKeeperRequest(NamedTuple):
     """A request to send: its body from the opcode on; the bytes that count against the limit of
     bytes in flight (the larger of request and reply); and a token that identifies its reply.
     """
@@ -58,7 +58,7 @@ class Work(ABC):
     """
 
     @abstractmethod
-    def take(self) -> Request | None:
+    def take(self) -> ZooKeeperRequest | None:
         """The next request, or None if there is none now. A later call may return one until
         `sent` is true."""
 

@@ -34,7 +34,13 @@ from controller.core.values import ANY_VERSION
 from controller.core.znodes import CONTROLLER_EPOCH
 from controller.zookeeper import bulk
 from controller.zookeeper.wire import sync_request
-from controller.zookeeper.work import EVENT_ITEMS_MAX, Exchange, OutcomeEvent, Request, Work
+from controller.zookeeper.work import (
+    EVENT_ITEMS_MAX,
+    Exchange,
+    OutcomeEvent,
+    Work,
+    ZooKeeperRequest,
+)
 
 MULTI_ITEMS_MAX: Final = 1000
 MULTI_BYTES_MAX: Final = 640 * 1024
@@ -69,7 +75,7 @@ class IndependentWrites(Work):
         """Multis in flight of which a part may have to be sent again."""
         self._paths_in_flight = _Paths()
 
-    def take(self) -> Request | None:
+    def take(self) -> ZooKeeperRequest | None:
         if not self._multis_in_flight:
             self._paths_in_flight = _Paths()
         places, size = self._cut()
@@ -79,7 +85,9 @@ class IndependentWrites(Work):
         self._may_split += len(places) > 1
         encoded, operations = self._with.encoded, self._operations
         named = [(encoded((one := operations[place]).path), one) for place in places]
-        return Request(bulk.multi_request(named, self._with.acl, self._guard), size, places)
+        return ZooKeeperRequest(
+            bulk.multi_request(named, self._with.acl, self._guard), size, places
+        )
 
     def _cut(self) -> tuple[Sequence[int], int]:
         """The indexes of the next multi and its approximate size; empty if it must wait."""
@@ -222,12 +230,12 @@ class _OneRequest(Work):
         self._with = with_
         self._sent = False
 
-    def take(self) -> Request | None:
+    def take(self) -> ZooKeeperRequest | None:
         if self._sent:
             return None
         self._sent = True
         body = self._body()
-        return Request(body, len(body))
+        return ZooKeeperRequest(body, len(body))
 
     def _body(self) -> bytes:
         raise NotImplementedError

@@ -40,7 +40,7 @@ _PARTIAL: Final = ".fetching"
 """The folder of incomplete logs. No log's name begins like this."""
 
 
-class Run(Struct, frozen=True):
+class MirroredRun(Struct, frozen=True):
     """A log on the topic; its key is CLUSTER/NAME."""
 
     cluster: str
@@ -69,7 +69,7 @@ Advance = Callable[[int, int], None]
 """The number of messages read, and the total number of offsets."""
 
 
-async def runs(topic: Topic, advance: Advance) -> list[Run]:
+async def runs(topic: Topic, advance: Advance) -> list[MirroredRun]:
     """The logs on the topic, by cluster and name. Raises MirrorFailed."""
     counts: dict[str, int] = {}
 
@@ -77,7 +77,7 @@ async def runs(topic: Topic, advance: Advance) -> list[Run]:
         counts[key] = counts.get(key, 0) + _is_record(message)
 
     await _read(topic, count, advance)
-    return [Run(*_names(key), records) for key, records in sorted(counts.items())]
+    return [MirroredRun(*_names(key), records) for key, records in sorted(counts.items())]
 
 
 async def fetch(

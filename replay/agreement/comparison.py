@@ -1,6 +1,6 @@
 """Compares an imported log, or a source that is imported first, with the fold."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -34,6 +34,9 @@ from replay.stock_clusters.imported_log.reading import ImportedLog, open_importe
 from replay.stock_clusters.imports.importing import Selection, import_source
 
 Rules = Literal["kafka", "refold"]
+
+_DECODED_BYTES_MAX: Final = 8 << 20
+"""A log whose records have at most this size is decoded only once for all comparisons."""
 
 
 @contextmanager
@@ -102,11 +105,17 @@ def _comparison(
 ) -> Compare:
     tried = count(1)
     last = reader.last_seq
+    decoded: dict[int, Sequence[tuple[EventRecord, ImportedEvent]] | None] = {}
+
+    def with_records(log: ImportedLog) -> ImportedLog:
+        if log.first_seq not in decoded:
+            decoded[log.first_seq] = _decoded(log)
+        return structs.replace(log, decoded=decoded[log.first_seq])
 
     def compare(choices: Choices) -> AgreementResult:
         result = AgreementResult(source=source)
         what = f"trying order {next(tried)}" if choices.has_moments else "comparing"
-        for log in gap_free_ranges(reader):
+        for log in map(with_records, gap_free_ranges(reader)):
             checker = agreeing_on(log, last, rules, settings, progress, replies=choices)
             agreement = checker.run(read_records(log, what, last, progress))
             of_range = result_of(agreement, result.source)
@@ -116,6 +125,18 @@ def _comparison(
         return result
 
     return compare
+
+
+def _decoded(log: ImportedLog) -> Sequence[tuple[EventRecord, ImportedEvent]] | None:
+    """The records of a range; None if they are too large to be kept."""
+    found = []
+    size = 0
+    for record, event in log.events():
+        size += len(record.payload)
+        if size > _DECODED_BYTES_MAX:
+            return None
+        found.append((record, event))
+    return found
 
 
 def agreeing_on(

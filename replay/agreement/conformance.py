@@ -25,7 +25,7 @@ from replay.agreement.decisions.judgements import (
     Judgement,
     judge_decision,
 )
-from replay.agreement.decisions.write_batch import Decision
+from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.logs.broker_responses import (
     response_of_line,
     response_of_request,
@@ -192,7 +192,7 @@ class ConformanceChecker:
         if controller is None and self._is_warm(one.session, found):
             self.result.warm += not is_input
             return
-        decision = Decision(
+        decision = StockDecision(
             record.seq,
             one.zxid,
             one.time_ms,
@@ -397,7 +397,7 @@ def _role(view: ZnodeView) -> tuple[int, int]:
     return 0 if holder is None else holder.owner, last
 
 
-def _without_election(decision: Decision, broker: int) -> Judgement:
+def _without_election(decision: StockDecision, broker: int) -> Judgement:
     """The judgement on a decision of a session that was never elected."""
     position = FoldPosition(broker, epoch=0, cause="", since=0)
     return judge_decision(

@@ -10,7 +10,7 @@ from replay.cli.listing import Broker, Filter, Limit, Partition, Topic, print_li
 from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
 from replay.description.choices import Chosen, candidates_clause
 from replay.listing import observed, recorded
-from replay.listing.values import Decision
+from replay.listing.values import ListedDecision
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
 
@@ -69,7 +69,7 @@ def decisions(
     """
     criteria = Filter(first, last, kind or [], topic, partition, broker, term, limit)
 
-    def fits(one: Decision) -> bool:
+    def fits(one: ListedDecision) -> bool:
         is_step = one.kind in _STEPS and not every and one.kind not in criteria.kinds
         return not is_step and (rule is None or rule.lower() in one.rule.lower())
 
@@ -85,7 +85,7 @@ def decisions(
     )
 
 
-def _source(log: OpenedLog, first: int, last: int, progress: Progress) -> Iterator[Decision]:
+def _source(log: OpenedLog, first: int, last: int, progress: Progress) -> Iterator[ListedDecision]:
     if isinstance(log, RecordedLog):
         return (
             one for _, decided in recorded.listed(log, first, last, progress) for one in decided
@@ -93,7 +93,7 @@ def _source(log: OpenedLog, first: int, last: int, progress: Progress) -> Iterat
     return observed.decisions(log, first, last, progress)
 
 
-def _lines(one: Decision) -> str:
+def _lines(one: ListedDecision) -> str:
     name = f"command {one.command}  " if one.command else f"broker {one.broker}  "
     head = f"{one.seq:>8}  {one.time}  term {one.term}  {name}{one.text}"
     verdict = f" ({one.verdict})" if one.verdict not in ("", "agreed") else ""

@@ -60,7 +60,7 @@ def diff_command(
     logs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="LOG...",
+            metavar="LOG",
             help="Logs of the daemon or imported logs, may be packed (.tar.xz); recordings as for"
             " refold import (folders or packed); incidents; or folders of these.",
         ),

@@ -40,8 +40,9 @@ def import_command(
     source: Annotated[
         Path,
         typer.Argument(
+            metavar="SOURCE",
             help="A folder, .tar, .tar.gz or .tar.xz with the data of a ZooKeeper server"
-            " (version-2), and optionally the brokers' logs."
+            " (version-2), and optionally the brokers' logs.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="LOG", help="The folder for the new log.")],

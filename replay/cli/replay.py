@@ -44,8 +44,9 @@ def replay(
     log: Annotated[
         Path,
         typer.Argument(
+            metavar="LOG",
             help="A log of the daemon, may be packed; an incident; a folder of these; or - for"
-            " stdin."
+            " stdin.",
         ),
     ],
     as_json: Json = False,

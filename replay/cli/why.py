@@ -31,7 +31,7 @@ def why(
     log: Annotated[
         list[str],
         typer.Argument(
-            metavar="LOG...",
+            metavar="LOG",
             help="A log of the daemon or an imported log, may be packed; an incident; or - for"
             " stdin. Several logs of a daemon, or the folder of its runs, are read as one.",
         ),

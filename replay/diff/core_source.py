@@ -6,6 +6,7 @@ Comments, docstrings, annotations, imports and formatting are left out: they dec
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from replay.errors import DiffError
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _BODIES: Final = ("body", "orelse", "finalbody", "handlers", "cases")
 _PACKAGE: Final = "controller.core"
+_MODULES_MAX: Final = 500
 
 
 class Statement(Struct, frozen=True):
@@ -69,13 +71,19 @@ def read_core(folder: Path) -> CoreSource:
     values: list[Value] = []
     for path in sorted(folder.rglob("*.py")):
         try:
-            tree = ast.parse(path.read_bytes())
+            module = _read_module(path.relative_to(folder).as_posix(), path.read_bytes())
         except (OSError, SyntaxError, ValueError) as error:
             raise DiffError(f"{path} cannot be parsed: {error}") from None
-        module = _Module(path.relative_to(folder).as_posix(), tree)
         functions += module.functions
         values += module.values
     return CoreSource(tuple(functions), tuple(values))
+
+
+@lru_cache(_MODULES_MAX)
+def _read_module(file: str, source: bytes) -> "_Module":
+    """A module. Most modules are the same in both versions, and are parsed once. Raises
+    SyntaxError, ValueError."""
+    return _Module(file, ast.parse(source))
 
 
 class _Module:

@@ -6,8 +6,7 @@
 - `manifest` says what was ingested of each log and what the log lacks, `set_aside` what could not
   be read; `rebuild` writes a log from the table
 - `columns` defines the table of records and turns pages of a log into Arrow batches; `fact_columns`
-  and `facts` decode what each record is about, `naming` writes its content as JSON; `decoding`
-  keeps these columns as a second table
+  and `facts` decode what each record is about; `decoding` keeps these columns as a second table
 - `log_source` and `zookeeper_source` are Spark's data sources "refold" and "zookeeper-txnlog";
   `pushdown` turns Spark's filters into SQL conditions
 - `mirror_stream` reads the mirror's topic through Spark's Kafka source; `live` maintains a table of

@@ -33,7 +33,7 @@ from replay.fleet.ingest_task import (
 )
 from replay.fleet.inputs import Kind, OtherFiles, PassedOver, inputs_below, named
 from replay.fleet.jobs import for_few_rows, reporting_steps, rows_in, spark_errors
-from replay.fleet.manifest import INGESTED, LogState
+from replay.fleet.manifest import INGESTED, LogCompleteness
 from replay.fleet.schemas import spark_schema
 from replay.fleet.set_aside import SetAside, inputs_set_aside, write_set_aside
 from replay.fleet.table import TableFolder, open_table
@@ -100,7 +100,7 @@ class IngestResult(Struct):
     set_aside: int
     examples: list[SetAside]
     incomplete: int
-    logs_with_notes: list[LogState]
+    logs_with_notes: list[LogCompleteness]
     passed_over: list[PassedOver]
     batch: int | None
     seconds: float
@@ -237,7 +237,7 @@ class Ingest:
             set_aside=set_aside,
             examples=examples,
             incomplete=manifest.incomplete(logs).count(),
-            logs_with_notes=manifest.log_states(manifest.noted(logs), _EXAMPLES_MAX),
+            logs_with_notes=manifest.completeness_of(manifest.noted(logs), _EXAMPLES_MAX),
             passed_over=passed_over,
             # A batch without records says that files were read that have nothing new.
             batch=batch if counts["events"] + counts["commands"] else None,

@@ -84,8 +84,8 @@ class Known(Struct, frozen=True):
     command_chain: bytes
 
 
-class LogState(Struct, frozen=True):
-    """A log of the table that lacks something, or whose import has warnings."""
+class LogCompleteness(Struct, frozen=True):
+    """What a log of the table lacks, and the warnings of its import."""
 
     cluster: str
     log: str
@@ -157,11 +157,11 @@ def noted(logs: DataFrame) -> DataFrame:
     return logs.where("size(lacking) + size(warnings) + not_understood > 0")
 
 
-def log_states(logs: DataFrame, limit: int) -> list[LogState]:
-    """Some logs as values, those that lack something first."""
-    names = LogState.__struct_fields__
+def completeness_of(logs: DataFrame, limit: int) -> list[LogCompleteness]:
+    """The completeness of some logs, those that lack something first."""
+    names = LogCompleteness.__struct_fields__
     first = logs.orderBy(sql.expr("size(lacking) = 0"), "cluster", "log").limit(limit)
-    return [LogState(**{name: row[name] for name in names}) for row in first.collect()]
+    return [LogCompleteness(**{name: row[name] for name in names}) for row in first.collect()]
 
 
 def count_rows(folder: Path) -> int:

@@ -15,31 +15,31 @@ from controller.core.state import ControllerContext
 from controller.core.triggers import Trigger
 
 
-class Source(NamedTuple):
+class Logger(NamedTuple):
     """A logger, and how its messages begin. `{id}` in `identity` is the controller's broker id."""
 
-    logger: str
+    name: str
     identity: str
 
 
-CONTROLLER: Final = Source("kafka.controller.KafkaController", "[Controller id={id}] ")
-DELETIONS: Final = Source("kafka.controller.TopicDeletionManager", "[Topic Deletion Manager {id}] ")
-PARTITIONS: Final = Source(
+CONTROLLER: Final = Logger("kafka.controller.KafkaController", "[Controller id={id}] ")
+DELETIONS: Final = Logger("kafka.controller.TopicDeletionManager", "[Topic Deletion Manager {id}] ")
+PARTITIONS: Final = Logger(
     "kafka.controller.ZkPartitionStateMachine", "[PartitionStateMachine controllerId={id}] "
 )
-REPLICAS: Final = Source(
+REPLICAS: Final = Logger(
     "kafka.controller.ZkReplicaStateMachine", "[ReplicaStateMachine controllerId={id}] "
 )
-SENDER: Final = Source(
+SENDER: Final = Logger(
     "kafka.controller.RequestSendThread", "[RequestSendThread controllerId={id}] "
 )
-EVENTS: Final = Source(
+EVENTS: Final = Logger(
     "kafka.controller.ControllerEventManager$ControllerEventThread",
     "[ControllerEventThread controllerId={id}] ",
 )
-BATCH: Final = Source("kafka.controller.ControllerBrokerRequestBatch", "")
-STATE_CHANGE: Final = Source("state.change.logger", "[Controller id={id} epoch={epoch}] ")
-STATE_CHANGE_ANSWER: Final = Source("state.change.logger", "[Controller id={id}] ")
+BATCH: Final = Logger("kafka.controller.ControllerBrokerRequestBatch", "")
+STATE_CHANGE: Final = Logger("state.change.logger", "[Controller id={id} epoch={epoch}] ")
+STATE_CHANGE_ANSWER: Final = Logger("state.change.logger", "[Controller id={id}] ")
 
 
 class Line(NamedTuple):
@@ -93,22 +93,22 @@ class KafkaLog:
         """The current state of the controller."""
         return self.controller.context
 
-    def info(self, source: Source, message: str, exception: str = "") -> None:
+    def info(self, logger: Logger, message: str, exception: str = "") -> None:
         """A line of level INFO."""
-        self._add("INFO", source, message, exception)
+        self._add("INFO", logger, message, exception)
 
-    def warn(self, source: Source, message: str, exception: str = "") -> None:
+    def warn(self, logger: Logger, message: str, exception: str = "") -> None:
         """A line of level WARN."""
-        self._add("WARN", source, message, exception)
+        self._add("WARN", logger, message, exception)
 
-    def error(self, source: Source, message: str, exception: str = "") -> None:
+    def error(self, logger: Logger, message: str, exception: str = "") -> None:
         """A line of level ERROR."""
-        self._add("ERROR", source, message, exception)
+        self._add("ERROR", logger, message, exception)
 
-    def _add(self, level: str, source: Source, message: str, exception: str) -> None:
-        identity = source.identity.format(id=self.id, epoch=self.context.epoch)
+    def _add(self, level: str, logger: Logger, message: str, exception: str) -> None:
+        identity = logger.identity.format(id=self.id, epoch=self.context.epoch)
         self.lines.append(
-            Line(self.seq, self.wall_ns, level, identity + message, source.logger, exception)
+            Line(self.seq, self.wall_ns, level, identity + message, logger.name, exception)
         )
 
 

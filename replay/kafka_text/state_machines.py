@@ -29,8 +29,8 @@ from replay.kafka_text.kafka_log import (
     REPLICAS,
     STATE_CHANGE,
     KafkaLog,
+    Logger,
     LogObserver,
-    Source,
     ZooKeeperOutcome,
 )
 from replay.kafka_text.scala_text import (
@@ -48,7 +48,7 @@ _STRATEGIES: Final = {
     one.name: one.kafka_name
     for one in (OFFLINE, UNCLEAN, PREFERRED, REASSIGNMENT, CONTROLLED_SHUTDOWN)
 }
-_NO_PREFIX: Final = Source(PARTITIONS.logger, "")
+_NO_PREFIX: Final = Logger(PARTITIONS.name, "")
 _NOT_ELECTED: Final = ("no_leader_created", "no_leader_elected")
 _FAILED: Final = "kafka.common.StateChangeFailedException"
 _ILLEGAL: Final = "java.lang.IllegalStateException"

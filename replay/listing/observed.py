@@ -11,7 +11,7 @@ from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from replay.description.choices import chosen
 from replay.description.imported_events import imported_event_in_words, transaction_in_words
-from replay.listing.values import Decision, ListedEvent, listed_event
+from replay.listing.values import ListedDecision, ListedEvent, listed_event
 from replay.progress import Progress
 from replay.shadow_folds import DerivedWrites, ShadowCommand, ShadowObserver, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
@@ -44,7 +44,9 @@ def _listed(
     return listed_event(record, imported_event_in_words(event, chroot), subjects)
 
 
-def decisions(log: ImportedLog, first: int, last: int, progress: Progress) -> Iterator[Decision]:
+def decisions(
+    log: ImportedLog, first: int, last: int, progress: Progress
+) -> Iterator[ListedDecision]:
     """The decisions of a stock controller in a range, each with the rule by which a shadow fold
     decides the same. Raises ReplayError, LogError."""
     derived = _derived_writes(log, progress)
@@ -82,7 +84,7 @@ def _decision(
     observed: Observed,
     chroot: str,
     derived: DerivedWrites[Issued],
-) -> Decision:
+) -> ListedDecision:
     paths = paths_of_transaction(transaction, chroot)
     if observed.what == _ELECTION and not paths:
         # Refused at its first write, so the transaction has no paths.
@@ -90,7 +92,7 @@ def _decision(
     verdict, write = derived.match(record.seq, paths)
     subjects = subjects_of_transaction(transaction, chroot)
     choices = [chosen(one) for one in write.reason.choices] if write else []
-    return Decision(
+    return ListedDecision(
         record.seq,
         iso_time(record.wall_ns),
         observed.epoch,

@@ -21,7 +21,7 @@ from replay.description.commands import command_in_words
 from replay.description.events import event_in_words
 from replay.inspect.at import projection_before
 from replay.inspect.projections import RecordedProjection
-from replay.listing.values import Decision, ListedEvent, listed_event
+from replay.listing.values import ListedDecision, ListedEvent, listed_event
 from replay.logs.decode import recorded
 from replay.logs.open_log import RecordedLog
 from replay.progress import Progress
@@ -40,7 +40,7 @@ _ANSWERS: Final = (
 
 def listed(
     log: RecordedLog, first: int, last: int, progress: Progress
-) -> Iterator[tuple[ListedEvent, list[Decision]]]:
+) -> Iterator[tuple[ListedEvent, list[ListedDecision]]]:
     """Each event of a range with its decisions. Raises ReplayError, LogError."""
     folding = projection_before(log, first)
     assert isinstance(folding, RecordedProjection), "the log is a recorded one"
@@ -88,8 +88,8 @@ class _Listing:
         ):
             del self._pending[event.command]
 
-    def decision(self, record: EventRecord, issued: Issued) -> Decision:
-        return Decision(
+    def decision(self, record: EventRecord, issued: Issued) -> ListedDecision:
+        return ListedDecision(
             record.seq,
             iso_time(record.wall_ns),
             issued.term,

@@ -36,7 +36,7 @@ def listed_event(record: EventRecord, text: str, subjects: Iterable[str]) -> Lis
     )
 
 
-class Decision(Struct, frozen=True):
+class ListedDecision(Struct, frozen=True):
     """A decision. `seq` is the event at which it was made; for an imported log, the record of the
     write. `command` names the command in a recorded log, "" in an imported log. `verdict` is that
     of `refold agree`, "" for a recorded log and if there is none."""

@@ -17,7 +17,7 @@ _UNCLEAN: Final = "unclean.leader.election.enable"
 _MIN_ISR: Final = "min.insync.replicas"
 
 
-class Configuration(Struct, frozen=True):
+class ConfigOverrides(Struct, frozen=True):
     """The overrides of one topic and of the brokers. `default` are those of all brokers."""
 
     topic: Mapping[str, str] = field(default_factory=dict)
@@ -25,10 +25,10 @@ class Configuration(Struct, frozen=True):
     default: Mapping[str, str] = field(default_factory=dict)
 
 
-def configuration_in(view: ZnodeView, topic: str | None) -> Configuration:
+def configuration_in(view: ZnodeView, topic: str | None) -> ConfigOverrides:
     """The overrides that ZooKeeper has, without znodes that cannot be parsed."""
     ids = [one for one in view.children(znodes.BROKER_CONFIGS) if znodes.is_broker_id(one)]
-    return Configuration(
+    return ConfigOverrides(
         {} if topic is None else _overrides(view, topic_config_path(topic)),
         {int(one): _overrides(view, broker_config_path(int(one))) for one in ids},
         _overrides(view, broker_config_path(None)),
@@ -43,7 +43,7 @@ def _overrides(view: ZnodeView, path: str) -> dict[str, str]:
         return {}
 
 
-def throttles(configuration: Configuration, partition: PartitionView) -> str:
+def throttles(configuration: ConfigOverrides, partition: PartitionView) -> str:
     """A sentence about the throttles of a partition's replication; "" for none."""
     limits = [
         f"{_in_bytes(rate)} on broker {broker} ({key})"
@@ -55,7 +55,9 @@ def throttles(configuration: Configuration, partition: PartitionView) -> str:
     return f" Its replication is throttled to {joined(limits)}." if limits else ""
 
 
-def _throttled(configuration: Configuration, partition: PartitionView, side: str) -> Sequence[int]:
+def _throttled(
+    configuration: ConfigOverrides, partition: PartitionView, side: str
+) -> Sequence[int]:
     """The replicas of a partition that the topic's configuration throttles on one side."""
     named = configuration.topic.get(f"{side}.replication.throttled.replicas", "")
     entries = {one.strip() for one in named.split(",")}
@@ -67,7 +69,7 @@ def _in_bytes(rate: str) -> str:
     return f"{int(rate):,} B/s" if rate.isdecimal() else rate
 
 
-def too_few_in_sync(configuration: Configuration, partition: PartitionView) -> str:
+def too_few_in_sync(configuration: ConfigOverrides, partition: PartitionView) -> str:
     """A sentence about an ISR below min.insync.replicas; "" if the topic sets none, or it is
     reached."""
     wanted = configuration.topic.get(_MIN_ISR, configuration.default.get(_MIN_ISR, ""))
@@ -79,7 +81,7 @@ def too_few_in_sync(configuration: Configuration, partition: PartitionView) -> s
     )
 
 
-def unclean_setting(configuration: Configuration) -> str:
+def unclean_setting(configuration: ConfigOverrides) -> str:
     """A sentence about the setting of unclean elections; "" if it has no override."""
     if _UNCLEAN in configuration.topic:
         return f" The topic sets {_UNCLEAN} to {configuration.topic[_UNCLEAN]}."

@@ -84,7 +84,7 @@ class NoLeader(Fact, frozen=True, kw_only=True, tag="no_leader"):
     passed_over: PassedOver
 
 
-class LeftUnchanged(Fact, frozen=True, kw_only=True, tag="left_as_it_is"):
+class LeftUnchanged(Fact, frozen=True, kw_only=True, tag="left_unchanged"):
     """A step could not handle a partition. `code` is that of the notice. `cancellation` is the
     request for the rollback that has to wait."""
 
@@ -176,7 +176,7 @@ class LogEnded(Fact, frozen=True, kw_only=True, tag="log_ended"):
     """The log ends here and was not closed, while its daemon held the role."""
 
 
-class IsrRequested(Fact, frozen=True, kw_only=True, tag="isr_asked"):
+class IsrRequested(Fact, frozen=True, kw_only=True, tag="isr_requested"):
     """A leader requested another ISR (AlterPartition); `error` is the code of the answer."""
 
     partition: str
@@ -185,7 +185,7 @@ class IsrRequested(Fact, frozen=True, kw_only=True, tag="isr_asked"):
     error: int
 
 
-class ReassignmentRequested(Fact, frozen=True, kw_only=True, tag="reassignment_asked"):
+class ReassignmentRequested(Fact, frozen=True, kw_only=True, tag="reassignment_requested"):
     """A client requested other replicas, or (None) the end of a move, `via` an API or a znode."""
 
     partition: str
@@ -225,15 +225,15 @@ class TopicChanged(Fact, frozen=True, kw_only=True, tag="topic_changed"):
     text: str
 
 
-class DeletionSent(Fact, frozen=True, kw_only=True, tag="broker_told_to_delete"):
+class DeletionSent(Fact, frozen=True, kw_only=True, tag="deletion_sent"):
     """A broker was sent a request to delete all or some of its replicas of a topic."""
 
     topic: str
     broker: int
 
 
-class NoticeIssued(Fact, frozen=True, kw_only=True, tag="told"):
-    """Another notice to the operator about the subject. Scripts match the tag in `--json`."""
+class NoticeIssued(Fact, frozen=True, kw_only=True, tag="notice"):
+    """Another notice to the operator about the subject."""
 
     level: str
     code: str

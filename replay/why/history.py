@@ -5,7 +5,7 @@ from msgspec import Struct, field
 from replay.cluster_view.views import Cluster, PartitionView
 from replay.cluster_view.waiting import silent_broker, stuck_queue
 from replay.subjects import partition_named
-from replay.why.configuration import Configuration
+from replay.why.configuration import ConfigOverrides
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -35,7 +35,7 @@ class History(Struct):
     cluster: Cluster
     facts: list[AnyFact]
     notes: list[str] = field(default_factory=list)
-    configuration: Configuration = field(default_factory=Configuration)
+    configuration: ConfigOverrides = field(default_factory=ConfigOverrides)
 
     def failures(self) -> list[AnyFact]:
         """The failures of the controller in question, oldest first."""

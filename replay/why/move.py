@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from replay.why.event_reference import EventReference
 from replay.why.facts import Cause
 
-Outcome = Literal[
+MoveOutcome = Literal[
     "under way",
     "waits to be rolled back",
     "being rolled back",
@@ -66,7 +66,7 @@ class Move(Struct, frozen=True):
     request: str
     origin: tuple[int, ...]
     target: tuple[int, ...]
-    outcome: Outcome
+    outcome: MoveOutcome
     begun: EventReference | None
     cancelled: CancelledBy | None
     too_late: CancelledBy | None

@@ -5,7 +5,7 @@ from msgspec import Struct, field, structs
 from replay.description.phrases import listed
 from replay.why.event_reference import EventReference, cause_of, reference_to
 from replay.why.facts import AssignmentWritten, Cancellation, Fact
-from replay.why.move import CancelledBy, Move, MoveEvent, Outcome, WaitPeriod
+from replay.why.move import CancelledBy, Move, MoveEvent, MoveOutcome, WaitPeriod
 from replay.why.rollback_steps import LAST
 from replay.why.sentences import why_rolled_back
 
@@ -38,7 +38,7 @@ class MoveBuilder(Struct):
     """The events at which a failover found the cancellation, and the rollback went on."""
     pending: dict[int, str] = field(default_factory=dict)
     """By broker, the deletions of replicas that are not confirmed, in words; "" if just sent."""
-    outcome: Outcome = "under way"
+    outcome: MoveOutcome = "under way"
     stored: AssignmentWritten | None = None
     """The original replicas were written (step 5), and the rollback has not ended."""
     ended: Fact | None = None

@@ -46,7 +46,7 @@ _TOPICS: Final = {
     "topic_deleted": "{1}",
     "topic_not_deleted": "{1}",
     "deletion_refused": "{1}",
-    "topic_deletion_asked": "the deletion of {0} is requested: {1}",
+    "topic_deletion_requested": "the deletion of {0} is requested: {1}",
     "topic_created": "{0} is created {1}",
 }
 

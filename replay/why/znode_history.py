@@ -203,7 +203,7 @@ class ZnodeHistory:
         if isinstance(one, Create):
             text = f"{who} created {path}"
             topic = self._subject.topic or ""
-            self._add(TopicChanged, code="topic_deletion_asked", topic=topic, text=text)
+            self._add(TopicChanged, code="topic_deletion_requested", topic=topic, text=text)
 
     def _topic(self, name: str, one: _Operation, who: str) -> None:
         if isinstance(one, Delete):

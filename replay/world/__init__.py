@@ -7,5 +7,10 @@
 - `scheduler` and `network`: virtual time, and messages between processes
 - `ensemble`: the process "zookeeper": its members, sessions and faults
 - `zookeeper_client`: the session of a broker or an admin; `session_driver`: that of a refold daemon
-- `simulation` runs the fold in such a cluster
+- `controller_process`: a controller over all its runs; `controller_run`, `broker_channels`,
+  `controller_endpoint` and `draws` are its parts
+- `clients`: producers and consumers; `admin`: administrators, whose steps are in `admin_acts`
+- `cluster`: all of them, from a `scenario`, with `inputs` that `faults` carries out; it reports to
+  an `observer`
+- `simulation`: the fold in a cluster without time, for single procedures
 """

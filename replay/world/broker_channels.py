@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from controller.brokers.errors import ChannelError, RequestRefused, Unreachable
+from controller.brokers.errors import ChannelError, RefusedByBroker, Unreachable
 from controller.brokers.failures import FailureTracker
 from controller.core.commands import BrokerRequest, CloseChannel, CommandId, OpenChannel
 from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
@@ -121,7 +121,7 @@ class _Channel:
         if connection is None:
             self._failed(Unreachable(f"broker {self.broker}: connection refused"))
         elif self._is_busy:
-            self._failed(RequestRefused(f"broker {self.broker} closed the connection"))
+            self._failed(RefusedByBroker(f"broker {self.broker} closed the connection"))
 
     def _failed(self, error: ChannelError) -> None:
         self._disconnect()

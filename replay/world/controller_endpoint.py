@@ -42,7 +42,7 @@ class ControllerEndpoint:
         self._put(msgspec.structs.replace(message.request, request=self._requests), channel)
 
     def ended(self, connection: Connection) -> None:
-        """A connection ended: nobody waits for its responses."""
+        """A connection ended, and with it its requests."""
         waiting = self._waiting.items()
         self._waiting = {number: one for number, one in waiting if one[0] is not connection}
 

@@ -17,7 +17,7 @@ from replay.world.cluster_clients import Clients
 from replay.world.controller_process import ControllerProcess
 from replay.world.ensemble.ensemble import Ensemble
 from replay.world.inputs import (
-    NOBODY,
+    NONE,
     SAME,
     AdminAct,
     BrokerFault,
@@ -240,7 +240,7 @@ class Faults:
             start = broker.start
         if one.successor == SAME:
             self._after(one.restart_after_ms, start)
-        elif one.successor != NOBODY:
+        elif one.successor != NONE:
             cluster.start_controller(one.successor)
 
     # Parts

@@ -18,7 +18,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 SAME: Final = "same"
-NOBODY: Final = "none"
+NONE: Final = "none"
 
 _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 

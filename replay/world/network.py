@@ -323,7 +323,7 @@ class _Unaccepted:
         """Not called: the other side connects."""
 
     def received(self, connection: Connection, message: Message) -> None:
-        """Not called: all that arrives waits behind the acceptance."""
+        """Not called: all that arrives waits until the acceptance."""
 
     def disconnected(self, connection: Connection | None) -> None:
         """Not called, as `received`."""

@@ -241,7 +241,7 @@ async def bounced_broker(cluster: IncidentCluster) -> None:
     await cluster.remove_cancel()
 
 
-class Incident(NamedTuple):
+class IncidentScript(NamedTuple):
     """A script, and its cluster: the brokers' inter.broker.protocol.version, further settings of
     the brokers and of refold, and the number of each broker's log directories."""
 
@@ -251,40 +251,42 @@ class Incident(NamedTuple):
     log_dirs: int = 1
 
 
-INCIDENTS: Final[Mapping[str, Incident]] = {
-    "broker-crash": Incident(broker_crash),
-    "broker-crash-2.6": Incident(broker_crash, "2.6"),
-    "controlled-shutdown": Incident(controlled_shutdown),
-    "unclean-election": Incident(unclean_election),
-    "reassignment": Incident(reassignment),
-    "reassignment-end": Incident(reassignment_end),
-    "topic-deletion": Incident(topic_deletion),
-    "failover": Incident(failover),
-    "session-expiry": Incident(session_expiry, "2.8"),
-    "topics": Incident(topics),
-    "cancellation": Incident(cancellation),
-    "cancellation-failover": Incident(cancellation_failover),
-    "extra-conflict": Incident(extra_conflict),
-    "legacy-request": Incident(legacy_request),
-    "shutdown-reassignment": Incident(shutdown_reassignment),
-    "bounced-broker": Incident(bounced_broker),
-    "leader-rebalance": Incident(rule_scripts.leader_rebalance, config=rule_scripts.REBALANCE),
-    "unclean-default": Incident(rule_scripts.unclean_default),
-    "preferred-election": Incident(rule_scripts.preferred_election),
-    "brokers-together": Incident(rule_scripts.brokers_together),
-    "log-dir": Incident(rule_scripts.log_dir, log_dirs=2),
-    "stale-requests": Incident(rule_scripts.stale_requests),
-    "admin-requests": Incident(rule_scripts.admin_requests),
-    "rejected-requests": Incident(rule_scripts.rejected_requests),
-    "added-partitions": Incident(rule_scripts.added_partitions),
-    "deletion-failover": Incident(rule_scripts.deletion_failover),
-    "unreadable-requests": Incident(rule_scripts.unreadable_requests),
-    "extra-same-target": Incident(rule_scripts.extra_same_target),
-    "replica-removed": Incident(rule_scripts.replica_removed),
-    "reassignment-replaced": Incident(rule_scripts.reassignment_replaced),
-    "reassignment-adopted": Incident(rule_scripts.reassignment_adopted),
-    "cancellation-unclean": Incident(rule_scripts.cancellation_unclean),
-    "epoch-changed": Incident(rule_scripts.epoch_changed),
-    "failed-failover": Incident(rule_scripts.failed_failover),
+INCIDENTS: Final[Mapping[str, IncidentScript]] = {
+    "broker-crash": IncidentScript(broker_crash),
+    "broker-crash-2.6": IncidentScript(broker_crash, "2.6"),
+    "controlled-shutdown": IncidentScript(controlled_shutdown),
+    "unclean-election": IncidentScript(unclean_election),
+    "reassignment": IncidentScript(reassignment),
+    "reassignment-end": IncidentScript(reassignment_end),
+    "topic-deletion": IncidentScript(topic_deletion),
+    "failover": IncidentScript(failover),
+    "session-expiry": IncidentScript(session_expiry, "2.8"),
+    "topics": IncidentScript(topics),
+    "cancellation": IncidentScript(cancellation),
+    "cancellation-failover": IncidentScript(cancellation_failover),
+    "extra-conflict": IncidentScript(extra_conflict),
+    "legacy-request": IncidentScript(legacy_request),
+    "shutdown-reassignment": IncidentScript(shutdown_reassignment),
+    "bounced-broker": IncidentScript(bounced_broker),
+    "leader-rebalance": IncidentScript(
+        rule_scripts.leader_rebalance, config=rule_scripts.REBALANCE
+    ),
+    "unclean-default": IncidentScript(rule_scripts.unclean_default),
+    "preferred-election": IncidentScript(rule_scripts.preferred_election),
+    "brokers-together": IncidentScript(rule_scripts.brokers_together),
+    "log-dir": IncidentScript(rule_scripts.log_dir, log_dirs=2),
+    "stale-requests": IncidentScript(rule_scripts.stale_requests),
+    "admin-requests": IncidentScript(rule_scripts.admin_requests),
+    "rejected-requests": IncidentScript(rule_scripts.rejected_requests),
+    "added-partitions": IncidentScript(rule_scripts.added_partitions),
+    "deletion-failover": IncidentScript(rule_scripts.deletion_failover),
+    "unreadable-requests": IncidentScript(rule_scripts.unreadable_requests),
+    "extra-same-target": IncidentScript(rule_scripts.extra_same_target),
+    "replica-removed": IncidentScript(rule_scripts.replica_removed),
+    "reassignment-replaced": IncidentScript(rule_scripts.reassignment_replaced),
+    "reassignment-adopted": IncidentScript(rule_scripts.reassignment_adopted),
+    "cancellation-unclean": IncidentScript(rule_scripts.cancellation_unclean),
+    "epoch-changed": IncidentScript(rule_scripts.epoch_changed),
+    "failed-failover": IncidentScript(rule_scripts.failed_failover),
 }
 """The incidents by name."""

@@ -37,7 +37,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 )
 from replay.world.tree import Refused
 from tools.zookeeper_log.incidents import (
-    Incident,
+    IncidentTransactions,
     copy_all_but_logs,
     transactions_of,
     write_again,
@@ -113,7 +113,7 @@ class _Search:
 
     def __init__(self, source: Source, random: Random) -> None:
         self._random = random
-        self._incident = Incident(source)
+        self._incident = IncidentTransactions(source)
         self._log_starts = {log.zxid for log in source.server.logs}
         self._last_zxid = max(
             (one.zxid for log in source.server.logs for one in transactions_of(log.path)), default=0

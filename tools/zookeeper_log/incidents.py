@@ -12,13 +12,13 @@ from replay.stock_clusters.imports.kafka_root import find_kafka
 from replay.stock_clusters.imports.logged_requests import LOGS, LoggedRequests
 from replay.stock_clusters.imports.terms import Terms
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile, log_zxid
-from replay.stock_clusters.zookeeper_log.log_file import LogReader
+from replay.stock_clusters.zookeeper_log.log_file import TransactionLogReader
 from replay.stock_clusters.zookeeper_log.source import Source
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from tools.zookeeper_log.file_format import write_log
 
 
-class Incident:
+class IncidentTransactions:
     """Iterates once over the transactions after the first exact state.
 
     At each transaction, `state` and `terms` are those before it, and `decisions` classifies it.
@@ -57,7 +57,7 @@ def _logs_among(_: str, names: list[str]) -> Iterable[str]:
 def transactions_of(log: Path) -> Iterator[Transaction]:
     """The transactions of one file, up to the first damage."""
     with log.open("rb") as stream:
-        yield from LogReader(stream, log.name)
+        yield from TransactionLogReader(stream, log.name)
 
 
 def write_again(log: SourceFile, target: Path, transactions: Iterable[Transaction]) -> Path | None:

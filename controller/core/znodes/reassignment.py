@@ -231,7 +231,7 @@ def without_originals(entries: Mapping[Name, Entry]) -> Entries:
 # /admin/reassignment_requests/request_NNNNNNNNNN ------------------------------------------------
 
 
-class Request(Struct, frozen=True):
+class ReassignmentRequest(Struct, frozen=True):
     """A request: the replicas that each partition shall have. `legacy`: made by the controller from
     /admin/reassign_partitions."""
 
@@ -249,7 +249,7 @@ class _Request(Struct, frozen=True, omit_defaults=True):
 _request_decoder = msgspec.json.Decoder(_Request)
 
 
-def read_request(path: str, data: bytes | None) -> Request:
+def read_request(path: str, data: bytes | None) -> ReassignmentRequest:
     """A request. Raises ZnodeError, also for an unknown version."""
     znode = decoded(_request_decoder, path, "a reassignment request", data)
     _check_version(path, znode.version)
@@ -260,7 +260,7 @@ def read_request(path: str, data: bytes | None) -> Request:
             if number is None:
                 raise ZnodeError(f"{path}: {topic!r} has no partition {text[:40]!r}")
             assignments[topic, number] = replicas
-    return Request(assignments, znode.legacy)
+    return ReassignmentRequest(assignments, znode.legacy)
 
 
 def write_request(

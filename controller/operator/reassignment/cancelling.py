@@ -23,8 +23,8 @@ from controller.core.znodes import (
     REASSIGN_CANCEL,
     Entries,
 )
-from controller.operator.reassignment.cluster import TRIES_MAX, Cluster
-from controller.operator.reassignment.cluster_state import ClusterState, Role
+from controller.operator.reassignment.cluster import TRIES_MAX, ClusterConnection
+from controller.operator.reassignment.cluster_state import ClusterState, ControllerKind
 from controller.operator.reassignment.damaged_znodes import (
     unreadable_entries,
     warn_unreadable_topics,
@@ -49,7 +49,7 @@ _CANCEL_REMAINS = (
 
 
 async def cancel_all(
-    cluster: Cluster, report: Report, *, force: bool = False, dry_run: bool
+    cluster: ClusterConnection, report: Report, *, force: bool = False, dry_run: bool
 ) -> None:
     """Roll back everything in /admin/reassign_partitions, see KB 14.2. Without pending
     reassignments nothing is created. `force`: do not wait until enough originals are in sync.
@@ -98,7 +98,7 @@ async def cancel_all(
     report.say("Successfully submitted cancellation of reassignments.")
     report.awaited = {one: state.origin(one) for one in going_back}
     report.brokers = _brokers(state, going_back)
-    if state.controller.role is Role.NONE:
+    if state.controller.kind is ControllerKind.NONE:
         report.warn("there is no controller: refold rolls back when it takes the role")
     report.warn(_CANCEL_REMAINS)
     others = [one for one in state.moving if one not in entries and state.route(one)]
@@ -110,7 +110,7 @@ async def cancel_all(
     _report_later_submissions(report, entries.keys() - going_back.keys())
 
 
-async def _describe_cancellable(cluster: Cluster) -> ClusterState:
+async def _describe_cancellable(cluster: ClusterConnection) -> ClusterState:
     """The state of everything that can be cancelled, with min.insync.replicas of its topics."""
     state = await cluster.admin.describe(())
     topics = {topic for topic, _ in state.znodes.cancellable}
@@ -150,7 +150,7 @@ def _signal(state: ClusterState, *, force: bool) -> WriteOperation | None:
     return SetData(REASSIGN_CANCEL, FORCED_CANCEL_CONTENT, cancellation.version)
 
 
-async def _write(cluster: Cluster, state: ClusterState, *, force: bool) -> int:
+async def _write(cluster: ClusterConnection, state: ClusterState, *, force: bool) -> int:
     """Return ZooKeeper's code; NODE_EXISTS also if another writer has written the same."""
     for _ in range(TRIES_MAX):
         signal = _signal(state, force=force)
@@ -215,7 +215,7 @@ def _report_later_submissions(report: Report, since: AbstractSet[Partition]) -> 
         )
 
 
-async def remove_cancel(cluster: Cluster, report: Report, *, dry_run: bool) -> None:
+async def remove_cancel(cluster: ClusterConnection, report: Report, *, dry_run: bool) -> None:
     """Allow reassignments again. Raises Refused."""
     state = await cluster.admin.describe(())
     step = Write((Delete(REASSIGN_CANCEL, ANY_VERSION),))
@@ -238,7 +238,7 @@ async def remove_cancel(cluster: Cluster, report: Report, *, dry_run: bool) -> N
 
 
 async def cancel_listed(
-    cluster: Cluster,
+    cluster: ClusterConnection,
     report: Report,
     targets: Targets,
     *,

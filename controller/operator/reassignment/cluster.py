@@ -25,8 +25,8 @@ from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.reassignment.cluster_state import (
     ClusterState,
     Controller,
+    ControllerKind,
     Leadership,
-    Role,
 )
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import BadInput, KafkaUnavailable, Refused
@@ -133,11 +133,13 @@ class KafkaClusterAdmin:
         return await self._view(await self.api.reassignments(), await self.api.metadata(None))
 
     async def _view(self, moving: dict[Partition, Assignment], metadata: Metadata) -> ClusterState:
-        controller = Controller(Role.NONE)
+        controller = Controller(ControllerKind.NONE)
         brokers = dict(metadata.nodes)
         if metadata.controller in brokers:
             is_refold = await self.api.is_refold(metadata.controller)
-            controller = Controller(Role.REFOLD if is_refold else Role.STOCK, metadata.controller)
+            controller = Controller(
+                ControllerKind.REFOLD if is_refold else ControllerKind.STOCK, metadata.controller
+            )
             if is_refold:
                 del brokers[metadata.controller]
         assignments = {
@@ -162,7 +164,7 @@ class KafkaClusterAdmin:
             await self.api.configure_topics({name: step.given}, step.removed)
 
 
-class Cluster:
+class ClusterConnection:
     """A cluster that is reached through ZooKeeper, brokers, or both. `options` are the command
     line options that name it."""
 
@@ -231,7 +233,7 @@ class Cluster:
 @asynccontextmanager
 async def connected(
     zookeeper: str | None, bootstrap: str | None, command_config: Path | None
-) -> AsyncIterator[Cluster]:
+) -> AsyncIterator[ClusterConnection]:
     """Connect to a cluster. Raises BadInput, ZooKeeperUnavailable, KafkaUnavailable."""
     async with AsyncExitStack() as stack:
         zookeeper_client: ZooKeeperClient | None = None
@@ -254,7 +256,7 @@ async def connected(
             except SettingsError as error:
                 raise BadInput("\n".join(error.problems)) from None
             kafka_client = await stack.enter_async_context(KafkaClient(bootstrap, options))
-        yield Cluster(
+        yield ClusterConnection(
             ZooKeeperClusterAdmin(zookeeper_client) if zookeeper_client else None,
             KafkaClusterAdmin(KafkaAdmin(kafka_client)) if kafka_client else None,
             _options(zookeeper, bootstrap, command_config),

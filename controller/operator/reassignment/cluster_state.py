@@ -16,13 +16,13 @@ from controller.core.znodes import (
     Entries,
     Entry,
     Reassignment,
+    ReassignmentRequest,
     ReplicaDeletion,
-    Request,
 )
 from controller.operator.reassignment.documents import Partition
 
 
-class Role(Enum):
+class ControllerKind(Enum):
     """The kind of controller of the cluster."""
 
     REFOLD = "refold"
@@ -33,11 +33,11 @@ class Role(Enum):
 class Controller(Struct, frozen=True):
     """The controller; `broker` is -1 for none."""
 
-    role: Role
+    kind: ControllerKind
     broker: int = -1
 
 
-NO_CONTROLLER: Final = Controller(Role.NONE)
+NO_CONTROLLER: Final = Controller(ControllerKind.NONE)
 
 
 class Leadership(Struct, frozen=True):
@@ -88,7 +88,7 @@ class ReassignmentZnodes(Struct, frozen=True):
     extra: Submitted = Submitted()
     cancellation: Cancellation | None = None
     records: dict[Partition, Record] = {}
-    requests: dict[str, Request] = {}
+    requests: dict[str, ReassignmentRequest] = {}
     unreadable: dict[str, str] = {}
     unusable: dict[Partition, UnusableRecord] = {}
     kip_236_active: bool = True
@@ -148,7 +148,7 @@ class ClusterState(Struct, frozen=True):
     @property
     def is_interruptible(self) -> bool:
         """Whether a refold controller acts on the znodes of KIP-236."""
-        return self.controller.role is Role.REFOLD and self.znodes.kip_236_active
+        return self.controller.kind is ControllerKind.REFOLD and self.znodes.kip_236_active
 
     @property
     def znodes(self) -> ReassignmentZnodes:

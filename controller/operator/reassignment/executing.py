@@ -15,12 +15,12 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.znodes import DATA_BYTES_MAX, REASSIGN_PARTITIONS_EXTRA, Entry, write_entries
-from controller.operator.reassignment.cluster import TRIES_MAX, Cluster
+from controller.operator.reassignment.cluster import TRIES_MAX, ClusterConnection
 from controller.operator.reassignment.cluster_state import (
     KAFKA_API,
     UNKNOWN_ROUTE,
     ClusterState,
-    Role,
+    ControllerKind,
 )
 from controller.operator.reassignment.damaged_znodes import (
     unreadable_entries,
@@ -57,7 +57,7 @@ _EXISTING: Final = (
 
 
 async def execute(
-    cluster: Cluster,
+    cluster: ClusterConnection,
     report: Report,
     targets: Targets,
     throttle: int | None,
@@ -90,7 +90,12 @@ async def execute(
 
 
 async def execute_extra(
-    cluster: Cluster, report: Report, targets: Targets, throttle: int | None, *, dry_run: bool
+    cluster: ClusterConnection,
+    report: Report,
+    targets: Targets,
+    throttle: int | None,
+    *,
+    dry_run: bool,
 ) -> None:
     """Submit reassignments while others are in progress (KB 14.3:
     /admin/reassign_partitions_extra). Raises Refused."""
@@ -146,7 +151,7 @@ def _runs_already(state: ClusterState, targets: Targets) -> bool:
             "rolled back or wait for the removal, too"
         )
     how = "add more with --execute-extra or --request, or end it with --cancel"
-    if not state.is_interruptible and state.controller.role is not Role.NONE:
+    if not state.is_interruptible and state.controller.kind is not ControllerKind.NONE:
         how = "or use --bootstrap-server without --zookeeper, which can add more and end it"
     raise Refused(
         f"There is an existing assignment running: {_PATH} has {len(entries)} "
@@ -155,7 +160,7 @@ def _runs_already(state: ClusterState, targets: Targets) -> bool:
 
 
 async def _execute_by_znode(
-    cluster: Cluster,
+    cluster: ClusterConnection,
     report: Report,
     state: ClusterState,
     targets: Targets,
@@ -166,7 +171,7 @@ async def _execute_by_znode(
     check_submission(state, targets, ())
     _warn_below_min_insync(report, state, targets)
     _print_current(report, state, targets)
-    remembers = state.controller.role is Role.REFOLD and state.znodes.kip_236_active
+    remembers = state.controller.kind is ControllerKind.REFOLD and state.znodes.kip_236_active
     if not remembers:
         _warn_without_originals(report, state)
     step = _submission(state, targets, with_originals=remembers)
@@ -222,19 +227,21 @@ def _check_size(size: int, path: str) -> None:
 def _warn_without_originals(report: Report, state: ClusterState) -> None:
     broker = state.controller.broker
     who = {
-        Role.STOCK: f"broker {broker}, a stock controller, has the role",
-        Role.REFOLD: f"broker {broker}, a refold controller without KIP-236, has the role",
-        Role.NONE: "there is no controller",
+        ControllerKind.STOCK: f"broker {broker}, a stock controller, has the role",
+        ControllerKind.REFOLD: (
+            f"broker {broker}, a refold controller without KIP-236, has the role"
+        ),
+        ControllerKind.NONE: "there is no controller",
     }
     report.warn(
-        f"{who[state.controller.role]}: {_PATH} is written without original_replicas, "
+        f"{who[state.controller.kind]}: {_PATH} is written without original_replicas, "
         "which a stock controller cannot read, so --cancel requires refold. Keep the "
         "assignment above for a rollback"
     )
 
 
 async def _execute_by_api(
-    cluster: Cluster,
+    cluster: ClusterConnection,
     report: Report,
     state: ClusterState,
     targets: Targets,

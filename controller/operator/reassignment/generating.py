@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from controller.core.errors import RequestRefused
 from controller.core.replica_assignment import assign_replicas, check_counts, lacks_racks
 from controller.core.values import Broker, format_brokers
-from controller.operator.reassignment.cluster import Cluster
+from controller.operator.reassignment.cluster import ClusterConnection
 from controller.operator.reassignment.damaged_znodes import unreadable_topics
 from controller.operator.reassignment.documents import (
     Partition,
@@ -24,7 +24,7 @@ RandomBelow = Callable[[int], int]
 
 
 async def generate(
-    cluster: Cluster,
+    cluster: ClusterConnection,
     report: Report,
     topics: Sequence[str],
     brokers: Sequence[int],

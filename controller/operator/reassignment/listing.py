@@ -2,7 +2,7 @@
 
 from controller.core.values import format_brokers
 from controller.core.znodes import REASSIGN_CANCEL
-from controller.operator.reassignment.cluster import Cluster
+from controller.operator.reassignment.cluster import ClusterConnection
 from controller.operator.reassignment.cluster_state import ClusterState
 from controller.operator.reassignment.damaged_znodes import (
     warn_missing_records,
@@ -18,7 +18,7 @@ from controller.operator.reassignment.progress import Progress, progress_of
 from controller.operator.reassignment.report import Report
 
 
-async def list_reassignments(cluster: Cluster, report: Report) -> None:
+async def list_reassignments(cluster: ClusterConnection, report: Report) -> None:
     """List reassignments in Kafka's format (curReassignmentsToString), with route, id and
     progress."""
     state = await cluster.admin.describe(None)
@@ -28,7 +28,7 @@ async def list_reassignments(cluster: Cluster, report: Report) -> None:
         "reassignments": [
             {"progress": one, **_details(state, (one.topic, one.partition))} for one in progress
         ],
-        "cancel_stands": state.znodes.cancel_exists,
+        "cancel_exists": state.znodes.cancel_exists,
     }
     if not progress:
         report.say("No partition reassignments found.")

@@ -17,8 +17,8 @@ from controller.core.znodes import (
     request_number,
     write_request,
 )
-from controller.operator.reassignment.cluster import Cluster
-from controller.operator.reassignment.cluster_state import ClusterState, Record, Role
+from controller.operator.reassignment.cluster import ClusterConnection
+from controller.operator.reassignment.cluster_state import ClusterState, ControllerKind, Record
 from controller.operator.reassignment.damaged_znodes import warn_unusable_records
 from controller.operator.reassignment.documents import (
     Partition,
@@ -36,7 +36,7 @@ from controller.operator.reassignment.throttling import limit, moves, throttle_s
 _POLL_SECONDS: Final = 0.1
 
 
-class Outcome(Enum):
+class PartitionOutcome(Enum):
     """The result for one partition of a request."""
 
     STARTED = "started"
@@ -47,7 +47,7 @@ class Outcome(Enum):
 
 
 async def request(
-    cluster: Cluster,
+    cluster: ClusterConnection,
     report: Report,
     targets: Targets,
     throttle: int | None,
@@ -81,7 +81,7 @@ async def request(
         await _add(cluster, step)
     plural = "" if len(parts) == 1 else f" in {len(parts)} parts"
     report.say(f"Submitted the request{plural}.")
-    if state.controller.role is Role.NONE:
+    if state.controller.kind is ControllerKind.NONE:
         report.warn("there is no controller: refold handles the request when it takes the role")
     found = await _wait_for_outcomes(cluster, state, targets, timeout_ms)
     _report_outcomes(report, targets, *found)
@@ -96,7 +96,7 @@ def split(targets: Targets, bytes_max: int) -> list[dict[Partition, tuple[int, .
     return [*split(dict(items[:half]), bytes_max), *split(dict(items[half:]), bytes_max)]
 
 
-async def _add(cluster: Cluster, step: Write) -> None:
+async def _add(cluster: ClusterConnection, step: Write) -> None:
     """Create a request. The first request of a cluster also creates the parent."""
     store = cluster.zookeeper.client
     operations: tuple[WriteOperation, ...] = step.operations
@@ -110,36 +110,38 @@ async def _add(cluster: Cluster, step: Write) -> None:
 
 
 async def _wait_for_outcomes(
-    cluster: Cluster, before: ClusterState, targets: Targets, timeout_ms: int
-) -> tuple[dict[Partition, Outcome], Mapping[Partition, Record]]:
+    cluster: ClusterConnection, before: ClusterState, targets: Targets, timeout_ms: int
+) -> tuple[dict[Partition, PartitionOutcome], Mapping[Partition, Record]]:
     """Poll until the controller has handled every partition, or the time limit has passed."""
     deadline = time.monotonic() + timeout_ms / 1000
     while True:
         state = await cluster.admin.describe({topic for topic, _ in targets})
         outcomes = {one: _outcome(before, state, one, targets[one]) for one in targets}
-        if Outcome.WAITING not in outcomes.values() or time.monotonic() >= deadline:
+        if PartitionOutcome.WAITING not in outcomes.values() or time.monotonic() >= deadline:
             return outcomes, state.znodes.records
         await anyio.sleep(_POLL_SECONDS)
 
 
 def _outcome(
     before: ClusterState, state: ClusterState, partition: Partition, target: tuple[int, ...]
-) -> Outcome:
+) -> PartitionOutcome:
     known = max((request_number(_name(path)) or 0 for path in before.znodes.requests), default=-1)
     for path, one in state.znodes.requests.items():
         # ZooKeeper did not return the path of this request: identify it by its content.
         number = request_number(_name(path))
         is_later = number is not None and number > known
         if is_later and one.assignments.get(partition) == target:
-            return Outcome.WAITING
+            return PartitionOutcome.WAITING
     record = state.znodes.records.get(partition)
     if record is not None and record.reassignment.replicas == target:
-        return Outcome.STARTED if record.czxid == record.mzxid else Outcome.CHANGED
+        return (
+            PartitionOutcome.STARTED if record.czxid == record.mzxid else PartitionOutcome.CHANGED
+        )
     assignment = state.assignments.get(partition)
     is_done = assignment is not None and not assignment.is_being_reassigned
     if is_done and assignment is not None and assignment.replicas == target:
-        return Outcome.DONE
-    return Outcome.IGNORED
+        return PartitionOutcome.DONE
+    return PartitionOutcome.IGNORED
 
 
 def _name(path: str) -> str:
@@ -149,7 +151,7 @@ def _name(path: str) -> str:
 def _report_outcomes(
     report: Report,
     targets: Targets,
-    outcomes: Mapping[Partition, Outcome],
+    outcomes: Mapping[Partition, PartitionOutcome],
     records: Mapping[Partition, Record],
 ) -> None:
     entries = []
@@ -157,15 +159,15 @@ def _report_outcomes(
         what = outcomes[partition]
         entry = {"topic": partition[0], "partition": partition[1], "outcome": what.value}
         name = format_partition(partition)
-        if what in (Outcome.STARTED, Outcome.CHANGED):
+        if what in (PartitionOutcome.STARTED, PartitionOutcome.CHANGED):
             identity = f"{records[partition].czxid:#x}"
             entry["czxid"] = identity
             report.say(
                 f"{name}: {what.value}, {reassignment_path(*partition)} has czxid {identity}"
             )
-        elif what is Outcome.DONE:
+        elif what is PartitionOutcome.DONE:
             report.say(f"{name}: already done")
-        elif what is Outcome.WAITING:
+        elif what is PartitionOutcome.WAITING:
             report.say(f"{name}: the controller has not handled the request yet; it stays pending")
             report.status = NOT_DONE_YET
         else:
@@ -176,5 +178,5 @@ def _report_outcomes(
         entries.append(entry)
     report.data["requested"] = entries
     report.awaited = targets
-    if Outcome.IGNORED in outcomes.values():
+    if PartitionOutcome.IGNORED in outcomes.values():
         report.status = NOT_AS_REQUESTED

@@ -15,8 +15,8 @@ from controller.core.znodes import (
     ReplicaDeletion,
     write_deletion,
 )
-from controller.operator.reassignment.cluster import TRIES_MAX, Cluster
-from controller.operator.reassignment.cluster_state import ClusterState, Role
+from controller.operator.reassignment.cluster import TRIES_MAX, ClusterConnection
+from controller.operator.reassignment.cluster_state import ClusterState, ControllerKind
 from controller.operator.reassignment.documents import format_partitions
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.progress import format_bytes
@@ -31,7 +31,7 @@ _POLL_SECONDS: Final = 0.2
 
 
 async def delete_strays(
-    cluster: Cluster, report: Report, *, timeout_ms: int, dry_run: bool
+    cluster: ClusterConnection, report: Report, *, timeout_ms: int, dry_run: bool
 ) -> None:
     """Create a child of /admin/replica_deletions for each broker with strays, and wait until the
     controller has removed it. Raises Refused."""
@@ -45,7 +45,7 @@ async def delete_strays(
     asked = [one for part in parts for one in await _ask(cluster, report, found.state, part)]
     if not asked:
         return
-    if found.state.controller.role is Role.NONE:
+    if found.state.controller.kind is ControllerKind.NONE:
         report.warn("there is no controller: refold deletes the replicas when it takes the role")
     left = await _until_confirmed(cluster, asked, timeout_ms)
     await _report_result(cluster, report, asked, left)
@@ -65,7 +65,7 @@ def _step(state: ClusterState, part: Sequence[Stray]) -> Write:
 
 
 async def _ask(
-    cluster: Cluster, report: Report, state: ClusterState, part: Sequence[Stray]
+    cluster: ClusterConnection, report: Report, state: ClusterState, part: Sequence[Stray]
 ) -> Sequence[Stray]:
     """Ask the controller to delete a part. Return what was requested, without replicas that are
     assigned by now."""
@@ -89,7 +89,7 @@ async def _ask(
 
 
 async def _until_confirmed(
-    cluster: Cluster, asked: Sequence[Stray], timeout_ms: int
+    cluster: ClusterConnection, asked: Sequence[Stray], timeout_ms: int
 ) -> dict[str, ReplicaDeletion]:
     """The deletions that are still pending when all are confirmed or the time limit has passed."""
     deadline = time.monotonic() + timeout_ms / 1000
@@ -100,7 +100,9 @@ async def _until_confirmed(
     return left
 
 
-async def _pending(cluster: Cluster, asked: Sequence[Stray]) -> dict[str, ReplicaDeletion]:
+async def _pending(
+    cluster: ClusterConnection, asked: Sequence[Stray]
+) -> dict[str, ReplicaDeletion]:
     wanted = {(one.broker, one.name) for one in asked}
     pending = await pending_deletions(cluster.zookeeper.client)
     return {
@@ -111,7 +113,7 @@ async def _pending(cluster: Cluster, asked: Sequence[Stray]) -> dict[str, Replic
 
 
 async def _report_result(
-    cluster: Cluster,
+    cluster: ClusterConnection,
     report: Report,
     asked: Sequence[Stray],
     left: Mapping[str, ReplicaDeletion],

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from controller.core.values import format_brokers
 from controller.core.znodes import REPLICA_DELETIONS, ReplicaDeletion
-from controller.operator.reassignment.cluster import Cluster
+from controller.operator.reassignment.cluster import ClusterConnection
 from controller.operator.reassignment.cluster_state import ClusterState, Deletions
 from controller.operator.reassignment.damaged_znodes import warn_unreadable_topics
 from controller.operator.reassignment.documents import format_partitions
@@ -48,7 +48,7 @@ class StrayScan(Struct, frozen=True):
         return sorted(assigned - self.state.brokers.keys())
 
 
-async def scan(cluster: Cluster) -> StrayScan:
+async def scan(cluster: ClusterConnection) -> StrayScan:
     """Read the assignment, the pending deletions, the disks, and the assignment again.
 
     With this order a replica that a reassignment leaves on disk is assigned, covered by a pending
@@ -65,7 +65,7 @@ async def scan(cluster: Cluster) -> StrayScan:
 
 
 async def _disks(
-    cluster: Cluster, brokers: Iterable[int]
+    cluster: ClusterConnection, brokers: Iterable[int]
 ) -> tuple[dict[int, LogDirs], dict[int, str]]:
     disks: dict[int, LogDirs] = {}
     unresponsive: dict[int, str] = {}
@@ -82,7 +82,7 @@ async def _disks(
     return dict(sorted(disks.items())), dict(sorted(unresponsive.items()))
 
 
-async def list_strays(cluster: Cluster, report: Report) -> None:
+async def list_strays(cluster: ClusterConnection, report: Report) -> None:
     """List strays, and pending deletions for brokers that do not answer."""
     found = await scan(cluster)
     report_strays(cluster, report, found)
@@ -93,7 +93,7 @@ async def list_strays(cluster: Cluster, report: Report) -> None:
         report.status = NOT_DONE_YET
 
 
-def report_strays(cluster: Cluster, report: Report, found: StrayScan) -> None:
+def report_strays(cluster: ClusterConnection, report: Report, found: StrayScan) -> None:
     """Print the results of a scan, and what could not be scanned."""
     report.data |= {
         "strays": found.strays,
@@ -128,7 +128,7 @@ def report_strays(cluster: Cluster, report: Report, found: StrayScan) -> None:
     _warn(cluster, report, found)
 
 
-def _warn(cluster: Cluster, report: Report, found: StrayScan) -> None:
+def _warn(cluster: ClusterConnection, report: Report, found: StrayScan) -> None:
     for broker, why in found.unresponsive.items():
         report.warn(f"cannot list the replicas of broker {broker}: {why}")
     if found.unregistered:

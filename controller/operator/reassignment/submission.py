@@ -11,7 +11,12 @@ from controller.core.znodes import (
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
 )
-from controller.operator.reassignment.cluster_state import KAFKA_API, NO_RECORD, ClusterState, Role
+from controller.operator.reassignment.cluster_state import (
+    KAFKA_API,
+    NO_RECORD,
+    ClusterState,
+    ControllerKind,
+)
 from controller.operator.reassignment.damaged_znodes import unreadable_entries, unreadable_topics
 from controller.operator.reassignment.documents import (
     Partition,
@@ -59,13 +64,13 @@ def check_is_refold(state: ClusterState, what: str, *, by_brokers: bool = True) 
     """Check that refold acts on the znodes of KIP-236. Raises Refused if a stock broker is
     controller, or a refold without KIP-236. `by_brokers`: Kafka's APIs offer the same operation."""
     broker = state.controller.broker
-    if state.controller.role is Role.STOCK:
+    if state.controller.kind is ControllerKind.STOCK:
         otherwise = ", or use --bootstrap-server without --zookeeper" if by_brokers else ""
         raise Refused(
             f"broker {broker}, a stock controller, has the role: it does not support "
             f"{what}. Let refold take the role{otherwise}"
         )
-    if state.controller.role is Role.REFOLD and not state.znodes.kip_236_active:
+    if state.controller.kind is ControllerKind.REFOLD and not state.znodes.kip_236_active:
         raise Refused(
             f"broker {broker}, a refold controller, has the role but does not read "
             f"{what}: it runs with kip-236.enable=false or under Kafka's rules, or has "
@@ -100,7 +105,7 @@ def _target_problems(state: ClusterState, targets: Targets) -> Iterator[str]:
         for one in replicas
         if one not in state.origin(partition)
     }
-    own = state.controller.broker if state.controller.role is Role.REFOLD else None
+    own = state.controller.broker if state.controller.kind is ControllerKind.REFOLD else None
     if own is not None and any(own in replicas for replicas in targets.values()):
         yield f"Broker {own} is the controller, which holds no replicas."
     unknown = sorted(one for one in asked if one not in state.brokers and one != own)
@@ -130,7 +135,7 @@ def _route_problems(
         route = state.route(partition)
         if route and route not in may_change:
             held.setdefault(route, []).append(partition)
-    is_stock = state.controller.role is Role.STOCK
+    is_stock = state.controller.kind is ControllerKind.STOCK
     for route, partitions in held.items():
         names = ", ".join(map(format_partition, sorted(partitions)))
         advice = _BY_API if is_stock else _HOW_TO_END.get(route, _CHANGE_BY_SAME_ROUTE)

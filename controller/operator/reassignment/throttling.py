@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import anyio
 
 from controller.core.values import Assignment, format_brokers
-from controller.operator.reassignment.cluster import Cluster, ClusterAdmin
-from controller.operator.reassignment.cluster_state import ClusterState, Role
+from controller.operator.reassignment.cluster import ClusterAdmin, ClusterConnection
+from controller.operator.reassignment.cluster_state import ClusterState, ControllerKind
 from controller.operator.reassignment.documents import (
     Partition,
     Targets,
@@ -111,7 +111,7 @@ def clearing_steps(brokers: Iterable[int], targets: Targets) -> list[Configure]:
     ]
 
 
-async def limit(cluster: Cluster, report: Report, limits: Sequence[Configure]) -> None:
+async def limit(cluster: ClusterConnection, report: Report, limits: Sequence[Configure]) -> None:
     """Set the throttle, if there is one."""
     if not limits:
         return
@@ -167,7 +167,9 @@ def clearing(state: ClusterState, targets: Targets, brokers: Iterable[int] = ())
     return clearing_steps(throttled_before(state, targets, brokers), existing)
 
 
-async def is_anything_under_way(cluster: Cluster, report: Report, state: ClusterState) -> bool:
+async def is_anything_under_way(
+    cluster: ClusterConnection, report: Report, state: ClusterState
+) -> bool:
     """Whether anything is being reassigned, or may be. A broker's limit applies to all
     reassignments, so it is cleared only when there is none."""
     if state.moving:
@@ -181,7 +183,7 @@ async def is_anything_under_way(cluster: Cluster, report: Report, state: Cluster
     return bool(whole.moving or whole.unreadable_topics)
 
 
-async def settle_throttles(cluster: Cluster, report: Report, origins: Targets) -> None:
+async def settle_throttles(cluster: ClusterConnection, report: Report, origins: Targets) -> None:
     """Clear the throttles after a cancellation that restores `origins`, if the rollback ends within
     ROLLBACK_SECONDS. Otherwise print the remaining throttles and the command that clears them.
     """
@@ -206,7 +208,7 @@ async def settle_throttles(cluster: Cluster, report: Report, origins: Targets) -
 
 def _rolls_back(state: ClusterState, origins: Targets) -> bool:
     """Whether a controller is rolling back any of these."""
-    is_waiting = state.controller.role is Role.NONE
+    is_waiting = state.controller.kind is ControllerKind.NONE
     return not is_waiting and any(state.is_cancelled(one) for one in origins)
 
 
@@ -219,7 +221,7 @@ def _reason(state: ClusterState, origins: Targets) -> str:
 
 
 async def _throttles_left(
-    cluster: Cluster, report: Report, state: ClusterState, targets: Targets
+    cluster: ClusterConnection, report: Report, state: ClusterState, targets: Targets
 ) -> dict[str, list[str]]:
     """The throttles that are set, by entity."""
     left: dict[str, list[str]] = {}
@@ -246,7 +248,7 @@ def _format_throttles(left: Mapping[str, Sequence[str]]) -> str:
     )
 
 
-def _clearing_command(cluster: Cluster, origins: Targets) -> str:
+def _clearing_command(cluster: ClusterConnection, origins: Targets) -> str:
     """A --verify of the originals, which are piped in because there is no file of them."""
     verify = cluster.command("--verify", "--wait", "--reassignment-json-file", "/dev/stdin")
     return f"echo '{write_targets(origins)}' | {verify}"

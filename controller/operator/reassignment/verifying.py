@@ -8,7 +8,7 @@ import anyio
 
 from controller.core.values import format_brokers
 from controller.core.znodes import REASSIGN_CANCEL
-from controller.operator.reassignment.cluster import Cluster
+from controller.operator.reassignment.cluster import ClusterConnection
 from controller.operator.reassignment.cluster_state import ClusterState
 from controller.operator.reassignment.damaged_znodes import (
     warn_missing_records,
@@ -32,7 +32,7 @@ _POLL_SECONDS: Final = 1.0
 
 
 async def verify(
-    cluster: Cluster,
+    cluster: ClusterConnection,
     report: Report,
     targets: Targets,
     *,
@@ -82,7 +82,7 @@ async def verify(
         await clear_throttles(cluster.admin, report, state, targets)
 
 
-async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) -> None:
+async def verify_ids(cluster: ClusterConnection, report: Report, czxids: Sequence[int]) -> None:
     """Print for reassignments, by the czxid of their znode, whether they are ongoing, changed or
     done (KB 14.4, 14.5)."""
     state = await cluster.admin.describe(())
@@ -122,7 +122,7 @@ async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) ->
 
 
 async def _progress(
-    cluster: Cluster, state: ClusterState, partitions: Sequence[Partition]
+    cluster: ClusterConnection, state: ClusterState, partitions: Sequence[Partition]
 ) -> list[Progress]:
     return progress_of(state, partitions, await cluster.sizes(state, partitions))
 

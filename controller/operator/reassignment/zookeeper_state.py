@@ -16,7 +16,7 @@ from controller.core.znodes import (
     REASSIGNMENTS,
     REPLICA_DELETIONS,
     Reassignment,
-    Request,
+    ReassignmentRequest,
     deletion_path,
     is_forced,
     natural,
@@ -34,11 +34,11 @@ from controller.operator.reassignment.cluster_state import (
     Cancellation,
     ClusterState,
     Controller,
+    ControllerKind,
     Deletions,
     Leadership,
     ReassignmentZnodes,
     Record,
-    Role,
     Submitted,
     UnusableRecord,
 )
@@ -225,11 +225,13 @@ def _agrees(record: Reassignment, assignment: Assignment) -> bool:
     return record.replicas == assignment.target and has_originals
 
 
-async def _requests(client: ZooKeeperClient, unreadable: dict[str, str]) -> dict[str, Request]:
+async def _requests(
+    client: ZooKeeperClient, unreadable: dict[str, str]
+) -> dict[str, ReassignmentRequest]:
     names = await client.children(REASSIGNMENT_REQUESTS)
     numbered = [name for name in names if request_number(name) is not None]
     paths = tuple(request_path(one) for one in numbered)
-    found: dict[str, Request] = {}
+    found: dict[str, ReassignmentRequest] = {}
     for path, znode in zip(paths, await client.read(paths), strict=True):
         if znode is None:
             continue
@@ -257,8 +259,8 @@ def _controller(znode: Znode | None, brokers: dict[int, Broker]) -> Controller:
     if holder is None:
         return NO_CONTROLLER
     if holder.brokerid in brokers or holder.kraftControllerEpoch > 0:
-        return Controller(Role.STOCK, holder.brokerid)
-    return Controller(Role.REFOLD, holder.brokerid)
+        return Controller(ControllerKind.STOCK, holder.brokerid)
+    return Controller(ControllerKind.REFOLD, holder.brokerid)
 
 
 async def _brokers(client: ZooKeeperClient, ids: list[int]) -> dict[int, Broker]:

@@ -15,7 +15,7 @@ from replay.agreement.broker_requests.sent_request import SentPartition
 _FIELD: Final = re.compile(r"(\w+)=(?:'[^']*'|\[([-\d, ]*)\]|([-\w]+))")
 
 
-class PartitionState(Struct, rename="camel"):
+class RequestPartitionState(Struct, rename="camel"):
     """One partition, of any of the three requests in any version."""
 
     partition_index: int
@@ -57,7 +57,7 @@ class PartitionState(Struct, rename="camel"):
         )
 
 
-def partition_state(text: str) -> PartitionState:
+def partition_state(text: str) -> RequestPartitionState:
     """Parse the fields inside `LeaderAndIsrPartitionState(...)`, except the topic.
 
     Raises msgspec.ValidationError.
@@ -67,4 +67,4 @@ def partition_state(text: str) -> PartitionState:
         if name == "topicName":
             continue
         fields[name] = value or re.findall(r"-?\d+", members)
-    return msgspec.convert(fields, PartitionState, strict=False)
+    return msgspec.convert(fields, RequestPartitionState, strict=False)

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from replay.agreement.broker_requests.partition_state import PartitionState
+from replay.agreement.broker_requests.partition_state import RequestPartitionState
 from replay.agreement.broker_requests.sent_request import (
     LEADER_AND_ISR,
     STOP_REPLICA,
@@ -31,7 +31,7 @@ class UnreadableError(Exception):
 
 class _Topic(Struct, rename="camel"):
     topic_name: str
-    partition_states: list[PartitionState]
+    partition_states: list[RequestPartitionState]
 
 
 class _StoppedTopic(Struct, rename="camel"):
@@ -58,8 +58,8 @@ class _Request(Struct, rename="camel"):
     broker_epoch: int | None = None
     delete_partitions: bool | None = None
     topic_states: list[_Topic] | None = None
-    ungrouped_partition_states: list[PartitionState] | None = None
-    ungrouped_partitions: list[PartitionState] | None = None
+    ungrouped_partition_states: list[RequestPartitionState] | None = None
+    ungrouped_partitions: list[RequestPartitionState] | None = None
     topics: list[_StoppedTopic] | None = None
     live_brokers: list[_Live] | None = None
     live_leaders: list[_Live] | None = None

@@ -145,18 +145,24 @@ def agrees(ours: SentRequest, theirs: SentRequest) -> bool:
     """Whether all fields that both have are equal. Both go to the same broker."""
     if ours.kind != theirs.kind or ours.size != theirs.size:
         return False
-    # Most compared requests are equal or very different; both need no detailed comparison.
-    if ours.partitions is theirs.partitions or ours.partitions == theirs.partitions:
-        return all(
-            one == other or one is None or other is None
-            for one, other in zip(_request_fields(ours), _request_fields(theirs), strict=True)
-        )
-    return next(differences(ours, theirs), None) is None
+    if not _fields_agree(_request_fields(ours), _request_fields(theirs)):
+        return False
+    one, other = ours.partitions, theirs.partitions
+    if one is None or other is None or one is other or one == other:
+        return ours.leading == theirs.leading or None in (ours.leading, theirs.leading)
+    return len(one) == len(other) and all(map(partitions_agree, one, other))
 
 
 def partitions_agree(one: SentPartition, other: SentPartition) -> bool:
     """Whether all fields that both have of a partition are equal."""
-    return not any(_known_to_both(one, other))
+    return one == other or _fields_agree(_partition_fields(one), _partition_fields(other))
+
+
+def _fields_agree(ones: Iterable[object], others: Iterable[object]) -> bool:
+    return all(
+        one == other or one is None or other is None
+        for one, other in zip(ones, others, strict=True)
+    )
 
 
 def differences(ours: SentRequest, theirs: SentRequest) -> Iterator[str]:
@@ -172,8 +178,9 @@ def differences(ours: SentRequest, theirs: SentRequest) -> Iterator[str]:
 
 
 _request_fields: Final = attrgetter(
-    "controller", "controller_epoch", "broker_epoch", "version", "live_brokers", "leading"
+    "controller", "controller_epoch", "broker_epoch", "version", "live_brokers"
 )
+_partition_fields: Final = attrgetter(*SentPartition.__struct_fields__)
 _ORIGIN_FIELDS: Final = ("seq", "connection", "lines", "cause", "since")
 _COUNT_FIELDS: Final = ("size", "leading")
 """They follow from the partitions."""

@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple, get_args
 from msgspec import Struct
 
 from controller.core import operations
-from replay.agreement.decisions.write_batch import Decision, SkippedWrite
+from replay.agreement.decisions.write_batch import SkippedWrite, StockDecision
 from replay.stock_clusters.imports.decisions import kind_of
 
 Verdict = Literal["agreed", "differs", "missing", "extra"]
@@ -49,7 +49,7 @@ class FoldPosition(NamedTuple):
 
 
 def judge_decision(
-    decision: Decision,
+    decision: StockDecision,
     position: FoldPosition,
     differences: Sequence[str],
     verdict: Verdict | None = None,

@@ -25,7 +25,7 @@ from replay.agreement.znode_view import ZnodeView
 from replay.stock_clusters.zookeeper_log.transactions import Operation, SetData
 
 
-class Decision(Struct, frozen=True):
+class StockDecision(Struct, frozen=True):
     """The writes of a session in one transaction, with Kafka's paths and without version checks."""
 
     seq: int
@@ -104,7 +104,7 @@ class WriteBatch:
         """The paths of the writes that are not settled."""
         return [self._writes[place].path for place in self._open]
 
-    def claim(self, decision: Decision, since_zxid: int) -> list[str] | None:
+    def claim(self, decision: StockDecision, since_zxid: int) -> list[str] | None:
         """Settle the writes that a decision corresponds to, and return the differences.
 
         Returns None if the batch does not contain them. The controller may not have read changes
@@ -123,18 +123,18 @@ class WriteBatch:
             self._done.append(place)
         return differences if claimed else None
 
-    def has(self, decision: Decision, since_zxid: int) -> bool:
+    def has(self, decision: StockDecision, since_zxid: int) -> bool:
         """Whether `claim` would settle writes, without differences."""
         if decision.error:
             return self._refused_place(decision, since_zxid) is not None
         found = self._compared(decision)
         return found is not None and bool(found[0]) and not found[1]
 
-    def can_repeat(self, decision: Decision) -> bool:
+    def can_repeat(self, decision: StockDecision) -> bool:
         """Whether ZooKeeper would refuse one of the completed writes as in this decision."""
         return self._repeated(decision) is not None
 
-    def claim_repeated(self, decision: Decision) -> bool:
+    def claim_repeated(self, decision: StockDecision) -> bool:
         """Settle the last completed write as refused, if ZooKeeper refuses its repetition so.
 
         Kafka repeats a write whose reply was lost (KafkaZkClient.retryRequestsUntilConnected).
@@ -148,7 +148,7 @@ class WriteBatch:
             self._settle(place, decision.error, -1)
         return True
 
-    def _repeated(self, decision: Decision) -> int | None:
+    def _repeated(self, decision: StockDecision) -> int | None:
         if not decision.error or decision.what == "fenced":
             return None
         done = reversed(self._done)
@@ -178,7 +178,7 @@ class WriteBatch:
             self._settle(place, error, -1 if error else version_after(write, self._view))
         return skipped
 
-    def _compared(self, decision: Decision) -> tuple[list[int], list[str]] | None:
+    def _compared(self, decision: StockDecision) -> tuple[list[int], list[str]] | None:
         """The writes that a decision corresponds to, and the differences; None if the batch does
         not contain them."""
         claimed: list[int] = []
@@ -197,7 +197,7 @@ class WriteBatch:
                 return place
         return None
 
-    def _claim_refused(self, decision: Decision, since_zxid: int) -> bool:
+    def _claim_refused(self, decision: StockDecision, since_zxid: int) -> bool:
         """Of a refused operation ZooKeeper logs the reason, but not the operation."""
         if self._is_atomic:
             errors = [refusal(one, self._view) for one in self._writes]
@@ -212,7 +212,7 @@ class WriteBatch:
         self._settle(refused, FENCED if decision.what == "fenced" else decision.error, -1)
         return True
 
-    def _refused_place(self, decision: Decision, since_zxid: int) -> int | None:
+    def _refused_place(self, decision: StockDecision, since_zxid: int) -> int | None:
         if decision.what == "fenced":
             self._is_fenced = True
             return self._open[0]

@@ -17,7 +17,7 @@ from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment
 from eventstore.records import EventRecord
-from replay.agreement.decisions.write_batch import Decision
+from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.logs.broker_responses import CONTROLLER_APIS
 from replay.agreement.logs.coverage import LogCoverage
 from replay.agreement.logs.inferred_requests import InferredRequests
@@ -26,7 +26,7 @@ from replay.agreement.logs.markers import IS_DEBUG, LocatedMarker, marker_of
 from replay.agreement.logs.protocol_evidence import ProtocolEvidence
 from replay.agreement.logs.received_requests import (
     NO_REQUEST,
-    ReceivedRequest,
+    LoggedApiRequest,
     RequestOrder,
 )
 from replay.agreement.znode_view import ZnodeView
@@ -89,7 +89,7 @@ class Index:
         """Sessions that delete the deletion marker of a topic that stays
         (delete.topic.enable=false)."""
         self._chroot = chroot
-        self.received_requests: dict[int, list[ReceivedRequest]] = defaultdict(list)
+        self.received_requests: dict[int, list[LoggedApiRequest]] = defaultdict(list)
         """By broker, in the order of arrival."""
         self.markers: dict[int, list[LocatedMarker]] = defaultdict(list)
         """By broker, in order."""
@@ -190,7 +190,7 @@ class Index:
         """Note that a marker's event was begun before the marker's record."""
         self._consumed.add(one.seq)
 
-    def consume_after_write(self, broker: int, session: int, decision: Decision) -> None:
+    def consume_after_write(self, broker: int, session: int, decision: StockDecision) -> None:
         """The line of an AlterPartition may follow its first write within the same ms."""
         following = self.next_marker(broker, session, decision.seq)
         if following is None or following.marker.event != "AlterPartitionReceived":
@@ -430,7 +430,7 @@ class Index:
     def _take_request(self, record: EventRecord, served: RequestServed) -> None:
         request = api_request_of(served, record.seq)
         if request is not None:
-            received = ReceivedRequest(served.received_ms, record.seq, request)
+            received = LoggedApiRequest(served.received_ms, record.seq, request)
             self.received_requests[served.broker].append(received)
             answered_ms = record.wall_ns // _NS
             self._request_orders[record.seq] = RequestOrder(answered_ms, served.received_ms)

@@ -36,7 +36,7 @@ from controller.core.triggers import (
     ZkPartitionReassignment,
 )
 from controller.core.values import UNKNOWN_BROKER_EPOCH
-from replay.agreement.decisions.write_batch import Decision
+from replay.agreement.decisions.write_batch import StockDecision
 from replay.stock_clusters.imported_log.events import ControllerLogged
 
 _NAME: Final = r"([A-Za-z0-9._-]+)-(\d+)"
@@ -324,12 +324,12 @@ def trigger_for(one: LogMarker) -> Trigger | None:
             return None
 
 
-def is_at_same_ms(following: LocatedMarker, decision: Decision) -> bool:
+def is_at_same_ms(following: LocatedMarker, decision: StockDecision) -> bool:
     """Whether a marker that follows a decision in the log may have been written before it."""
     return following.time_ms <= decision.time_ms
 
 
-def is_before_write(following: LocatedMarker, decision: Decision) -> bool:
+def is_before_write(following: LocatedMarker, decision: StockDecision) -> bool:
     """Whether a marker that follows a decision was certainly written before it.
 
     An event without a line that is also queued would write an assignment first, and nothing of a
@@ -346,12 +346,12 @@ def is_before_write(following: LocatedMarker, decision: Decision) -> bool:
     )
 
 
-def is_about_ids(following: LocatedMarker, decision: Decision) -> bool:
+def is_about_ids(following: LocatedMarker, decision: StockDecision) -> bool:
     """Whether a decision may write the ids of new topics, which precedes the event's line."""
     return following.marker.event == "TopicChange" and _is_about_topics(following.marker, decision)
 
 
-def _is_about_topics(marker: LogMarker, decision: Decision) -> bool:
+def _is_about_topics(marker: LogMarker, decision: StockDecision) -> bool:
     """Whether a decision writes the znode of a topic that a line names."""
     topics = {znodes.topic_path(one) for one in marker.topics}
     return any(path in topics for path, _ in decision.operations)

@@ -7,7 +7,7 @@ from msgspec import Struct
 from controller.core.api_requests import ApiRequest
 
 
-class ReceivedRequest(Struct, frozen=True):
+class LoggedApiRequest(Struct, frozen=True):
     """A request to a broker that may be the controller. `received_ms` is when it arrived;
     `answered_seq` is the record of its response."""
 

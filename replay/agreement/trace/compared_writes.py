@@ -15,7 +15,7 @@ from replay.agreement.decisions.judgements import (
     judge_decision,
     judge_extra_write,
 )
-from replay.agreement.decisions.write_batch import Decision, SkippedWrite
+from replay.agreement.decisions.write_batch import SkippedWrite, StockDecision
 from replay.agreement.decisions.writes import is_same_write, write_differences
 from replay.agreement.logs.index import Index
 from replay.agreement.trace.shadow_fold import ShadowFold
@@ -61,7 +61,7 @@ class ComparedWrites(Checkpointed):
         following = self._index.paths_after(self._session, self._fold.seq, _LOOKAHEAD)
         return all(path in following for path in paths)
 
-    def claim_early_write(self, decision: Decision) -> list[str] | None:
+    def claim_early_write(self, decision: StockDecision) -> list[str] | None:
         """The differences of a decision that the fold made earlier than Kafka; None for others."""
         if decision.error or len(decision.operations) != 1:
             return None
@@ -92,13 +92,13 @@ class ComparedWrites(Checkpointed):
         self._fold.deliver()
 
     def judge(
-        self, decision: Decision, differences: Sequence[str], verdict: Verdict | None = None
+        self, decision: StockDecision, differences: Sequence[str], verdict: Verdict | None = None
     ) -> Judgement:
         """Judge a decision, by its differences if no `verdict` is given."""
         self._fold.settled_seq = decision.seq
         return judge_decision(decision, self._position, differences, verdict)
 
-    def add(self, judgement: Judgement, decision: Decision) -> None:
+    def add(self, judgement: Judgement, decision: StockDecision) -> None:
         """Add a judgement; the fold goes on from what Kafka wrote."""
         self.judgements.append(judgement)
         if judgement.verdict in ("missing", "differs"):

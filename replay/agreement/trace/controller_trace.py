@@ -28,7 +28,7 @@ from replay.agreement.assumptions import Choices
 from replay.agreement.broker_requests.sent_request import SentRequest
 from replay.agreement.checkpoint import Checkpoint, Checkpointed
 from replay.agreement.decisions.judgements import Judgement
-from replay.agreement.decisions.write_batch import Decision, WriteBatch
+from replay.agreement.decisions.write_batch import StockDecision, WriteBatch
 from replay.agreement.logs.broker_responses import Response
 from replay.agreement.logs.index import Index
 from replay.agreement.logs.inferred_requests import api_calls_of
@@ -205,7 +205,7 @@ class ControllerTrace(Checkpointed):
 
     # The progress of the controller ---------------------------------------------------------------
 
-    def decide(self, decision: Decision, overlay: Overlay = _NO_OVERLAY) -> None:
+    def decide(self, decision: StockDecision, overlay: Overlay = _NO_OVERLAY) -> None:
         """Go on until the fold has made this decision, too, or cannot have."""
         is_gone = decision.what == "refused" and decision.error == NO_NODE
         self.fold.overlay = self._view.deleted_since(self._mark_zxid) if is_gone else overlay
@@ -358,7 +358,7 @@ class ControllerTrace(Checkpointed):
 
     # Advancing the fold ---------------------------------------------------------------------------
 
-    def _decide(self, decision: Decision) -> Judgement:
+    def _decide(self, decision: StockDecision) -> Judgement:
         if decision.what == "fenced" and isinstance(self._begun, (ControllerChange, Reelect)):
             # The controller had not noticed yet that it was deposed.
             self._go_back()
@@ -382,14 +382,14 @@ class ControllerTrace(Checkpointed):
             elif not self._begin_next(decision):
                 return self.compared.judge(decision, (), "missing")
 
-    def _claimed(self, decision: Decision, differences: Sequence[str]) -> Judgement:
+    def _claimed(self, decision: StockDecision, differences: Sequence[str]) -> Judgement:
         """The fold makes this write, too. It receives the outcome unless the reply was lost."""
         judgement = self.compared.judge(decision, differences)
         self._delivered = self.fold.batch
         self.ahead.claimed(decision)
         return judgement
 
-    def _begin_next(self, decision: Decision) -> bool:
+    def _begin_next(self, decision: StockDecision) -> bool:
         """Begin the next controller event; False if there is none."""
         if decision.what in ("election", "controller_epoch") and not self.fold.is_active:
             return self._stand_for_election(decision)
@@ -419,7 +419,7 @@ class ControllerTrace(Checkpointed):
             self._begin(trigger)
         return trigger is not None
 
-    def _stand_for_election(self, decision: Decision) -> bool:
+    def _stand_for_election(self, decision: StockDecision) -> bool:
         """Take part in an election, once for each decision about one."""
         if not self._is_connected:
             self._is_connected = True
@@ -435,7 +435,7 @@ class ControllerTrace(Checkpointed):
         return True
 
     def _begin_due(
-        self, decision: Decision, is_due: Callable[[LocatedMarker, Decision], bool]
+        self, decision: StockDecision, is_due: Callable[[LocatedMarker, StockDecision], bool]
     ) -> bool:
         """Begin the event of the next line, if the line follows the write but the event does
         not."""

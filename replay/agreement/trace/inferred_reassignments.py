@@ -16,7 +16,7 @@ from controller.core.state import Partition
 from controller.core.triggers import ApiCall
 from controller.core.values import LeaderAndIsr
 from controller.core.znodes import read_reassignments
-from replay.agreement.decisions.write_batch import Decision
+from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.logs.index import Index
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.stock_clusters.zookeeper_log.transactions import Operation, SetData
@@ -25,7 +25,7 @@ _FIRST_VERSION: Final = 0
 
 
 def possible_reassignments(
-    decision: Decision, session: int, fold: ShadowFold, index: Index
+    decision: StockDecision, session: int, fold: ShadowFold, index: Index
 ) -> Iterator[ApiCall]:
     """The requests whose first write a decision may be."""
     for path, operation in decision.operations:

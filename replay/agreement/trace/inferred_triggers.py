@@ -25,7 +25,7 @@ from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
 from controller.core.values import NO_LEADER, UNKNOWN_BROKER_EPOCH, LeaderAndIsr
 from replay.agreement.checkpoint import Checkpointed, State
-from replay.agreement.decisions.write_batch import Decision
+from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.logs.index import Index
 from replay.agreement.processing_order import immutable_map_order
 from replay.agreement.trace.inferred_reassignments import possible_reassignments
@@ -61,7 +61,7 @@ class InferredTriggers(Checkpointed):
         self._decision = 0
         self._remaining = iter(())
 
-    def next_trigger(self, decision: Decision) -> Trigger | None:
+    def next_trigger(self, decision: StockDecision) -> Trigger | None:
         """The next event that may have led to a decision, None if there are no more."""
         self._answer_deletions(decision)
         trigger = self._pending.next_unlogged()
@@ -78,7 +78,7 @@ class InferredTriggers(Checkpointed):
             if not self._take(self._fold.queues.answer_sent_by(self._is_done, self._with_logs)):
                 return
 
-    def _answer_deletions(self, decision: Decision) -> None:
+    def _answer_deletions(self, decision: StockDecision) -> None:
         """Answer the deletions that a decision depends on.
 
         When all replicas of a topic are deleted, its znodes are deleted. When all replicas on live
@@ -112,7 +112,7 @@ class InferredTriggers(Checkpointed):
             self._pending.extend(self._fold.take_queued(), self._fold.now_ms)
         return answer is not None
 
-    def _possible(self, decision: Decision) -> Iterator[Trigger]:
+    def _possible(self, decision: StockDecision) -> Iterator[Trigger]:
         if not self._index.request_coverage.covers(self._broker, self._fold.now_ms):
             yield from self._producer_id_requests(decision)
             yield from possible_reassignments(decision, self._session, self._fold, self._index)
@@ -138,7 +138,7 @@ class InferredTriggers(Checkpointed):
                 has_requests=self._broker in self._index.request_logs_of,
             )
 
-    def _producer_id_requests(self, decision: Decision) -> Iterator[Trigger]:
+    def _producer_id_requests(self, decision: StockDecision) -> Iterator[Trigger]:
         """A block of producer ids is for the broker that asked for it."""
         for path, operation in decision.operations:
             if path != znodes.PRODUCER_IDS or not isinstance(operation, SetData):
@@ -152,7 +152,7 @@ class InferredTriggers(Checkpointed):
                 yield ApiCall(AllocateProducerIdsReceived(0, _FIRST_VERSION, sender, broker.epoch))
 
 
-def _topics(decision: Decision) -> set[str]:
+def _topics(decision: StockDecision) -> set[str]:
     """The topics whose znodes a decision writes."""
     subjects = [subject_of(path) for path, _ in decision.operations]
     return {one.topic for one in subjects if one.topic and one.kind in OF_TOPICS}

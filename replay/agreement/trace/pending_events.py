@@ -31,7 +31,7 @@ from controller.core.triggers import (
 )
 from replay.agreement.assumptions import Choices, OpenChoice, Step
 from replay.agreement.checkpoint import Checkpointed
-from replay.agreement.decisions.write_batch import Decision
+from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.logs.index import LINE_MS, Index
 from replay.agreement.logs.markers import (
     LOGGED,
@@ -39,7 +39,7 @@ from replay.agreement.logs.markers import (
     LogMarker,
     matches,
 )
-from replay.agreement.logs.received_requests import ReceivedRequest, RequestOrder
+from replay.agreement.logs.received_requests import LoggedApiRequest, RequestOrder
 from replay.description.events import trigger_name
 
 _ARRIVAL_MS: Final = 500
@@ -321,7 +321,7 @@ class PendingEvents(Checkpointed):
             and self._writes(one) == partitions
         ]
 
-    def request_causing(self, decision: Decision, now_ms: int) -> Trigger | None:
+    def request_causing(self, decision: StockDecision, now_ms: int) -> Trigger | None:
         """A request without a line that is answered later and concerns the same znodes."""
         return self._take_arriving(
             now_ms,
@@ -391,10 +391,10 @@ class PendingEvents(Checkpointed):
                 return ApiCall(one.request)
         return None
 
-    def _received_until(self, time_ms: int) -> list[ReceivedRequest]:
+    def _received_until(self, time_ms: int) -> list[LoggedApiRequest]:
         return list(takewhile(lambda one: one.received_ms <= time_ms, self._expected))
 
-    def _concerns(self, request: ApiRequest, decision: Decision) -> bool:
+    def _concerns(self, request: ApiRequest, decision: StockDecision) -> bool:
         """Whether a request may have led to a decision, by the znodes of both."""
         paths = [path for path, _ in decision.operations]
         states = {found for path in paths if (found := znodes.state_of(path)) is not None}

@@ -11,7 +11,7 @@ from controller.core.events import ZnodesWritten
 from controller.core.operations import Delete
 from replay.agreement.assumptions import Choices
 from replay.agreement.checkpoint import Checkpointed
-from replay.agreement.decisions.write_batch import Decision, WriteBatch
+from replay.agreement.decisions.write_batch import StockDecision, WriteBatch
 from replay.agreement.trace.compared_writes import ComparedWrites
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.stock_clusters.imports.decisions import kind_of
@@ -37,7 +37,7 @@ class WriteAhead(Checkpointed):
         """A controller event begins."""
         self._early = {}
 
-    def claim_early_write(self, decision: Decision) -> list[str] | None:
+    def claim_early_write(self, decision: StockDecision) -> list[str] | None:
         """As `ComparedWrites.claim_early_write`. After the last early write the fold goes on."""
         differences = self._compared.claim_early_write(decision)
         if differences is not None and self._early:
@@ -51,7 +51,7 @@ class WriteAhead(Checkpointed):
         if not self._early:
             self._fold.deliver()
 
-    def claimed(self, decision: Decision) -> None:
+    def claimed(self, decision: StockDecision) -> None:
         """The fold makes a decision, too. It receives the outcome unless the reply was lost. If
         Kafka was fenced, it never makes the early writes."""
         if not self._choices.is_reply_lost(decision.zxid):
@@ -66,7 +66,7 @@ class WriteAhead(Checkpointed):
         if self._early:
             self._fold.deliver()
 
-    def reach(self, decision: Decision, since_zxid: int) -> bool:
+    def reach(self, decision: StockDecision, since_zxid: int) -> bool:
         """Make the next writes of the rule up to the write of a decision, as for `claim`. False if
         the rule has no such write; then the fold may have gone too far."""
         batch = self._fold.batch
@@ -76,7 +76,7 @@ class WriteAhead(Checkpointed):
             return False
         return any(following.has(decision, since_zxid) for following in self._following())
 
-    def claim_repeated(self, decision: Decision) -> bool:
+    def claim_repeated(self, decision: StockDecision) -> bool:
         """As `WriteBatch.claim_repeated`; False if no batch is open any more."""
         batch = self._fold.batch
         return batch is not None and batch.claim_repeated(decision)
@@ -110,7 +110,7 @@ class WriteAhead(Checkpointed):
             yield fold.batch
 
 
-def _is_of_kind(batch: WriteBatch, decision: Decision) -> bool:
+def _is_of_kind(batch: WriteBatch, decision: StockDecision) -> bool:
     return any(
         kind_of(one.path, is_delete=isinstance(one, Delete)) == decision.what
         for one in batch.open_writes

@@ -8,7 +8,7 @@ import typer
 from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
-    from replay.fleet.manifest import LogState
+    from replay.fleet.manifest import LogCompleteness
     from replay.fleet.set_aside import SetAside
 
 INCOMPLETE: Final = 1
@@ -20,7 +20,7 @@ _TEXTS_MAX: Final = 5
 def print_incomplete(
     set_aside: "Sequence[SetAside]",
     all_set_aside: int,
-    logs: "Sequence[LogState]",
+    logs: "Sequence[LogCompleteness]",
     all_incomplete: int,
 ) -> None:
     """Print some of the inputs that were set aside, and some of the logs that lack something or

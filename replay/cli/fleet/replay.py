@@ -148,10 +148,10 @@ def _print(result: "ReplayResult") -> None:
                 f"{of.version}: {of.decisions_of_incomplete} of {of.decisions} decisions are from"
                 f" {of.incomplete} incomplete logs"
             )
-        if of.untold:
+        if of.unjudged:
             typer.echo(
                 f"{of.version} is too old to report agreement with stock clusters' logs:"
-                f" {of.untold} are not counted"
+                f" {of.unjudged} are not counted"
             )
     if result.rules:
         rules = Grid(

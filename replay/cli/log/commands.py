@@ -28,7 +28,7 @@ app = typer.Typer(
     help="Verify, show, count, follow, copy, export, import and mirror event logs.\n\n"
     'LOG is the folder of one daemon run, one of its segments, a packed log, an incident, or "-" '
     "for a stream of `refold log copy LOG -`. A log can be read while its daemon writes it.\n\n"
-    "Exit codes: 0 done; 1 the log is damaged; 2 the log cannot be used (no such file, not a log, "
+    "Exit status: 0 done; 1 the log is damaged; 2 the log cannot be used (no such file, not a log, "
     "made by a newer refold, no space, wrong arguments).",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -44,7 +44,7 @@ def verify_command(log: Log, as_json: JsonLines = False) -> None:
     if its daemon runs or was killed. Records that are missing at its end cannot be found, except
     commands that an event of the log answers.
 
-    Exit code: 0 sound, 1 damaged, 2 the log cannot be used.
+    Exit status: 0 sound, 1 damaged, 2 the log cannot be used.
     """
     with log_errors(), local_log(log) as path:
         report = verify(path)
@@ -81,13 +81,15 @@ def stats(log: Log, as_json: JsonLines = False) -> None:
 @app.command()
 def copy(
     log: Log,
-    target: Annotated[str, typer.Argument(help='A folder, or "-" for a stream to a pipe.')],
+    target: Annotated[
+        str, typer.Argument(metavar="FOLDER", help='A folder, or "-" for a stream to a pipe.')
+    ],
 ) -> None:
     """Copy a log and verify the copy. The daemon may be writing the log.
 
     `refold log copy - FOLDER` makes a log from a stream.
 
-    Exit code: 0 done, 1 the copy is damaged, 2 the log cannot be used.
+    Exit status: 0 done, 1 the copy is damaged, 2 the log cannot be used.
     """
     with log_errors():
         if target == "-":

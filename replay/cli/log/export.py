@@ -59,7 +59,7 @@ def export(
 
     With --redact, the decisions remain the same under other names. This is checked event by event.
 
-    Exit code: 0 done, 1 the log is damaged, 2 the log cannot be used or FILE cannot be written.
+    Exit status: 0 done, 1 the log is damaged, 2 the log cannot be used or FILE cannot be written.
     """
     if names is not None and not redact:
         raise typer.BadParameter("needs --redact", param_hint="--names")
@@ -82,7 +82,8 @@ def import_command(
 
     If the command fails, it leaves no log.
 
-    Exit code: 0 done, 1 FILE was cut or changed, 2 FILE is not an export or LOG cannot be written.
+    Exit status: 0 done, 1 FILE was cut or changed, 2 FILE is not an export or LOG cannot be
+    written.
     """
     from eventstore.stream import standard_input
     from replay.export.files import old_file

@@ -47,7 +47,7 @@ def mirror(
     any time and continues at the next call. A daemon with `refold run --mirror` publishes its log
     while it runs, without verifying it.
 
-    Exit code: 0 done, 1 a log is damaged, 2 the logs or the topic cannot be used.
+    Exit status: 0 done, 1 a log is damaged, 2 the logs or the topic cannot be used.
     """
     from anyio import run as run_async
 
@@ -94,7 +94,7 @@ def fetch(
 
     A log that is incomplete on the topic is reported, and the others are copied.
 
-    Exit code: 0 done, 1 a log is incomplete or damaged, 2 the topic or DIR cannot be used.
+    Exit status: 0 done, 1 a log is incomplete or damaged, 2 the topic or DIR cannot be used.
     """
     if is_list == (out is not None):
         raise typer.BadParameter("one of --out and --list is needed", param_hint="--out")

@@ -235,7 +235,8 @@ class AnalysisRun:
         return self._tables[name]
 
     def write(self, name: str, frame: DataFrame) -> DataFrame:
-        """Store a table; it as it is read back. Raises FleetError where no log is wanted."""
+        """Store a table, and return it as read from its files. Raises FleetError if no log is
+        selected."""
         path = self._into.path_of(name)
         frame.write.parquet(path)
         if name == "logs" and not self._rows_of(name):

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from replay.fleet.manifest import LogState, incomplete, log_states, logs, segments
+from replay.fleet.manifest import LogCompleteness, completeness_of, incomplete, logs, segments
 from replay.fleet.replaying.results import by_rule, replayed
 from replay.fleet.replaying.versions import ShippedVersion
 from replay.fleet.set_aside import SetAside, inputs_set_aside
@@ -25,7 +25,7 @@ class VersionSummary(Struct):
     """A version on all logs.
 
     `decisions` are those that were recorded, or Kafka's. `left` counts logs that the version does
-    not follow to the end. `untold` counts logs of stock clusters for which the version cannot
+    not follow to the end. `unjudged` counts logs of stock clusters for which the version cannot
     report its agreement; they are not included in the counts. `incomplete` counts logs that lack
     something, `decisions_of_incomplete` their decisions, which are included.
     """
@@ -37,7 +37,7 @@ class VersionSummary(Struct):
     logs: int
     failed: int
     left: int
-    untold: int
+    unjudged: int
     incomplete: int
     decisions: int
     decisions_of_incomplete: int
@@ -93,7 +93,7 @@ class ReplayResult(Struct):
     all_rules: int
     failures: list[Failure]
     incomplete: int
-    incomplete_logs: list[LogState]
+    incomplete_logs: list[LogCompleteness]
     set_aside: int
     examples: list[SetAside]
     batch: int | None
@@ -127,7 +127,7 @@ def summary(
         len(shown) if len(shown) < RULES_MAX else rules.count(),
         list(_failures(results, named)) if failed else [],
         lacking.count(),
-        log_states(lacking, FAILURES_MAX),
+        completeness_of(lacking, FAILURES_MAX),
         len(set_aside),
         set_aside[:FAILURES_MAX],
         batch,
@@ -148,7 +148,7 @@ def _versions(
         sql.count("*").alias("logs"),
         sql.count("reason").alias("failed"),
         sql.count_if(sql.expr("left_at > 0")).alias("left"),
-        sql.count_if(sql.expr("reason is null and agreed is null")).alias("untold"),
+        sql.count_if(sql.expr("reason is null and agreed is null")).alias("unjudged"),
         sql.count("is_incomplete").alias("incomplete"),
         _sum(sql.expr("if(is_incomplete and agreed is not null, decisions, 0)")).alias(
             "decisions_of_incomplete"

@@ -5,7 +5,7 @@ with LogReader.open(path, UPCASTERS) as reader:
     for record, event in imported.events(): ...
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -28,16 +28,20 @@ from replay.stock_clusters.zookeeper_log.restoring import State
 class ImportedLog(Struct, frozen=True):
     """An imported log: its first event, the state before its first transaction, and the numbers of
     its first and last record (None: to the end of the log). Each call of `events` reads the log
-    again."""
+    again, unless `decoded` has its records."""
 
     begun: ImportBegun
     state: State
     first_seq: int
     reader: LogReader
     last_seq: int | None = None
+    decoded: Sequence[tuple[EventRecord, ImportedEvent]] | None = None
 
     def events(self) -> Iterator[tuple[EventRecord, ImportedEvent]]:
         """The records after the restored state, in order. Raises ReplayError."""
+        if self.decoded is not None:
+            yield from self.decoded
+            return
         wanted = EventFilter(first_seq=self.first_seq, last_seq=self.last_seq)
         for record in self.reader.events(wanted):
             yield record, event_of(record)

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from replay.stock_clusters.zookeeper_log.log_file import LogReader, TransactionReader
+from replay.stock_clusters.zookeeper_log.log_file import TransactionLogReader, TransactionReader
 from replay.stock_clusters.zookeeper_log.restoring import State
 
 VERSIONED: Final = "version-2"
@@ -44,7 +44,7 @@ class SourceFile(Struct, frozen=True):
     def transactions(self, on_bytes: Callable[[int], None]) -> Iterator[TransactionReader]:
         """Open a transaction log. Raises OSError."""
         with self.path.open("rb") as stream:
-            yield LogReader(stream, self.name, on_bytes)
+            yield TransactionLogReader(stream, self.name, on_bytes)
 
     def state(self) -> State:
         """Load a snapshot. Raises DamagedSnapshotError, OSError."""

@@ -39,7 +39,7 @@ class TransactionReader(Protocol):
     def __iter__(self) -> Iterator[Transaction]: ...
 
 
-class LogReader:
+class TransactionLogReader:
     """Iterates over the transactions of one file, in order; reads it once, from the start.
 
     Memory holds one chunk, or one record if that is larger. `damage` is set if something in the

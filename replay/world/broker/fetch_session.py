@@ -21,7 +21,7 @@ from replay.world.broker.messages import (
     FetchPartition,
     FetchResponse,
 )
-from replay.world.broker.partition import Partition
+from replay.world.broker.partition import Partition, Position
 from replay.world.observer import Name
 from replay.world.scheduler import Scheduled
 
@@ -31,18 +31,6 @@ RECORDS_MAX: Final = 1000
 FindPartition = Callable[[Name], Partition | int]
 """Returns the partition, or the error code if the broker does not host it."""
 SendResponse = Callable[[FetchResponse], None]
-
-
-class Position:
-    """One partition of a session: what its reader asked for last, and what it was sent."""
-
-    __slots__ = ("asked", "high_watermark", "partition")
-
-    def __init__(self, asked: FetchPartition) -> None:
-        self.asked = asked
-        self.partition: Partition | None = None
-        """Where the position is one of the readers."""
-        self.high_watermark = -1
 
 
 class FetchSession:

@@ -17,8 +17,8 @@ UNKNOWN_END: Final = (NO_EPOCH, -1)
 class Log:
     """Records by id, the start of each leader epoch, and the high watermark.
 
-    `end` is the log end offset: that of the next record. `flushed`: records below it survive every crash. `checkpoint` is the high watermark that the
-    next run of the broker begins with.
+    `end` is the log end offset: that of the next record. `flushed`: records below it survive every
+    crash. `checkpoint` is the high watermark that the next run of the broker begins with.
     """
 
     __slots__ = (

@@ -6,7 +6,7 @@ waits for the *maximal* ISR, which has the replicas of both (KIP-497).
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from controller.core import error_codes as codes
 from controller.core.commands import LeaderAndIsrPartition
@@ -14,12 +14,9 @@ from controller.core.values import NO_EPOCH, NO_LEADER, RECOVERED, LeaderAndIsr
 from replay.world.broker import messages
 from replay.world.broker.context import Context
 from replay.world.broker.log import Log
-from replay.world.broker.messages import Batch
-from replay.world.broker.remote import Remote
+from replay.world.broker.messages import Batch, FetchPartition
+from replay.world.broker.remote import Remote, Session
 from replay.world.observer import Name
-
-if TYPE_CHECKING:
-    from replay.world.broker.fetch_session import FetchSession, Position
 
 
 class Produced(NamedTuple):
@@ -50,6 +47,39 @@ class IsrChanges(Protocol):
     def submit(self, partition: "Partition", pending: PendingIsr) -> None:
         """Propose a change. `Partition.isr_committed` or `isr_refused` follows, unless the broker
         ends before."""
+
+
+class Position:
+    """One partition of a session: what its reader asked for last, and what it was sent."""
+
+    __slots__ = ("asked", "high_watermark", "partition")
+
+    def __init__(self, asked: FetchPartition) -> None:
+        self.asked = asked
+        self.partition: Partition | None = None
+        """Where the position is one of the readers."""
+        self.high_watermark = -1
+
+
+class Reader(Session, Protocol):
+    """A fetch session of a follower or consumer."""
+
+    @property
+    def replica(self) -> int:
+        """The follower, or CONSUMER."""
+
+    @property
+    def is_follower(self) -> bool:
+        """Whether it is that of a follower."""
+
+    def mark(self, position: Position) -> None:
+        """Something changed for a position."""
+
+    def high_watermark_changed(self, position: Position) -> None:
+        """The high watermark changed for a position."""
+
+    def note(self, position: Position, partition: "Partition") -> None:
+        """The ISR of the partition is another one."""
 
 
 class _Waiting(NamedTuple):
@@ -103,7 +133,7 @@ class Partition:
         self.recovery_state = RECOVERED
         self.pending: PendingIsr | None = None
         self.remotes: dict[int, Remote] = {}
-        self.readers: dict[FetchSession, Position] = {}
+        self.readers: dict[Reader, Position] = {}
         self._waiting: deque[_Waiting] = deque()
 
     # Leadership
@@ -252,7 +282,7 @@ class Partition:
 
     # Followers of this leader
 
-    def fetched(self, session: "FetchSession", offset: int) -> None:
+    def fetched(self, session: Reader, offset: int) -> None:
         """A follower fetched at `offset`: it has everything before (updateFollowerFetchState)."""
         remote = self.remotes[session.replica]
         before, end = remote.end, self.log.end

@@ -1,11 +1,16 @@
 """A follower as its leader sees it (Replica and ReplicaState of Kafka)."""
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from replay.world.broker.fetch_session import FetchSession
+from typing import Final, Protocol
 
 _LONG_AGO: Final = -(1 << 60)
+
+
+class Session(Protocol):
+    """The fetch session of a follower."""
+
+    @property
+    def fetch_us(self) -> int:
+        """When its last fetch arrived."""
 
 
 class Remote:
@@ -23,7 +28,7 @@ class Remote:
         self.caught_up_us = _LONG_AGO
         self.fetch_us = _LONG_AGO
         self.fetch_end = 0
-        self.session: FetchSession | None = None
+        self.session: Session | None = None
         """The session that fetches at the current leader epoch, None if there is none."""
 
     def reset(self, now_us: int, leader_end: int, is_new_leader: bool, is_in_sync: bool) -> None:
@@ -37,7 +42,7 @@ class Remote:
             self.fetch_us = now_us if is_in_sync else _LONG_AGO
         self.session = None
 
-    def fetched(self, offset: int, leader_end: int, now_us: int, session: "FetchSession") -> None:
+    def fetched(self, offset: int, leader_end: int, now_us: int, session: Session) -> None:
         """A fetch at `offset` was answered without an error (updateFetchStateOrThrow)."""
         self.settle(leader_end)
         if offset >= leader_end:

@@ -1,6 +1,6 @@
 """When failures are reported and how often a request is retried."""
 
-from controller.brokers.errors import RequestRefused, Unreachable, WrongVersion
+from controller.brokers.errors import RefusedByBroker, Unreachable, WrongVersion
 from controller.brokers.failures import FailureTracker
 
 
@@ -26,9 +26,9 @@ def test_unsupported_versions_are_reported_at_once_and_retried_every_second() ->
 
 def test_closed_connection_is_reported_at_its_second_occurrence() -> None:
     failures = FailureTracker()
-    assert not failures.failed(RequestRefused("closed"), 0, 0)
+    assert not failures.failed(RefusedByBroker("closed"), 0, 0)
     assert failures.pause_s() == 0.1
-    assert failures.failed(RequestRefused("closed"), 0.1, 0.1)
+    assert failures.failed(RefusedByBroker("closed"), 0.1, 0.1)
     assert failures.pause_s() == 1
 
 

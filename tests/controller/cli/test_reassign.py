@@ -14,7 +14,7 @@ from controller.cli import reassign as reassigning
 from controller.cli.reassign_options import ACTIONS
 from controller.core.znodes import REASSIGN_CANCEL, broker_config_path, read_config, write_config
 from controller.operator.reassignment import cluster
-from controller.operator.reassignment.cluster import Cluster
+from controller.operator.reassignment.cluster import ClusterConnection
 from replay.cli.main import app, main
 from tests.controller.core.procedures.reassignment.interrupting import request, submit
 from tests.controller.core.procedures.reassignment.reassigning import T0
@@ -228,7 +228,7 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> ReassignHarness:
     harness.world.put(broker_config_path(4), write_config({RATE: "5"}))
 
     @asynccontextmanager
-    async def connected(*addresses: object) -> AsyncIterator[Cluster]:
+    async def connected(*addresses: object) -> AsyncIterator[ClusterConnection]:
         yield harness.with_disks
 
     monkeypatch.setattr(reassigning, "connected", connected)

@@ -18,7 +18,7 @@ from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import Create, Transaction
 from tools.zookeeper_log.incidents import (
-    Incident,
+    IncidentTransactions,
     copy_all_but_logs,
     transactions_of,
     write_again,
@@ -36,7 +36,7 @@ def zxids(folder_of: Get) -> dict[str, list[int]]:
     """The zxids of the recording by kind of decision; "input" for transactions without one."""
     found: dict[str, list[int]] = {}
     with open_source(folder_of(RECORDING)) as source:
-        incident = Incident(source)
+        incident = IncidentTransactions(source)
         for one in incident:
             what = incident.decisions.classify(one)
             kind = what.what if isinstance(what, Observed) else "input"

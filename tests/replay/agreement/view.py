@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from controller.core import operations
-from replay.agreement.decisions.write_batch import Decision
+from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.znode_view import ZnodeView
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import (
@@ -102,10 +102,10 @@ class Tree:
 
 def decision(
     *written: Operation, what: str = "partition_state", error: int = 0, zxid: int = 100
-) -> Decision:
+) -> StockDecision:
     """A decision of Kafka in one transaction."""
     paths = ["" if isinstance(one, Error) else one.path for one in written]
-    return Decision(9, zxid, 5000, what, error, tuple(zip(paths, written, strict=True)))
+    return StockDecision(9, zxid, 5000, what, error, tuple(zip(paths, written, strict=True)))
 
 
 def set_state(data: bytes, version: int = 0, path: str = STATE) -> operations.SetData:

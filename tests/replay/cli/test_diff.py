@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,8 +14,11 @@ from typer.testing import CliRunner
 
 from eventstore.writer import LogWriter
 from replay.cli.main import app
+from replay.diff.comparing import Comparison
+from replay.diff.references import find_version
 from tests.eventstore.samples import event
 from tests.replay.diff import versions
+from tests.replay.diff.test_comparing import compared
 from tests.replay.diff.versions import CRASH, ROOT, changed, commit, edit, git
 from tests.replay.recorded_log import header
 
@@ -22,10 +26,14 @@ pytestmark = pytest.mark.timeout(180)
 WORKING_TREE = ("--base", str(ROOT), "--head", str(ROOT))
 
 
+@pytest.fixture(scope="module")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "refold" / "diff"
+def cache(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +64,29 @@ def last_of_isr(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return changed(tmp_path_factory.mktemp("version") / "head", versions.LAST_OF_ISR)
 
 
+@pytest.fixture(scope="module")
+def comparison(last_of_isr: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    """The comparison of this version with one that has a changed rule."""
+    folder = tmp_path_factory.mktemp("cache")
+    base, head = (find_version(str(one), ROOT, folder) for one in (ROOT, last_of_isr))
+    return compared(base, head, CRASH)
+
+
+@pytest.fixture
+def compared_before(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command reports `comparison` without comparing again."""
+    monkeypatch.setattr("replay.cli.diff.compare", lambda *_: deepcopy(comparison))
+
+
 def diff(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["diff", *map(str, arguments)])
 
 
 def test_branch_with_a_changed_rule_differs_in_that_rule(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
+    repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(repository)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     result = diff(CRASH, "--base", "main", "--head", "last-of-isr")
     assert result.exit_code == 1, result.output
     lines = result.stdout.splitlines()
@@ -75,11 +98,12 @@ def test_branch_with_a_changed_rule_differs_in_that_rule(
     assert "assumptions after a version left the log:" in result.stdout
     assert lines[-1].endswith(": 1 difference")
     # One tree is kept once, whatever the reference.
-    trees = {one.name for one in (cache / "trees").iterdir()}
+    kept = tmp_path / "refold" / "diff" / "trees"
+    trees = {one.name for one in kept.iterdir()}
     assert git(repository, "rev-parse", "main^{tree}") in trees
     assert len(trees) == 2
     assert diff(CRASH, "--base", "main", "--head", "main~0").exit_code == 0
-    assert {one.name for one in (cache / "trees").iterdir()} == trees
+    assert {one.name for one in kept.iterdir()} == trees
 
 
 def test_working_tree_has_uncommitted_changes(
@@ -90,7 +114,7 @@ def test_working_tree_has_uncommitted_changes(
     edit(copy, versions.LAST_OF_ISR)
     monkeypatch.chdir(copy / "replay")
     assert diff(CRASH, "--base", "HEAD").exit_code == 1
-    assert diff(CRASH, "--base", "working-tree").exit_code == 0
+    assert find_version("working-tree", Path(), tmp_path / "cache").folder == copy
 
 
 def test_installed_version_and_a_wheel_can_be_compared(tmp_path: Path) -> None:
@@ -113,12 +137,13 @@ def _requirements() -> list[str]:
     return [one for one in requires("refold") or [] if "extra ==" not in one]
 
 
-def test_same_version_has_no_difference(last_of_isr: Path) -> None:
+def test_same_version_has_no_difference() -> None:
     result = diff(CRASH, *WORKING_TREE)
     assert result.exit_code == 0
     assert result.stdout.splitlines()[-1] == "1 log, 124 events, 101 decisions: no difference"
 
 
+@pytest.mark.usefixtures("compared_before")
 def test_accepted_differences_do_not_fail(last_of_isr: Path, tmp_path: Path) -> None:
     arguments = (CRASH, "--base", ROOT, "--head", last_of_isr)
     found = json.loads(diff(*arguments, "--format", "json").stdout)
@@ -136,6 +161,7 @@ def test_accepted_differences_do_not_fail(last_of_isr: Path, tmp_path: Path) -> 
     assert result.stdout.splitlines()[-1].endswith(": 1 accepted")
 
 
+@pytest.mark.usefixtures("compared_before")
 def test_report_has_each_format(last_of_isr: Path, tmp_path: Path) -> None:
     arguments = (CRASH, "--base", ROOT, "--head", last_of_isr, "--format")
     found = json.loads(diff(*arguments, "json").stdout)
@@ -250,6 +276,7 @@ def test_damaged_log_causes_no_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in result.output
 
 
+@pytest.mark.usefixtures("compared_before")
 def test_unwritable_report_is_an_error(tmp_path: Path) -> None:
     result = diff(CRASH, *WORKING_TREE, "--out", tmp_path / "none" / "report")
     assert result.exit_code == 2

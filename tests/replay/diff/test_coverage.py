@@ -1,6 +1,7 @@
 """The comparison of two versions reports changed code that no log executes."""
 
 import json
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from replay.cli.main import app
+from replay.diff.comparing import Comparison
+from replay.diff.references import find_version
+from tests.replay.diff.test_comparing import compared
 from tests.replay.diff.versions import CRASH, ROOT, Edit, changed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -40,22 +44,32 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return changed(tmp_path_factory.mktemp("version") / "head", REBALANCE, BLOCK)
 
 
+@pytest.fixture(scope="module")
+def comparison(head: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    folder = tmp_path_factory.mktemp("cache")
+    base, changed_version = (find_version(str(one), ROOT, folder) for one in (ROOT, head))
+    return compared(base, changed_version, CRASH)
+
+
+@pytest.fixture
+def compared_before(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command reports `comparison` without comparing again."""
+    monkeypatch.setattr("replay.cli.diff.compare", lambda *_: deepcopy(comparison))
+
+
 def diff(head: Path, *arguments: str) -> Result:
     arguments = (str(CRASH), "--base", str(ROOT), "--head", str(head), *arguments)
     return CliRunner().invoke(app, ["diff", *arguments])
 
 
+@pytest.mark.usefixtures("compared_before")
 def test_changes_that_no_log_executes_end_the_report(head: Path) -> None:
     result = diff(head)
     assert result.exit_code == 0, result.output
     *_, first, second, summary = result.stdout.splitlines()
     assert [first, second] == UNCOVERED
     assert summary.endswith("no difference; 2 changes never executed")
-
-
-def test_fail_on_uncovered_exits_with_1(head: Path) -> None:
     assert diff(head, "--fail-on", "uncovered").exit_code == 1
-    assert diff(ROOT, "--fail-on", "uncovered").exit_code == 0
 
 
 def test_executed_lines_are_measured_once_for_a_core(head: Path, cache: Path) -> None:
@@ -68,20 +82,17 @@ def test_executed_lines_are_measured_once_for_a_core(head: Path, cache: Path) ->
     assert UNCOVERED[1] in first.stdout
     assert UNCOVERED[1] not in second.stdout
     assert UNCOVERED[0] in second.stdout
-
-
-def test_damaged_stored_lines_are_measured_again(head: Path, cache: Path) -> None:
-    first = diff(head)
-    [stored] = cache.glob("*/*.json")
+    # Damaged lines are measured again.
     stored.write_text("{")
     assert diff(head).stdout == first.stdout
 
 
 def test_nothing_is_measured_for_equal_cores(cache: Path) -> None:
-    assert diff(ROOT).exit_code == 0
+    assert diff(ROOT, "--fail-on", "uncovered").exit_code == 0
     assert not cache.exists()
 
 
+@pytest.mark.usefixtures("compared_before")
 def test_json_has_the_changes_that_no_log_executes(head: Path) -> None:
     found = json.loads(diff(head, "--format", "json").stdout)
     assert found["uncovered"] == [
@@ -101,6 +112,7 @@ def test_json_has_the_changes_that_no_log_executes(head: Path) -> None:
     assert found["unmeasured"] == []
 
 
+@pytest.mark.usefixtures("compared_before")
 def test_markdown_and_github_have_the_changes_that_no_log_executes(head: Path) -> None:
     assert "rebalance.py:process\\_rebalance" in diff(head, "--format", "markdown").stdout
     lines = diff(head, "--format", "github").stdout.splitlines()

@@ -226,11 +226,12 @@ OTHER_PROTOCOL: Final = Edit(
 
 
 def changed(folder: Path, *edits: Edit) -> Path:
-    """This version's code in `folder`, with changes."""
+    """This version's code in `folder`, with changes. It includes the stored bytecode, so that the
+    processes of the version do not compile modules that are not changed."""
+    # Another process may be writing bytecode, first under a temporary name.
+    ignored = shutil.ignore_patterns("*.pyc.*")
     for package in _PACKAGES:
-        shutil.copytree(
-            ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(ROOT / package, folder / package, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", folder)
     edit(folder, *edits)
     return folder
@@ -243,6 +244,9 @@ def edit(folder: Path, *edits: Edit) -> None:
         text = path.read_text(encoding="utf-8")
         assert text.count(one.old) == 1, f"{one.file} has changed: the test must, too"
         path.write_text(text.replace(one.old, one.new), encoding="utf-8")
+        # Bytecode fits source of the same size and second.
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+            compiled.unlink()
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -258,6 +262,7 @@ def repository(folder: Path) -> Path:
     """A repository with this version on branch main."""
     changed(folder)
     git(folder, "init", "--quiet", "--initial-branch=main")
+    (folder / ".git" / "info" / "exclude").write_text("__pycache__/\n")
     commit(folder, "this version")
     return folder
 

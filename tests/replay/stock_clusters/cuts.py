@@ -27,7 +27,7 @@ from replay.world.paths import ROOT
 from replay.world.tree import Znode
 from tools.zookeeper_log.file_format import log_header, log_record, write_snapshot
 from tools.zookeeper_log.incidents import (
-    Incident,
+    IncidentTransactions,
     copy_all_but_logs,
     transactions_of,
     write_again,
@@ -107,7 +107,7 @@ def ended_at(zxid: int, source: Path, folder: Path) -> Cut:
 
 
 def _places(source: Source) -> _Places:
-    incident = Incident(source)
+    incident = IncidentTransactions(source)
     times_ms: dict[int, int] = {}
     in_term: list[int] = []
     before_last_election = last = 0

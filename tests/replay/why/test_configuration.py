@@ -8,7 +8,7 @@ import pytest
 from controller.core.values import Assignment, LeaderAndIsr
 from replay.cluster_view.views import PartitionView, partition_view
 from replay.description.commands import content
-from replay.why.configuration import Configuration, throttles, too_few_in_sync, unclean_setting
+from replay.why.configuration import ConfigOverrides, throttles, too_few_in_sync, unclean_setting
 from tests.replay.why.asked import asked
 
 LogOf = Callable[[str], Path]
@@ -29,12 +29,12 @@ def test_throttle_explains_a_reassignment_that_has_not_ended(log_of: LogOf) -> N
 
 
 def test_throttle_of_another_partition_is_not_named() -> None:
-    settings = Configuration(
+    settings = ConfigOverrides(
         {"leader.replication.throttled.replicas": "1:1,1:2"},
         {1: {"leader.replication.throttled.rate": "1000"}},
     )
     assert throttles(settings, partition(1)) == ""
-    everything = Configuration({"leader.replication.throttled.replicas": "*"}, settings.brokers)
+    everything = ConfigOverrides({"leader.replication.throttled.replicas": "*"}, settings.brokers)
     assert throttles(everything, partition(1)) == (
         " Its replication is throttled to 1,000 B/s on broker 1 "
         "(leader.replication.throttled.rate)."
@@ -42,15 +42,15 @@ def test_throttle_of_another_partition_is_not_named() -> None:
 
 
 def test_min_insync_replicas_is_named_only_if_it_is_not_reached() -> None:
-    settings = Configuration({"min.insync.replicas": "2"})
+    settings = ConfigOverrides({"min.insync.replicas": "2"})
     assert "min.insync.replicas is 2, and the ISR has 1" in too_few_in_sync(settings, partition(1))
     assert too_few_in_sync(settings, partition(1, 2)) == ""
-    assert too_few_in_sync(Configuration(), partition(1)) == ""
+    assert too_few_in_sync(ConfigOverrides(), partition(1)) == ""
 
 
 def test_topic_overrides_the_unclean_setting_of_all_brokers() -> None:
     key = "unclean.leader.election.enable"
-    settings = Configuration({key: "false"}, default={key: "true"})
+    settings = ConfigOverrides({key: "false"}, default={key: "true"})
     assert unclean_setting(settings) == f" The topic sets {key} to false."
 
 

@@ -94,7 +94,7 @@ def test_why_explains_a_request_for_a_missing_partition(
         f"{topic}-{number} is not being reassigned: at event N a request for it was rejected: the "
         "entry is removed from /admin/reassign_partitions: The partition does not exist."
     )
-    assert [one.kind for one in answer.chain] == ["told", "reassignment_asked"]
+    assert [one.kind for one in answer.chain] == ["notice", "reassignment_requested"]
     before = asked(log, 900, topic=topic, partition=number, is_reassignment=True)
     assert plain(before.answer) == (
         f"{topic}-{number} is not being reassigned: {topic}-{number}: a client asked for replicas "

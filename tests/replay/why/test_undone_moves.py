@@ -158,7 +158,7 @@ def test_every_link_of_a_rollback_has_the_cancellation_as_its_cause(
     created = len(cluster.history) + 1
     cancel_all(cluster)
     chain = why(cluster, tmp_path, **MOVE).chain
-    causes = [one.because for one in chain if one.seq > created and one.kind != "told"]
+    causes = [one.because for one in chain if one.seq > created and one.kind != "notice"]
     assert {one.seq for one in causes if one is not None} == {created}
     assert not any("step 1 of 7" in one.text for one in chain)
 

@@ -187,7 +187,7 @@ def partitions_of(cluster: Cluster, topic: str) -> dict[int, tuple[int, ...]]:
 
 
 def check_healthy(cluster: Cluster) -> None:
-    """Every partition has a leader and a full ISR, and somebody controls."""
+    """Every partition has a leader and a full ISR, and there is a controller."""
     assert data(cluster, znodes.CONTROLLER) is not None
     topics = [
         path.rpartition("/")[2] for path in cluster.zookeeper.state.dump() if znodes.topic_of(path)
@@ -270,7 +270,7 @@ def test_successor_takes_the_role() -> None:
     assert not cluster.controllers["refold 100"].is_running
 
 
-def test_nobody_succeeds_a_controller_that_stays_down() -> None:
+def test_controller_without_a_successor_stays_down() -> None:
     cluster, _ = run(SCENARIO, CrashController(0, "refold 100", 9, successor="none"))
     assert data(cluster, znodes.CONTROLLER) is None
 

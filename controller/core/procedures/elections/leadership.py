@@ -15,8 +15,8 @@ from controller.core.election import (
     FIRST_LEADER,
     FIRST_LIVE,
     UNCLEAN_LEADER,
-    Candidate,
     Elected,
+    ElectionInput,
     Strategy,
     Unclean,
     first_leader,
@@ -160,12 +160,12 @@ async def _elect_once(
     states = await read_states(controller, partitions, strategy.name, failures)
     originals = await _cancelled(controller, partitions)
     permitted = await with_unclean_permission(controller, states, strategy, failures)
-    candidates = [one._replace(originals=originals.get(one.partition, ())) for one in permitted]
+    inputs = [one._replace(originals=originals.get(one.partition, ())) for one in permitted]
     chosen: list[tuple[Partition, LeaderAndIsr]] = []
     choices: list[Choice] = []
-    for place, candidate in enumerate(candidates):
-        partition, elected = candidate.partition, strategy.choose(controller.context, candidate)
-        controller.observer.elects(partition, strategy.name, candidate.current, elected)
+    for place, given in enumerate(inputs):
+        partition, elected = given.partition, strategy.choose(controller.context, given)
+        controller.observer.elects(partition, strategy.name, given.current, elected)
         if elected.leader == NO_LEADER:
             if not strategy.is_rollback:
                 choice = Choice(*partition.key, NO_LEADER, strategy.name, elected.passed_over)
@@ -175,7 +175,7 @@ async def _elect_once(
             continue
         isr = isr_within_replicas(controller.configuration, partition, elected.isr)
         state = next_state(
-            candidate.current,
+            given.current,
             elected._replace(isr=isr),
             controller.context.epoch,
             has_recovery_state=controller.protocol.has_leader_recovery_state,
@@ -184,7 +184,7 @@ async def _elect_once(
         code = UNCLEAN_LEADER if elected.unclean else strategy.name
         choices.append(Choice(*partition.key, elected.leader, code, elected.passed_over))
         unclean.pop(partition, None)
-        if elected.unclean and (candidate.originals or strategy.is_rollback):
+        if elected.unclean and (given.originals or strategy.is_rollback):
             unclean[partition] = None
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
@@ -308,14 +308,14 @@ async def with_unclean_permission(
     states: list[tuple[Partition, LeaderAndIsr]],
     strategy: Strategy,
     failures: Failures,
-) -> list[Candidate]:
+) -> list[ElectionInput]:
     """The partitions that may get an unclean leader (collectUncleanLeaderElectionState, KB 4.4.1).
 
     Only those without an online ISR member can need one. For them the topic's configuration is
     read, with the controller's setting as the default.
     """
     if strategy.unclean is Unclean.NEVER:
-        return [Candidate(partition, state, False) for partition, state in states]
+        return [ElectionInput(partition, state, False) for partition, state in states]
     context = controller.context
     needing = [
         partition
@@ -333,7 +333,7 @@ async def with_unclean_permission(
         if partition in refused:
             failures.add(partition, "the configuration of its topic cannot be read")
     states = [(one, state) for one, state in states if one not in refused]
-    return [Candidate(partition, state, partition in permitted) for partition, state in states]
+    return [ElectionInput(partition, state, partition in permitted) for partition, state in states]
 
 
 async def _unclean_topics(

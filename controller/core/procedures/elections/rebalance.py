@@ -36,6 +36,6 @@ async def _rebalance(controller: Controller) -> None:
     context = controller.context
     groups = by_preferred_replica(context)
     for broker in controller.order.brokers(groups):
-        candidates = imbalanced(context, controller.configuration, broker, groups[broker])
-        if candidates is not None:
-            await elect_preferred(controller, candidates, RULE)
+        needing = imbalanced(context, controller.configuration, broker, groups[broker])
+        if needing is not None:
+            await elect_preferred(controller, needing, RULE)

@@ -35,10 +35,10 @@ async def process_elect_leaders(controller: Controller, asked: ElectLeadersRecei
     context, rule = controller.context, asked.rule
     names = _led(context) if asked.partitions is None else list(dict.fromkeys(asked.partitions))
     verdicts = {name: _judge(controller, name, asked.election) for name in names}
-    candidates = [one for one in verdicts.values() if isinstance(one, Partition)]
+    needing = [one for one in verdicts.values() if isinstance(one, Partition)]
     strategy = _STRATEGIES[asked.election]
     results: Results = {}
-    for number, part in enumerate(slices(controller, sorted_partitions(candidates))):
+    for number, part in enumerate(slices(controller, sorted_partitions(needing))):
         if number:
             await pause(controller)
         results |= await change_partitions(controller, part, PartitionState.ONLINE, rule, strategy)

@@ -6,7 +6,7 @@ from controller.core.controller import Controller
 from controller.core.failures import Failures, listed
 from controller.core.pauses import parts, pause
 from controller.core.procedures.reassignment.kip236_requests import (
-    Outcome,
+    RequestOutcome,
     delete_request,
     list_requests,
     read_requests,
@@ -19,7 +19,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
     read_legacy,
 )
 from controller.core.procedures.reassignment.partition_reassignment import complete_if_caught_up
-from controller.core.procedures.reassignment.rollback import WAITS, Cause, roll_back
+from controller.core.procedures.reassignment.rollback import WAITS, RollbackCause, roll_back
 from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel, report_waiting
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import LEGACY, repair_records
@@ -142,11 +142,11 @@ def _report_forced(controller: Controller, partitions: Iterable[Partition]) -> N
         controller.notice("warning", "rollback_forced", listed(forced), text)
 
 
-def _cause(controller: Controller) -> Cause:
+def _cause(controller: Controller) -> RollbackCause:
     meanwhile = "the rollback waits, and the other replicas stay"
     remedy = "`refold reassign --cancel --force` needs only one"
     reported = controller.context.rollback_waiting
-    return Cause(REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported)
+    return RollbackCause(REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported)
 
 
 def _report_begun_since(controller: Controller, younger: list[Name]) -> None:
@@ -162,7 +162,7 @@ def _report_begun_since(controller: Controller, younger: list[Name]) -> None:
 
 
 async def roll_back_names(
-    controller: Controller, names: list[Name], cause: Cause
+    controller: Controller, names: list[Name], cause: RollbackCause
 ) -> list[Partition]:
     """Roll partitions back, and remove the entries of partitions that do not exist. Returns those
     that are rolled back."""
@@ -186,7 +186,7 @@ async def _drop_requests(controller: Controller, younger: dict[Name, None]) -> N
     children = await list_requests(controller)
     for queued in await read_requests(controller, children) if children else ():
         if queued.request.legacy and younger.keys().isdisjoint(queued.request.assignments):
-            await delete_request(controller, queued, Outcome.CANCELLED)
+            await delete_request(controller, queued, RequestOutcome.CANCELLED)
 
 
 async def retry_rollbacks(controller: Controller) -> None:

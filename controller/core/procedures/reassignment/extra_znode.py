@@ -21,7 +21,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
     read_legacy,
     report_repeated,
 )
-from controller.core.procedures.reassignment.rollback import WAITS, Cause
+from controller.core.procedures.reassignment.rollback import WAITS, RollbackCause
 from controller.core.procedures.reassignment.submission import is_possible
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled, report_waiting
 from controller.core.procedures.reassignment_znodes.records import LEGACY
@@ -90,11 +90,11 @@ async def _roll_back(controller: Controller, pending: Entries) -> set[Name]:
     return back
 
 
-def _cause(controller: Controller, target: tuple[int, ...]) -> Cause:
+def _cause(controller: Controller, target: tuple[int, ...]) -> RollbackCause:
     name = f"an entry of {_PATH} with replicas {format_brokers(target)}"
     meanwhile = "the rollback and the new reassignment wait, and the other replicas stay"
     remedy = f"to continue the reassignment under way, remove the entry from {_PATH}"
-    return Cause(name, WAITS, meanwhile, remedy, controller.context.rollback_waiting)
+    return RollbackCause(name, WAITS, meanwhile, remedy, controller.context.rollback_waiting)
 
 
 async def _read(controller: Controller) -> tuple[Entries, int | None]:

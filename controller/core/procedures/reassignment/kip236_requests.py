@@ -12,7 +12,7 @@ from controller.core.operations import NO_NODE, OK, Delete, SetData
 from controller.core.procedures.reassignment.legacy_znode import note_request, read_legacy
 from controller.core.procedures.reassignment.submission import (
     Submission,
-    Verdict,
+    SubmissionResult,
     reject,
     rejected_text,
     submit,
@@ -30,7 +30,7 @@ from controller.core.znodes import (
     REASSIGNMENT_REQUESTS,
     Entries,
     Name,
-    Request,
+    ReassignmentRequest,
     read_request,
     request_number,
     request_path,
@@ -41,7 +41,7 @@ from controller.core.zookeeper_io import read_children, read_znodes, write
 _RULE = "reassignment requests"
 
 
-class Outcome(Enum):
+class RequestOutcome(Enum):
     """The outcome of a request, after "the request ..."."""
 
     CARRIED_OUT = "was carried out"
@@ -55,7 +55,7 @@ class Queued(NamedTuple):
     """A request, with the name of its znode and the transaction that created it."""
 
     child: str
-    request: Request
+    request: ReassignmentRequest
     czxid: int = 0
 
     @property
@@ -123,11 +123,11 @@ async def read_requests(controller: Controller, children: list[str]) -> list[Que
         except ZnodeError as unreadable:
             text = f"{unreadable}; the znode is deleted; its content was {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
-            await _delete(controller, child, Outcome.UNREADABLE)
+            await _delete(controller, child, RequestOutcome.UNREADABLE)
     return requests
 
 
-async def delete_request(controller: Controller, queued: Queued, outcome: Outcome) -> None:
+async def delete_request(controller: Controller, queued: Queued, outcome: RequestOutcome) -> None:
     """Delete a request that is over. If it cannot be deleted, it is emptied."""
     assignments = queued.request.assignments
     await _delete(controller, queued.child, outcome, asks=bool(assignments))
@@ -136,16 +136,16 @@ async def delete_request(controller: Controller, queued: Queued, outcome: Outcom
             note_request(controller, name, target, is_waiting=False)
 
 
-def outcome_of(queued: Queued, rejected: Collection[Name]) -> Outcome:
+def outcome_of(queued: Queued, rejected: Collection[Name]) -> RequestOutcome:
     """The outcome of a request of which these partitions were rejected."""
     if not rejected:
-        return Outcome.CARRIED_OUT
+        return RequestOutcome.CARRIED_OUT
     is_rejected = len(rejected) == len(queued.request.assignments)
-    return Outcome.REJECTED if is_rejected else Outcome.IN_PART
+    return RequestOutcome.REJECTED if is_rejected else RequestOutcome.IN_PART
 
 
 async def _delete(
-    controller: Controller, child: str, outcome: Outcome, *, asks: bool = True
+    controller: Controller, child: str, outcome: RequestOutcome, *, asks: bool = True
 ) -> None:
     path = request_path(child)
     delete = Delete(path, ANY_VERSION)
@@ -157,7 +157,7 @@ async def _delete(
     [failed] = (await write(controller, [emptied], reason)).errors
     if failed != OK:
         controller.context.requests_done[child] = None
-    was_carried_out = outcome in (Outcome.CARRIED_OUT, Outcome.IN_PART)
+    was_carried_out = outcome in (RequestOutcome.CARRIED_OUT, RequestOutcome.IN_PART)
     then = "is not carried out again" if was_carried_out else "is ignored from now on"
     text = (
         f"the request {outcome.value}, but its znode cannot be deleted (ZooKeeper code {error}); "
@@ -177,7 +177,7 @@ async def _process(controller: Controller, queued: Queued) -> bool:
         entries = (await read_legacy(controller)).entries
         unfounded = _unfounded(queued, entries)
         rejected = refuse_unfounded(controller, queued, entries)
-    verdicts = await submit(
+    results = await submit(
         controller,
         [
             Submission(name, assignments[name], legacy, "" if legacy else queued.path)
@@ -185,9 +185,9 @@ async def _process(controller: Controller, queued: Queued) -> bool:
             if name not in unfounded
         ],
     )
-    if Verdict.WAITS in verdicts.values():
+    if SubmissionResult.WAITS in results.values():
         return False
-    refused = [name for name, one in verdicts.items() if one is Verdict.REFUSED]
+    refused = [name for name, one in results.items() if one is SubmissionResult.REFUSED]
     if legacy:
         await remove_refused(controller, {name: assignments[name] for name in refused})
     await delete_request(controller, queued, outcome_of(queued, rejected.union(refused)))

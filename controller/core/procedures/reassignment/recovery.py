@@ -29,7 +29,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
 )
 from controller.core.procedures.reassignment.submission import (
     Submission,
-    Verdict,
+    SubmissionResult,
     refuse_by_other_route,
     reject,
     rejected_text,
@@ -154,11 +154,11 @@ async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
     wanted, refused = _merged(controller, sources)
     before = dict(records)
     names = controller.order.names(wanted)
-    verdicts = await submit(controller, [wanted[name] for name in names])
+    results = await submit(controller, [wanted[name] for name in names])
     begun = [one for one in records if one.key in wanted and records[one] != before.get(one)]
-    if Verdict.WAITS in verdicts.values():
+    if SubmissionResult.WAITS in results.values():
         return begun
-    refused += [wanted[name] for name, one in verdicts.items() if one is Verdict.REFUSED]
+    refused += [wanted[name] for name, one in results.items() if one is SubmissionResult.REFUSED]
     await remove_refused(controller, {one.name: one.target for one in refused if one.legacy})
     for queued, rejected in zip(sources.requests, unfounded, strict=True):
         rejected.update(one.name for one in refused if _requests(queued, one))

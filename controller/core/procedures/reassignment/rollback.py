@@ -14,8 +14,8 @@ from controller.core.controller import Controller
 from controller.core.election import (
     OFFLINE,
     ROLLBACK,
-    Candidate,
     Elected,
+    ElectionInput,
     RollbackGoal,
     Strategy,
     TooFewInSync,
@@ -52,7 +52,7 @@ STORE_ORIGINALS: Final = "rollback: store the originals"
 WAITS: Final = "rollback_waits"
 
 
-class Cause(NamedTuple):
+class RollbackCause(NamedTuple):
     """A trigger of cancellations.
 
     If a partition cannot be rolled back now, the log has a line with the code `code`. The line says
@@ -77,7 +77,7 @@ class Rollback:
         self,
         originals: dict[Partition, tuple[int, ...]],
         needed: dict[Partition, int],
-        cause: Cause,
+        cause: RollbackCause,
     ) -> None:
         self.originals = originals
         self.needed = needed
@@ -113,7 +113,7 @@ Step = Callable[[Controller, Rollback], Awaitable[None]]
 
 
 async def roll_back(
-    controller: Controller, originals: dict[Partition, tuple[int, ...]], cause: Cause
+    controller: Controller, originals: dict[Partition, tuple[int, ...]], cause: RollbackCause
 ) -> list[Partition]:
     """Roll partitions back to their originals; returns those that are rolled back.
 
@@ -186,21 +186,21 @@ async def _keep_waiting_partitions(controller: Controller, rollback: Rollback) -
     unreadable = Failures(controller, cause.code)
     states = await read_states(controller, moving, _RULE, unreadable, stateless)
     permitted = await with_unclean_permission(controller, states, OFFLINE, unreadable)
-    candidates = {one.partition: one for one in permitted}
+    inputs = {one.partition: one for one in permitted}
     failures = Failures(controller, cause.code, cause.reported)
     for partition in moving:
-        goal, candidate = rollback.goal(partition), candidates.get(partition)
-        if candidate is None:
+        goal, given = rollback.goal(partition), inputs.get(partition)
+        if given is None:
             if partition not in stateless or partition.leadership is not None:
                 failures.add(partition, f"the state cannot be read: {cause.meanwhile}")
                 rollback.leave(partition)
-        elif too_few := why_rollback_waits(controller.context, candidate, goal):
+        elif too_few := why_rollback_waits(controller.context, given, goal):
             failures.add(partition, _in_words(goal, too_few, cause))
             rollback.leave(partition)
     failures.report()
 
 
-def _in_words(goal: RollbackGoal, too_few: TooFewInSync, cause: Cause) -> str:
+def _in_words(goal: RollbackGoal, too_few: TooFewInSync, cause: RollbackCause) -> str:
     """Why a partition is not rolled back."""
     originals, in_sync = format_brokers(goal.originals), format_brokers(too_few.in_sync)
     needed = f"{too_few.needed} of the original replicas {originals} must be live and in sync, and"
@@ -242,10 +242,10 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
     why_not: dict[Partition, str] = {}
     cause = rollback.cause
 
-    def choose(context: ControllerContext, candidate: Candidate) -> Elected:
-        partition = candidate.partition
+    def choose(context: ControllerContext, given: ElectionInput) -> Elected:
+        partition = given.partition
         goal = rollback.goal(partition)
-        elected, too_few = rollback_leader(context, candidate, goal)
+        elected, too_few = rollback_leader(context, given, goal)
         if elected.leader == NO_LEADER:
             why_not[partition] = "" if too_few is None else _in_words(goal, too_few, cause)
         return elected

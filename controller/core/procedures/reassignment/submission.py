@@ -30,7 +30,7 @@ from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry, Name, Reass
 _RULE = "reassignment: begin"
 
 
-class Verdict(Enum):
+class SubmissionResult(Enum):
     """The outcome of a submission."""
 
     UNDER_WAY = auto()
@@ -131,32 +131,36 @@ def _existing(controller: Controller, name: Name) -> Partition | None:
     return partition
 
 
-async def submit(controller: Controller, submissions: list[Submission]) -> dict[Name, Verdict]:
+async def submit(
+    controller: Controller, submissions: list[Submission]
+) -> dict[Name, SubmissionResult]:
     """Begin reassignments, or change those of the same route that are under way.
 
     If a partition is submitted several times, the last target counts.
     """
-    verdicts: dict[Name, Verdict] = {}
+    results: dict[Name, SubmissionResult] = {}
     for number, part in enumerate(parts(controller, submissions)):
         if number:
             await pause(controller)
-        verdicts |= await _submit(controller, part)
-        if Verdict.WAITS in verdicts.values():
+        results |= await _submit(controller, part)
+        if SubmissionResult.WAITS in results.values():
             for one in submissions:
-                verdicts.setdefault(one.name, Verdict.WAITS)
+                results.setdefault(one.name, SubmissionResult.WAITS)
             break
-    return verdicts
+    return results
 
 
-async def _submit(controller: Controller, submissions: list[Submission]) -> dict[Name, Verdict]:
-    verdicts: dict[Name, Verdict] = {}
+async def _submit(
+    controller: Controller, submissions: list[Submission]
+) -> dict[Name, SubmissionResult]:
+    results: dict[Name, SubmissionResult] = {}
     wanted: dict[Partition, Submission] = {}
     for one in submissions:
         partition = controller.context.find(*one.name)
         if refused := _refused(controller, partition, one):
-            verdicts[one.name] = _refuse(controller, one, refused)
+            results[one.name] = _refuse(controller, one, refused)
         elif partition is not None:
-            verdicts[one.name] = Verdict.UNDER_WAY
+            results[one.name] = SubmissionResult.UNDER_WAY
             wanted[partition] = one
     known = controller.context.reassignments
     wanted = {
@@ -165,22 +169,24 @@ async def _submit(controller: Controller, submissions: list[Submission]) -> dict
         if partition not in known or known[partition].replicas != one.target
     }
     if not wanted:
-        return verdicts
+        return results
     known = controller.context.reassignments
     new = [one.topic.name for one in wanted if one not in known]
     least = await read_min_insync_replicas(controller, new, _RULE)
     isrs = await read_isrs(controller, [one for one in wanted if one in known])
     if await is_cancelled(controller):
-        return verdicts | {one.name: Verdict.WAITS for one in wanted.values()}
+        return results | {one.name: SubmissionResult.WAITS for one in wanted.values()}
     moves = _moves(controller, wanted, least, isrs)
     begun = {one.partition for one in moves}
-    verdicts |= {one.name: Verdict.REFUSED for each, one in wanted.items() if each not in begun}
+    results |= {
+        one.name: SubmissionResult.REFUSED for each, one in wanted.items() if each not in begun
+    }
     errors = await carry_out(controller, moves)
     report_failed(controller, errors)
     for partition in errors:
         if partition not in controller.context.reassigning:
-            verdicts[partition.key] = Verdict.REFUSED
-    return verdicts
+            results[partition.key] = SubmissionResult.REFUSED
+    return results
 
 
 def _refused(controller: Controller, partition: Partition | None, one: Submission) -> str:
@@ -295,8 +301,8 @@ def refuse_by_other_route(controller: Controller, submission: Submission) -> Non
         _refuse(controller, submission, other_route_text(holder(controller, partition)))
 
 
-def _refuse(controller: Controller, submission: Submission, why: str) -> Verdict:
+def _refuse(controller: Controller, submission: Submission, why: str) -> SubmissionResult:
     source = submission.source or submission.route
     text = rejected_text(submission.target, source, why)
     reject(controller, submission.name, text, why, _error_of(controller, submission.name))
-    return Verdict.REFUSED
+    return SubmissionResult.REFUSED

@@ -18,7 +18,7 @@ from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
 from controller.core.procedures.admin.waiting_requests import respond_when_done
 from controller.core.procedures.topics.validation import (
-    Names,
+    ExistingTopics,
     TopicPlan,
     check_request,
     check_size,
@@ -66,7 +66,7 @@ async def _judge_all(
     """The topics to create, and the answers for the others."""
     topics = await read_children(controller, znodes.TOPICS, _RULE)
     marked = await read_children(controller, znodes.DELETE_TOPICS, _RULE)
-    names = Names(topics.children, marked.children)
+    names = ExistingTopics(topics.children, marked.children)
     brokers = controller.context.sorted_live_brokers()
     counts = Counter(topic.name for asked in requests for topic in asked.topics)
     plans: dict[str, TopicPlan] = {}

@@ -38,7 +38,7 @@ class TopicPlan(NamedTuple):
     configs: dict[str, str]
 
 
-class Names:
+class ExistingTopics:
     """The topics and deletion markers in ZooKeeper, and the names that collide with a topic's."""
 
     def __init__(self, topics: list[str], marked: list[str]) -> None:
@@ -72,7 +72,7 @@ def check_request(name: str, count: int) -> None:
 
 
 def judge(
-    controller: Controller, asked: NewTopic, names: Names, brokers: list[Broker]
+    controller: Controller, asked: NewTopic, names: ExistingTopics, brokers: list[Broker]
 ) -> TopicPlan:
     """The topic to create. Raises RequestRefused, which has the error message."""
     name = asked.name
@@ -155,7 +155,7 @@ def exists(name: str) -> RequestRefused:
     return RequestRefused(error_codes.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 
-def _check_name(name: str, names: Names) -> None:
+def _check_name(name: str, names: ExistingTopics) -> None:
     """Validate a name. Raises RequestRefused."""
     illegal = topic_names.problem_of(name)
     if illegal:

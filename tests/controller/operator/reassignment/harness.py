@@ -17,7 +17,7 @@ from controller.core.znodes import (
     write_reassignment,
 )
 from controller.operator.reassignment.cluster import (
-    Cluster,
+    ClusterConnection,
     KafkaClusterAdmin,
     ZooKeeperClusterAdmin,
 )
@@ -102,9 +102,9 @@ class ReassignHarness:
         self.world = interruptible(brokers, *(replicas or (1, 2, 3)))
         self.client = WorldClient(self.world)
         admin, options = ZooKeeperClusterAdmin(self.client), ("--zookeeper", "zk:2181/a b")
-        self.cluster = Cluster(admin, None, options)
+        self.cluster = ClusterConnection(admin, None, options)
         self.disks = WorldDisks(self.world)
-        self.with_disks = Cluster(admin, KafkaClusterAdmin(self.disks), options)
+        self.with_disks = ClusterConnection(admin, KafkaClusterAdmin(self.disks), options)
         self.lines: list[str] = []
         self.warnings: list[str] = []
 

@@ -4,8 +4,8 @@ import pytest
 
 from controller.core.values import Assignment
 from controller.operator.reassignment.cancelling import cancel_listed
-from controller.operator.reassignment.cluster import Cluster, KafkaClusterAdmin
-from controller.operator.reassignment.cluster_state import Role
+from controller.operator.reassignment.cluster import ClusterConnection, KafkaClusterAdmin
+from controller.operator.reassignment.cluster_state import ControllerKind
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.executing import execute
 from controller.operator.reassignment.kafka_admin import KafkaAdmin, PartitionMetadata
@@ -21,8 +21,8 @@ def admin() -> ScriptedAdmin:
     return ScriptedAdmin()
 
 
-def cluster(admin: KafkaAdmin) -> Cluster:
-    return Cluster(None, KafkaClusterAdmin(admin))
+def cluster(admin: KafkaAdmin) -> ClusterConnection:
+    return ClusterConnection(None, KafkaClusterAdmin(admin))
 
 
 async def run_execute(
@@ -205,12 +205,13 @@ async def test_originals_after_an_api_cancellation_may_have_another_order(
 
 
 @pytest.mark.parametrize(
-    ("controller", "role"), [(DAEMON, Role.REFOLD), (2, Role.STOCK), (-1, Role.NONE)]
+    ("controller", "kind"),
+    [(DAEMON, ControllerKind.REFOLD), (2, ControllerKind.STOCK), (-1, ControllerKind.NONE)],
 )
-async def test_controller_role_is_recognized(
-    admin: ScriptedAdmin, controller: int, role: Role
+async def test_kind_of_the_controller_is_recognized(
+    admin: ScriptedAdmin, controller: int, kind: ControllerKind
 ) -> None:
     admin.controller = controller
     state = await KafkaClusterAdmin(admin).describe(["t"])
-    assert state.controller.role is role
-    assert (DAEMON in state.brokers) is (role is not Role.REFOLD)
+    assert state.controller.kind is kind
+    assert (DAEMON in state.brokers) is (kind is not ControllerKind.REFOLD)

@@ -17,7 +17,7 @@ from controller.core.znodes import (
     write_deletion,
 )
 from controller.operator.reassignment import stray_deleting
-from controller.operator.reassignment.cluster import Cluster, KafkaClusterAdmin
+from controller.operator.reassignment.cluster import ClusterConnection, KafkaClusterAdmin
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import KafkaUnavailable, Refused
 from controller.operator.reassignment.kafka_admin import (
@@ -242,7 +242,7 @@ class ScriptedDisks(ScriptedAdmin):
 
 async def test_strays_are_listed_without_zookeeper_with_a_warning_about_deleted_topics() -> None:
     output = Output()
-    await list_strays(Cluster(None, KafkaClusterAdmin(ScriptedDisks())), output)
+    await list_strays(ClusterConnection(None, KafkaClusterAdmin(ScriptedDisks())), output)
     assert output.lines[1:3] == [
         "  gone-3 on broker 4: 7 B in /data; the partition does not exist",
         "  t-0 on broker 4: 7 B in /data; assigned to 1,2,3",

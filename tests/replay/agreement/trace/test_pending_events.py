@@ -21,7 +21,7 @@ from controller.core.triggers import (
 )
 from controller.core.values import Assignment
 from replay.agreement.assumptions import Choices
-from replay.agreement.decisions.write_batch import Decision
+from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.logs.index import Index
 from replay.agreement.logs.received_requests import RequestOrder
 from replay.agreement.trace.pending_events import PendingEvents
@@ -126,7 +126,7 @@ def cause(request: Served, path: str, at_ms: int, *lines: str) -> Trigger | None
         partition = topic.partition(number)
         partition.assignment = Assignment(replicas)
     events = PendingEvents(9, 1, fold.controller, index, Choices())
-    written = Decision(30, 7, at_ms, "partition_state", 0, ((path, SetData(path, b"", 2)),))
+    written = StockDecision(30, 7, at_ms, "partition_state", 0, ((path, SetData(path, b"", 2)),))
     return events.request_causing(written, at_ms)
 
 

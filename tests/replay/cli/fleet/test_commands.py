@@ -23,7 +23,7 @@ from replay.fleet.analysis.summary import Summary
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult
 from replay.fleet.inputs import PassedOver
-from replay.fleet.manifest import INGESTED, LogState
+from replay.fleet.manifest import INGESTED, LogCompleteness
 from replay.fleet.set_aside import SetAside
 from tests.replay.diff.versions import ROOT
 from tools.fleet.histories import simulated_history, write_log
@@ -314,7 +314,7 @@ def test_line_about_a_log_set_aside_has_its_file_once(
         SetAside("/l/1.refold", "/l/1.refold: the file is damaged"),
         SetAside("/l\n/2.refold", "no record"),
     ]
-    states = [LogState("c", "l1", ["log.1 ends\nat offset 7"], ["line 3 is unfit"], 4)]
+    states = [LogCompleteness("c", "l1", ["log.1 ends\nat offset 7"], ["line 3 is unfit"], 4)]
     ingested = IngestResult(
         table="/t", **counts, events=0, commands=0, replaced=0, set_aside=2, examples=examples,
         incomplete=3, logs_with_notes=states, passed_over=[PassedOver(".zip", 2, "/l/a.zip")],

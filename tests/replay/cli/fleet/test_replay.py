@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from replay.cli.fleet.commands import app
 from replay.fleet import session
-from replay.fleet.manifest import LogState
+from replay.fleet.manifest import LogCompleteness
 from replay.fleet.replaying import replay as replaying
 from replay.fleet.replaying import versions
 from replay.fleet.replaying.summary import Failure, ReplayResult, RuleSummary, VersionSummary
@@ -73,7 +73,7 @@ def test_result_has_failures_versions_and_rules(
         50,
         [Failure("west", "20260921-bb", "v1", "it hangs")],
         1,
-        [LogState("west", "20260921-aa", ["transactions are missing"], [], 0)],
+        [LogCompleteness("west", "20260921-aa", ["transactions are missing"], [], 0)],
         1,
         [SetAside("/l/a.tar", "it is damaged")],
         2,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from replay.stock_clusters.imports.digests import digest_of
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
-from replay.stock_clusters.zookeeper_log.log_file import LogReader
+from replay.stock_clusters.zookeeper_log.log_file import TransactionLogReader
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Acl,
@@ -101,7 +101,7 @@ def log_bytes(transactions: Iterable[Transaction], preallocated: int = 0) -> byt
 
 
 def read(content: bytes, name: str = "log.1") -> tuple[list[Transaction], Damage | None]:
-    reader = LogReader(io.BytesIO(content), name)
+    reader = TransactionLogReader(io.BytesIO(content), name)
     return list(reader), reader.damage
 
 

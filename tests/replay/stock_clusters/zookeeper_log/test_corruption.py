@@ -21,7 +21,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 )
 from tools.zookeeper_log.corruption import KINDS, Corruption, corrupt
 from tools.zookeeper_log.incidents import (
-    Incident,
+    IncidentTransactions,
     copy_all_but_logs,
     transactions_of,
     write_again,
@@ -41,7 +41,7 @@ def transactions(folder: Path) -> list[Transaction]:
 
 def decisions(folder: Path) -> dict[int, Observed]:
     with open_source(folder) as source:
-        incident = Incident(source)
+        incident = IncidentTransactions(source)
         found = [incident.decisions.classify(one) for one in incident]
     return {one.zxid: one for one in found if isinstance(one, Observed)}
 

@@ -14,7 +14,7 @@ from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.world.tree import Znode
 from tests.replay.stock_clusters.cuts import CUTS, Cut, cuts
 from tests.replay.stock_clusters.zookeeper_log.samples import tree_digest
-from tools.zookeeper_log.incidents import Incident
+from tools.zookeeper_log.incidents import IncidentTransactions
 
 WITH_SNAPSHOT = ("snapshot", "mid_term", "fuzzy")
 TIME = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] ", re.MULTILINE)
@@ -44,7 +44,7 @@ def last_zxid(folder: Path) -> int:
 
 def decisions_after(folder: Path, zxid: int) -> list[tuple[int, str, int]]:
     with open_source(folder) as source:
-        incident = Incident(source)
+        incident = IncidentTransactions(source)
         found = [incident.decisions.classify(one) for one in incident]
     return [
         (one.zxid, one.what, one.error)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.errors import ReplayError
-from replay.stock_clusters.zookeeper_log.log_file import LogReader
+from replay.stock_clusters.zookeeper_log.log_file import TransactionLogReader
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from tests.replay.stock_clusters.zookeeper_log.samples import TRANSACTIONS, log_bytes, patient
@@ -49,7 +49,7 @@ def edited(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
 
 def apply_all(content: bytes) -> int:
     state, count = State(), 0
-    for transaction in LogReader(io.BytesIO(content), "log.1"):
+    for transaction in TransactionLogReader(io.BytesIO(content), "log.1"):
         state.apply(transaction)
         count += 1
     return count

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.stock_clusters.zookeeper_log.log_file import RECORD_BYTES_MAX, LogReader
+from replay.stock_clusters.zookeeper_log.log_file import RECORD_BYTES_MAX, TransactionLogReader
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     CloseSession,
@@ -96,7 +96,7 @@ def test_incomplete_record_in_preallocated_space_is_torn() -> None:
 def test_file_is_cut_if_no_zeros_follow_the_last_record(
     size: int, zeros: int, is_cut: bool
 ) -> None:
-    reader = LogReader(io.BytesIO(log_bytes(THREE)[:size] + bytes(zeros)), "log.1")
+    reader = TransactionLogReader(io.BytesIO(log_bytes(THREE)[:size] + bytes(zeros)), "log.1")
     assert [*reader] == THREE[: reader.zxid]
     assert reader.is_cut == is_cut
 
@@ -147,7 +147,7 @@ def test_long_log_is_read_in_bounded_memory() -> None:
     stream = io.BytesIO(log_header() + record * 2000)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in LogReader(stream, "log.1")) == 2000
+        assert sum(1 for _ in TransactionLogReader(stream, "log.1")) == 2000
         assert tracemalloc.get_traced_memory()[1] < 8 * 1024 * 1024
     finally:
         tracemalloc.stop()
@@ -244,6 +244,6 @@ def test_refused_multi_has_its_error() -> None:
 def test_bytes_read_are_reported() -> None:
     content = log_bytes(THREE, preallocated=3_000_000)
     reported: list[int] = []
-    list(LogReader(io.BytesIO(content), "log.1", reported.append))
+    list(TransactionLogReader(io.BytesIO(content), "log.1", reported.append))
     assert sum(reported) == len(content)
     assert len(reported) > 2

@@ -291,7 +291,7 @@ def test_why_explains_a_request_by_znode_for_a_missing_partition(
         assert plain(answer.answer) == (
             f"{topic}-{number} is not being reassigned: {dropped} not exist."
         )
-        assert [one.kind for one in answer.chain] == ["told", "reassignment_asked"]
+        assert [one.kind for one in answer.chain] == ["notice", "reassignment_requested"]
         assert first(cluster, tmp_path, **about) == (
             f"There never was a partition {topic}-{number} in this log. At event N: "
             f"{topic}-{number}: the entry is removed from /admin/reassign_partitions: The "
@@ -318,7 +318,7 @@ def test_request_by_znode_is_in_the_chain(cluster: Cluster, tmp_path: Path) -> N
     put_request(cluster, {("t", 0): [4, 2]})
     catch_up(cluster, 4)
     chain = why(cluster, tmp_path, **T0, is_reassignment=True).chain
-    [request] = [one for one in chain if one.kind == "reassignment_asked"]
+    [request] = [one for one in chain if one.kind == "reassignment_requested"]
     assert request.text == "t-0: a client asked for replicas 4,2 (/admin/reassign_partitions)"
     written = next(one for one in reversed(chain) if one.text.endswith("removing 1,3"))
     assert written.kind == "assignment_written"

@@ -1,4 +1,4 @@
-"""Brokers, producers and consumers over a network, with a controller that the test plays by hand."""
+"""Brokers, producers and consumers over a network, and a controller that the test plays by hand."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ from replay.world.messages import (
 )
 from replay.world.network import Connection, Message, Network
 from replay.world.observer import Name, Observer
-from replay.world.scheduler import MS, SECOND, Scheduler
+from replay.world.scheduler import SECOND, Scheduler
 from replay.world.simulation import PERSISTENT
 from replay.world.zookeeper import ZooKeeper
 
@@ -116,6 +116,19 @@ class Seen(Observer):
         self.proposals.append((process, tuple(isr)))
 
 
+def refuse(error: int) -> Callable[[ApiRequest], ApiResponse]:
+    """Answers AlterPartition with an error for each partition."""
+
+    def answer(request: ApiRequest) -> ApiResponse:
+        assert isinstance(request, AlterPartitionReceived)
+        refused = (
+            AlteredPartition("t", TOPIC_ID, one.partition, error) for one in request.partitions
+        )
+        return AlterPartitionResponse(0, 0, tuple(refused))
+
+    return answer
+
+
 class Hand:
     """Brokers, and the process "refold 100", whose decisions the test makes.
 
@@ -131,7 +144,7 @@ class Hand:
     ) -> None:
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler)
-        self.seen = Seen()
+        self.seen = self.seen_by()
         state = ZooKeeper()
         session = state.create_session()
         for path in PERSISTENT:
@@ -149,12 +162,14 @@ class Hand:
         )
         self.brokers = {id: Broker(id, world) for id in range(1, brokers + 1)}
         self.controller_epoch = 1
+        self.topic_id = TOPIC_ID
         self.requests: list[ApiRequest] = []
         self.answer: Callable[[ApiRequest], ApiResponse | None] = self.accept
         self.versions: dict[Name, int] = {}
         self.states: dict[Name, LeaderAndIsr] = {}
         self.responses: list[ControlResponse] = []
         self._connections: dict[int, Connection] = {}
+        self._asked: dict[int, tuple[Connection, int]] = {}
         self.network.listen("refold 100", lambda process: self)
 
     def start(self) -> "Hand":
@@ -164,6 +179,10 @@ class Hand:
         self.run(5)
         self.update_metadata()
         return self
+
+    def seen_by(self) -> Seen:
+        """The observer."""
+        return Seen()
 
     def run(self, seconds: float) -> None:
         """Let virtual time pass."""
@@ -180,6 +199,7 @@ class Hand:
             return
         assert isinstance(message, ControllerRequest)
         self.requests.append(message.request)
+        self._asked[int(connection.remote.split()[1])] = connection, message.number
         response = self.answer(message.request)
         if response is not None:
             connection.send(ControllerResponse(message.number, response))
@@ -199,7 +219,7 @@ class Hand:
             tuple(
                 AlteredPartition(
                     "t",
-                    TOPIC_ID,
+                    self.topic_id,
                     one.partition,
                     0,
                     request.broker,
@@ -212,21 +232,14 @@ class Hand:
             ),
         )
 
-    def refuse(self, error: int) -> Callable[[ApiRequest], ApiResponse]:
-        """Answer AlterPartition with an error for each partition."""
-
-        def answer(request: ApiRequest) -> ApiResponse:
-            assert isinstance(request, AlterPartitionReceived)
-            refused = (
-                AlteredPartition("t", TOPIC_ID, one.partition, error) for one in request.partitions
-            )
-            return AlterPartitionResponse(0, 0, tuple(refused))
-
-        return answer
+    def answer_late(self, broker: int, response: ApiResponse) -> None:
+        """Answer the last request of a broker now."""
+        connection, number = self._asked[broker]
+        connection.send(ControllerResponse(number, response))
 
     def send(self, broker: int, request: BrokerRequest) -> ControlResponse:
         """Send a control request; returns the response."""
-        if broker not in self._connections:
+        if broker not in self._connections or not self._connections[broker].is_open:
             self.network.connect("refold 100", f"broker {broker}", self)
             self.run(0.002)
         self.responses.clear()
@@ -242,7 +255,7 @@ class Hand:
         ids = [*(live or self.brokers), CONTROLLER]
         endpoints = (Endpoint(LISTENER, "PLAINTEXT", "host", 9092),)
         partitions = tuple(
-            UpdateMetadataPartition(*name[:1], TOPIC_ID, name[1], state, (1, 2, 3), ())
+            UpdateMetadataPartition(name[0], self.topic_id, name[1], state, (1, 2, 3), ())
             for name, state in self.states.items()
         )
         for broker in brokers or self.brokers:
@@ -269,13 +282,11 @@ class Hand:
         version: int | None = None,
     ) -> list[ControlResponse]:
         """Make a broker the leader: LeaderAndIsr to all, then UpdateMetadata."""
-        self.versions[name] = (
-            version if version is not None else self.versions.get(name, -1) + 1000
-        )
+        self.versions[name] = version if version is not None else self.versions.get(name, -1) + 1000
         state = LeaderAndIsr(leader, epoch, tuple(isr), self.versions[name], self.controller_epoch)
         self.states[name] = state
         partition = LeaderAndIsrPartition(
-            name[0], TOPIC_ID, name[1], state, Assignment(tuple(replicas)), epoch == 0
+            name[0], self.topic_id, name[1], state, Assignment(tuple(replicas)), epoch == 0
         )
         responses = []
         for broker in to if to is not None else self.brokers:
@@ -290,9 +301,7 @@ class Hand:
         self, broker: int, epoch: int, *, delete: bool = False, name: Name = T0
     ) -> ControlResponse:
         partition = StopReplicaPartition(*name, epoch, delete)
-        request = StopReplicaRequest(
-            broker, -1, 4, CONTROLLER, self.controller_epoch, (partition,)
-        )
+        request = StopReplicaRequest(broker, -1, 4, CONTROLLER, self.controller_epoch, (partition,))
         return self.send(broker, request)
 
     # Clients
@@ -338,6 +347,3 @@ class Hand:
     def state_znode(self, name: Name = T0) -> bytes | None:
         node = self.zookeeper.state.find(znodes.state_path(*name))
         return node.data if node else None
-
-
-__all__ = ["CONTROLLER", "MS", "SECOND", "T0", "T1", "TOPIC_ID", "Hand", "Seen"]

@@ -15,6 +15,8 @@ from controller.core.commands import (
 from controller.core.values import Assignment, LeaderAndIsr
 from replay.world.broker.control_requests import Answer
 from replay.world.broker.detached import DetachedBroker
+from replay.world.broker.messages import NOT_LEADER_OR_FOLLOWER
+from tests.replay.world.broker.hand import T1, Hand
 
 ID, OTHER_ID = b"1" * 16, b"2" * 16
 RUN = 10
@@ -193,3 +195,81 @@ def test_request_to_an_earlier_registration_is_refused() -> None:
     # The controller epoch of a refused request is not adopted.
     request = leader_and_isr(4, controller_epoch=5, broker_epoch=RUN + 1)
     assert code(broker, request) == codes.NONE
+
+
+# Brokers with a network ---------------------------------------------------------------------------
+
+
+def test_request_without_a_broker_epoch_is_accepted() -> None:
+    broker = running()
+    assert broker.answer(leader_and_isr(3, broker_epoch=-1), ()).error == codes.NONE
+
+
+def test_partition_in_a_failed_log_directory_is_refused() -> None:
+    hand = Hand().start()
+    hand.lead(1, 0)
+    hand.brokers[2].fail_log_directory([T0])
+    responses = hand.lead(1, 1)
+    refused = ((ID.hex(), 0, codes.KAFKA_STORAGE_ERROR),)
+    assert [one.partition_errors for one in responses] == [(), refused, ()]
+    stopped = hand.stop_replica(2, 1, delete=True)
+    assert stopped.partition_errors == (("t", 0, codes.KAFKA_STORAGE_ERROR),)
+
+
+def test_broker_with_a_failed_log_directory_creates_new_partitions_only() -> None:
+    """Another partition may have a log in the directory that failed."""
+    hand = Hand().start()
+    hand.lead(1, 0)
+    hand.brokers[2].fail_log_directory()
+    assert [one.partition_errors for one in hand.lead(1, 0, name=T1)] == [()] * 3
+    responses = hand.lead(1, 3, name=("t", 2))
+    assert responses[1].partition_errors == ((ID.hex(), 2, codes.KAFKA_STORAGE_ERROR),)
+
+
+def test_follower_ignores_a_leader_that_is_not_live() -> None:
+    hand = Hand().start()
+    hand.update_metadata(2, live=(2, 3))
+    hand.lead(1, 0, to=(2,))
+    assert hand.partition(2).leader_epoch == -1
+    # So the same leader epoch is not too old afterwards.
+    assert hand.lead(1, 0, to=(2,))[0].partition_errors == ()
+    assert hand.partition(2).leader_epoch == 0
+
+
+def test_older_partition_epoch_is_skipped_without_an_error() -> None:
+    hand = Hand().start()
+    hand.lead(1, 0, version=5)
+    responses = hand.lead(1, 1, version=4)
+    assert [one.partition_errors for one in responses] == [()] * 3
+    assert [hand.partition(broker).leader_epoch for broker in (1, 2)] == [0, 0]
+
+
+def test_stopped_leader_leads_until_its_replica_is_deleted() -> None:
+    hand = Hand().start()
+    hand.lead(1, 0)
+    assert hand.stop_replica(1, 0).partition_errors == ()
+    assert hand.partition(1).is_leader
+    hand.stop_replica(1, 0, delete=True)
+    assert hand.replicas(1).find(T0) == NOT_LEADER_OR_FOLLOWER
+    assert T0 not in hand.brokers[1].disk.logs
+
+
+def test_stopped_follower_fetches_no_more() -> None:
+    hand = Hand().start()
+    hand.lead(1, 0)
+    hand.producer(acks=1)
+    hand.run(2)
+    hand.stop_replica(2, 0)
+    hand.run(1)
+    end = len(hand.records(2))
+    hand.run(5)
+    assert len(hand.records(2)) == end
+    assert len(hand.records(3)) > end
+
+
+def test_partition_that_the_broker_does_not_host_is_an_error_of_the_request() -> None:
+    hand = Hand().start()
+    assert hand.replicas(1).find(T0) == codes.UNKNOWN_TOPIC_OR_PARTITION
+    hand.lead(2, 0, to=(2, 3), replicas=(2, 3))
+    hand.update_metadata(1)
+    assert hand.replicas(1).find(T0) == NOT_LEADER_OR_FOLLOWER
