@@ -98,6 +98,7 @@ async def too_few_in_sync(stage: Stage) -> None:
 
 async def late_metadata(stage: Stage) -> None:
     """A leader is sent LeaderAndIsr, and UpdateMetadata only later."""
+    stage.keeps_proposals = False
     await stage.update_metadata()
     await stage.lead(T, 1, 0, BROKERS, to=(1,))
     await stage.produce("first", 1, T, 1, (1, 2))
@@ -221,6 +222,7 @@ async def restarts(stage: Stage) -> None:
 async def random_leader_changes(stage: Stage, seed: int, steps: int = 8) -> None:
     """Leaders change at random. Each request is sent to some brokers only, so that logs diverge."""
     random = Random(seed)
+    stage.keeps_proposals = False
     await stage.update_metadata()
     await stage.lead(T, 1, 0, BROKERS)
     await stage.produce("first", 1, T, ALL, (1, 2))

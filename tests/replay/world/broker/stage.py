@@ -106,6 +106,8 @@ class Stage(ABC):
         self.assignments: dict[Name, tuple[int, ...]] = {}
         self.produced: dict[str, Sent | None] = {}
         self.proposals: set[tuple[Name, int, tuple[int, ...]]] = set()
+        self.keeps_proposals = True
+        """Set this to False if the order in which followers join an ISR is not determined."""
         self.alter_errors: dict[Name, int] = {}
         """The error of a partition in responses to AlterPartition."""
         self.alter_error = codes.NONE
@@ -291,7 +293,8 @@ class Stage(ABC):
     def _proposed(self, broker: int, one: ProposedState) -> Name:
         by_id = {topic_id_of(topic).hex(): topic for topic, _ in self.states}
         name = (by_id.get(one.topic, one.topic), one.partition)
-        self.proposals.add((name, broker, tuple(sorted(one.isr))))
+        if self.keeps_proposals:
+            self.proposals.add((name, broker, tuple(sorted(one.isr))))
         return name
 
     def _altered(self, request: AlterPartitionReceived, one: ProposedState) -> AlteredPartition:

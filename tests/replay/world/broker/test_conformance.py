@@ -4,6 +4,7 @@ The test is the controller of both: it holds /controller in ZooKeeper and sends 
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -38,16 +39,12 @@ async def compare(
     world = WorldStage(protocol, brokers, settings)
     await schedule(world)
     async with Lab(folder, kafka=kafka) as lab:
-        session = await as_controller(lab)
-        await lab.start_brokers(brokers, inter_broker_protocol=protocol, config=settings)
-        real = LabStage(protocol, lab, session, world.seen)
-        async with real.endpoint.listening():
-            try:
-                await schedule(real)
-                real.check()
-            finally:
-                real.close()
-        session.close()
+        with closing(await as_controller(lab)) as session:
+            await lab.start_brokers(brokers, inter_broker_protocol=protocol, config=settings)
+            with closing(LabStage(protocol, lab, session, world.seen)) as real:
+                async with real.endpoint.listening():
+                    await schedule(real)
+                    real.check()
     assert len(real.seen) == len(world.seen)
 
 
