@@ -148,7 +148,7 @@ class Replicas:
         known_epoch = partition.leader_epoch if partition else NO_EPOCH
         if epoch == known_epoch and log and known_id is None and asked.topic_id is not None:
             # The controller's protocol version was raised to 2.8 or later.
-            log.topic_id = asked.topic_id
+            log.topic_id = self._stored_id(asked)
             return codes.NONE
         is_follower = asked.leadership.leader != self._context.id
         if epoch == known_epoch and known_id is not None and asked.topic_id is None and is_follower:
@@ -194,11 +194,16 @@ class Replicas:
         if log is None:
             if disk.failed and not asked.is_new:
                 return None
-            log = disk.logs[name] = Log(asked.topic_id)
-            self._context.observer.log_created(self._context.process, name, asked.topic_id)
+            topic_id = self._stored_id(asked)
+            log = disk.logs[name] = Log(topic_id)
+            self._context.observer.log_created(self._context.process, name, topic_id)
         elif log.topic_id is None:
-            log.topic_id = asked.topic_id
+            log.topic_id = self._stored_id(asked)
         return log
+
+    def _stored_id(self, asked: LeaderAndIsrPartition) -> bytes | None:
+        """Before inter.broker.protocol.version 2.8 logs have no topic ids (usesTopicId)."""
+        return asked.topic_id if self._context.settings.protocol.has_topic_ids else None
 
     def _stop(
         self, request: StopReplicaRequest, failing: Collection[PartitionError]

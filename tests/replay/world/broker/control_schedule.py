@@ -113,13 +113,18 @@ class ControlRequests:
         return UpdateMetadataPartition(name[0], topic_id, name[1], leadership, (1, 2, 3), ())
 
 
-async def random_control_requests(stage: Stage, seed: int, topics: int) -> None:
-    """Random requests, for one topic after the other."""
+async def random_control_requests(
+    stage: Stage, seed: int, topics: int, *, restarts: bool = False
+) -> None:
+    """Random requests, for one topic after the other. `restarts`: the broker is killed and starts
+    again after half of the requests for each topic."""
     random = Random(seed)
     await stage.update_metadata()
     for number in range(topics):
         requests = ControlRequests(stage, random, f"t{number}")
-        for _ in range(REQUESTS_OF_A_TOPIC):
+        for place in range(REQUESTS_OF_A_TOPIC):
+            if restarts and place == REQUESTS_OF_A_TOPIC // 2:
+                await stage.restart(BROKER)
             described, request = requests.draw()
             outcome = await stage.send(BROKER, request)
             partitions: list[object] = [

@@ -213,7 +213,7 @@ async def restarts(stage: Stage) -> None:
     await stage.produce("third", 2, T, ALL, (6,))
     await stage.lead(T, 2, 3, (2, 3))
     await stage.observe()
-    await stage.stop_replica(3, T, 3, delete=True)
+    await stage.stop_replica(3, T, 4, delete=True)
     await stage.lead(T, 2, 4, (1, 2), to=(1, 2), replicas=(1, 2))
     stage.note(stage.has_log(3, T))
     await stage.observe()

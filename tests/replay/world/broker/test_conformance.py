@@ -62,6 +62,20 @@ async def test_thousands_of_control_requests_have_the_same_outcome(
     await compare(tmp_path, schedule, NEWEST, brokers=1)
 
 
+async def test_control_requests_before_and_after_a_restart_have_the_same_outcome(
+    tmp_path: Path,
+) -> None:
+    schedule = partial(random_control_requests, seed=4, topics=12, restarts=True)
+    await compare(tmp_path, schedule, NEWEST, brokers=1)
+
+
+async def test_control_requests_with_an_old_protocol_version_have_the_same_outcome(
+    tmp_path: Path,
+) -> None:
+    schedule = partial(random_control_requests, seed=5, topics=30)
+    await compare(tmp_path, schedule, ("2.6", "3.9.1"), brokers=1)
+
+
 both_versions = pytest.mark.parametrize("versions", [NEWEST, OLDEST], ids=str)
 
 
