@@ -130,7 +130,7 @@ async def random_control_requests(
             partitions: list[object] = [
                 (
                     stage.has_log(BROKER, name),
-                    await stage.read_error(BROKER, name),
+                    await stage.consume(BROKER, name),
                     await stage.leader_in_metadata(BROKER, name),
                 )
                 for name in requests.names

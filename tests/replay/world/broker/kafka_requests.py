@@ -57,9 +57,11 @@ async def replica(port: int, name: Name) -> Replica | int:
     return Replica(tuple(_records(answer.records or b"")), answer.high_watermark)
 
 
-async def read_error(port: int, name: Name) -> int:
-    """The error code of a consumer that reads from offset 0 of the leader."""
-    return int((await _fetch(port, name, _OLDEST_FETCH_VERSION, CONSUMER)).error_code)
+async def consume(port: int, name: Name) -> tuple[int, int]:
+    """The error code of a consumer that reads from offset 0 of the leader, and how many records it
+    gets."""
+    answer = await _fetch(port, name, _OLDEST_FETCH_VERSION, CONSUMER)
+    return int(answer.error_code), len(list(_records(answer.records or b"")))
 
 
 async def _fetch(port: int, name: Name, version: int, replica_id: int) -> Any:

@@ -154,8 +154,8 @@ class LabStage(Stage):
     async def replica(self, broker: int, name: Name) -> Replica | int:
         return await kafka_requests.replica(self._port(broker), name)
 
-    async def read_error(self, broker: int, name: Name) -> int:
-        return await kafka_requests.read_error(self._port(broker), name)
+    async def consume(self, broker: int, name: Name) -> tuple[int, int]:
+        return await kafka_requests.consume(self._port(broker), name)
 
     async def leader_in_metadata(self, broker: int, name: Name) -> tuple[int, int] | None:
         return await kafka_requests.leader_in_metadata(self._port(broker), name)
@@ -201,6 +201,9 @@ class LabStage(Stage):
             for path in paths
             for name in znodes.read_isr_change(path, self._session.apply(GetData(path)).result.data)
         }
+
+    def now(self) -> float:
+        return time.monotonic()
 
     async def observe(self) -> None:
         """Wait until two states in a row are those of the world."""

@@ -8,6 +8,11 @@ from tests.replay.world.broker.stage import Name, Stage
 
 T, U = ("t", 0), ("u", 0)
 BROKERS = (1, 2, 3)
+LAG_SECONDS = 6
+"""replica.lag.time.max.ms. The leader looks for followers that lag every half of it."""
+FETCH_WAIT_SECONDS = 0.5
+DELAY_SECONDS_MAX = 10
+"""What a busy machine may take longer."""
 
 
 async def diverging_tail(stage: Stage) -> None:
@@ -69,9 +74,14 @@ async def paused_follower(stage: Stage) -> None:
         await stage.produce(f"first {name}", 1, name, ALL, (1, 2))
     await stage.observe()
     stage.pause(3)
+    paused = stage.now()
     await stage.produce("second", 1, T, 1, (3,))
     await stage.produce("third", 1, T, ALL, (4,))
     await stage.observe()
+    if stage.protocol.has_alter_partition:
+        seconds = stage.proposed_at[T, 1, (1, 2)] - paused
+        earliest, latest = LAG_SECONDS - FETCH_WAIT_SECONDS, 1.5 * LAG_SECONDS + DELAY_SECONDS_MAX
+        stage.note(earliest <= seconds <= latest or seconds)
     stage.resume(3)
     await stage.observe()
 
@@ -86,6 +96,7 @@ async def too_few_in_sync(stage: Stage) -> None:
     stage.pause(3)
     await stage.produce("waits", 1, T, ALL, (3,))
     await stage.observe()
+    stage.note(await stage.consume(1, T))
     await stage.produce("refused", 1, T, ALL, (4,))
     await stage.produce("leader only", 1, T, 1, (5,))
     await stage.observe()
@@ -219,8 +230,11 @@ async def restarts(stage: Stage) -> None:
     await stage.observe()
 
 
-async def random_leader_changes(stage: Stage, seed: int, steps: int = 8) -> None:
-    """Leaders change at random. Each request is sent to some brokers only, so that logs diverge."""
+async def random_leader_changes(
+    stage: Stage, seed: int, steps: int = 8, restarts: float = 0
+) -> None:
+    """Leaders change at random. Each request is sent to some brokers only, so that logs diverge.
+    `restarts`: how likely a broker is killed in each step."""
     random = Random(seed)
     stage.keeps_proposals = False
     await stage.update_metadata()
@@ -236,6 +250,11 @@ async def random_leader_changes(stage: Stage, seed: int, steps: int = 8) -> None
             record += 2
             await stage.produce(f"{step} {record}", leader, T, acks, (record, record + 1))
         if random.random() < 0.3:
+            await stage.observe()
+        if random.random() < restarts:
+            broker = random.choice(BROKERS)
+            await stage.restart(broker)
+            await stage.introduce(broker)
             await stage.observe()
         epoch += 1
         leader = random.choice(BROKERS)

@@ -106,6 +106,8 @@ class Stage(ABC):
         self.assignments: dict[Name, tuple[int, ...]] = {}
         self.produced: dict[str, Sent | None] = {}
         self.proposals: set[tuple[Name, int, tuple[int, ...]]] = set()
+        self.proposed_at: dict[tuple[Name, int, tuple[int, ...]], float] = {}
+        """The first time of each proposal, in seconds."""
         self.keeps_proposals = True
         """Set this to False if the order in which followers join an ISR is not determined."""
         self.alter_errors: dict[Name, int] = {}
@@ -140,8 +142,8 @@ class Stage(ABC):
         """What a broker has of a partition, or the error of a read."""
 
     @abstractmethod
-    async def read_error(self, broker: int, name: Name) -> int:
-        """The error of a consumer's fetch at offset 0."""
+    async def consume(self, broker: int, name: Name) -> tuple[int, int]:
+        """The error of a consumer's fetch at offset 0, and how many records it gets."""
 
     @abstractmethod
     async def leader_in_metadata(self, broker: int, name: Name) -> tuple[int, int] | None:
@@ -175,6 +177,10 @@ class Stage(ABC):
     @abstractmethod
     def reported(self) -> set[Name]:
         """The partitions in /isr_change_notification."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """The time in seconds."""
 
     @abstractmethod
     async def observe(self) -> None:
@@ -267,6 +273,14 @@ class Stage(ABC):
         """The live brokers of an UpdateMetadata request; the controller is one of them."""
         return tuple(Broker(one, 1, (self.endpoint_of(one),)) for one in (*brokers, CONTROLLER))
 
+    async def introduce(self, broker: int) -> None:
+        """Send a broker that has started all that a controller sends it. Notes the responses."""
+        await self.update_metadata(broker)
+        for name, state in sorted(self.states.items()):
+            if broker in self.assignments[name]:
+                request = self.leader_and_isr(broker, name, state, self.assignments[name])
+                self.note(await self.send(broker, request))
+
     async def stop_replica(
         self, broker: int, name: Name, epoch: int, *, delete: bool = False
     ) -> None:
@@ -293,8 +307,10 @@ class Stage(ABC):
     def _proposed(self, broker: int, one: ProposedState) -> Name:
         by_id = {topic_id_of(topic).hex(): topic for topic, _ in self.states}
         name = (by_id.get(one.topic, one.topic), one.partition)
+        proposal = (name, broker, tuple(sorted(one.isr)))
+        self.proposed_at.setdefault(proposal, self.now())
         if self.keeps_proposals:
-            self.proposals.add((name, broker, tuple(sorted(one.isr))))
+            self.proposals.add(proposal)
         return name
 
     def _altered(self, request: AlterPartitionReceived, one: ProposedState) -> AlteredPartition:

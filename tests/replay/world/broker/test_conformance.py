@@ -19,7 +19,7 @@ from tools.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
-SETTINGS = {"replica.lag.time.max.ms": "6000", "zookeeper.session.timeout.ms": "60000"}
+SETTINGS = {"replica.lag.time.max.ms": str(1000 * schedules.LAG_SECONDS), "zookeeper.session.timeout.ms": "60000"}
 NEWEST, OLDEST = ("3.9", "3.9.1"), ("2.6", "2.8.2")
 """inter.broker.protocol.version, and the version of Kafka that runs."""
 
@@ -50,7 +50,7 @@ async def compare(
 
 @pytest.mark.ci
 async def test_hundreds_of_control_requests_have_the_same_outcome(tmp_path: Path) -> None:
-    schedule = partial(random_control_requests, seed=1, topics=20)
+    schedule = partial(random_control_requests, seed=1, topics=12)
     await compare(tmp_path, schedule, NEWEST, brokers=1)
 
 
@@ -99,6 +99,14 @@ async def test_random_leader_changes_leave_the_same_records(
     tmp_path: Path, versions: tuple[str, str], seed: int
 ) -> None:
     schedule = partial(schedules.random_leader_changes, seed=seed)
+    await compare(tmp_path, schedule, versions)
+
+
+@both_versions
+async def test_random_leader_changes_and_restarts_leave_the_same_records(
+    tmp_path: Path, versions: tuple[str, str]
+) -> None:
+    schedule = partial(schedules.random_leader_changes, seed=3, restarts=0.4)
     await compare(tmp_path, schedule, versions)
 
 

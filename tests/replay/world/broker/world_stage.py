@@ -22,6 +22,7 @@ from replay.world.broker.messages import (
 from replay.world.broker.partition import Partition
 from replay.world.broker.settings import settings_of
 from replay.world.network import Connection, Message
+from replay.world.scheduler import SECOND
 from tests.replay.world.broker.hand import Hand
 from tests.replay.world.broker.stage import LISTENER, Answer, Name, Replica, Sent, Stage
 
@@ -79,11 +80,12 @@ class WorldStage(Stage):
         )
         return Replica(records, log.high_watermark)
 
-    async def read_error(self, broker: int, name: Name) -> int:
+    async def consume(self, broker: int, name: Name) -> tuple[int, int]:
         asked = FetchPartition(name, None, 0, -1, -1)
         response = self._ask(broker, Fetch(1, CONSUMER, (asked,)))
         assert isinstance(response, FetchResponse)
-        return response.partitions[0].error
+        (found,) = response.partitions
+        return found.error, sum(len(batch.records) for batch in found.batches)
 
     async def leader_in_metadata(self, broker: int, name: Name) -> tuple[int, int] | None:
         response = self._ask(broker, Metadata(1, (name,)))
@@ -145,6 +147,9 @@ class WorldStage(Stage):
         node = self.hand.zookeeper.state.find(path)
         assert node is not None
         return znodes.read_isr_change(path, node.data)
+
+    def now(self) -> float:
+        return self.hand.scheduler.now_us / SECOND
 
     async def observe(self) -> None:
         self.hand.run(SETTLE_SECONDS)
