@@ -210,12 +210,11 @@ class LabStage(Stage):
         expected = self._expected[len(self.seen)]
         deadline = time.monotonic() + OBSERVE_SECONDS_MAX
         equal = 0
-        while equal < 2:
+        state = await self.state()
+        while equal < 2 and time.monotonic() < deadline:
+            await asyncio.sleep(POLL_SECONDS)
             state = await self.state()
             equal = equal + 1 if state == expected else 0
-            if time.monotonic() > deadline:
-                break
-            await asyncio.sleep(POLL_SECONDS)
         self.note(state)
 
 

@@ -241,14 +241,14 @@ async def random_leader_changes(
     await stage.lead(T, 1, 0, BROKERS)
     await stage.produce("first", 1, T, ALL, (1, 2))
     await stage.observe()
-    leader, epoch, record = 1, 0, 100
-    for step in range(steps):
+    leader, record = 1, 100
+    for epoch in range(1, steps + 1):
         for broker in BROKERS:
             if broker != leader and random.random() < 0.4:
                 await stage.stop_replica(broker, T, -1)
         for acks in random.choices((1, ALL), k=random.randint(0, 2)):
             record += 2
-            await stage.produce(f"{step} {record}", leader, T, acks, (record, record + 1))
+            await stage.produce(f"{epoch} {record}", leader, T, acks, (record, record + 1))
         if random.random() < 0.3:
             await stage.observe()
         if random.random() < restarts:
@@ -256,7 +256,6 @@ async def random_leader_changes(
             await stage.restart(broker)
             await stage.introduce(broker)
             await stage.observe()
-        epoch += 1
         leader = random.choice(BROKERS)
         others = [one for one in BROKERS if one != leader]
         informed = [one for one in others if random.random() < 0.7]

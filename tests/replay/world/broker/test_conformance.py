@@ -19,7 +19,10 @@ from tools.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
-SETTINGS = {"replica.lag.time.max.ms": str(1000 * schedules.LAG_SECONDS), "zookeeper.session.timeout.ms": "60000"}
+SETTINGS = {
+    "replica.lag.time.max.ms": str(1000 * schedules.LAG_SECONDS),
+    "zookeeper.session.timeout.ms": "60000",
+}
 NEWEST, OLDEST = ("3.9", "3.9.1"), ("2.6", "2.8.2")
 """inter.broker.protocol.version, and the version of Kafka that runs."""
 
